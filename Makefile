@@ -1,0 +1,46 @@
+# What a person does with this repository. `make help` is made from the comments behind the targets.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo test test-long format lint types imports check clean
+
+help: ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+$(STAMP): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "PastaLang needs Python 3.11 or newer (PYTHON=... make ... chooses one)"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+install: $(STAMP) ## make .venv with everything the project needs
+
+demo: install ## check, format-check and plan every example
+	$(BIN)/python -m pastalang.cli.demo
+
+test: install ## run the tests
+	$(BIN)/python -m pytest -q -n auto
+
+test-long: install ## run the properties on many more cases (hours)
+	$(BIN)/python -m pytest -q -n auto -m long --hypothesis-profile=long
+
+format: install ## format the code
+	$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+lint: install ## look for mistakes without changing anything
+	$(BIN)/ruff format --check . && $(BIN)/ruff check .
+
+types: install ## check the types
+	$(BIN)/mypy
+
+imports: install ## check that the layers hold
+	$(BIN)/lint-imports
+
+check: lint types imports test ## everything that has to be green
+
+clean: ## remove what was built
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

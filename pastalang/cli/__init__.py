@@ -1,0 +1,1 @@
+"""The `pasta` command."""

@@ -1,0 +1,1 @@
+"""Findings as values, their codes, and how they are shown."""

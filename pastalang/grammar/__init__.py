@@ -1,0 +1,1 @@
+"""The language itself: its grammar, the syntax tree, the parser and the printer."""

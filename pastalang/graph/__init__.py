@@ -1,0 +1,1 @@
+"""Who needs whom: the dependency graph of a plan."""

@@ -1,0 +1,1 @@
+"""The plan: the only thing that crosses from the language to the runtime."""

@@ -1,0 +1,111 @@
+"""A checked program: named types and templates, everything resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from pastalang.program.pieces import Piece
+from pastalang.program.types import Default, Sampling, Type
+from pastalang.source import Source, Span
+
+
+class Role(Enum):
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+class InputKind(Enum):
+    TEXT = "text"
+    INTEGER = "integer"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf:
+    item: InputType
+
+
+@dataclass(frozen=True, slots=True)
+class RecordOf:
+    fields: tuple[tuple[str, InputType], ...]
+
+
+InputType: TypeAlias = InputKind | ListOf | RecordOf
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """`each`: the caller gives a list, and every element is a document of its own on the shared text."""
+
+    name: str
+    type: InputType
+    default: Default | None
+    each: bool
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class TextBody:
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonBody:
+    """The answer is one JSON value of this type; an `Object` becomes a skeleton."""
+
+    type: Type
+    sampling: Sampling
+
+
+class AutoPolicy(Enum):
+    PASTA = "pasta"
+    APAR = "apar"
+
+
+@dataclass(frozen=True, slots=True)
+class AutoBody:
+    policy: AutoPolicy
+    max_tokens: int
+    sampling: Sampling
+
+
+Body: TypeAlias = TextBody | JsonBody | AutoBody
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: Role
+    body: Body
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """`messages` ends with the assistant message that is decoded; those before it hold no holes."""
+
+    name: str
+    inputs: tuple[Input, ...]
+    messages: tuple[Message, ...]
+    sampling: Sampling
+    description: str | None
+    span: Span
+
+
+@dataclass(frozen=True)
+class Program:
+    """`types` holds every named type (recursive ones are referred to by `types.Named`)."""
+
+    source: Source
+    types: Mapping[str, Type]
+    templates: Mapping[str, Template]
+    spans: Mapping[str, Span]  # "template.field.path" -> where it is declared, for messages while decoding
+
+    @property
+    def only_template(self) -> Template:
+        assert len(self.templates) == 1
+        return next(iter(self.templates.values()))

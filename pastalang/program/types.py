@@ -1,0 +1,224 @@
+"""What a hole may hold: the closed union of hole types, after checking.
+
+A type says which *values* are right. How a value is decoded (as one hole, as a skeleton of holes, item by
+item) is the planner's business; how each token is constrained is the runtime's.
+Limits named `max_tokens` count tokens of the model's own tokenizer; `*_chars` count Unicode characters of
+the value (not of its JSON spelling). Bounds are inclusive unless their name begins with `exclusive_`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum
+from typing import TypeAlias
+
+Scalar: TypeAlias = "str | bool | int | Decimal | None"
+
+
+@dataclass(frozen=True, slots=True)
+class String:
+    """Free text. In running text it ends before the first of `stop`; in JSON it is a quoted string."""
+
+    max_tokens: int | None = None
+    min_chars: int = 0
+    max_chars: int | None = None
+    pattern: str | None = None  # a regular expression that the whole value matches
+    format: str | None = None  # "email", "uri", ...: see `values.formats`
+    stop: tuple[str, ...] = ()  # running text only; empty: the end of the line
+
+
+@dataclass(frozen=True, slots=True)
+class Integer:
+    minimum: int | None = None
+    maximum: int | None = None
+    exclusive_minimum: int | None = None
+    exclusive_maximum: int | None = None
+    multiple_of: int | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    minimum: Decimal | None = None
+    maximum: Decimal | None = None
+    exclusive_minimum: Decimal | None = None
+    exclusive_maximum: Decimal | None = None
+    multiple_of: Decimal | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Boolean:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """Exactly this value. An enum is a `Union` of literals."""
+
+    value: Scalar
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """Text that a regular expression matches from end to end; a quoted string in JSON."""
+
+    pattern: str
+    max_tokens: int | None = None
+
+
+class Moment(Enum):
+    DATE = "date"
+    DATETIME = "datetime"
+    TIME = "time"
+
+
+@dataclass(frozen=True, slots=True)
+class Temporal:
+    """An ISO 8601 date, time or both; days exist in their month."""
+
+    kind: Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Uuid:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Verbatim:
+    """A span copied exactly from the named input (or from an earlier hole)."""
+
+    source: str
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    item: Type
+    min_items: int = 0
+    max_items: int | None = None
+    unique: bool = False
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple:
+    """A JSON array of fixed length, each place with a type of its own."""
+
+    items: tuple[Type, ...]
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """A JSON object with free keys and values of one type."""
+
+    value: Type
+    key_pattern: str | None = None
+    min_items: int = 0
+    max_items: int | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One key of an object, in the order written.
+
+    `after` names sibling keys whose values this one waits for and sees. `group` numbers the sequential
+    group it belongs to (None: decoded beside its siblings).
+    """
+
+    key: str
+    type: Type
+    name: str | None = None  # the Python name, where it differs from the key
+    description: str | None = None
+    default: Default | None = None
+    after: tuple[str, ...] = ()
+    group: int | None = None
+    sampling: Sampling | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """A value for a key that may be left out when an object is *read*; decoding always writes the key."""
+
+    json: str  # the value as JSON text, so that it stays hashable and exact
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """A JSON object with exactly these keys."""
+
+    fields: tuple[Field, ...]
+    name: str | None = None
+    description: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """One of several types; with a `discriminator`, the object arms differ in that literal key."""
+
+    arms: tuple[Type, ...]
+    discriminator: str | None = None
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A reference to `Program.types[name]`. Left in place only where a type is recursive."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """Any JSON Schema document as one hole; `document` is its canonical JSON text."""
+
+    document: str
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Anything:
+    """Any JSON value."""
+
+    max_tokens: int | None = None
+
+
+Type: TypeAlias = (
+    String | Integer | Number | Boolean | Null | Literal | Regex | Temporal | Uuid | Verbatim
+    | Array | Tuple | Map | Object | Union | Named | Schema | Anything
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How the tokens of one hole are drawn; None means: as the template or the run says."""
+
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+
+    @property
+    def is_default(self) -> bool:
+        return self == Sampling()
+
+    def over(self, base: Sampling) -> Sampling:
+        """This sampling where it says something, `base` elsewhere."""
+
+        def first(mine: object, theirs: object) -> object:
+            return theirs if mine is None else mine
+
+        names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+        return Sampling(**{name: first(getattr(self, name), getattr(base, name)) for name in names})  # type: ignore[arg-type]
+
+

@@ -1,0 +1,1 @@
+"""From logits to accepted tokens: guides, the sampler, the seams."""

@@ -1,0 +1,71 @@
+"""The guide protocol: which tokens a hole may take next. One state per hole, living and dying with its branch.
+
+    Guide (compiled once per type, tokenizer and seam) ── start() ──> State
+    State: allowed() -> mask, advance(token), is_finished, forced(), fork(), roll_back(n), explain()
+
+A guide speaks of the *value's text as decoded* (JSON spelling in a JSON hole, plain text in running text).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+TokenMask = NDArray[np.uint32]  # ceil(vocabulary / 32) words; bit t of word t // 32 allows token t
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """What taking a token did: `text` is what it added to the value, `kept` whether the token is fed as it is.
+
+    A token that crosses the border to the text that follows is not fed: `kept` is False, `text` is the part
+    of it before the border, and the runtime feeds that part as forced text if anybody will see it.
+    """
+
+    text: str
+    kept: bool
+    finished: bool
+
+
+class State(Protocol):
+    """Where one hole stands. `remaining` tokens are left of its limit."""
+
+    def allowed(self) -> TokenMask:
+        """The tokens that keep the value completable within the limit; never empty before the end."""
+        ...
+
+    def advance(self, token: int) -> Accepted: ...
+
+    def forced(self) -> tuple[int, ...]:
+        """The tokens that are the only way on from here (may be empty)."""
+        ...
+
+    @property
+    def is_finished(self) -> bool: ...
+
+    @property
+    def text(self) -> str:
+        """The value's text so far."""
+        ...
+
+    @property
+    def truncated(self) -> bool:
+        """Whether the limit, not the model, ended the value."""
+        ...
+
+    def fork(self) -> State: ...
+
+    def roll_back(self, tokens: int) -> None: ...
+
+
+class Guide(Protocol):
+    """A compiled constraint; `start` is cheap."""
+
+    def start(self, *, max_tokens: int) -> State: ...
+
+    def explain(self) -> str:
+        """One sentence for people: what is enforced, by which engine."""
+        ...

@@ -1,0 +1,1 @@
+"""What users need to property-test their own programs and schedules."""
