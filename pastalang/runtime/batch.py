@@ -1,0 +1,112 @@
+"""One step: which tokens the model is fed, what each may see, and whose logits are wanted. Plain integers only.
+
+    scheduler ── StepBatch ──> model.forward ── logits, one row per wanted token
+
+Every live branch owns a *view row*: the cells that it sees, in the order in which it came to see them. A step
+edits rows, feeds runs of tokens, and leaves the rows grown by what was fed:
+
+    edits     before the step    a new row, cells that a join adds, cells kept from an earlier request
+    runs      during the step    a token sees its row, the `after` tokens and what they see, the run before it, itself
+    captures  behind the step    a fork: a row that sees exactly what one of the fed tokens sees
+
+Visibility inside a step never depends on the order of the runs of different rows, only on `after`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NewType, TypeAlias
+
+TokenId = NewType("TokenId", int)
+CellId = NewType("CellId", int)
+RowId = NewType("RowId", int)
+
+
+@dataclass(frozen=True, slots=True)
+class Empty:
+    """The row sees nothing. A row's first use begins so, unless it is captured."""
+
+    row: RowId
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """The row also sees, behind what it sees already, everything that `source` sees, in its order: a join."""
+
+    row: RowId
+    source: RowId
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """The row also sees these cells, in this order, behind what it sees already.
+
+    A prefix kept from an earlier request, accepted drafts, the earlier values of a lock-step group.
+    """
+
+    row: RowId
+    cells: tuple[CellId, ...]
+
+
+Edit: TypeAlias = Empty | Follow | Show
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Consecutive tokens of one row: `count` of them from index `start` of the step.
+
+    `after` names tokens of this step, all before `start`: the run sees them and everything that they see.
+    A branch forked behind a token of this very step starts with an empty row and `after` that token; a joiner
+    names the last tokens of branches that end in this step; the node of a draft tree names its parent.
+    What is not kept (drafts) is not seen from the row afterwards, unless a later edit shows it.
+    """
+
+    row: RowId
+    start: int
+    count: int
+    after: tuple[int, ...] = ()
+    keep: bool = True
+
+    @property
+    def end(self) -> int:
+        return self.start + self.count
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """Behind the step, `row` sees exactly what the token at index `token` of this step sees, itself included."""
+
+    row: RowId
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class StepBatch:
+    """What one forward pass is fed. `tokens`, `positions` and `cells` are parallel; `wanted` are indexes into them."""
+
+    tokens: tuple[TokenId, ...]
+    positions: tuple[int, ...]
+    cells: tuple[CellId, ...]
+    runs: tuple[Run, ...]
+    wanted: tuple[int, ...]
+    edits: tuple[Edit, ...] = ()
+    captures: tuple[Capture, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def check(self) -> None:
+        """Assert what a scheduler promises: a mistake here is ours, so it is an assertion."""
+        size = len(self.tokens)
+        assert size == len(self.positions) == len(self.cells), "tokens, positions and cells are parallel"
+        assert len(set(self.cells)) == size, "two tokens of one step in one cell"
+        assert list(self._covered()) == list(range(size)), "the runs cover the tokens in order"
+        for run in self.runs:
+            assert run.count > 0 and all(0 <= token < run.start for token in run.after), f"{run} looks ahead"
+        indexes = (*self.wanted, *(capture.token for capture in self.captures))
+        assert all(0 <= index < size for index in indexes), "an index beyond the step"
+
+    def _covered(self) -> Iterator[int]:
+        for run in self.runs:
+            yield from range(run.start, run.end)

@@ -1,0 +1,1 @@
+"""Cells: who owns which, and the keys and values they hold."""
