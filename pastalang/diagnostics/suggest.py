@@ -1,0 +1,44 @@
+"""From a misspelt word and the words that exist to a "did you mean"."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+LONGEST_WORD = 64  # longer words are not typing mistakes, and the distance is quadratic
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+    """The known word that is closest to `word`, if one is close enough to be a slip."""
+    if len(word) > LONGEST_WORD:
+        return None
+    allowed = max(1, len(word) // 3)
+    ranked = sorted(
+        (_distance(word.lower(), other.lower()), other)
+        for other in set(known)
+        if other != word and abs(len(other) - len(word)) <= allowed
+    )
+    if ranked and ranked[0][0] <= allowed:
+        return ranked[0][1]
+    return _longer_form(word, known)
+
+
+def _longer_form(word: str, known: Iterable[str]) -> str | None:
+    """`str` for `string`: the only known word that begins with what was written."""
+    if len(word) < 3:
+        return None
+    longer = {other for other in known if other.lower().startswith(word.lower()) and other != word}
+    return longer.pop() if len(longer) == 1 else None
+
+
+def _distance(left: str, right: str) -> int:
+    """How many letters to insert, remove, replace or swap with their neighbour."""
+    before: list[int] = []
+    row = list(range(len(right) + 1))
+    for i, a in enumerate(left, start=1):
+        before, last, row = row, before, [i]
+        for j, b in enumerate(right, start=1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == right[j - 2] and left[i - 2] == b:
+                cost = min(cost, last[j - 2] + 1)
+            row.append(cost)
+    return row[-1]
