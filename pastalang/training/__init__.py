@@ -1,0 +1,1 @@
+"""Training for parallel decoding, and the measures of what it is worth."""
