@@ -1,0 +1,30 @@
+"""What a training run is told: how long, how fast, how often it looks up."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    steps: int
+    learning_rate: float = 1e-3
+    final_share: float = 0.05  # of the learning rate, at the last step
+    warmup_steps: int = 100
+    weight_decay: float = 0.1
+    clip_norm: float = 1.0
+    accumulation: int = 1  # batches per step
+    bfloat16: bool = True
+    save_every: int = 250
+    judge_every: int = 0  # 0: never look at the validation part
+    patience: int = 0  # judgements without a better score before it stops; 0: never
+    seed: int = 0
+
+    def rate(self, step: int) -> float:
+        """The learning rate of step `step`, counted from 0: a linear warm-up, then half a cosine."""
+        if step < self.warmup_steps:
+            return self.learning_rate * (step + 1) / self.warmup_steps
+        done = (step - self.warmup_steps) / max(1, self.steps - self.warmup_steps)
+        floor = self.learning_rate * self.final_share
+        return floor + (self.learning_rate - floor) * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
