@@ -1,0 +1,131 @@
+"""The loop learns, resumes as if nothing had happened, and stops before it harms."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from pastalang.training.batch import IGNORED, Batch
+from pastalang.training.checkpoint import CheckpointError
+from pastalang.training.forward import loss_of
+from pastalang.training.language import language_batches
+from pastalang.training.settings import Settings
+from pastalang.training.trainer import TrainingStopped, train
+
+SETTINGS = Settings(steps=6, learning_rate=3e-3, warmup_steps=2, save_every=3, bfloat16=False)
+BATCHES = language_batches([[1, 2, 3, 4, 5] * 8, [6, 7, 8] * 10], rows=2, length=16, separator=0, seed=3)
+
+
+def tiny_model() -> Any:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=11,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=128,
+        tie_word_embeddings=True,
+    )
+    return LlamaForCausalLM(config)
+
+
+def silent(_: str) -> None:
+    pass
+
+
+def run(model: Any, settings: Settings, folder: Path, **rest: Any) -> Any:
+    return train(model, BATCHES, settings, folder, fingerprint="toy", report=silent, **rest)
+
+
+def test_a_run_that_was_broken_off_equals_one_that_was_not(tmp_path: Path) -> None:
+    unbroken = tiny_model()
+    run(unbroken, SETTINGS, tmp_path / "whole")
+    broken = tiny_model()
+
+    class PulledPlug(Exception):
+        pass
+
+    def batches(number: int) -> Batch:
+        if number == 4:
+            raise PulledPlug
+        return BATCHES(number)
+
+    with pytest.raises(PulledPlug):
+        train(broken, batches, SETTINGS, tmp_path / "parts", fingerprint="toy", report=silent)
+    resumed = tiny_model()
+    run(resumed, SETTINGS, tmp_path / "parts")
+    for expected, found in zip(unbroken.parameters(), resumed.parameters(), strict=True):
+        assert torch.equal(expected, found)
+
+
+def test_it_learns_a_text_that_repeats(tmp_path: Path) -> None:
+    model = tiny_model()
+    before = loss_of(model, BATCHES(0)).item()
+    settings = replace(SETTINGS, steps=120, warmup_steps=10, save_every=1000, learning_rate=1e-2)
+    run(model, settings, tmp_path)
+    assert before > 2.0
+    assert loss_of(model, BATCHES(0)).item() < 0.35
+
+
+def test_accumulated_batches_weigh_by_the_tokens_they_predict(tmp_path: Path) -> None:
+    halves = [BATCHES(0), BATCHES(1)]
+    labels = halves[1].labels.clone()
+    labels[:, 3:] = IGNORED
+    halves[1] = replace(halves[1], labels=labels)
+    together = Batch(
+        *(torch.cat([getattr(h, name) for h in halves]) for name in ("tokens", "positions", "labels")),
+        visible=None,
+        origins=halves[0].origins + halves[1].origins,
+    )
+    apart, whole = tiny_model(), tiny_model()
+    one_step = replace(SETTINGS, steps=1)
+    twice = replace(one_step, accumulation=2)
+    train(apart, lambda number: halves[number], twice, tmp_path / "a", fingerprint="toy", report=silent)
+    train(whole, lambda _: together, one_step, tmp_path / "b", fingerprint="toy", report=silent)
+    for expected, found in zip(whole.parameters(), apart.parameters(), strict=True):
+        assert torch.allclose(expected, found, atol=1e-6)
+
+
+def test_a_loss_that_is_no_number_stops_names_the_rows_and_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:
+    model = tiny_model()
+
+    def batches(number: int) -> Batch:
+        if number == 4:
+            model.model.norm.weight.data.fill_(float("nan"))
+        return BATCHES(number)
+
+    with pytest.raises(TrainingStopped, match=r"step 5: the loss is nan on these rows: window \d"):
+        train(model, batches, SETTINGS, tmp_path, fingerprint="toy", report=silent)
+    kept = tiny_model()
+    progress = run(kept, replace(SETTINGS, steps=3), tmp_path)
+    assert progress.step == 3
+    assert all(torch.isfinite(weight).all() for weight in kept.parameters())
+
+
+def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
+    run(tiny_model(), SETTINGS, tmp_path)
+    with pytest.raises(CheckpointError, match="another program, tokenizer or mode"):
+        train(tiny_model(), BATCHES, SETTINGS, tmp_path, fingerprint="other", report=silent)
+
+
+def test_it_stops_when_the_score_no_longer_rises(tmp_path: Path) -> None:
+    scores = iter([0.1, 0.5, 0.4, 0.3, 0.9])
+    settings = replace(SETTINGS, steps=5, judge_every=1, patience=2)
+    progress = run(tiny_model(), settings, tmp_path, judge=lambda _: next(scores))
+    assert (progress.step, progress.best_score) == (4, 0.5)
+
+
+def test_the_rate_warms_up_and_then_falls_to_its_floor() -> None:
+    settings = Settings(steps=100, learning_rate=1.0, final_share=0.1, warmup_steps=10)
+    assert settings.rate(0) == pytest.approx(0.1)
+    assert settings.rate(9) == pytest.approx(1.0)
+    assert settings.rate(10) == pytest.approx(1.0)
+    assert settings.rate(55) == pytest.approx(0.55)
+    assert settings.rate(100) == pytest.approx(0.1)
