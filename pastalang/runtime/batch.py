@@ -104,6 +104,10 @@ class StepBatch:
         assert list(self._covered()) == list(range(size)), "the runs cover the tokens in order"
         for run in self.runs:
             assert run.count > 0 and all(0 <= token < run.start for token in run.after), f"{run} looks ahead"
+        last: dict[RowId, int] = {}
+        for run in (run for run in self.runs if run.keep):
+            assert run.row not in last or last[run.row] in run.after, f"{run} does not see what its row was fed before"
+            last[run.row] = run.end - 1
         indexes = (*self.wanted, *(capture.token for capture in self.captures))
         assert all(0 <= index < size for index in indexes), "an index beyond the step"
 

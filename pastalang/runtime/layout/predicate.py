@@ -1,0 +1,84 @@
+"""Who sees whom, the slow and obvious way: steps come in, for each token the list of tokens that it sees goes out.
+
+The oracle of the tests, and what the models without a memory (the reference, the fakes) are made of. Tokens are
+kept for ever and by their own identity, so a reused cell cannot deceive it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from pastalang.runtime.batch import CellId, Edit, Empty, Follow, RowId, Show, StepBatch, TokenId
+
+
+@dataclass(frozen=True, eq=False)
+class Fed:
+    """A token that was fed: `sees` is its path, oldest first, itself left out."""
+
+    token: TokenId
+    position: int
+    cell: CellId
+    sees: tuple[Fed, ...]
+
+    @property
+    def path(self) -> tuple[Fed, ...]:
+        return (*self.sees, self)
+
+    def may_see(self, key: Fed, *, window: int | None = None) -> bool:
+        """Whether this token attends to `key`; with a window, only to the last `window` of its path."""
+        path = self.path if window is None else self.path[-window:]
+        return any(key is seen for seen in path)
+
+
+class PlainViews:
+    """What `Views` keeps in a table, as lists."""
+
+    def __init__(self) -> None:
+        self._rows: dict[RowId, tuple[Fed, ...]] = {}
+        self._in_cell: dict[CellId, Fed] = {}
+
+    def feed(self, batch: StepBatch) -> tuple[Fed, ...]:
+        """The tokens of the step, with what they see."""
+        batch.check()
+        for edit in batch.edits:
+            self._edit(edit)
+        fed = self._run(batch)
+        self._in_cell.update({token.cell: token for token in fed})
+        for run in batch.runs:
+            if run.keep:
+                self._rows[run.row] = fed[run.end - 1].path
+        for capture in batch.captures:
+            self._rows[capture.row] = fed[capture.token].path
+        return fed
+
+    def seen_by(self, row: RowId) -> tuple[Fed, ...]:
+        return self._rows.get(row, ())
+
+    def _edit(self, edit: Edit) -> None:
+        match edit:
+            case Empty(row):
+                self._rows[row] = ()
+            case Follow(row, source):
+                self._rows[row] = joined(self.seen_by(row), self.seen_by(source))
+            case Show(row, cells):
+                self._rows[row] = joined(self.seen_by(row), tuple(self._in_cell[cell] for cell in cells))
+            case _:
+                assert_never(edit)
+
+    def _run(self, batch: StepBatch) -> tuple[Fed, ...]:
+        fed: list[Fed] = []
+        for run in batch.runs:
+            path = self.seen_by(run.row)
+            for before in run.after:
+                path = joined(path, fed[before].path)
+            for index in range(run.start, run.end):
+                fed.append(Fed(batch.tokens[index], batch.positions[index], batch.cells[index], path))
+                path = fed[-1].path
+        return tuple(fed)
+
+
+def joined(path: tuple[Fed, ...], more: tuple[Fed, ...]) -> tuple[Fed, ...]:
+    """`path`, then what only `more` has, in its order."""
+    known = set(map(id, path))
+    return (*path, *(token for token in more if id(token) not in known))

@@ -1,0 +1,150 @@
+"""View rows as one table: a step comes in, the order in which each of its tokens sees the cells goes out.
+
+    order[token, cell] = 0      the token does not see the cell
+                       = k > 0  it is the k-th cell on the token's path; the token itself is the last
+
+A row is the same for a branch between steps. Keeping the order and not a mere yes or no is what gives a window a
+meaning in a sequence of branches: the last W of what is seen. Forks copy a row, joins append to it, and freeing a
+cell costs nothing, because a cell is only freed when no living row sees it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pastalang.runtime.batch import CellId, Edit, Empty, Follow, RowId, Run, Show, StepBatch
+
+Order: TypeAlias = NDArray[np.int32]
+Indexes: TypeAlias = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """What the tokens of one step see: `order` is (tokens, width), and no token sees a cell at `width` or beyond."""
+
+    order: Order
+
+    @property
+    def width(self) -> int:
+        return int(self.order.shape[1])
+
+    @property
+    def own(self) -> NDArray[np.int32]:
+        """How many cells each token sees, itself included: (tokens,)."""
+        own: NDArray[np.int32] = self.order.max(axis=1)
+        return own
+
+
+class Views:
+    """The rows of all branches over `cells` cells. Rows are made when they are first named."""
+
+    def __init__(self, cells: int) -> None:
+        self._table: Order = np.zeros((16, cells), dtype=np.int32)
+        self._counts = np.zeros(16, dtype=np.int32)  # how many cells a row sees
+        self._widths = np.zeros(16, dtype=np.int64)  # a row sees no cell at or beyond its width
+
+    def look(self, batch: StepBatch) -> Sight:
+        """Apply the step's edits and work out what its tokens see."""
+        for edit in batch.edits:
+            self._edit(edit)
+        rows: Indexes = np.array([run.row for run in batch.runs], dtype=np.intp)
+        self._grow(int(rows.max(initial=0)))
+        cells: Indexes = np.array(batch.cells, dtype=np.intp)
+        width = max(int(cells.max(initial=0)) + 1, int(self._widths[rows].max(initial=0)))
+        order = self._table[rows, :width]
+        if len(batch.runs) < len(batch):
+            order = np.repeat(order, [run.count for run in batch.runs], axis=0)
+        self._add_lone_tokens(order, batch, rows, cells)
+        for run in batch.runs:
+            if run.count > 1 or run.after:
+                self._add_run(order, run, cells)
+        return Sight(order)
+
+    def settle(self, batch: StepBatch, sight: Sight) -> None:
+        """Behind the step: rows see what was fed for them, captured rows what the captured token saw."""
+        lone = [run for run in batch.runs if run.keep and run.count == 1 and not run.after]
+        rows = np.array([run.row for run in lone], dtype=np.intp)
+        cells = np.array([batch.cells[run.start] for run in lone], dtype=np.intp)
+        self._counts[rows] += 1
+        self._table[rows, cells] = self._counts[rows]
+        self._widths[rows] = np.maximum(self._widths[rows], cells + 1)
+        for run in batch.runs:
+            if run.keep and (run.count > 1 or run.after):
+                self._write(run.row, sight.order[run.end - 1])
+        for capture in batch.captures:
+            self._write(capture.row, sight.order[capture.token])
+
+    def seen_by(self, row: RowId) -> tuple[CellId, ...]:
+        """The cells that a row sees, in its order."""
+        self._grow(row)
+        cells = np.flatnonzero(self._table[row])
+        return tuple(CellId(int(cell)) for cell in cells[np.argsort(self._table[row, cells])])
+
+    def _edit(self, edit: Edit) -> None:
+        self._grow(edit.row)
+        match edit:
+            case Empty(row):
+                self._table[row, : self._widths[row]] = 0
+                self._counts[row] = self._widths[row] = 0
+            case Follow(row, source):
+                self._grow(source)
+                self._append(row, self._table[source, : self._widths[source]])
+            case Show(row, cells):
+                shown = np.zeros(max(cells, default=-1) + 1, dtype=np.int32)
+                shown[np.array(cells, dtype=np.intp)] = np.arange(1, len(cells) + 1)
+                self._append(row, shown)
+            case _:
+                assert_never(edit)
+
+    def _append(self, row: RowId, source: Order) -> None:
+        width = max(int(self._widths[row]), len(source))
+        self._counts[row] = merge(self._table[row, : len(source)], source, int(self._counts[row]))
+        self._widths[row] = width
+
+    def _write(self, row: RowId, order: Order) -> None:
+        self._grow(row)
+        width = max(int(self._widths[row]), len(order))
+        self._table[row, : len(order)] = order
+        self._table[row, len(order) : width] = 0
+        self._counts[row] = order.max()
+        self._widths[row] = len(order)
+
+    def _add_lone_tokens(self, order: Order, batch: StepBatch, rows: Indexes, cells: Indexes) -> None:
+        lone = [index for index, run in enumerate(batch.runs) if run.count == 1 and not run.after]
+        at = np.array([batch.runs[index].start for index in lone], dtype=np.intp)
+        order[at, cells[at]] = self._counts[rows[lone]] + 1
+
+    def _add_run(self, order: Order, run: Run, cells: Indexes) -> None:
+        count = int(self._counts[run.row])
+        tokens = order[run.start : run.end]
+        if run.after:
+            base = tokens[0]
+            for token in run.after:
+                count = merge(base, order[token], count)
+            tokens[1:] = base
+        numbers = np.arange(count + 1, count + 1 + run.count, dtype=np.int32)
+        own = cells[run.start : run.end]
+        tokens[:, own] = np.tril(np.broadcast_to(numbers, (run.count, run.count)))
+
+    def _grow(self, row: int) -> None:
+        rows, cells = self._table.shape
+        if row < rows:
+            return
+        more = max(rows, row + 1 - rows)
+        self._table = np.concatenate([self._table, np.zeros((more, cells), dtype=np.int32)])
+        self._counts = np.concatenate([self._counts, np.zeros(more, dtype=np.int32)])
+        self._widths = np.concatenate([self._widths, np.zeros(more, dtype=np.int64)])
+
+
+def merge(base: Order, source: Order, count: int) -> int:
+    """Append to `base`, in place, what only `source` sees, in its order. `base` sees `count` cells; so many then."""
+    if count == 0:
+        base[:] = source
+        return int(source.max(initial=0))
+    added = np.flatnonzero((source > 0) & (base == 0))
+    base[added[np.argsort(source[added])]] = np.arange(count + 1, count + 1 + len(added), dtype=np.int32)
+    return count + len(added)

@@ -1,0 +1,90 @@
+"""Keys and values: those of one step come in and are written to its cells, those of all cells go out to attention.
+
+A `Cache` as transformers knows it, with none of its habits: nothing is appended, ordered, evicted or copied. The
+step says which cells are written; what may be read is the mask's business.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """Where one step writes: `cells` (tokens,); attention then reads the cells below `width`."""
+
+    cells: torch.Tensor
+    width: int
+    first: int | None  # of consecutive cells, which are written as a slice
+
+    @staticmethod
+    def to(cells: tuple[int, ...], *, width: int, device: torch.device) -> Writing:
+        is_consecutive = all(cell == cells[0] + index for index, cell in enumerate(cells))
+        return Writing(torch.tensor(cells, device=device), width, cells[0] if is_consecutive else None)
+
+
+class Pool(Cache):  # type: ignore[misc]  # transformers is untyped
+    """The cells of every layer. Zeroed once: a masked cell still takes part as 0 x value, and 0 x NaN is NaN."""
+
+    def __init__(self, *, cells: int, layers: int) -> None:
+        super().__init__(layers=[])
+        self.cells = cells
+        self._keys: list[torch.Tensor | None] = [None] * layers
+        self._values: list[torch.Tensor | None] = [None] * layers
+        self._writing: Writing | None = None
+
+    def begin(self, writing: Writing) -> None:
+        """Say where the coming forward pass writes."""
+        self._writing = writing
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write (1, heads, tokens, size) each; returns views of (1, heads, width, size)."""
+        assert self._writing is not None and key_states.shape[0] == 1
+        keys = self._keys[layer_idx] = _write(self._keys[layer_idx], key_states, self._writing, self.cells)
+        values = self._values[layer_idx] = _write(self._values[layer_idx], value_states, self._writing, self.cells)
+        return keys[:, :, : self._writing.width], values[:, :, : self._writing.width]
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        return 0 if self._writing is None else self._writing.width
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, int]:
+        return self.get_seq_length(layer_idx), 0
+
+    def get_max_length(self, layer_idx: int | None = None) -> int:
+        return self.cells
+
+    @property
+    def is_initialized(self) -> bool:
+        return all(keys is not None for keys in self._keys)
+
+    @property
+    def is_compileable(self) -> bool:
+        return False
+
+    @property
+    def bytes(self) -> int:
+        """What the tensors take."""
+        tensors = (*self._keys, *self._values)
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor is not None)
+
+    def overwrite(self, cells: torch.Tensor, noise: torch.Generator) -> None:
+        """Fill cells with noise: how a test shows that nobody reads them."""
+        for tensor in (*self._keys, *self._values):
+            if tensor is not None:
+                shape = (*tensor.shape[:2], len(cells), tensor.shape[3])
+                tensor[:, :, cells] = torch.randn(shape, generator=noise, dtype=tensor.dtype) * 10
+
+
+def _write(held: torch.Tensor | None, states: torch.Tensor, writing: Writing, cells: int) -> torch.Tensor:
+    if held is None:
+        held = states.new_zeros((*states.shape[:2], cells, states.shape[3]))
+    if writing.first is None:
+        return held.index_copy_(2, writing.cells, states)
+    held[:, :, writing.first : writing.first + states.shape[2]] = states
+    return held

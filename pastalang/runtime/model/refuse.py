@@ -1,0 +1,89 @@
+"""Which models cannot be used: a model comes in, nothing or a refusal with its reason goes out.
+
+What is asked of a model: it can be told where a token stands (`position_ids`), a token's keys and values depend on
+nothing but the token, its position and what it sees, and its attention is that of the attention interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from pastalang.runtime.model.layers import FULL, SLIDING, layer_types
+
+_ALIBI = frozenset({"bloom", "mpt"})
+_OWN_ATTENTION = frozenset({"falcon", "gptj", "codegen"})
+_RESCALING = frozenset({"dynamic", "longrope", "su"})
+_TABLE_NAMES = ("wpe", "embed_positions", "position_embeddings", "position_embedding")
+
+
+class UnsupportedModel(Exception):
+    """A model that would be decoded wrongly. `reason` is a whole sentence's end: "it ...", ready for a user."""
+
+    def __init__(self, model: str, reason: str) -> None:
+        super().__init__(f"{model} cannot be used: {reason}")
+        self.model = model
+        self.reason = reason
+
+
+def refuse_config(config: Any) -> None:
+    """Raise `UnsupportedModel` for what the configuration gives away, before any weight is loaded."""
+    for reason in _reasons_in_config(config.get_text_config()):
+        raise UnsupportedModel(_name(config), reason)
+
+
+def refuse_model(model: Any) -> None:
+    """Raise `UnsupportedModel` for what the configuration or the modules give away."""
+    refuse_config(model.config)
+    for reason in _reasons_in_modules(model):
+        raise UnsupportedModel(_name(model.config), reason)
+
+
+def _reasons_in_config(config: Any) -> Iterator[str]:
+    family = str(config.model_type)
+    if getattr(config, "is_encoder_decoder", False):
+        yield "it is an encoder and a decoder; only causal models have one sequence to decode in"
+    if family in _ALIBI or getattr(config, "alibi", False) or getattr(config, "position_embedding_type", "") == "alibi":
+        yield "its positions are ALiBi biases, which count places in memory and cannot be told where a branch stands"
+    if family in _OWN_ATTENTION:
+        yield "its attention does not go through the attention interface of transformers, so views would be ignored"
+    for kind in sorted(_rope_types(config) & _RESCALING):
+        yield f"its rotary positions are rescaled as the sequence grows ({kind}), which belies what is cached"
+    if _has_several_axes(config):
+        yield "its rotary positions have several axes (M-RoPE); a branch has one"
+    if getattr(config, "num_hidden_layers", None) is not None:
+        for kind in sorted(set(layer_types(config)) - {FULL, SLIDING}):
+            yield f"it has layers of the kind {kind}; only full and sliding attention see exactly what a view says"
+
+
+def _reasons_in_modules(model: Any) -> Iterator[str]:
+    if getattr(model, "_is_stateful", False):
+        yield "it has recurrent layers, whose state cannot be forked, joined or hidden from a branch"
+    words = model.get_input_embeddings()
+    for name, module in model.named_modules():
+        is_table = isinstance(module, torch.nn.Embedding) and module is not words
+        if is_table and name.rpartition(".")[2] in _TABLE_NAMES:
+            yield f"its positions are a learned table of {module.num_embeddings} rows ({name}): gaps would use it up"
+    if getattr(model.config.get_text_config(), "max_position_embeddings", None) is None:
+        yield "its configuration does not say how many positions it has"
+
+
+def _rope_types(config: Any) -> set[str]:
+    return {str(part["rope_type"]) for part in _rope_parts(config) if part.get("rope_type")}
+
+
+def _has_several_axes(config: Any) -> bool:
+    return any("mrope_section" in part for part in _rope_parts(config))
+
+
+def _rope_parts(config: Any) -> Iterator[Mapping[str, Any]]:
+    """The rotary parameters, which are one mapping or one per kind of layer."""
+    parameters = getattr(config, "rope_parameters", None) or {}
+    yield parameters
+    yield from (part for part in parameters.values() if isinstance(part, Mapping))
+
+
+def _name(config: Any) -> str:
+    return str(getattr(config, "name_or_path", "") or config.model_type)

@@ -1,0 +1,65 @@
+"""Any causal model of transformers as a `Model`: its modules come in unchanged, steps are fed to them.
+
+StepBatch ── views ──> who sees what ── masks, cells, positions ──> the model's own forward ──> logits
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from pastalang.runtime.batch import StepBatch
+from pastalang.runtime.layout.mask import additive_masks
+from pastalang.runtime.layout.views import Views
+from pastalang.runtime.memory.pool import Pool, Writing
+from pastalang.runtime.model.attention import ATTENTION, STEP_MASKS, StepMasks
+from pastalang.runtime.model.layers import layer_windows
+from pastalang.runtime.model.refuse import refuse_model
+
+
+class TransformersModel:
+    """Owns the pool and the view rows. The wrapped model's attention implementation is switched for good."""
+
+    def __init__(self, model: Any, *, cells: int) -> None:
+        refuse_model(model)
+        config = model.config.get_text_config()
+        model.eval()
+        model.set_attn_implementation(ATTENTION)
+        self.cells = cells
+        self.vocabulary = int(config.vocab_size)
+        self.max_position = int(config.max_position_embeddings) - 1
+        self.dtype: torch.dtype = model.dtype
+        self.device: torch.device = model.device
+        self._model = model
+        self._windows = layer_windows(config)
+        self._pool = Pool(cells=cells, layers=len(self._windows))
+        self._views = Views(cells)
+
+    @property
+    def pool(self) -> Pool:
+        return self._pool
+
+    @property
+    def views(self) -> Views:
+        return self._views
+
+    @torch.inference_mode()
+    def forward(self, batch: StepBatch) -> torch.Tensor:
+        """Feed one step. Returns the logits of the wanted tokens: (wanted, vocabulary)."""
+        sight = self._views.look(batch)
+        masks = additive_masks(sight, set(self._windows), dtype=self.dtype, device=self.device)
+        self._pool.begin(Writing.to(batch.cells, width=sight.width, device=self.device))
+        reset = STEP_MASKS.set(StepMasks(masks, self._windows))
+        try:
+            logits: torch.Tensor = self._model(
+                input_ids=torch.tensor([batch.tokens], device=self.device),
+                position_ids=torch.tensor([batch.positions], device=self.device),
+                past_key_values=self._pool,
+                use_cache=True,
+                logits_to_keep=torch.tensor(batch.wanted, dtype=torch.long, device=self.device),
+            ).logits[0]
+        finally:
+            STEP_MASKS.reset(reset)
+        self._views.settle(batch, sight)
+        return logits

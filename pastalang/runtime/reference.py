@@ -1,0 +1,95 @@
+"""The slow twin of the engine's model: the tokens that one token sees come in, its logits go out. No cache, no pool.
+
+Exactly the visible tokens are fed, at exactly their positions, through the model's own eager attention; every one
+of them sees exactly what it saw when it was decoded. Whatever the fast path does has to agree with this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from pastalang.runtime.batch import StepBatch
+from pastalang.runtime.layout.predicate import Fed, PlainViews
+from pastalang.runtime.model.layers import FULL, SLIDING, layer_windows
+
+
+def reference_logits(model: Any, token: Fed) -> torch.Tensor:
+    """The logits of one token: (vocabulary,). `model` is a transformers causal model."""
+    return reference_path(model, token)[-1]
+
+
+@torch.inference_mode()
+def reference_path(model: Any, token: Fed) -> torch.Tensor:
+    """The logits of a token and of everything that it sees, itself last: (tokens, vocabulary)."""
+    tokens = _everything_below(token)
+    device = model.device
+    with _eager(model):
+        logits: torch.Tensor = model(
+            input_ids=torch.tensor([[fed.token for fed in tokens]], device=device),
+            position_ids=torch.tensor([[fed.position for fed in tokens]], device=device),
+            attention_mask=_masks(model, tokens),
+            use_cache=False,
+        ).logits
+    return logits[0]
+
+
+class ReferenceModel:
+    """A `Model` that keeps no keys and values: each wanted token is computed anew from the tokens that it sees."""
+
+    def __init__(self, model: Any, *, cells: int = 1 << 20) -> None:
+        config = model.config.get_text_config()
+        self._model = model
+        self._views = PlainViews()
+        self.cells = cells
+        self.vocabulary = int(config.vocab_size)
+        self.max_position = int(config.max_position_embeddings) - 1
+        self.dtype: torch.dtype = model.dtype
+        self.device: torch.device = model.device
+
+    def forward(self, batch: StepBatch) -> torch.Tensor:
+        fed = self._views.feed(batch)
+        rows = [reference_logits(self._model, fed[index]) for index in batch.wanted]
+        return torch.stack(rows) if rows else torch.zeros(0, self.vocabulary, dtype=self.dtype, device=self.device)
+
+
+def _everything_below(token: Fed) -> list[Fed]:
+    """The token and all that it depends on, itself last, each behind what it sees."""
+    ordered: dict[int, Fed] = {}
+
+    def visit(fed: Fed) -> None:
+        for seen in fed.sees:
+            if id(seen) not in ordered:
+                visit(seen)
+        ordered[id(fed)] = fed
+
+    visit(token)
+    return list(ordered.values())
+
+
+def _masks(model: Any, tokens: list[Fed]) -> torch.Tensor | dict[str, torch.Tensor]:
+    """One mask where all layers are of one kind, else one by the name of the kind."""
+    windows = set(layer_windows(model.config.get_text_config()))
+    if len(windows) == 1:
+        return _mask(model, tokens, window=windows.pop())
+    sliding = next(window for window in windows if window is not None)
+    return {FULL: _mask(model, tokens, window=None), SLIDING: _mask(model, tokens, window=sliding)}
+
+
+def _mask(model: Any, tokens: list[Fed], *, window: int | None) -> torch.Tensor:
+    sees = torch.tensor([[query.may_see(key, window=window) for key in tokens] for query in tokens])
+    blocked = torch.full(sees.shape, torch.finfo(model.dtype).min, dtype=model.dtype)
+    return blocked.masked_fill_(sees, 0.0)[None, None].to(model.device)
+
+
+@contextmanager
+def _eager(model: Any) -> Iterator[None]:
+    before = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(before)
