@@ -123,6 +123,43 @@ def spell(node: Node) -> str:
             return single + _spell_count(minimum, maximum)
 
 
+def matches(node: Node, text: str) -> bool:
+    """Whether the whole text matches, in time bounded by pattern times text, whatever both are."""
+    return len(text) in _ends(node, frozenset({0}), text)
+
+
+# ── matching: from where a match may begin to where it may end ───────────────────────────────────────────
+
+
+def _ends(node: Node, starts: frozenset[int], text: str) -> frozenset[int]:
+    match node:
+        case Chars(ranges):
+            return frozenset(at + 1 for at in starts if at < len(text) and _is_in(ord(text[at]), ranges))
+        case Sequence(items):
+            for item in items:
+                starts = _ends(item, starts, text)
+            return starts
+        case Choice(arms):
+            return frozenset().union(*(_ends(arm, starts, text) for arm in arms))
+        case Repetition(item, minimum, maximum):
+            for _ in range(minimum):
+                starts = _ends(item, starts, text)
+            return _further_ends(item, starts, None if maximum is None else maximum - minimum, text)
+
+
+def _further_ends(item: Node, starts: frozenset[int], times: int | None, text: str) -> frozenset[int]:
+    reached, fresh, done = starts, starts, 0
+    while fresh and (times is None or done < times):
+        fresh = _ends(item, fresh, text) - reached
+        reached |= fresh
+        done += 1
+    return reached
+
+
+def _is_in(code: int, ranges: Ranges) -> bool:
+    return any(low <= code <= high for low, high in ranges)
+
+
 # ── lengths ──────────────────────────────────────────────────────────────────────────────────────────────
 
 

@@ -58,11 +58,22 @@ class Null:
     pass
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Literal:
     """Exactly this value. An enum is a `Union` of literals."""
 
     value: Scalar
+
+    # Python holds that True == 1; as JSON values, and as keys of a cache of guides, they differ.
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Literal) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[bool, Scalar]:
+        return isinstance(self.value, bool), self.value
 
 
 @dataclass(frozen=True, slots=True)

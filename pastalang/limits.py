@@ -1,0 +1,87 @@
+"""Every limit of the language and its tools, in one place: what is larger is refused with a located message.
+
+The limits keep hostile input from taking time or memory; they are far above what people write.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# ── reading and syntax ───────────────────────────────────────────────────────────────────────────────────
+
+# The size of one source file. A thousand lines of a program are about 50,000 bytes.
+MAX_FILE_BYTES: Final = 1_000_000
+
+# Words, marks and tags in one source file; about 8,000 lines. Bounds the time of a parse.
+MAX_TOKENS: Final = 80_000
+
+# Brackets, objects, arrays and blocks of text inside one another. Everything that walks a tree may recurse
+# to this depth.
+MAX_NESTING: Final = 64
+
+# Characters of one name, and of one key or name in a message. Longer ones are shortened when they are shown.
+MAX_NAME_CHARS: Final = 200
+
+# Problems shown for one file; behind them stands how many more there are.
+MAX_SYNTAX_ERRORS: Final = 50
+
+# ── checking ─────────────────────────────────────────────────────────────────────────────────────────────
+
+# Files that one program may consist of, itself included.
+MAX_FILES: Final = 100
+
+# Places of one type with every name in it written out, and how deep they stand inside one another.
+MAX_TYPE_PLACES: Final = 20_000
+MAX_TYPE_DEPTH: Final = 64
+
+# Items of one array, one map or one fork; arms of one union (values of one enum).
+MAX_ITEMS: Final = 10_000
+MAX_ARMS: Final = 5_000
+
+# Branches of one template when every fork has as many items as it may have.
+MAX_BRANCHES: Final = 100_000
+
+# Tokens of one hole, characters of one string, digits of one number.
+MAX_HOLE_TOKENS: Final = 100_000
+MAX_STRING_CHARS: Final = 1_000_000
+MAX_NUMBER_DIGITS: Final = 100
+
+# Bytes of a JSON Schema, in a file or in the program.
+MAX_SCHEMA_BYTES: Final = 200_000
+
+# Problems that the checker reports for one program.
+MAX_FINDINGS: Final = 200
+
+# A number as written. Longer ones have no use and cost time to turn into values.
+MAX_NUMBER_CHARS: Final = 100
+MAX_NUMBER_EXPONENT: Final = 400
+
+# ── values ───────────────────────────────────────────────────────────────────────────────────────────────
+
+# Tokens of a hole whose type names no limit and has no longest value.
+DEFAULT_STRING_TOKENS: Final = 64
+DEFAULT_INTEGER_TOKENS: Final = 20  # every 64-bit integer
+DEFAULT_NUMBER_TOKENS: Final = 32
+DEFAULT_STRUCTURE_TOKENS: Final = 256  # arrays, maps and JSON of any shape, decoded as one hole
+
+# Items of a list of objects that names no maximum: a gap has to be reserved for every one of them.
+DEFAULT_ITEMS: Final = 16
+
+# Digits up to which a number is written without an exponent.
+PLAIN_NUMBER_DIGITS: Final = 40
+
+# A number in JSON that is read: its digits and its exponent.
+MAX_JSON_DIGITS: Final = 4_300
+MAX_JSON_EXPONENT: Final = 4_300
+
+# JSON that is read: brackets inside one another.
+MAX_JSON_NESTING: Final = 200
+
+# Problems that are told about one value.
+MAX_MISFITS: Final = 20
+
+# A JSON Schema that is imported: its depth, its places, and the values of one enum with their bytes.
+MAX_SCHEMA_NESTING: Final = 64
+MAX_SCHEMA_PLACES: Final = 10_000
+MAX_SCHEMA_ENUM: Final = 1_000
+MAX_SCHEMA_ENUM_BYTES: Final = 64_000

@@ -1,0 +1,250 @@
+"""From a hole type to facts that can be known before decoding: the longest spelling, the room it needs.
+
+Everything here is about *spellings*: the JSON text of a value, or (`quoted=False`) its text as it stands in
+running text, where strings carry no quotes. Lengths are in UTF-8 bytes, so they bound tokens too: a token
+of a byte-level vocabulary is never shorter than a byte.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Final, assert_never
+
+from pastalang import limits
+from pastalang.program import types as t
+from pastalang.values import regex
+from pastalang.values.formats import FORMATS
+
+# The longest character of a JSON string is an escaped pair of surrogates, `\ud83d\ude00`.
+_JSON_CHARACTER_BYTES: Final = 12
+_UTF8_CHARACTER_BYTES: Final = 4
+
+_TEMPORAL_BYTES: Final = {t.Moment.DATE: 10, t.Moment.DATETIME: 32, t.Moment.TIME: 21}
+_UUID_BYTES: Final = 36
+
+NO_TYPES: Final[Mapping[str, t.Type]] = {}
+
+
+def longest_text(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted: bool = True) -> int | None:
+    """The most bytes that a value of this type can take, compactly spelled; None: there is no such bound."""
+    match type:
+        case t.String():
+            return _longest_string(type, quoted=quoted)
+        case t.Regex(pattern=pattern):
+            width = regex.width(pattern)
+            return None if width is None or width[1] is None else _quoted_bytes(width[1], quoted=quoted)
+        case t.Integer():
+            return _longest_integer(type)
+        case t.Number():
+            return _longest_number(type)
+        case t.Boolean():
+            return len("false")
+        case t.Null():
+            return len("null")
+        case t.Literal(value=value):
+            return literal_bytes(value, quoted=quoted)
+        case t.Temporal(kind=kind):
+            return _TEMPORAL_BYTES[kind] + (2 if quoted else 0)
+        case t.Uuid():
+            return _UUID_BYTES + (2 if quoted else 0)
+        case t.Array(item=item, max_items=most):
+            return None if most is None else _repeated(longest_text(item, types), most)
+        case t.Tuple(items=items):
+            return _bracketed([longest_text(item, types) for item in items])
+        case t.Object(fields=fields):
+            keys = [len(json.dumps(field.key, ensure_ascii=False).encode()) + 2 for field in fields]
+            values = [longest_text(field.type, types) for field in fields]
+            return _bracketed([_sum([key, value]) for key, value in zip(keys, values, strict=True)])
+        case t.Union(arms=arms):
+            lengths = [longest_text(arm, types, quoted=quoted) for arm in arms]
+            return None if None in lengths else max((length for length in lengths if length is not None), default=0)
+        case t.Verbatim() | t.Map() | t.Named() | t.Schema() | t.Anything():
+            return None
+        case _:
+            assert_never(type)
+
+
+def default_max_tokens(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted: bool = True) -> int:
+    """The limit of a hole whose type names none: all that a closed type can need, a fixed room for an open one."""
+    own = own_max_tokens(type)
+    if own is not None:
+        return own
+    usual = _usual_tokens(type, types, quoted=quoted)
+    longest = longest_text(type, types, quoted=quoted)
+    if longest is None:
+        return usual
+    if is_finite(type, types):  # nothing may be cut that the author has written out in full
+        return max(longest, 1)
+    return max(min(longest, usual), 1)
+
+
+def own_max_tokens(type: t.Type) -> int | None:
+    """The limit that the type itself carries."""
+    match type:
+        case t.Boolean() | t.Null() | t.Literal() | t.Temporal() | t.Uuid() | t.Object() | t.Named():
+            return None
+        case _:
+            return type.max_tokens
+
+
+def is_finite(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> bool:
+    """Whether the type is a closed list of values that a program spells out (literals, booleans, null)."""
+    match type:
+        case t.Boolean() | t.Null() | t.Literal():
+            return True
+        case t.Union(arms=arms):
+            return all(is_finite(arm, types) for arm in arms)
+        case t.Tuple(items=items):
+            return all(is_finite(item, types) for item in items)
+        case t.Object(fields=fields):
+            return all(is_finite(field.type, types) for field in fields)
+        case _:
+            return False
+
+
+def first_characters(
+    type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted: bool = True
+) -> frozenset[str] | None:
+    """The characters that a spelling of this type can begin with; None: nearly any."""
+    match type:
+        case t.String() | t.Regex() | t.Verbatim():
+            return frozenset('"') if quoted else None
+        case t.Temporal():
+            return frozenset('"') if quoted else frozenset("0123456789")
+        case t.Uuid():
+            return frozenset('"') if quoted else frozenset("0123456789abcdef")
+        case t.Integer() | t.Number():
+            low = type.minimum if type.minimum is not None else type.exclusive_minimum
+            return frozenset("0123456789" if low is not None and low >= 0 else "-0123456789")
+        case t.Boolean():
+            return frozenset("tf")
+        case t.Null():
+            return frozenset("n")
+        case t.Literal(value=value):
+            return frozenset(spell(value, quoted=quoted)[:1])
+        case t.Array() | t.Tuple():
+            return frozenset("[")
+        case t.Map() | t.Object():
+            return frozenset("{")
+        case t.Union(arms=arms):
+            return _join(first_characters(arm, types, quoted=quoted) for arm in arms)
+        case t.Named(name=name):
+            return None if name not in types else _first_of_named(name, types, quoted=quoted)
+        case t.Schema() | t.Anything():
+            return None
+        case _:
+            assert_never(type)
+
+
+def spell(value: t.Scalar, *, quoted: bool = True) -> str:
+    """The one way in which a literal is written."""
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False) if quoted else value
+    if isinstance(value, Decimal):
+        return decimal_text(value)
+    return json.dumps(value)
+
+
+def decimal_text(value: Decimal) -> str:
+    """A decimal as a JSON number: no exponent where the plain spelling is short, no trailing zeros."""
+    if value == value.to_integral_value() and abs(value.adjusted()) <= limits.PLAIN_NUMBER_DIGITS:
+        return str(int(value))
+    plain = value.normalize() if len(value.as_tuple().digits) <= limits.PLAIN_NUMBER_DIGITS else value
+    if abs(plain.adjusted()) > limits.PLAIN_NUMBER_DIGITS:
+        return str(plain).replace("E+", "e").replace("E", "e")
+    return format(plain, "f")
+
+
+def literal_bytes(value: t.Scalar, *, quoted: bool) -> int:
+    return len(spell(value, quoted=quoted).encode("utf-8", "surrogatepass"))
+
+
+# ── the room of open types ───────────────────────────────────────────────────────────────────────────────
+
+
+def _usual_tokens(type: t.Type, types: Mapping[str, t.Type], *, quoted: bool) -> int:
+    match type:
+        case t.String(min_chars=least, max_chars=most):
+            # A token per character is plenty for most scripts; the quote that closes is counted too.
+            asked = max(limits.DEFAULT_STRING_TOKENS, 0 if most is None else most + 2)
+            return max(asked, least + 2 if least else 0)
+        case t.Regex(pattern=pattern):
+            width = regex.width(pattern)
+            least = 0 if width is None else width[0]
+            return max(limits.DEFAULT_STRING_TOKENS, least + 2)
+        case t.Verbatim():
+            return limits.DEFAULT_STRING_TOKENS
+        case t.Integer():
+            return limits.DEFAULT_INTEGER_TOKENS
+        case t.Number():
+            return limits.DEFAULT_NUMBER_TOKENS
+        case t.Union(arms=arms):
+            return max(default_max_tokens(arm, types, quoted=quoted) for arm in arms)
+        case _:
+            return limits.DEFAULT_STRUCTURE_TOKENS
+
+
+# ── lengths ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _longest_string(type: t.String, *, quoted: bool) -> int | None:
+    most = type.max_chars
+    for pattern in (type.pattern, None if type.format is None else FORMATS[type.format].pattern):
+        width = None if pattern is None else regex.width(pattern)
+        if width is not None and width[1] is not None:
+            most = width[1] if most is None else min(most, width[1])
+    return None if most is None else _quoted_bytes(most, quoted=quoted)
+
+
+def _quoted_bytes(characters: int, *, quoted: bool) -> int:
+    return characters * _JSON_CHARACTER_BYTES + 2 if quoted else characters * _UTF8_CHARACTER_BYTES
+
+
+def _longest_integer(type: t.Integer) -> int | None:
+    low = type.minimum if type.minimum is not None else type.exclusive_minimum
+    high = type.maximum if type.maximum is not None else type.exclusive_maximum
+    if low is None or high is None:
+        return None
+    return max(len(str(low)), len(str(high)))
+
+
+def _longest_number(type: t.Number) -> int | None:
+    """Bounded only where a step says how many digits stand behind the point."""
+    low = type.minimum if type.minimum is not None else type.exclusive_minimum
+    high = type.maximum if type.maximum is not None else type.exclusive_maximum
+    if low is None or high is None or type.multiple_of is None:
+        return None
+    exponent = type.multiple_of.normalize().as_tuple().exponent
+    assert isinstance(exponent, int)
+    whole = max(len(str(int(low))), len(str(int(high)))) + 1
+    return whole + (0 if exponent >= 0 else 1 - exponent)
+
+
+def _bracketed(parts: list[int | None]) -> int | None:
+    inside = _sum(parts)
+    return None if inside is None else inside + 2 + 2 * max(len(parts) - 1, 0)
+
+
+def _repeated(item: int | None, times: int) -> int | None:
+    return None if item is None else item * times + 2 + 2 * max(times - 1, 0)
+
+
+def _sum(parts: list[int | None]) -> int | None:
+    known = [part for part in parts if part is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+def _join(parts: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
+    together: frozenset[str] = frozenset()
+    for part in parts:
+        if part is None:
+            return None
+        together |= part
+    return together
+
+
+def _first_of_named(name: str, types: Mapping[str, t.Type], *, quoted: bool) -> frozenset[str] | None:
+    rest = {other: type for other, type in types.items() if other != name}  # a circle of names ends here
+    return first_characters(types[name], rest, quoted=quoted)

@@ -1,0 +1,83 @@
+"""The formats of strings, each as one regular expression: what is enforced is what is read.
+
+The expressions use only what `values.regex` understands, so the same text constrains the decoding, checks a
+value that was read, and stands in an exported JSON Schema. Days exist in their month, leap years included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from pastalang.program.types import Moment
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    pattern: str
+    meaning: str  # for people
+
+
+# ── dates and times ──────────────────────────────────────────────────────────────────────────────────────
+
+_LEAP_CENTURY: Final = "(?:0[48]|[2468][048]|[13579][26])00"
+_LEAP_IN_CENTURY: Final = "[0-9]{2}(?:0[48]|[2468][048]|[13579][26])"
+_YEAR: Final = "(?:[0-9]{3}[1-9]|[0-9]{2}[1-9]0|[0-9][1-9]00|[1-9]000)"  # 0001 to 9999
+_DATE: Final = (
+    f"(?:{_YEAR}-(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])"
+    "|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"
+    "|02-(?:0[1-9]|1[0-9]|2[0-8]))"
+    f"|(?:{_LEAP_IN_CENTURY}|{_LEAP_CENTURY})-02-29)"
+)
+_CLOCK: Final = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?"
+_OFFSET: Final = "(?:Z|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+
+MOMENTS: Final[Mapping[Moment, str]] = MappingProxyType(
+    {
+        Moment.DATE: _DATE,
+        Moment.TIME: f"{_CLOCK}{_OFFSET}?",
+        Moment.DATETIME: f"{_DATE}T{_CLOCK}{_OFFSET}?",
+    }
+)
+
+UUID: Final = "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+
+# ── addresses ────────────────────────────────────────────────────────────────────────────────────────────
+
+_LABEL: Final = "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOST: Final = rf"{_LABEL}(?:\.{_LABEL})*"
+_ATOM: Final = "[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+_BYTE: Final = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+_IPV4: Final = rf"{_BYTE}(?:\.{_BYTE}){{3}}"
+_HEX: Final = "[0-9A-Fa-f]{1,4}"
+_LAST_32_BITS: Final = f"(?:{_HEX}:{_HEX}|{_IPV4})"
+_IPV6_BEFORE: Final = "|".join(
+    [f"(?:{_HEX}:){{6}}", f"::(?:{_HEX}:){{5}}"]
+    + [f"(?:{_HEX}(?::{_HEX}){{0,{before}}})?::(?:{_HEX}:){{{4 - before}}}" for before in range(5)]
+)
+_IPV6: Final = (
+    f"(?:{_IPV6_BEFORE}){_LAST_32_BITS}|(?:{_HEX}(?::{_HEX}){{0,5}})?::{_HEX}|(?:{_HEX}(?::{_HEX}){{0,6}})?::"
+)
+_URI_CHARACTER: Final = r"(?:[A-Za-z0-9\-._~:/?@!$&'()*+,;=]|%[0-9A-Fa-f]{2})"
+_URI: Final = rf"[A-Za-z][A-Za-z0-9+.\-]*:{_URI_CHARACTER}+(?:#{_URI_CHARACTER}*)?"
+_TIME_PART: Final = "T(?:[0-9]+H(?:[0-9]+M)?(?:[0-9]+S)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
+_DURATION: Final = (
+    f"P(?:[0-9]+W|{_TIME_PART}|(?:[0-9]+Y(?:[0-9]+M)?(?:[0-9]+D)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:{_TIME_PART})?)"
+)
+
+FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
+    {
+        "date": Format(_DATE, "a date that exists, `2024-02-29`"),
+        "date-time": Format(f"{_DATE}T{_CLOCK}{_OFFSET}", "an RFC 3339 date and time with its offset"),
+        "time": Format(f"{_CLOCK}{_OFFSET}", "an RFC 3339 time of day with its offset"),
+        "duration": Format(_DURATION, "an ISO 8601 duration, `P1DT12H`"),
+        "email": Format(rf"{_ATOM}(?:\.{_ATOM})*@{_HOST}", "an e-mail address, `name@example.org`"),
+        "hostname": Format(_HOST, "a host name, `www.example.org`"),
+        "ipv4": Format(_IPV4, "an IPv4 address, `192.0.2.1`"),
+        "ipv6": Format(_IPV6, "an IPv6 address, `2001:db8::1`"),
+        "uri": Format(_URI, "an address with its scheme, `https://example.org/`"),
+        "uuid": Format(UUID, "a UUID in lower case, `01234567-89ab-cdef-0123-456789abcdef`"),
+    }
+)

@@ -1,0 +1,134 @@
+r"""From the text of a pattern to what values need of it: a match, a length, and JSON Schema's "anywhere" reading.
+
+`program.regex` says which patterns can be enforced and what they mean. A pattern of ours speaks of the whole
+value; a `pattern` of JSON Schema (and of Pydantic) may match anywhere unless it is anchored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+from pastalang.program.regex import RegexError, lengths, parse_regex, spell
+
+
+def find_problem(pattern: str) -> str | None:
+    """Why the pattern cannot be enforced, in the user's words."""
+    try:
+        parse_regex(pattern)
+    except RegexError as problem:
+        return problem.message
+    return None
+
+
+def width(pattern: str) -> tuple[int, int | None] | None:
+    """The fewest and the most characters of a match; None where the pattern cannot be enforced or matches nothing."""
+    try:
+        found = lengths(parse_regex(pattern))
+    except RegexError:
+        return None
+    return None if found is None else (found.shortest, found.longest)
+
+
+def engine_pattern(pattern: str) -> str:
+    """The same language in words that every engine reads alike: explicit classes, no anchors, no short-hands."""
+    return spell(parse_regex(pattern))
+
+
+def matches(pattern: str, text: str) -> bool:
+    """Whether the whole text matches, in time linear in the text."""
+    return _matcher(pattern)(text)
+
+
+@lru_cache(maxsize=1024)
+def whole_pattern(search: str) -> str:
+    """The pattern for whole values that means what `search` means anywhere in a value.
+
+    It stays as the author wrote it, without its anchors, where that says the same. Raises `RegexError`.
+    """
+    alternatives = [_whole_alternative(alternative) for alternative in _split(search)]
+    if len(alternatives) == 1:
+        return _without_group(alternatives[0])
+    return "|".join(alternatives)
+
+
+@lru_cache(maxsize=1024)
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    """Pydantic's engine never backtracks, so no text can make a match slow."""
+    from pydantic_core import SchemaError, SchemaValidator, core_schema
+
+    whole = f"^(?:{engine_pattern(pattern)})$"
+    try:
+        return SchemaValidator(core_schema.str_schema(pattern=whole, strict=True)).isinstance_python
+    except SchemaError:
+        raise RegexError("the pattern is too large", offset=0, length=len(pattern)) from None
+
+
+# ── "anywhere" ───────────────────────────────────────────────────────────────────────────────────────────
+
+_ANYTHING: Final = r"[\s\S]*"
+
+
+def _whole_alternative(alternative: str) -> str:
+    inside = _without_group(alternative)
+    if inside != alternative:  # anchors may stand inside a group that is all there is
+        inner = whole_pattern(inside)
+        return f"(?:{inner})" if len(_split(inner)) > 1 else inner
+    begins = alternative.startswith("^")
+    ends = alternative.endswith("$") and not _is_escaped(alternative, len(alternative) - 1)
+    body = alternative[begins : len(alternative) - ends]
+    parse_regex(body)  # refuses what cannot be enforced, an anchor anywhere else included
+    if body.startswith("^") or (body.endswith("$") and not _is_escaped(body, len(body) - 1)):
+        raise RegexError("two anchors beside one another", offset=0, length=len(alternative))
+    return ("" if begins else _ANYTHING) + body + ("" if ends else _ANYTHING)
+
+
+def _split(pattern: str) -> list[str]:
+    """The alternatives of a pattern at its top level."""
+    parts, start = [], 0
+    for at, depth in _positions(pattern):
+        if pattern[at] == "|" and depth == 0:
+            parts.append(pattern[start:at])
+            start = at + 1
+    return [*parts, pattern[start:]]
+
+
+def _without_group(pattern: str) -> str:
+    """What a group around all of the pattern holds; the pattern itself where there is none."""
+    opening = "(?:" if pattern.startswith("(?:") else "("
+    if not pattern.startswith(opening) or not pattern.endswith(")") or pattern[1:2] == "?" != opening[1:2]:
+        return pattern
+    closings = [at for at, depth in _positions(pattern) if depth == 1 and pattern[at] == ")"]
+    return pattern[len(opening) : -1] if closings == [len(pattern) - 1] else pattern
+
+
+def _positions(pattern: str) -> list[tuple[int, int]]:
+    """Where characters stand that are neither escaped nor in a class, and how many groups are open before each."""
+    found, at, depth = [], 0, 0
+    while at < len(pattern):
+        character = pattern[at]
+        if character == "\\":
+            at += 2
+            continue
+        found.append((at, depth))
+        if character == "[":
+            at = _end_of_class(pattern, at)
+            continue
+        depth += (character == "(") - (character == ")")
+        at += 1
+    return found
+
+
+def _end_of_class(pattern: str, start: int) -> int:
+    at = start + 1
+    at += pattern[at : at + 1] == "^"
+    at += pattern[at : at + 1] == "]"  # the first place of a class may hold the bracket itself
+    while at < len(pattern) and pattern[at] != "]":
+        at += 2 if pattern[at] == "\\" else 1
+    return at + 1
+
+
+def _is_escaped(text: str, at: int) -> bool:
+    backslashes = len(text[:at]) - len(text[:at].rstrip("\\"))
+    return backslashes % 2 == 1
