@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NewType, TypeAlias
 
-from pastalang.program.program import Input, Role
+from pastalang.program.program import AutoPolicy, Input, Role
 from pastalang.program.types import Sampling, Type
 from pastalang.source import Span
 
@@ -157,6 +157,11 @@ class Repeat:
     body: tuple[Segment, ...]
     sampling: Sampling
     span: Span
+    # Where `over` is given there is nothing to choose: one item per element of that list (as in `Each`), one
+    # after another in this branch; `item` is the name that inputs inside the body use for the element.
+    item: str = ""
+    over: str | None = None
+    over_hole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +260,7 @@ class Plan:
     source_name: str
     source_text: str  # so that an error while decoding can show its line
     version: int = 1
+    auto: AutoPolicy | None = None  # the model places the branches itself; the plan then shows one hole for them
 
     def branch(self, id: BranchId) -> Branch:
         return self.branches[id]

@@ -1,0 +1,114 @@
+"""An object: keys and punctuation are the skeleton, every value is a branch forked behind its key.
+
+beside (the default)   {"brand": ┬ …, "price": ┬ …}            a branch per value
+after                  … ┬ [wait] "headline": …                the key is written where it is awaited
+sequential group       {"a": ┬ … , "b": … , "c": …             one branch for the whole group
+in order               {"a": … , "b": … }                      no branch at all
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pastalang.plan.draft import Draft
+from pastalang.plan.plan import BranchId, Fork, Join, Segment, Text
+from pastalang.plan.policies.json_place import At, Segments, WriteValue, key_text, merged
+from pastalang.plan.policies.json_stretches import Stretch, order_of_need, stretches_of
+from pastalang.plan.policies.json_text import opening
+from pastalang.plan.room import room_of
+from pastalang.program.types import Field, Object
+
+
+def write_object(draft: Draft, object: Object, at: At, value: WriteValue) -> Segments:
+    assert object.fields, "an empty object is known text"
+    parts = _in_order(draft, object, at, value) if at.in_order else _beside(draft, object, at, value)
+    comma = Text("," + at.line(deeper=1))
+    pieces: list[Segment] = [Text("{" + at.line(deeper=1)), *parts[0]]
+    for part in parts[1:]:
+        pieces.append(comma)
+        pieces.extend(part)
+    pieces.append(Text(at.line() + "}"))
+    return merged(tuple(pieces))
+
+
+def _in_order(draft: Draft, object: Object, at: At, value: WriteValue) -> list[Segments]:
+    return [_field(draft, field, at, value) for field in object.fields]
+
+
+def _beside(draft: Draft, object: Object, at: At, value: WriteValue) -> list[Segments]:
+    stretches = stretches_of(object)
+    root = _root_of_item(stretches) if at.in_chain else None
+    parts: dict[int, Segments] = {}
+    made: dict[int, tuple[BranchId, ...]] = {}
+    for index in order_of_need(stretches):
+        stretch = stretches[index]
+        awaited = tuple(sorted({branch for need in stretch.needs for branch in made[need]}))
+        with draft.watch() as started:
+            if awaited:
+                parts[index] = _awaiting(draft, stretch, awaited, at, value)
+            elif index == root or _needs_no_branch(stretch):
+                parts[index] = _in_place(draft, stretch.fields[0], at, value, is_root=index == root)
+            else:
+                parts[index] = _forked(draft, stretch, at, value)
+        made[index] = tuple(started)
+    return [parts[index] for index in range(len(stretches))]
+
+
+def _root_of_item(stretches: tuple[Stretch, ...]) -> int | None:
+    """What the chain of a list decodes itself: the first field with something to decode, if it need not wait."""
+    for index, stretch in enumerate(stretches):
+        if not all(_is_known(field) for field in stretch.fields):
+            return None if stretch.needs or stretch.is_group else index
+    return None
+
+
+def _needs_no_branch(stretch: Stretch) -> bool:
+    """A known value is text, and a plain nested object belongs to the same skeleton."""
+    field = stretch.fields[0]
+    is_single = len(stretch.fields) == 1
+    return is_single and (_is_known(field) or (isinstance(field.type, Object) and not stretch.is_group))
+
+
+def _is_known(field: Field) -> bool:
+    return opening(field.type, 0)[1]
+
+
+def _in_place(draft: Draft, field: Field, at: At, value: WriteValue, *, is_root: bool) -> Segments:
+    return _field(draft, field, at, value, in_chain=is_root and isinstance(field.type, Object))
+
+
+def _forked(draft: Draft, stretch: Stretch, at: At, value: WriteValue) -> Segments:
+    """The key of the first field stays in the skeleton."""
+    first = stretch.fields[0]
+    branch = draft.start(at.key(first.key, None).path)
+    lockstep = None if at.group is None else draft.next_in_group(at.group)
+    lead, *rest = _stretch(draft, stretch, at, value)
+    assert isinstance(lead, Text)
+    key = key_text(first.key)
+    segments = merged((Text(lead.text.removeprefix(key)), *rest))
+    draft.finish(branch, segments, reserve=room_of(segments, draft.reserves), lockstep=lockstep)
+    return (Text(key), Fork(branch))
+
+
+def _awaiting(draft: Draft, stretch: Stretch, awaited: tuple[BranchId, ...], at: At, value: WriteValue) -> Segments:
+    """The branch waits first and writes its own key, so that something is fed that sees what was awaited."""
+    branch = draft.start(at.key(stretch.fields[0].key, None).path)
+    segments = (Join(awaited), *_stretch(draft, stretch, at, value))
+    draft.finish(branch, segments, reserve=room_of(segments, draft.reserves))
+    return (Fork(branch),)
+
+
+def _stretch(draft: Draft, stretch: Stretch, at: At, value: WriteValue) -> Segments:
+    """The fields of a stretch as one branch writes them, beginning with the first key."""
+    place = at.ordered() if stretch.is_group else at.apart()
+    comma = Text("," + at.line(deeper=1))
+    segments = list(_field(draft, stretch.fields[0], place, value))
+    for field in stretch.fields[1:]:
+        segments.append(comma)
+        segments.extend(_field(draft, field, place, value))
+    return merged(tuple(segments))
+
+
+def _field(draft: Draft, field: Field, at: At, value: WriteValue, *, in_chain: bool = False) -> Segments:
+    place = replace(at.key(field.key, field.sampling), in_chain=in_chain)
+    return (Text(key_text(field.key)), *value(draft, field.type, place))

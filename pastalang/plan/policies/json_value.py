@@ -1,0 +1,41 @@
+"""A JSON value of any type comes in; the segments that write it from where it stands come out.
+
+known beforehand (literals, null, {})      forced text
+an object                                  a skeleton            json_skeleton.py
+a list of objects                          a chain of items      json_list.py
+a union whose beginnings differ            a choice              json_choice.py
+anything else                              one hole
+"""
+
+from __future__ import annotations
+
+from pastalang.plan.draft import Draft
+from pastalang.plan.plan import Form, Hole, Text
+from pastalang.plan.policies.json_choice import is_choice, write_choice
+from pastalang.plan.policies.json_list import is_list, write_list
+from pastalang.plan.policies.json_place import At, Segments
+from pastalang.plan.policies.json_skeleton import write_object
+from pastalang.plan.policies.json_text import known_text
+from pastalang.program import types as t
+from pastalang.values.bounds import default_max_tokens
+
+
+def write_value(draft: Draft, type: t.Type, at: At) -> Segments:
+    known = known_text(type)
+    if known is not None:
+        return (Text(known),)
+    match type:
+        case t.Object():
+            return write_object(draft, type, at, write_value)
+        case t.Array() if is_list(type):
+            return (write_list(draft, type, at, write_value),)
+        case t.Union() if is_choice(type):
+            return (write_choice(draft, type, at, write_value),)
+        case _:
+            return (json_hole(draft, type, at),)
+
+
+def json_hole(draft: Draft, type: t.Type, at: At) -> Hole:
+    limit = default_max_tokens(type, draft.types)
+    field = draft.name_field(at.field)
+    return Hole(field, type, Form.JSON, limit, at.sampling, "", draft.span_of(at.path, at.span))

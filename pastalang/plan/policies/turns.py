@@ -1,0 +1,56 @@
+"""Messages come in, the segments of their turns come out. The last message is decoded, and its turn stays open."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from pastalang.plan.draft import Draft
+from pastalang.plan.plan import Mode, TurnEnd, TurnStart
+from pastalang.plan.policies.auto import write_auto
+from pastalang.plan.policies.json_place import At
+from pastalang.plan.policies.json_value import write_value
+from pastalang.plan.policies.text import write_pieces
+from pastalang.plan.policies.text_place import Segments, Where
+from pastalang.program.program import AutoBody, JsonBody, Message, TextBody
+
+
+def write_turns(draft: Draft, messages: tuple[Message, ...], *, first: int = 0, last: int | None = None) -> Segments:
+    """The turns of the messages `first` to `last` (not included)."""
+    chosen = range(first, len(messages) if last is None else last)
+    turns = (_write_turn(draft, messages, index) for index in chosen)
+    return tuple(segment for turn in turns for segment in turn)
+
+
+def write_turn_start(draft: Draft, message: Message, index: int, *, pieces: int) -> Segments:
+    """A turn up to its piece number `pieces`: what the documents of a stack share of it."""
+    assert isinstance(message.body, TextBody)
+    return (TurnStart(message.role, index), *write_pieces(draft, message.body.pieces[:pieces], Where()))
+
+
+def write_turn_rest(draft: Draft, messages: tuple[Message, ...], index: int, *, pieces: int) -> Segments:
+    """The same turn from there on."""
+    message = messages[index]
+    assert isinstance(message.body, TextBody) and index < len(messages) - 1
+    return (*write_pieces(draft, message.body.pieces[pieces:], Where()), TurnEnd(message.role, index))
+
+
+def _write_turn(draft: Draft, messages: tuple[Message, ...], index: int) -> Segments:
+    message = messages[index]
+    start = TurnStart(message.role, index)
+    if index == len(messages) - 1:
+        return (start, *_write_body(draft, message))
+    return (start, *_write_body(draft, message), TurnEnd(message.role, index))
+
+
+def _write_body(draft: Draft, message: Message) -> Segments:
+    match message.body:
+        case TextBody(pieces=pieces):
+            return write_pieces(draft, pieces, Where())
+        case JsonBody(type=type, sampling=sampling):
+            group = draft.start_group() if draft.mode is Mode.LOCKSTEP else None
+            drawn = sampling.over(draft.sampling)
+            return write_value(draft, type, At("", 0, drawn, message.span, draft.is_sequential, group=group))
+        case AutoBody():
+            return (write_auto(draft, message.body, message.span),)
+        case _:
+            assert_never(message.body)

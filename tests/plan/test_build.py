@@ -1,0 +1,246 @@
+"""Which branches a program becomes: one small program per policy."""
+
+from __future__ import annotations
+
+from pastalang.plan.plan import (
+    ROOT,
+    WHOLE,
+    Choose,
+    Each,
+    Fork,
+    Hole,
+    Join,
+    Mode,
+    Place,
+    Release,
+    Repeat,
+    Seen,
+    Text,
+    TurnEnd,
+)
+from pastalang.program import pieces as p
+from pastalang.program import types as t
+from tests.plan.programs import (
+    NOWHERE,
+    async_,
+    each,
+    field,
+    fork,
+    given,
+    hole,
+    json_body,
+    named,
+    or_null,
+    plan_of,
+    promise,
+    record,
+    sync,
+    text,
+    text_body,
+    value,
+)
+
+
+def _skeleton(plan_branch: object) -> str:
+    """The text of a branch with a dot for everything else."""
+    segments = plan_branch.segments  # type: ignore[attr-defined]
+    return "".join(segment.text if isinstance(segment, Text) else "·" for segment in segments)
+
+
+def test_every_value_of_a_skeleton_is_a_branch_forked_behind_its_key() -> None:
+    plan = plan_of(json_body(field("brand", t.String(12)), field("price", t.Number(max_tokens=6))))
+    assert _skeleton(plan.branches[0]).endswith('{\n  "brand": ·,\n  "price": ·\n}')
+    brand, price = plan.branches[1:]
+    assert [brand.name, price.name] == ["brand", "price"]
+    assert [brand.reserve, price.reserve] == [12, 6]
+    assert brand.view == (Seen(ROOT, (8,)),)
+    assert price.view == (Seen(ROOT, (10,)),)
+    assert brand.release is Release.AT_END
+    (hole_,) = brand.segments
+    assert isinstance(hole_, Hole) and hole_.follow == ',\n  "price": '
+
+
+def test_the_last_turn_stays_open() -> None:
+    plan = plan_of(json_body(field("brand")))
+    assert not isinstance(plan.branches[0].segments[-1], TurnEnd)
+
+
+def test_what_is_known_beforehand_is_never_decoded() -> None:
+    plan = plan_of(json_body(field("kind", t.Literal("tv")), field("none", t.Null()), field("size", record())))
+    assert _skeleton(plan.branches[0]).endswith('{\n  "kind": "tv",\n  "none": null,\n  "size": {}\n}')
+    assert len(plan.branches) == 1
+
+
+def test_a_nested_object_belongs_to_the_same_skeleton() -> None:
+    plan = plan_of(json_body(field("size", record(field("width"), field("unit")))))
+    assert _skeleton(plan.branches[0]).endswith('{\n  "size": {\n    "width": ·,\n    "unit": ·\n  }\n}')
+    assert [branch.name for branch in plan.branches] == ["", "size.width", "size.unit"]
+
+
+def test_a_field_with_after_waits_and_writes_its_own_key() -> None:
+    plan = plan_of(json_body(field("brand"), field("headline", after=("brand",))))
+    join, key, _ = named(plan, "headline").segments
+    assert join == Join((named(plan, "brand").id,))
+    assert key == Text('"headline": ')
+    assert named(plan, "brand").release is Release.AFTER_JOIN
+
+
+def test_a_field_may_wait_for_one_that_is_written_behind_it() -> None:
+    plan = plan_of(json_body(field("headline", after=("brand",)), field("brand")))
+    assert _skeleton(plan.branches[0]).endswith('{\n  ·,\n  "brand": ·\n}')
+    assert named(plan, "headline").segments[0] == Join((named(plan, "brand").id,))
+
+
+def test_waiting_for_an_object_is_waiting_for_everything_in_it() -> None:
+    size = record(field("width"), field("unit"))
+    plan = plan_of(json_body(field("size", or_null(size)), field("note", after=("size",))))
+    waited = named(plan, "note").segments[0]
+    assert waited == Join(tuple(named(plan, name).id for name in ("size", "size.width", "size.unit")))
+
+
+def test_a_sequential_group_is_one_branch() -> None:
+    plan = plan_of(json_body(field("a", group=1), field("b", group=1), field("c")))
+    assert [branch.name for branch in plan.branches] == ["", "a", "c"]
+    assert _skeleton(named(plan, "a")) == '·,\n  "b": ·'
+
+
+def test_a_group_is_cut_where_a_member_waits_for_something_that_waits_for_the_group() -> None:
+    plan = plan_of(json_body(field("a", group=1), field("b", group=1, after=("x",)), field("x", after=("a",))))
+    a, b, x = (named(plan, name) for name in "abx")
+    assert b.segments[0] == Join((a.id, x.id))
+    assert x.segments[0] == Join((a.id,))
+
+
+def test_an_optional_object_is_a_choice_of_how_it_begins() -> None:
+    plan = plan_of(json_body(field("size", or_null(record(field("width"))))))
+    (choose,) = named(plan, "size").segments
+    assert isinstance(choose, Choose)
+    assert [arm.lead for arm in choose.arms] == ['{\n    "width": ', "null"]
+    assert named(plan, "size.width").view[-1] == Seen(named(plan, "size").id, (0, 0, 0))
+
+
+def test_objects_that_begin_alike_are_told_apart_by_their_tags() -> None:
+    shapes = t.Union((
+        record(field("kind", t.Literal("circle")), field("radius")),
+        record(field("kind", t.Literal("square")), field("radius")),
+    ), "kind")  # fmt: skip
+    plan = plan_of(json_body(field("shape", shapes)))
+    assert [branch.name for branch in plan.branches[2:]] == ["shape(circle).radius", "shape(square).radius"]
+
+
+def test_objects_that_cannot_be_told_apart_are_one_hole() -> None:
+    plan = plan_of(json_body(field("shape", t.Union((record(field("a")), record(field("a"), field("b")))))))
+    (only,) = named(plan, "shape").segments
+    assert isinstance(only, Hole)
+
+
+def test_the_first_field_of_an_item_is_decoded_in_the_chain_and_the_others_beside_it() -> None:
+    lines = t.Array(record(field("name"), field("qty"), field("total", after=("qty",))), max_items=3)
+    plan = plan_of(json_body(field("lines", lines)))
+    (repeat,) = named(plan, "lines").segments
+    assert isinstance(repeat, Repeat)
+    assert repeat.first == (Text('[\n    {\n      "name": '),)
+    assert repeat.between == (Text(',\n    {\n      "name": '),)
+    assert (repeat.stop, repeat.empty) == ("\n  ]", "[]")
+    assert [type(segment) for segment in repeat.body] == [Hole, Text, Fork, Text, Fork, Text]
+    assert named(plan, "lines[].total").segments[0] == Join((named(plan, "lines[].qty").id,))
+
+
+def test_a_list_of_anything_else_is_one_hole() -> None:
+    plan = plan_of(json_body(field("ports", t.Array(t.String(6), max_items=4))))
+    (only,) = named(plan, "ports").segments
+    assert isinstance(only, Hole)
+
+
+def test_in_lock_step_values_know_their_place_and_stay_to_the_end() -> None:
+    plan = plan_of(json_body(field("a"), field("b")), mode=Mode.LOCKSTEP)
+    first, second = plan.branches[1:]
+    assert first.lockstep is not None and second.lockstep is not None
+    assert (first.lockstep.index, second.lockstep.index) == (0, 1)
+    assert (first.release, second.release) == (Release.NEVER, Release.AT_END)
+
+
+def test_sequential_mode_writes_everything_left_to_right_in_one_branch() -> None:
+    body = json_body(field("a"), field("size", or_null(record(field("w"), field("h")))), field("b", after=("a",)))
+    plan = plan_of(body, mode=Mode.SEQUENTIAL)
+    assert len(plan.branches) == 1
+    assert _skeleton(plan.branches[0]).endswith('{\n  "a": ·,\n  "size": ·,\n  "b": ·\n}')
+
+
+def test_an_async_leaves_the_room_that_it_announces_and_a_sync_shows_it() -> None:
+    plan = plan_of(
+        text_body(text("A "), async_("food", hole("food"), reserve=60), text(" B "), sync("food"), text("C "))
+    )
+    food = named(plan, "food")
+    assert food.reserve == 60
+    assert Join((food.id,)) in plan.branches[0].segments
+    assert food.release is Release.NEVER
+
+
+def test_a_promise_is_kept_where_the_async_stands() -> None:
+    pieces = (promise("food", "eating", 60), text(" B "), async_("food", hole("food"), promised=True))
+    root = plan_of(text_body(*pieces)).branches[0]
+    tag, forked, _, placed = root.segments[-4:]
+    assert tag == Text('<promise topic="eating" tokens="60"/>', shown=False)
+    assert isinstance(forked, Fork) and placed == Place(forked.branch)
+
+
+def test_a_branch_that_joins_nothing_may_free_its_memory_at_its_end() -> None:
+    plan = plan_of(text_body(async_("food", hole("food")), text("B")))
+    assert named(plan, "food").release is Release.AT_END
+
+
+def test_a_sync_with_a_hole_behind_it_feeds_a_tag_first() -> None:
+    root = plan_of(text_body(async_("food", hole("food")), text("B"), sync("food"), hole("end"))).branches[0]
+    join, tag, _ = root.segments[-3:]
+    assert isinstance(join, Join) and tag == Text("<sync/>", shown=False)
+
+
+def test_a_fork_takes_the_text_behind_it_as_its_stop() -> None:
+    tips = fork("tip", 1, 3, text("- "), hole("root"), async_("detail", hole("detail")), text("\n"))
+    repeat, end = plan_of(text_body(tips, text("Done: "), hole("end"))).branches[0].segments[-2:]
+    assert isinstance(repeat, Repeat) and repeat.stop == "Done: "
+    assert isinstance(end, Hole)
+
+
+def test_a_fork_whose_end_looks_like_another_item_stops_with_the_turn() -> None:
+    tips = fork("tip", 1, 3, p.ItemNumber(NOWHERE), text(". "), hole("root"), text("\n"))
+    repeat, behind = plan_of(text_body(tips, text("2. more"))).branches[0].segments[-2:]
+    assert isinstance(repeat, Repeat) and repeat.stop is None
+    assert behind == Text("2. more")
+
+
+def test_an_object_in_running_text_is_seen_by_what_follows() -> None:
+    root = plan_of(text_body(hole("spec", record(field("a"), field("b"))), text(" so "), hole("end"))).branches[0]
+    join, closing, _ = root.segments[-3:]
+    assert isinstance(join, Join) and len(join.branches) == 2
+    assert closing == Text("\n} so ")
+
+
+def test_a_fan_out_is_one_pattern() -> None:
+    outline = hole("outline", t.Array(t.String(5), max_items=4))
+    plan = plan_of(
+        text_body(outline, text("\n"), each("p", "outline", value("p"), text(": "), hole("para"), reserve=80))
+    )
+    last = plan.branches[0].segments[-1]
+    assert isinstance(last, Each)
+    assert (last.over, last.over_hole, last.maximum, last.stacked) == ("outline", True, 4, False)
+    assert named(plan, "p[]").reserve == 80
+
+
+def test_documents_part_where_their_input_is_first_mentioned() -> None:
+    plan = plan_of(
+        json_body(field("brand")), inputs=(given("note", is_each=True),), prompt=(text("Read: "), value("note"))
+    )
+    root, document, brand = plan.branches
+    assert root.segments[-2] == Text("Read: ")
+    last = root.segments[-1]
+    assert isinstance(last, Each) and last.stacked
+    assert document.name == "note[]" and brand.parent == document.id
+    assert brand.view == (Seen(ROOT, (5,)), Seen(document.id, (4,)))
+
+
+def test_what_was_joined_before_a_fork_is_seen_from_it() -> None:
+    pieces = (async_("a", hole("a")), text("x"), sync("a"), text("y"), async_("b", hole("b")))
+    plan = plan_of(text_body(*pieces))
+    assert named(plan, "b").view[-1] == Seen(named(plan, "a").id, WHOLE)
