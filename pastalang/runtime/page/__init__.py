@@ -1,0 +1,1 @@
+"""One self-contained HTML page of a run: who decoded what, when, and seeing whom."""

@@ -1,0 +1,65 @@
+"""The page of a run draws what happened and lets no data act."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pastalang.runtime.page.document import AnswerPiece, Cell, Figure, JoinMark, Lane, PageDocument, Sight
+from pastalang.runtime.page.render import render_page
+
+HOSTILE = '</script><img src=x onerror="document.title=1">%SCRIPT%\u2028 & é'
+
+DOCUMENT = PageDocument(
+    title=HOSTILE,
+    subtitle="strict",
+    figures=(Figure("3", "forward passes"),),
+    passes=3,
+    sequential_passes=9,
+    lanes=(Lane(0, "", None, None), Lane(1, "brand", 0, 1), Lane(2, "headline", 0, 1)),
+    cells=(
+        Cell(0, 1, "prompt", 12, None, 0),
+        Cell(1, 1, HOSTILE, 1, 0.5, 12),
+        Cell(2, 2, '"headline": ', 4, None, 20),
+        Cell(2, 2, "Sharp", 1, 0.9, 24),
+        Cell(2, 3, '"', 1, 1.0, 25),
+    ),
+    joins=(JoinMark(2, (1,), 1, 2),),
+    sights=(Sight(1, 0, 12), Sight(2, 0, 12), Sight(2, 1, 1)),
+    answer=(AnswerPiece("{", 0, True), AnswerPiece(HOSTILE, 1, False), AnswerPiece("}", 0, True)),
+)
+
+
+def test_the_data_arrive_whole_and_inert() -> None:
+    page = render_page(DOCUMENT)
+    found = re.search(r'<script id="data" type="application/json">(.*?)</script>', page, re.S)
+    assert found is not None
+    assert "<" not in found[1]
+    assert json.loads(found[1])["cells"][1]["text"] == HOSTILE
+
+
+def test_the_page_needs_no_network() -> None:
+    page = render_page(DOCUMENT).replace("http://www.w3.org/2000/svg", "")
+    assert "http" not in page
+    assert "default-src 'none'" in page
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on this machine")
+def test_a_browser_draws_every_lane_and_runs_nothing_from_the_data(tmp_path: Path) -> None:
+    file = tmp_path / "run.html"
+    file.write_text(render_page(DOCUMENT), encoding="utf-8")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+    place = [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=3000", "--dump-dom", file.as_uri()]
+    ran = subprocess.run(["chromium", *flags, *place], capture_output=True, text=True, timeout=60, check=True)
+    drawn = ran.stdout
+    assert drawn.count('class="lane-name"') == 3
+    assert drawn.count('class="cell"') == 5
+    assert drawn.count('class="wait"') == 1
+    assert "onerror=&quot;" in drawn or 'onerror="document' in drawn.replace("&lt;", "")
+    assert "<img" not in drawn
+    assert "<title>1</title>" not in drawn
