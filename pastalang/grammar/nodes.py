@@ -1,7 +1,8 @@
 """The syntax tree: what the parser hands to the checker. Plain frozen data with spans, nothing resolved.
 
 Every node knows its span in the source. Comments are kept: `comments` holds the whole-line comments that
-stand directly above a node, `trailing` the one at the end of its line.
+stand directly above a node, `trailing` the one at the end of its line. Of blank lines it is kept that there
+was one.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pastalang.source import Span
 class Comment:
     text: str  # without the leading `#` and the space behind it
     span: Span
+    blank_before: bool = False  # a blank line stands above it
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +27,11 @@ class Trivia:
 
     comments: tuple[Comment, ...] = ()
     trailing: Comment | None = None
+    blank_before: bool = False  # a blank line stands above the node, below its comments
 
 
 NO_TRIVIA = Trivia()
+NOWHERE = Span(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +364,7 @@ class InputNode:
     type: TypeNode
     default: Value | None
     span: Span
+    trivia: Trivia = NO_TRIVIA
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,6 +393,7 @@ class TemplateDeclaration:
     messages: tuple[Message, ...]
     span: Span
     trivia: Trivia = NO_TRIVIA
+    header: Span = NOWHERE  # everything before the messages
 
 
 Declaration: TypeAlias = ImportNode | TypeDeclaration | TemplateDeclaration

@@ -1,0 +1,73 @@
+"""Which characters a program may hold, and where: what cannot be seen must not act."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator
+
+from pastalang.diagnostics.diagnostic import Severity
+from pastalang.grammar.problems import Problem
+from pastalang.source import Span
+
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ufdd0-\ufdef\ufffe\uffff]+")
+# Overrides and isolates re-order what is shown; marks such as U+200F only help the order and stay allowed in text.
+REORDERING = re.compile("[\u202a-\u202e\u2066-\u2069]+")
+HIDDEN = frozenset(
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b\u200c\u200d\u200e\u200f"
+    "\u2060\u2061\u2062\u2063\u2064\u3164\uffa0\ufeff"
+)
+MOST_PROBLEMS = 10
+
+
+def find_forbidden(text: str, quoted: Iterable[Span]) -> Iterator[Problem]:
+    """Control characters anywhere, and characters that re-order the line; in `quoted` text these only warn."""
+    for count, match in enumerate(CONTROL.finditer(text)):
+        if count == MOST_PROBLEMS:
+            return
+        yield _control(Span(match.start(), match.end()), text[match.start()])
+    regions = tuple(quoted)
+    for count, match in enumerate(REORDERING.finditer(text)):
+        if count == MOST_PROBLEMS:
+            return
+        inside = any(region.start <= match.start() < region.end for region in regions)
+        yield _reordering(Span(match.start(), match.end()), text[match.start()], is_text=inside)
+
+
+def is_hidden(character: str) -> bool:
+    return character in HIDDEN or REORDERING.match(character) is not None
+
+
+def describe_character(character: str) -> str:
+    """`U+200B ZERO WIDTH SPACE`"""
+    name = unicodedata.name(character, "")
+    return f"U+{ord(character):04X}" + (f" {name}" if name else "")
+
+
+def hidden_problem(span: Span, character: str) -> Problem:
+    return Problem(
+        "hidden-character",
+        f"a character that cannot be seen: {describe_character(character)}",
+        span,
+        message="hidden here",
+        help=("remove it; in a quoted string it can be written as an escape such as " + f"\\u{ord(character):04x}",),
+    )
+
+
+def _control(span: Span, character: str) -> Problem:
+    if character == "\r":
+        headline, advice = "a carriage return without a line feed", "end lines with LF or CRLF"
+    else:
+        headline, advice = f"a control character, U+{ord(character):04X}", "remove it"
+    return Problem("bad-character", headline, span, help=(advice,))
+
+
+def _reordering(span: Span, character: str, *, is_text: bool) -> Problem:
+    return Problem(
+        "hidden-character",
+        f"a character that re-orders what is shown: {describe_character(character)}",
+        span,
+        message="what follows is not read in the order in which it is shown",
+        help=("remove it; in a quoted string it can be written as an escape such as " + f"\\u{ord(character):04x}",),
+        severity=Severity.WARNING if is_text else Severity.ERROR,
+    )

@@ -1,0 +1,66 @@
+"""Quoted strings and patterns: from what is written between the marks to what is meant, and back."""
+
+from __future__ import annotations
+
+import re
+
+from pastalang.grammar.problems import Problem
+from pastalang.source import Span
+
+SIMPLE = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
+WRITTEN = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+SURROGATE = re.compile("[\ud800-\udfff]")
+PATTERN_SLASH = re.compile(r"\\.|/|\n", re.DOTALL)
+
+
+def resolve_string(inside: str, start: int) -> tuple[str, Problem | None]:
+    """The meaning of what stands between the quotes; `start` is where that begins in the source."""
+    if "\\" not in inside:
+        return inside, None
+    for match in ESCAPE.finditer(inside):
+        if match[2] is not None and match[2] not in SIMPLE:
+            return inside, _unknown_escape(match[0], start + match.start())
+    text = ESCAPE.sub(_resolve_one, inside)
+    text = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+    if SURROGATE.search(text):
+        lone = Problem("bad-escape", "half of a surrogate pair is no character", Span(start, start + len(inside)))
+        return inside, lone
+    return text, None
+
+
+def write_string(text: str) -> str:
+    """The quoted string that means `text`; what cannot be shown is escaped."""
+    return '"' + "".join(_write_one(character) for character in text) + '"'
+
+
+def resolve_pattern(inside: str) -> str:
+    return re.sub(r"\\(.)", lambda match: "/" if match[1] == "/" else match[0], inside)
+
+
+def write_pattern(pattern: str) -> str:
+    """The pattern between slashes."""
+    escaped = PATTERN_SLASH.sub(lambda match: {"/": "\\/", "\n": "\\n"}.get(match[0], match[0]), pattern)
+    return f"/{escaped or '(?:)'}/"
+
+
+def _resolve_one(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16)) if match[1] is not None else SIMPLE[match[2]]
+
+
+def _write_one(character: str) -> str:
+    if character in WRITTEN:
+        return WRITTEN[character]
+    if character.isprintable():
+        return character
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[i] << 8 | units[i + 1]:04x}" for i in range(0, len(units), 2))
+
+
+def _unknown_escape(written: str, start: int) -> Problem:
+    return Problem(
+        "bad-escape",
+        f"`{written}` is no escape of a string",
+        Span(start, start + len(written)),
+        help=('the escapes are \\" \\\\ \\n \\t \\r \\b \\f \\/ and \\uXXXX; a backslash itself is \\\\',),
+    )

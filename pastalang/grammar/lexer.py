@@ -1,0 +1,31 @@
+"""From a Source to all its words and marks, comments, and what is wrong with single characters."""
+
+from __future__ import annotations
+
+from pastalang.grammar.characters import find_forbidden
+from pastalang.grammar.scanner import Scan, scan_code
+from pastalang.grammar.schema_text import scan_schema_text
+from pastalang.grammar.text import scan_text
+from pastalang.source import Source
+
+# Quotes behind one of these hold a value, such as a JSON Schema, and no tags.
+BEFORE_A_VALUE = frozenset({"LEFT_PARENTHESIS", "COMMA", "EQUALS", "LEFT_BRACKET"})
+
+
+def scan(source: Source) -> Scan:
+    """All words and marks of a source, line ends included."""
+    result = Scan(source)
+    position = 0
+    while position < len(source.text):
+        position = scan_code(result, position)
+        if position == len(source.text):
+            break
+        scan_quotes = scan_schema_text if _expects_value(result) else scan_text
+        position = scan_quotes(result, position)
+    result.problems.extend(find_forbidden(source.text, result.quoted))
+    return result
+
+
+def _expects_value(result: Scan) -> bool:
+    before = (token.type for token in reversed(result.tokens) if token.type != "NEWLINE")
+    return next(before, "") in BEFORE_A_VALUE

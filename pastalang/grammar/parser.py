@@ -1,0 +1,105 @@
+"""From a Source to its syntax tree, or to everything that is wrong with its syntax."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pastalang.diagnostics.diagnostic import Diagnostic
+from pastalang.grammar import nodes, tables
+from pastalang.grammar.expectations import unexpected
+from pastalang.grammar.layout import lay_out
+from pastalang.grammar.lexer import scan
+from pastalang.grammar.problems import Problem, SyntaxProblem
+from pastalang.grammar.recovery import Recovery
+from pastalang.grammar.scanner import TooMuch
+from pastalang.grammar.tokens import Token
+from pastalang.grammar.trivia import attach_comments
+from pastalang.limits import MAX_SYNTAX_ERRORS
+from pastalang.reading import read_text
+from pastalang.source import Source, Span
+
+
+@dataclass(frozen=True, slots=True)
+class ParseResult:
+    """`file` is None when there is an error; warnings may come with a file."""
+
+    file: nodes.File | None
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def parse_text(text: str, *, name: str = "<text>") -> ParseResult:
+    """Read and parse a text, as if it stood in a file of this name."""
+    reading = read_text(name, text)
+    if not reading.is_usable:
+        return ParseResult(None, reading.diagnostics)
+    result = parse(reading.source)
+    return ParseResult(result.file, (*reading.diagnostics, *result.diagnostics))
+
+
+def parse(source: Source) -> ParseResult:
+    """The syntax tree of a source with its comments, or every syntax error that can be told apart."""
+    try:
+        scanned = scan(source)
+        tokens = lay_out(scanned)
+    except TooMuch as refusal:
+        return _refused(source, refusal.problem)
+    file, problems = _feed(tokens, scanned.problems, len(source.text))
+    if file is not None and not file.declarations and not problems:
+        problems = [_empty_file(source)]
+    if any(problem.in_source(source).is_error for problem in problems) or file is None:
+        return ParseResult(None, _diagnostics(source, problems))
+    return ParseResult(attach_comments(source, file, scanned.comments), _diagnostics(source, problems))
+
+
+def _feed(tokens: list[Token], found: list[Problem], end: int) -> tuple[nodes.File | None, list[Problem]]:
+    """Feed the tokens to the automaton; behind a mistake go on at the next member, tag or declaration."""
+    problems = list(found)
+    recovery = Recovery(tokens)
+    state = tables.start()
+    index = 0
+    while index < len(tokens):
+        recovery.remember(index, state)
+        problem = _feed_one(state, tokens, index)
+        if problem is None:
+            index += 1
+            continue
+        begin = recovery.region_start(index)
+        state, resume = recovery.resume(index)
+        stop = tokens[resume].start if resume < len(tokens) else end
+        if not any(begin <= other.span.start <= stop for other in found):
+            problems.append(problem)
+        index = resume
+    last = Token(tables.LAST, "", end, end)
+    before_end = state.copy()
+    file = state.finish(last)
+    if file is None and not problems:
+        problems.append(unexpected(last, before_end.expected(), tokens, len(tokens)))
+    return file, problems
+
+
+def _feed_one(state: tables.ParseState, tokens: list[Token], index: int) -> Problem | None:
+    before = state.copy()
+    try:
+        if state.feed(tokens[index]):
+            return None
+    except SyntaxProblem as refused:
+        return refused.problem
+    return unexpected(tokens[index], before.expected(), tokens, index)
+
+
+def _diagnostics(source: Source, problems: list[Problem]) -> tuple[Diagnostic, ...]:
+    ordered = sorted(problems, key=lambda problem: (problem.span, problem.code))
+    return tuple(problem.in_source(source) for problem in ordered[:MAX_SYNTAX_ERRORS])
+
+
+def _refused(source: Source, problem: Problem) -> ParseResult:
+    return ParseResult(None, (problem.in_source(source),))
+
+
+def _empty_file(source: Source) -> Problem:
+    return Problem(
+        "empty-file",
+        "the file declares nothing",
+        Span(0, 0),
+        help=("a file holds imports, types and templates",),
+    )

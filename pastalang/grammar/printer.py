@@ -1,0 +1,145 @@
+"""From a syntax tree to its canonical text, the form that `pasta fmt` writes."""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from pastalang.grammar import nodes
+from pastalang.grammar.document import (
+    HARD,
+    Break,
+    Document,
+    Group,
+    IfBroken,
+    Nest,
+    Verbatim,
+    join,
+    render,
+    sequence,
+)
+from pastalang.grammar.escapes import write_string
+from pastalang.grammar.print_text import WIDTH, print_text_block
+from pastalang.grammar.print_types import (
+    Owner,
+    clauses_document,
+    comment_text,
+    description_document,
+    owner_lines,
+    sampling_document,
+    typed,
+)
+from pastalang.grammar.print_values import SOFT, arguments_document, value_document
+
+
+def print_file(file: nodes.File) -> str:
+    """The whole file. It ends with one line end; a file with nothing in it is empty."""
+    blocks: list[str] = []
+    before: nodes.Declaration | None = None
+    for declaration in file.declarations:
+        if before is not None:
+            blocks.append("\n" if _may_touch(before, declaration) else "\n\n")
+        blocks.append(print_declaration(declaration))
+        before = declaration
+    if file.closing.comments and blocks:
+        blocks.append("\n\n" if file.closing.comments[0].blank_before else "\n")
+    blocks.append(_comment_block(file.closing.comments))
+    text = "".join(blocks)
+    return text + "\n" if text else ""
+
+
+def print_declaration(declaration: nodes.Declaration) -> str:
+    """One declaration with its comments, without a line end."""
+    lines = _owner_text(declaration, _head(declaration))
+    if isinstance(declaration, nodes.TemplateDeclaration):
+        for number, message in enumerate(declaration.messages):
+            blank = number == 0 or _begins_blank(message)
+            lines += ("\n\n" if blank else "\n") + _owner_text(message, _message(message))
+    return lines
+
+
+def print_type(node: nodes.TypeNode) -> str:
+    """A type alone, as it would stand behind a field's colon."""
+    return render(typed("", node), width=WIDTH).lstrip()
+
+
+def _may_touch(before: nodes.Declaration, declaration: nodes.Declaration) -> bool:
+    """Imports, and types, may stand line by line; all else has a blank line before it."""
+    alike = type(before) is type(declaration) and not isinstance(declaration, nodes.TemplateDeclaration)
+    return alike and not _begins_blank(declaration)
+
+
+def _begins_blank(owner: Owner) -> bool:
+    comments = owner.trivia.comments
+    return comments[0].blank_before if comments else owner.trivia.blank_before
+
+
+def _owner_text(owner: Owner, document: Document) -> str:
+    return render(sequence(*owner_lines([(owner, document)])), width=WIDTH)
+
+
+def _comment_block(comments: tuple[nodes.Comment, ...]) -> str:
+    lines: list[str] = []
+    for comment in comments:
+        if lines and comment.blank_before:
+            lines.append("")
+        lines.append(comment_text(comment))
+    return "\n".join(lines)
+
+
+# ── declarations ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _head(declaration: nodes.Declaration) -> Document:
+    """A declaration without the messages of a template."""
+    match declaration:
+        case nodes.ImportNode(names=names, path=path):
+            return f"import {', '.join(name.text for name in names)} from {write_string(path.text)}"
+        case nodes.TypeDeclaration(name=name, type=type_node, description=description):
+            clauses = [description_document(description)] if description else []
+            return sequence(typed(f"type {name.text} =", type_node, over_lines=True), clauses_document(clauses))
+        case nodes.TemplateDeclaration():
+            return _template_head(declaration)
+        case _:
+            assert_never(declaration)
+
+
+def _template_head(template: nodes.TemplateDeclaration) -> Document:
+    clauses: list[Document] = []
+    if template.sampling:
+        clauses.append(sampling_document(template.sampling))
+    if template.description is not None:
+        clauses.append(description_document(template.description))
+    return sequence(f"template {template.name.text}", _inputs(template.inputs), clauses_document(clauses))
+
+
+def _inputs(inputs: tuple[nodes.InputNode, ...]) -> Document:
+    if not inputs:
+        return "()"
+    if any(node.trivia != nodes.NO_TRIVIA for node in inputs):
+        lines = sequence(*owner_lines((node, _input(node)) for node in inputs))
+        return sequence("(", Nest(sequence(HARD, lines)), HARD, ")")
+    inside = join(sequence(IfBroken("", flat=","), Break()), map(_input, inputs))
+    return Group(sequence("(", Nest(sequence(SOFT, inside)), SOFT, ")"))
+
+
+def _input(node: nodes.InputNode) -> Document:
+    head = typed(f"{'each ' if node.each else ''}{node.name.text}:", node.type)
+    return head if node.default is None else sequence(head, " = ", value_document(node.default))
+
+
+def _message(message: nodes.Message) -> Document:
+    role = message.role.value
+    match message.body:
+        case nodes.TextBlock() as block:
+            word = f"{role} text" if message.role is nodes.Role.ASSISTANT else role
+            return sequence(word, " ", Verbatim(print_text_block(block)))
+        case nodes.JsonBody(type=type_node):
+            return typed(f"{role} json", type_node, over_lines=True)
+        case nodes.AutoBody(policy=policy, arguments=arguments):
+            named = nodes.Argument(None, nodes.PathValue((policy,), policy.span), policy.span)
+            return sequence(f"{role} auto", arguments_document((named, *arguments)))
+        case _:
+            assert_never(message.body)
+
+
+__all__ = ["print_declaration", "print_file", "print_type"]

@@ -1,0 +1,205 @@
+"""From the code of a Source, texts left aside, to its words, marks and comments."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass, field
+
+from pastalang.grammar.characters import HIDDEN, describe_character, hidden_problem, is_hidden
+from pastalang.grammar.escapes import resolve_pattern, resolve_string
+from pastalang.grammar.nodes import Comment
+from pastalang.grammar.problems import Problem
+from pastalang.grammar.tokens import MARKS, WORDS, Token
+from pastalang.limits import MAX_NAME_CHARS, MAX_NUMBER_CHARS, MAX_NUMBER_EXPONENT, MAX_TOKENS
+from pastalang.source import Source, Span
+
+LEXEME = re.compile(
+    r"""[ \t]*(?:
+      (?P<word>[^\W\d]\w*)
+    | (?P<mark>\.\.\.|\.\.|[.()\[\]{},:=|~])
+    | (?P<newline>\n\s*)
+    | (?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)
+    | (?P<text>\"{3})
+    | (?P<string>"(?:[^"\\\n]|\\.)*"?)
+    | (?P<comment>\#[^\n]*)
+    | (?P<pattern>/(?:[^/\\\n]|\\.)+/)
+    | (?P<end>\Z)
+    )""",
+    re.VERBOSE,
+)
+PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE]([+-]?[0-9]+))?")
+ADVICE = {
+    "'": 'strings stand in double quotes: "like this"',
+    "`": 'strings stand in double quotes: "like this"',
+    "\u201c": 'strings stand in straight quotes: "like this"',
+    "\u201d": 'strings stand in straight quotes: "like this"',
+    "\u201e": 'strings stand in straight quotes: "like this"',
+    ";": "members are separated by commas or line ends",
+    "/": "a comment begins with `#`, a pattern stands between slashes: /[A-Z]+/",
+    "-": 'a key with a hyphen stands in quotes: "first-key": string',
+    "?": "a value that may be missing is a union with null: string | null",
+    "$": 'a key with a `$` stands in quotes: "$ref": string',
+    "@": 'a key with an `@` stands in quotes: "@id": string',
+}
+
+
+class TooMuch(Exception):
+    """The file is larger than anything a person writes; reading on would only take time."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.headline)
+        self.problem = problem
+
+
+@dataclass(slots=True)
+class Scan:
+    """What the scanner gathers; `quoted` are the stretches of text that are data, not code."""
+
+    source: Source
+    tokens: list[Token] = field(default_factory=list)
+    comments: list[Comment] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    quoted: list[Span] = field(default_factory=list)
+
+    def add(self, token: Token) -> None:
+        self.tokens.append(token)
+        if len(self.tokens) > MAX_TOKENS:
+            raise TooMuch(
+                Problem(
+                    "file-too-large",
+                    f"the file holds more than {MAX_TOKENS:,} words and marks",
+                    token.span,
+                    help=("split the program: types and templates can be imported from other files",),
+                )
+            )
+
+
+def scan_code(result: Scan, position: int, *, in_tag: bool = False) -> int:
+    """Scan up to the next `\"\"\"`, the end, or behind the brace that closes the tag; gives where that is."""
+    text = result.source.text
+    match_lexeme = LEXEME.match
+    add = result.add
+    depth = 0
+    while True:
+        match = match_lexeme(text, position)
+        if match is None:
+            position = _skip_bad_characters(result, position)
+            continue
+        kind = match.lastgroup
+        start, position = match.span(kind or 0)
+        written = text[start:position]
+        if kind == "word":
+            if written in WORDS:
+                add(Token(written.upper(), written, start, position))
+            else:
+                add(Token("NAME", written, start, position))
+                if not written.isascii() or len(written) > MAX_NAME_CHARS:
+                    _check_name(result, written, start)
+        elif kind == "mark":
+            if in_tag:
+                depth += (written == "{") - (written == "}")
+                if depth < 0:
+                    add(Token("TAG_CLOSE", written, start, position))
+                    return position
+            add(Token(MARKS[written], written, start, position))
+        elif kind == "newline":
+            add(Token("NEWLINE", "\n", start, position))
+        elif kind == "string":
+            _add_string(result, written, start)
+        elif kind == "number":
+            _check_number(result, written, start)
+            add(Token("NUMBER", written, start, position))
+        elif kind == "comment":
+            result.comments.append(_comment(written, start))
+        elif kind == "pattern":
+            add(Token("REGEX", written, start, position, resolve_pattern(written[1:-1])))
+        else:  # `"""` or the end
+            return start
+
+
+def _comment(written: str, start: int) -> Comment:
+    written = written.rstrip()
+    inside = written[2:] if written.startswith("# ") else written[1:]
+    return Comment(inside, Span(start, start + len(written)))
+
+
+def _add_string(result: Scan, written: str, start: int) -> None:
+    end = start + len(written)
+    if len(written) < 2 or not written.endswith('"') or _ends_in_escape(written):
+        written = written.rstrip()
+        end = start + len(written)
+        result.problems.append(
+            Problem(
+                "unclosed-string",
+                "a string that is not closed on its line",
+                Span(start, end),
+                message='no closing `"`',
+                help=('close it with `"`; a line end inside a string is written \\n',),
+            )
+        )
+        result.add(Token("STRING", written, start, end))
+        return
+    value, problem = resolve_string(written[1:-1], start + 1)
+    if problem is not None:
+        result.problems.append(problem)
+    result.add(Token("STRING", written, start, end, value))
+
+
+def _ends_in_escape(written: str) -> bool:
+    """Whether the last quote is itself escaped."""
+    backslashes = len(written) - 1 - len(written[:-1].rstrip("\\"))
+    return backslashes % 2 == 1
+
+
+def _check_number(result: Scan, written: str, start: int) -> None:
+    match = PLAIN_NUMBER.fullmatch(written)
+    span = Span(start, start + len(written))
+    if match is None:
+        advice = ("a number does not begin with a zero that means nothing: 7, not 007",)
+        result.problems.append(Problem("bad-number", f"`{written[:20]}` is no number", span, help=advice))
+    elif len(written) > MAX_NUMBER_CHARS or len(match[1] or "") > 6 or abs(int(match[1] or 0)) > MAX_NUMBER_EXPONENT:
+        advice = (f"at most {MAX_NUMBER_CHARS} characters, exponents up to {MAX_NUMBER_EXPONENT}",)
+        result.problems.append(Problem("bad-number", "a number out of all proportion", span, help=advice))
+
+
+def _check_name(result: Scan, written: str, start: int) -> None:
+    span = Span(start, start + len(written))
+    if len(written) > MAX_NAME_CHARS:
+        headline = f"a name of {len(written):,} characters; {MAX_NAME_CHARS} are allowed"
+        result.problems.append(Problem("name-too-long", headline, span))
+        return
+    hidden = next((character for character in written if is_hidden(character)), None)
+    if hidden is not None:
+        result.problems.append(hidden_problem(span, hidden))
+    elif not written.isidentifier():
+        odd = next(character for character in written if not ("a" + character).isidentifier())
+        headline = f"{describe_character(odd)} cannot stand in a name"
+        advice = ("as a key it can stand in quotes",)
+        result.problems.append(Problem("bad-character", headline, span, help=advice))
+    elif unicodedata.normalize("NFC", written) != written:
+        headline = f"the name `{written}` is not written in composed form"
+        advice = (f"write `{unicodedata.normalize('NFC', written)}` in Unicode's normal form C",)
+        result.problems.append(Problem("bad-character", headline, span, help=advice))
+
+
+def _skip_bad_characters(result: Scan, position: int) -> int:
+    """Report a run of characters that begin nothing, and give the place behind it."""
+    text = result.source.text
+    while text[position] in " \t":
+        position += 1
+    start = position
+    position += 1
+    while position < len(text) and text[position] == text[start]:
+        position += 1
+    character, span = text[start], Span(start, position)
+    if is_hidden(character):
+        if character in HIDDEN:  # the others are found wherever they stand
+            result.problems.append(hidden_problem(span, character))
+    elif character.isprintable() or (character.isspace() and character not in "\r\f\v"):
+        shown = describe_character(character) if character.isspace() else f"`{character}`"
+        advice = (ADVICE[character],) if character in ADVICE else ()
+        result.problems.append(Problem("bad-character", f"{shown} has no meaning here", span, help=advice))
+    elif len(character.encode("utf-8")) > 1 and not 0x80 <= ord(character) < 0xA0:
+        result.problems.append(hidden_problem(span, character))
+    return position

@@ -1,0 +1,48 @@
+"""From a triple-quoted value, such as an inline JSON Schema, to one string: no tags, no escapes but the quotes'."""
+
+from __future__ import annotations
+
+import re
+
+from pastalang.grammar.indentation import indentation, shared_indentation
+from pastalang.grammar.problems import Problem
+from pastalang.grammar.scanner import Scan
+from pastalang.grammar.tokens import Token
+from pastalang.source import Span
+
+QUOTES = '"""'
+END = re.compile(r'(?<!\\)"""')
+OPENING_LINE = re.compile(r"[ \t]*\n")
+
+
+def scan_schema_text(result: Scan, start: int) -> int:
+    """Scan the value whose opening quotes stand at `start`; gives the place behind its closing quotes."""
+    text = result.source.text
+    closing = END.search(text, start + 3)
+    end, close = (closing.start(), closing.end()) if closing else (len(text), len(text))
+    if closing is None:
+        result.problems.append(
+            Problem("unclosed-text", "a text that is not closed", Span(start, start + 3), message='no closing `"""`')
+        )
+    result.quoted.append(Span(start, close))
+    result.add(Token("STRING", text[start:close], start, close, resolve_quotes(text[start + 3 : end])))
+    return close
+
+
+def resolve_quotes(inside: str) -> str:
+    """What stands between triple quotes: opening line, common indentation and last line end removed."""
+    inside = inside.replace('\\"""', QUOTES)
+    opening = OPENING_LINE.match(inside)
+    if opening is None:
+        return inside
+    lines = inside[opening.end() :].split("\n")
+    closes_alone = not lines[-1].strip(" \t")
+    counted = [line for line in lines[:-1] if line.strip(" \t")] + [lines[-1]]
+    margin = shared_indentation(counted)
+    cut = [line[min(margin, len(indentation(line))) :] for line in lines]
+    return "\n".join(cut[:-1] if closes_alone else cut)
+
+
+def write_quotes(text: str) -> str:
+    """The triple-quoted value that means `text`, from the first column."""
+    return QUOTES + "\n" + text.replace(QUOTES, '\\"""') + "\n" + QUOTES

@@ -1,0 +1,62 @@
+"""The words and marks of the language, as the scanner hands them on."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from pastalang.source import Span
+
+
+class Token(NamedTuple):
+    """One word, mark or stretch of text. `type` is a terminal of `pasta.lark`."""
+
+    type: str
+    text: str  # as written
+    start: int
+    end: int
+    value: str = ""  # for strings, patterns and stretches of text: escapes resolved
+
+    @property
+    def span(self) -> Span:
+        return Span(self.start, self.end)
+
+
+# Words that begin a declaration when they begin a line outside all brackets.
+DECLARATION_WORDS: Final = frozenset({"import", "type", "template", "system", "user", "assistant"})
+
+# Words with a meaning in some places, and names everywhere else.
+WORDS: Final = frozenset(
+    {
+        "from", "each", "as", "after", "with", "sequential", "json", "text", "auto",
+        "null", "true", "false", "async", "promise", "sync", "fork", "in", "end",
+    }
+)  # fmt: skip
+
+MARKS: Final = {
+    "...": "ELLIPSIS",
+    "..": "DOTS",
+    ".": "DOT",
+    "(": "LEFT_PARENTHESIS",
+    ")": "RIGHT_PARENTHESIS",
+    "[": "LEFT_BRACKET",
+    "]": "RIGHT_BRACKET",
+    "{": "LEFT_BRACE",
+    "}": "RIGHT_BRACE",
+    ",": "COMMA",
+    ":": "COLON",
+    "=": "EQUALS",
+    "|": "BAR",
+    "~": "TILDE",
+}
+
+OPENING: Final = {
+    "LEFT_PARENTHESIS": "RIGHT_PARENTHESIS",
+    "LEFT_BRACKET": "RIGHT_BRACKET",
+    "LEFT_BRACE": "RIGHT_BRACE",
+    "TAG_OPEN": "TAG_CLOSE",
+}
+CLOSING: Final = frozenset(OPENING.values())
+CLOSING_TEXT: Final = {"RIGHT_PARENTHESIS": ")", "RIGHT_BRACKET": "]", "RIGHT_BRACE": "}", "TAG_CLOSE": "}"}
+
+# Terminals that may stand where a name stands.
+NAME_TERMINALS: Final = frozenset({"NAME", *(word.upper() for word in WORDS)})
