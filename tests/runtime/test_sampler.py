@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pastalang.program.types import Sampling
+from pastalang.runtime.decode.draws import Draw
+from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.decode.sampler import Ask, Choice, NotFinite, NothingAllowed, Outcome, Sampler
+
+VOCABULARY = 300
+
+
+def mask(*tokens: int, vocabulary: int = VOCABULARY) -> TokenMask:
+    bits = np.zeros(-(-vocabulary // 32) * 32, dtype=bool)
+    bits[list(tokens)] = True
+    words = np.packbits(bits, bitorder="little").view(np.uint32)
+    words.flags.writeable = False
+    return words
+
+
+def draw(index: int = 0, *, seed: int = 0, branch: str = "brand", items: tuple[int, ...] = ()) -> Draw:
+    return Draw(seed, branch, items, index)
+
+
+def random_logits(rows: int, seed: int = 0, vocabulary: int = VOCABULARY) -> torch.Tensor:
+    return torch.randn(rows, vocabulary, generator=torch.Generator().manual_seed(seed)) * 2
+
+
+def tokens_of(outcomes: tuple[Outcome, ...]) -> list[int]:
+    assert all(isinstance(outcome, Choice) for outcome in outcomes)
+    return [outcome.token for outcome in outcomes if isinstance(outcome, Choice)]
+
+
+def frequencies(logits: torch.Tensor, sampling: Sampling, *, draws: int = 4000, **options: TokenMask) -> torch.Tensor:
+    """How often each token comes, over many draws from the same row."""
+    asks = [Ask(draw(index), sampling, **options) for index in range(draws)]
+    tokens = tokens_of(Sampler(logits.shape[1]).choose(logits.expand(draws, -1), asks))
+    return torch.bincount(torch.tensor(tokens), minlength=logits.shape[1]) / draws
+
+
+# ── which token ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_without_a_temperature_the_likeliest_token_is_taken() -> None:
+    logits = random_logits(7)
+    outcomes = Sampler(VOCABULARY).choose(logits, [Ask(draw(index)) for index in range(7)])
+    assert tokens_of(outcomes) == logits.argmax(dim=1).tolist()
+
+
+def test_of_equally_likely_tokens_the_first_is_taken() -> None:
+    assert tokens_of(Sampler(VOCABULARY).choose(torch.zeros(1, VOCABULARY), [Ask(draw())])) == [0]
+
+
+@pytest.mark.parametrize("allowed", [(5,), (3, 299), tuple(range(40, 290)), tuple(range(299))])
+@pytest.mark.parametrize("temperature", [None, 0.0, 0.7, 5.0])
+def test_only_allowed_tokens_are_taken(allowed: tuple[int, ...], temperature: float | None) -> None:
+    logits = random_logits(50)
+    logits[:, 0] = 40.0  # what the model would write
+    asks = [Ask(draw(index), Sampling(temperature=temperature), mask(*allowed)) for index in range(50)]
+    assert set(tokens_of(Sampler(VOCABULARY).choose(logits, asks))) <= set(allowed)
+
+
+def test_tokens_beyond_the_mask_are_padding_of_the_model_and_never_taken() -> None:
+    logits = torch.zeros(1, 320)
+    logits[0, 310] = 50.0
+    assert tokens_of(Sampler(320).choose(logits, [Ask(draw(), allowed=mask(*range(300)))])) == [0]
+
+
+def test_a_mask_may_be_longer_than_the_vocabulary_of_the_model() -> None:
+    logits = torch.zeros(1, 290)
+    assert tokens_of(Sampler(290).choose(logits, [Ask(draw(), allowed=mask(289, 299))])) == [289]
+
+
+def test_a_mask_that_can_be_written_to_is_read_anew() -> None:
+    sampler, words = Sampler(VOCABULARY), mask(4).copy()
+    assert tokens_of(sampler.choose(torch.zeros(1, VOCABULARY), [Ask(draw(), allowed=words)])) == [4]
+    words[:] = mask(9)
+    assert tokens_of(sampler.choose(torch.zeros(1, VOCABULARY), [Ask(draw(), allowed=words)])) == [9]
+
+
+def test_masks_beyond_the_limit_are_forgotten_and_read_again() -> None:
+    from pastalang.runtime.decode.candidates import Masks
+
+    masks, logits = Masks(VOCABULARY, limit=100), torch.zeros(1, VOCABULARY)
+    kept = [mask(token) for token in range(20)]
+    for _ in range(2):
+        for token, words in enumerate(kept):
+            (candidates,) = masks.candidates(logits, [words])
+            assert candidates.token(candidates.logits.argmax(dim=1)).tolist() == [token]
+    assert masks._size <= 100
+
+
+# ── how likely ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_tokens_come_as_often_as_their_probability_says(temperature: float) -> None:
+    logits = random_logits(1, vocabulary=12)
+    expected = (logits[0] / temperature).softmax(0)
+    found = frequencies(logits, Sampling(temperature=temperature))
+    chi_squared = float(((found - expected) ** 2 / expected).sum() * 4000)
+    assert chi_squared < 31.3  # 11 degrees of freedom, one in a thousand
+
+
+def test_tokens_come_as_often_where_only_a_few_are_allowed() -> None:
+    logits = random_logits(1)
+    allowed = (3, 77, 150, 299)
+    found = frequencies(logits, Sampling(temperature=1.0), allowed=mask(*allowed))
+    torch.testing.assert_close(found[list(allowed)], logits[0, list(allowed)].softmax(0), atol=0.03, rtol=0)
+
+
+def test_top_k_keeps_the_k_likeliest() -> None:
+    logits = random_logits(1)
+    found = frequencies(logits, Sampling(temperature=1.0, top_k=3))
+    best = logits[0].topk(3)
+    assert set(found.nonzero()[:, 0].tolist()) == set(best.indices.tolist())
+    torch.testing.assert_close(found[best.indices], best.values.softmax(0), atol=0.03, rtol=0)
+
+
+def test_top_k_of_one_is_greedy() -> None:
+    logits = random_logits(9)
+    asks = [Ask(draw(index), Sampling(temperature=3.0, top_k=1)) for index in range(9)]
+    assert tokens_of(Sampler(VOCABULARY).choose(logits, asks)) == logits.argmax(dim=1).tolist()
+
+
+def test_top_p_keeps_the_fewest_tokens_that_reach_it() -> None:
+    logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
+    found = frequencies(logits, Sampling(temperature=1.0, top_p=0.75))
+    torch.testing.assert_close(found, torch.tensor([0.625, 0.375, 0.0, 0.0]), atol=0.03, rtol=0)
+
+
+@pytest.mark.parametrize("vocabulary", [300, 20_000])
+def test_top_p_of_a_flat_row_looks_beyond_the_first_likeliest(vocabulary: int) -> None:
+    logits = torch.zeros(1, vocabulary)
+    found = frequencies(logits, Sampling(temperature=1.0, top_p=0.9))
+    assert 0.5 * vocabulary < len(found.nonzero()) * max(1, vocabulary / 2000)
+
+
+def test_min_p_drops_what_is_much_less_likely_than_the_likeliest() -> None:
+    logits = torch.tensor([[0.5, 0.3, 0.15, 0.05]]).log()
+    found = frequencies(logits, Sampling(temperature=1.0, min_p=0.25))
+    assert found[3] == 0 and found[2] > 0.1
+
+
+def test_the_repetition_penalty_lowers_what_was_written_before() -> None:
+    logits = torch.tensor([[2.0, 1.9, -1.0, -1.1]])
+    asks = [Ask(draw(), Sampling(repetition_penalty=1.2), before=(0,))]
+    assert tokens_of(Sampler(4).choose(logits, asks)) == [1]
+    asks = [Ask(draw(), Sampling(repetition_penalty=1.2), allowed=mask(2, 3, vocabulary=4), before=(2, 0))]
+    assert tokens_of(Sampler(4).choose(logits, asks)) == [3]
+
+
+def test_the_log_probability_is_that_of_the_model_among_the_allowed_tokens() -> None:
+    logits = random_logits(2)
+    allowed = (3, 77, 150, 299)
+    asks = [Ask(draw(), Sampling(temperature=4.0), mask(*allowed)), Ask(draw(), Sampling(temperature=4.0))]
+    few, every = Sampler(VOCABULARY).choose(logits, asks)
+    assert isinstance(few, Choice) and isinstance(every, Choice)
+    among = logits[0, list(allowed)].log_softmax(0)[allowed.index(few.token)]
+    assert math.isclose(few.log_probability, float(among), abs_tol=1e-5)
+    assert math.isclose(every.log_probability, float(logits[1].log_softmax(0)[every.token]), abs_tol=1e-5)
+
+
+# ── independence ─────────────────────────────────────────────────────────────────────────────────────────
+
+SAMPLINGS = st.sampled_from(
+    [
+        Sampling(),
+        Sampling(temperature=0.9),
+        Sampling(temperature=1.5, top_k=20),
+        Sampling(temperature=1.0, top_p=0.8),
+        Sampling(temperature=1.0, min_p=0.02),
+        Sampling(temperature=0.7, repetition_penalty=1.3),
+    ]
+)
+MASKS = st.sampled_from([None, mask(1, 2, 3), mask(*range(0, 300, 2)), mask(*range(1, 300)), mask(250)])
+ASKS = st.lists(st.tuples(SAMPLINGS, MASKS, st.integers(0, 50)), min_size=1, max_size=12)
+
+
+@given(ASKS, st.randoms(use_true_random=False))
+def test_a_choice_depends_on_no_other_row(parts: list[tuple[Sampling, TokenMask | None, int]], order: object) -> None:
+    logits = random_logits(len(parts))
+    asks = [Ask(draw(index), sampling, allowed, (1, 2)) for sampling, allowed, index in parts]
+    together = Sampler(VOCABULARY).choose(logits, asks)
+    alone = [Sampler(VOCABULARY).choose(logits[row : row + 1], [ask])[0] for row, ask in enumerate(asks)]
+    assert list(together) == alone
+    shuffled = list(range(len(asks)))
+    order.shuffle(shuffled)  # type: ignore[attr-defined]
+    mixed = Sampler(VOCABULARY).choose(logits[shuffled], [asks[row] for row in shuffled])
+    assert [mixed[shuffled.index(row)] for row in range(len(asks))] == alone
+
+
+def test_a_draw_is_the_same_number_everywhere_and_for_ever() -> None:
+    assert draw().uniform() == 0.8800025553714198
+    assert draw(1).uniform() != draw().uniform()
+
+
+@given(st.integers(0, 5), st.text(max_size=3), st.lists(st.integers(0, 12), max_size=3), st.integers(0, 12))
+def test_a_draw_is_below_one(seed: int, branch: str, items: list[int], index: int) -> None:
+    assert 0 <= Draw(seed, branch, tuple(items), index).uniform() < 1
+
+
+def test_draws_differ_by_seed_branch_items_index_and_purpose() -> None:
+    places = [
+        Draw(0, "a", (), 1),
+        Draw(1, "a", (), 1),
+        Draw(0, "b", (), 1),
+        Draw(0, "a", (1,), 1),
+        Draw(0, "a", (1, 1), 1),
+        Draw(0, "a", (11,), 1),
+        Draw(0, "a", (), 11),
+        Draw(0, "a1", (), 1),
+        Draw(0, "a", (), 1, "choose"),
+    ]
+    assert len({place.uniform() for place in places}) == len(places)
+
+
+def test_draws_are_uniform() -> None:
+    numbers = np.array([draw(index).uniform() for index in range(5000)])
+    counts, _ = np.histogram(numbers, bins=20, range=(0, 1))
+    assert ((counts - 250) ** 2 / 250).sum() < 43.8  # 19 degrees of freedom, one in a thousand
+
+
+# ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("temperature", [None, 1.0])
+@pytest.mark.parametrize("sampling", [{}, {"top_p": 0.5}, {"top_k": 5}, {"min_p": 0.1}])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_a_row_that_is_not_finite_is_named_and_the_others_are_drawn(
+    bad: float, sampling: dict[str, float], temperature: float | None
+) -> None:
+    logits = random_logits(3)
+    logits[1, 17] = bad
+    how = Sampling(temperature=temperature, **sampling)  # type: ignore[arg-type]
+    outcomes = Sampler(VOCABULARY).choose(logits, [Ask(draw(index), how) for index in range(3)])
+    assert [type(outcome) for outcome in outcomes] == [Choice, NotFinite, Choice]
+
+
+@pytest.mark.parametrize("temperature", [None, 1.0])
+def test_a_row_in_which_nothing_is_allowed_is_named_and_the_others_are_drawn(temperature: float | None) -> None:
+    logits = random_logits(3)
+    logits[2, 5] = -math.inf
+    how = Sampling(temperature=temperature)
+    asks = [Ask(draw(), how, mask()), Ask(draw(), how, mask(7)), Ask(draw(), how, mask(5))]
+    outcomes = Sampler(VOCABULARY).choose(logits, asks)
+    assert [type(outcome) for outcome in outcomes] == [NothingAllowed, Choice, NothingAllowed]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_every_precision_is_taken(dtype: torch.dtype) -> None:
+    logits = random_logits(4).to(dtype)
+    how = Sampling(temperature=1.0, top_p=0.9, min_p=0.01)
+    outcomes = Sampler(VOCABULARY).choose(logits, [Ask(draw(index), how) for index in range(4)])
+    assert all(isinstance(outcome, Choice) for outcome in outcomes)
+
+
+def test_no_rows_give_no_outcomes() -> None:
+    assert Sampler(VOCABULARY).choose(torch.zeros(0, VOCABULARY), []) == ()
