@@ -75,7 +75,7 @@ MAX_JSON_DIGITS: Final = 4_300
 MAX_JSON_EXPONENT: Final = 4_300
 
 # JSON that is read: brackets inside one another.
-MAX_JSON_NESTING: Final = 200
+MAX_JSON_NESTING: Final = 64
 
 # Problems that are told about one value.
 MAX_MISFITS: Final = 20

@@ -148,13 +148,22 @@ def spell(value: t.Scalar, *, quoted: bool = True) -> str:
 
 
 def decimal_text(value: Decimal) -> str:
-    """A decimal as a JSON number: no exponent where the plain spelling is short, no trailing zeros."""
-    if value == value.to_integral_value() and abs(value.adjusted()) <= limits.PLAIN_NUMBER_DIGITS:
-        return str(int(value))
-    plain = value.normalize() if len(value.as_tuple().digits) <= limits.PLAIN_NUMBER_DIGITS else value
-    if abs(plain.adjusted()) > limits.PLAIN_NUMBER_DIGITS:
-        return str(plain).replace("E+", "e").replace("E", "e")
-    return format(plain, "f")
+    """A decimal as a JSON number, digit for digit: no trailing zeros, no exponent where the plain spelling is short."""
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    text = "".join(map(str, digits)).lstrip("0")
+    stripped = text.rstrip("0")
+    exponent += len(text) - len(stripped)
+    if not stripped:
+        return "0"
+    minus = "-" if sign else ""
+    if exponent >= 0 and len(stripped) + exponent <= limits.PLAIN_NUMBER_DIGITS:
+        return minus + stripped + "0" * exponent
+    if exponent < 0 and -exponent <= limits.PLAIN_NUMBER_DIGITS:
+        whole, part = stripped[:exponent] or "0", stripped[exponent:].rjust(-exponent, "0")
+        return f"{minus}{whole}.{part}"
+    point = "." if len(stripped) > 1 else ""
+    return f"{minus}{stripped[0]}{point}{stripped[1:]}e{exponent + len(stripped) - 1}"
 
 
 def literal_bytes(value: t.Scalar, *, quoted: bool) -> int:

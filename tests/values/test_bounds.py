@@ -5,10 +5,13 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pastalang import limits
 from pastalang.program import types as t
-from pastalang.values.bounds import default_max_tokens, first_characters, is_finite, longest_text, spell
+from pastalang.values.bounds import decimal_text, default_max_tokens, first_characters, is_finite, longest_text, spell
+from pastalang.values.json_text import parse_json
 
 SIZES = t.Union((t.Literal("S"), t.Literal("extra large"), t.Null()))
 PAIR = t.Object((t.Field("a", t.Boolean()), t.Field("b", t.Integer(0, 100))))
@@ -114,6 +117,14 @@ def test_a_recursive_type_has_first_characters_too() -> None:
 )
 def test_literals_are_spelled_in_one_way(value: t.Scalar, text: str) -> None:
     assert spell(value) == text
+
+
+@given(st.decimals(allow_nan=False, allow_infinity=False))
+def test_a_decimal_is_written_digit_for_digit(value: Decimal) -> None:
+    text = decimal_text(value)
+    assert Decimal(text) == value
+    assert parse_json(text) == value
+    assert decimal_text(Decimal(text)) == text
 
 
 def test_true_is_not_the_number_one() -> None:

@@ -1,0 +1,350 @@
+"""From an exact JSON value and a hole type to what does not fit, and to the value with its defaults filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from typing import Final, TypeAlias, assert_never
+
+from pastalang import limits
+from pastalang.program import types as t
+from pastalang.values import regex
+from pastalang.values.bounds import NO_TYPES, decimal_text, spell
+from pastalang.values.formats import FORMATS, MOMENTS, UUID
+from pastalang.values.json_text import JsonValue, kind_of, parse_json, same_json, write_json
+from pastalang.values.misfit import Misfit
+from pastalang.values.words import describe
+
+NO_SOURCES: Final[Mapping[str, str]] = {}
+Misfits: TypeAlias = tuple[Misfit, ...]
+Fitted: TypeAlias = tuple[JsonValue, Misfits]  # the value as it is read, and what is wrong with it
+
+_LARGEST: Final = Decimal("1.7976931348623157e308")
+
+
+def value_fits(
+    type: t.Type,
+    value: JsonValue,
+    types: Mapping[str, t.Type] = NO_TYPES,
+    *,
+    sources: Mapping[str, str] = NO_SOURCES,
+) -> list[Misfit]:
+    """Everything that is wrong with the value; empty where it fits. `sources` are the inputs, for `verbatim`."""
+    return list(fit(type, value, types, sources=sources)[1])
+
+
+def fit(
+    type: t.Type,
+    value: JsonValue,
+    types: Mapping[str, t.Type] = NO_TYPES,
+    *,
+    sources: Mapping[str, str] = NO_SOURCES,
+) -> Fitted:
+    """The value with defaults where keys were left out, and what is wrong with it (at most `MAX_MISFITS`)."""
+    if _nests_too_deep(value):
+        return value, _one(f"nests more than {limits.MAX_JSON_NESTING} deep")
+    found, misfits = _Fitting(types, sources).fit(type, value)
+    return found, misfits[: limits.MAX_MISFITS]
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitting:
+    types: Mapping[str, t.Type]
+    sources: Mapping[str, str]
+    # Unions of recursive types would try the same part again and again; each part is fitted once per type.
+    known: dict[tuple[int, int], Fitted] = field(default_factory=dict)
+
+    def fit(self, type: t.Type, value: JsonValue) -> Fitted:
+        if isinstance(type, t.Named):
+            target = self.resolve(type.name)
+            if target is None:
+                return value, _one(f"the type {type.name} never ends")
+            type = target
+        if not isinstance(value, list | dict):
+            return self.fit_anew(type, value)
+        key = (id(type), id(value))
+        if key not in self.known:
+            self.known[key] = self.fit_anew(type, value)
+        return self.known[key]
+
+    def fit_anew(self, type: t.Type, value: JsonValue) -> Fitted:
+        assert not isinstance(type, t.Named)
+        match type:
+            case t.Array():
+                return self.fit_array(type, value)
+            case t.Tuple():
+                return self.fit_tuple(type, value)
+            case t.Map():
+                return self.fit_map(type, value)
+            case t.Object():
+                return self.fit_object(type, value)
+            case t.Union(discriminator=None):
+                return self.fit_union(type, value)
+            case t.Union():
+                return self.fit_discriminated(type, value)
+            case t.Schema(document=document):
+                from pastalang.values.schema_document import document_misfits
+
+                return value, document_misfits(document, value)
+            case t.Anything():
+                return value, ()
+            case t.Integer() | t.Number():
+                return _fit_number(type, value)
+            case t.String():
+                return value, _expect_string(type, value, lambda text: _string_misfits(type, text))
+            case t.Regex(pattern=pattern):
+                return value, _expect_string(type, value, lambda text: _pattern_misfits(pattern, text))
+            case t.Temporal(kind=kind):
+                return value, _expect_string(type, value, lambda text: _spelling_misfits(type, MOMENTS[kind], text))
+            case t.Uuid():
+                return value, _expect_string(type, value, lambda text: _spelling_misfits(type, UUID, text))
+            case t.Verbatim(source=source):
+                return value, _expect_string(type, value, lambda text: self.verbatim_misfits(source, text))
+            case t.Boolean():
+                return value, () if isinstance(value, bool) else _unexpected(type, value)
+            case t.Null():
+                return value, () if value is None else _unexpected(type, value)
+            case t.Literal(value=wanted):
+                return value, () if same_json(value, wanted) else _unexpected(type, value)
+            case _:
+                assert_never(type)
+
+    def resolve(self, name: str) -> t.Type | None:
+        """What a name stands for, through names of names; None for a circle of them."""
+        seen: set[str] = set()
+        while name not in seen:
+            seen.add(name)
+            target = self.types[name]
+            if not isinstance(target, t.Named):
+                return target
+            name = target.name
+        return None
+
+    def verbatim_misfits(self, source: str, text: str) -> Misfits:
+        if source not in self.sources or text in self.sources[source]:
+            return ()
+        return _one(f"{_shown(text)} does not stand in `{source}`")
+
+    # ── structures ───────────────────────────────────────────────────────────────────────────────────────
+
+    def fit_array(self, type: t.Array, value: JsonValue) -> Fitted:
+        if not isinstance(value, list):
+            return value, _unexpected(type, value)
+        misfits = _count_misfits(len(value), type.min_items, type.max_items, "item")
+        if type.unique and (twice := _find_twice(value)) is not None:
+            misfits += _one(f"item {twice + 1} stands there already; items must differ")
+        fitted = [self.fit(type.item, item) for item in value]
+        return [item for item, _ in fitted], misfits + _below(enumerate(wrong for _, wrong in fitted))
+
+    def fit_tuple(self, type: t.Tuple, value: JsonValue) -> Fitted:
+        if not isinstance(value, list):
+            return value, _unexpected(type, value)
+        if len(value) != len(type.items):
+            return value, _one(f"expected {len(type.items)} items, found {len(value)}")
+        fitted = [self.fit(place, item) for place, item in zip(type.items, value, strict=True)]
+        return [item for item, _ in fitted], _below(enumerate(wrong for _, wrong in fitted))
+
+    def fit_map(self, type: t.Map, value: JsonValue) -> Fitted:
+        if not isinstance(value, dict):
+            return value, _unexpected(type, value)
+        misfits = _count_misfits(len(value), type.min_items, type.max_items, "key")
+        if type.key_pattern is not None:
+            wrong = [key for key in value if not regex.matches(type.key_pattern, key)]
+            misfits += tuple(Misfit((), f"the key {_shown(key)} does not match /{type.key_pattern}/") for key in wrong)
+        fitted = {key: self.fit(type.value, item) for key, item in value.items()}
+        return {key: item for key, (item, _) in fitted.items()}, misfits + _below(
+            (key, wrong) for key, (_, wrong) in fitted.items()
+        )
+
+    def fit_object(self, type: t.Object, value: JsonValue) -> Fitted:
+        if not isinstance(value, dict):
+            return value, _unexpected(type, value)
+        fitted: dict[str, Fitted] = {}
+        missing: Misfits = ()
+        for place in type.fields:
+            if place.key in value:
+                fitted[place.key] = self.fit(place.type, value[place.key])
+            elif place.default is not None:
+                fitted[place.key] = parse_json(place.default.json), ()
+            else:
+                missing += _one(f"the key {_shown(place.key)} is missing")
+        keys = {place.key for place in type.fields}
+        unknown = tuple(Misfit((), f"there is no key {_shown(key)}") for key in value if key not in keys)
+        return {key: item for key, (item, _) in fitted.items()}, missing + unknown + _below(
+            (key, wrong) for key, (_, wrong) in fitted.items()
+        )
+
+    # ── unions ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def fit_union(self, type: t.Union, value: JsonValue) -> Fitted:
+        """The first arm that fits; else what is wrong with the only arm of the value's kind, if there is one."""
+        near: list[Fitted] = []
+        for arm in type.arms:
+            fitted = self.fit(arm, value)
+            if not fitted[1]:
+                return fitted
+            if self.is_near(arm, value):
+                near.append(fitted)
+        return near[0] if len(near) == 1 else (value, _unexpected(type, value))
+
+    def is_near(self, arm: t.Type, value: JsonValue) -> bool:
+        """Whether the arm takes values of this kind, so that its own complaint says more than the union's."""
+        match self.resolve(arm.name) if isinstance(arm, t.Named) else arm:
+            case t.Object() | t.Map():
+                return isinstance(value, dict)
+            case t.Array() | t.Tuple():
+                return isinstance(value, list)
+            case t.Integer() | t.Number():
+                return isinstance(value, int | Decimal) and not isinstance(value, bool)
+            case t.Literal() | t.Boolean() | t.Null() | None:
+                return False
+            case t.Union() | t.Schema():
+                return True
+            case _:
+                return isinstance(value, str)
+
+    def fit_discriminated(self, type: t.Union, value: JsonValue) -> Fitted:
+        key = type.discriminator
+        assert key is not None
+        objects = [(arm, shape) for arm in type.arms if isinstance(shape := self.shape(arm), t.Object)]
+        if not isinstance(value, dict):
+            others = t.Union(tuple(arm for arm in type.arms if not isinstance(self.shape(arm), t.Object)))
+            fitted = self.fit_union(others, value) if others.arms else (value, _one(""))
+            return fitted if not fitted[1] else (value, _unexpected(type, value))
+        tags = [(arm, _tag_values(shape, key)) for arm, shape in objects]
+        for arm, allowed in tags:
+            if key in value and any(same_json(value[key], tag) for tag in allowed):
+                return self.fit(arm, value)
+        if key not in value:
+            return value, _one(f"the key {_shown(key)} is missing")
+        wanted = describe(t.Union(tuple(t.Literal(tag) for _, allowed in tags for tag in allowed)))
+        return value, (Misfit((key,), f"expected {wanted}, found {_shown(value[key])}"),)
+
+    def shape(self, arm: t.Type) -> t.Type | None:
+        return self.resolve(arm.name) if isinstance(arm, t.Named) else arm
+
+
+def _tag_values(shape: t.Object, key: str) -> list[t.Scalar]:
+    for place in shape.fields:
+        if place.key == key:
+            arms = place.type.arms if isinstance(place.type, t.Union) else (place.type,)
+            return [arm.value for arm in arms if isinstance(arm, t.Literal)]
+    return []
+
+
+# ── scalars ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _fit_number(type: t.Integer | t.Number, value: JsonValue) -> Fitted:
+    if isinstance(value, bool) or not isinstance(value, int | Decimal):
+        return value, _unexpected(type, value)
+    if isinstance(type, t.Integer) and isinstance(value, Decimal):
+        if value != value.to_integral_value():
+            return value, _one(f"expected {describe(type)}, found {decimal_text(value)}")
+        value = int(value)
+    if isinstance(type, t.Number) and not -_LARGEST <= value <= _LARGEST:
+        return value, _one("is too large for a number; 1.8e308 is the limit")
+    return value, tuple(Misfit((), f"{spell(value)} is {reason}") for reason in _bound_problems(type, value))
+
+
+def _bound_problems(type: t.Integer | t.Number, value: int | Decimal) -> Iterator[str]:
+    if type.minimum is not None and value < type.minimum:
+        yield f"less than {spell(type.minimum)}"
+    if type.maximum is not None and value > type.maximum:
+        yield f"more than {spell(type.maximum)}"
+    if type.exclusive_minimum is not None and value <= type.exclusive_minimum:
+        yield f"not above {spell(type.exclusive_minimum)}"
+    if type.exclusive_maximum is not None and value >= type.exclusive_maximum:
+        yield f"not below {spell(type.exclusive_maximum)}"
+    if type.multiple_of is not None and Fraction(value) % Fraction(type.multiple_of) != 0:
+        yield f"not a multiple of {spell(type.multiple_of)}"
+
+
+def _expect_string(type: t.Type, value: JsonValue, check: Callable[[str], Misfits]) -> Misfits:
+    return check(value) if isinstance(value, str) else _unexpected(type, value)
+
+
+def _string_misfits(type: t.String, text: str) -> Misfits:
+    misfits = _count_misfits(len(text), type.min_chars, type.max_chars, "character")
+    if type.pattern is not None:
+        misfits += _pattern_misfits(type.pattern, text)
+    if type.format is not None and not regex.matches(FORMATS[type.format].pattern, text):
+        misfits += _one(f"{_shown(text)} is not {FORMATS[type.format].meaning}")
+    return misfits
+
+
+def _pattern_misfits(pattern: str, text: str) -> Misfits:
+    return () if regex.matches(pattern, text) else _one(f"{_shown(text)} does not match /{pattern}/")
+
+
+def _spelling_misfits(type: t.Type, pattern: str, text: str) -> Misfits:
+    return () if regex.matches(pattern, text) else _one(f"expected {describe(type)}, found {_shown(text)}")
+
+
+def _count_misfits(count: int, least: int, most: int | None, noun: str) -> Misfits:
+    if count < least:
+        return _one(f"has {count} {noun}{'' if count == 1 else 's'}; at least {least} must be there")
+    if most is not None and count > most:
+        return _one(f"has {count} {noun}{'' if count == 1 else 's'}; at most {most} may be there")
+    return ()
+
+
+def _find_twice(items: list[JsonValue]) -> int | None:
+    """The first item that equals an earlier one. Equal values have equal keys here, so that a set will do."""
+    seen: set[str] = set()
+    for index, item in enumerate(items):
+        key = write_json(_sorted(item))
+        if key in seen:
+            return index
+        seen.add(key)
+    return None
+
+
+def _sorted(value: JsonValue) -> JsonValue:
+    match value:
+        case list():
+            return [_sorted(item) for item in value]
+        case dict():
+            return {key: _sorted(value[key]) for key in sorted(value)}
+        case int() if not isinstance(value, bool):
+            return Decimal(value)
+        case _:
+            return value
+
+
+def _nests_too_deep(value: JsonValue) -> bool:
+    """Level by level, so that nothing recurses before the depth is known."""
+    level: list[JsonValue] = [value]
+    for _ in range(limits.MAX_JSON_NESTING + 1):
+        level = [
+            part
+            for item in level
+            if isinstance(item, list | dict)
+            for part in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return False
+    return True
+
+
+# ── misfits ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _one(reason: str) -> Misfits:
+    return (Misfit((), reason),)
+
+
+def _unexpected(type: t.Type, value: JsonValue) -> Misfits:
+    found = _shown(value) if isinstance(value, str | int | Decimal) else kind_of(value)
+    return _one(f"expected {describe(type)}, found {found}")
+
+
+def _below(parts: Iterable[tuple[str | int, Misfits]]) -> Misfits:
+    return tuple(misfit.below(step) for step, wrong in parts for misfit in wrong)
+
+
+def _shown(value: JsonValue) -> str:
+    text = write_json(value)
+    return text if len(text) <= limits.MAX_NAME_CHARS else text[: limits.MAX_NAME_CHARS] + "…"

@@ -1,0 +1,152 @@
+"""From JSON text to an exact value, and back; what RFC 8259 forbids or leaves open is refused with its place.
+
+Numbers stay exact: an integer spelling becomes `int`, any other `Decimal`. Refused besides broken text: keys
+that occur twice, `NaN` and `Infinity`, lone surrogates, and what is larger than the limits allow.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from typing import Final, NoReturn, TypeAlias
+
+from pastalang import limits
+from pastalang.values.bounds import decimal_text
+
+JsonValue: TypeAlias = "str | bool | int | Decimal | list[JsonValue] | dict[str, JsonValue] | None"
+
+
+class NotJson(ValueError):
+    """Why a text is no JSON that we read; `offset` counts its characters, None where it is about the whole."""
+
+    def __init__(self, reason: str, offset: int | None = None) -> None:
+        super().__init__(reason if offset is None else f"{reason} (at character {offset + 1})")
+        self.reason = reason
+        self.offset = offset
+
+
+def parse_json(text: str) -> JsonValue:
+    _check_nesting(text)
+    try:
+        value = _DECODER.decode(text)
+    except json.JSONDecodeError as error:
+        raise NotJson(_in_our_words(error.msg), error.pos) from None
+    _check_surrogates(text, value)
+    return value  # type: ignore[no-any-return]
+
+
+def write_json(value: JsonValue) -> str:
+    """Compact text of an exact value; `parse_json` gives the same value back."""
+    match value:
+        case bool() | None:
+            return json.dumps(value)
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+        case int():
+            return str(value)
+        case Decimal():
+            return decimal_text(value)
+        case list():
+            return "[" + ",".join(map(write_json, value)) + "]"
+        case dict():
+            return "{" + ",".join(f"{write_json(key)}:{write_json(item)}" for key, item in value.items()) + "}"
+
+
+def same_json(left: JsonValue, right: JsonValue) -> bool:
+    """Equality of JSON values: 1 equals 1.0, but true is not 1."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same_json, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same_json(left[key], right[key]) for key in left)
+    return left == right
+
+
+def kind_of(value: JsonValue) -> str:
+    """What people call such a value."""
+    match value:
+        case bool():
+            return json.dumps(value)
+        case None:
+            return "null"
+        case str():
+            return "a string"
+        case int() | Decimal():
+            return "a number"
+        case list():
+            return "an array"
+        case dict():
+            return "an object"
+
+
+# ── the decoder ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _take_integer(text: str) -> int:
+    if len(text) > limits.MAX_JSON_DIGITS:
+        raise NotJson(f"a number has {len(text)} digits; {limits.MAX_JSON_DIGITS} are the limit")
+    return int(text)
+
+
+def _take_decimal(text: str) -> Decimal:
+    if len(text) > limits.MAX_JSON_DIGITS:
+        raise NotJson(f"a number has {len(text)} digits; {limits.MAX_JSON_DIGITS} are the limit")
+    exponent = re.search("[eE]([+-]?[0-9]+)", text)
+    if exponent is not None and abs(int(exponent[1])) > limits.MAX_JSON_EXPONENT:
+        raise NotJson(f"the number {_shortened(text)} has too large an exponent")
+    return Decimal(text)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise NotJson(f"{name} is not a JSON number")
+
+
+def _take_object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise NotJson(f"the key {_shortened(json.dumps(key, ensure_ascii=False))} stands twice in one object")
+            seen.add(key)
+    return found
+
+
+_DECODER: Final = json.JSONDecoder(
+    parse_int=_take_integer,
+    parse_float=_take_decimal,
+    parse_constant=_refuse_constant,
+    object_pairs_hook=_take_object,
+)
+
+
+def _check_nesting(text: str) -> None:
+    """Counts brackets outside strings before anything recurses."""
+    depth = 0
+    for found in re.finditer(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', text, re.DOTALL):
+        if found[0] in "[{":
+            depth += 1
+            if depth > limits.MAX_JSON_NESTING:
+                raise NotJson(f"brackets nest more than {limits.MAX_JSON_NESTING} deep", found.start())
+        elif found[0] in "]}":
+            depth -= 1
+
+
+def _check_surrogates(text: str, value: JsonValue) -> None:
+    """Half a pair of surrogates is no character: it cannot be stored, sent or compared."""
+    if not re.search(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]", text):
+        return
+    try:
+        write_json(value).encode()
+    except UnicodeEncodeError:
+        raise NotJson("a string holds half of a surrogate pair") from None
+
+
+def _in_our_words(message: str) -> str:
+    return f"not JSON: {message[:1].lower()}{message[1:]}"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= limits.MAX_NAME_CHARS else text[: limits.MAX_NAME_CHARS] + "…"

@@ -1,0 +1,40 @@
+"""What is wrong with a value: where in it, and why, in the user's words."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """`path` leads from the whole value to the part that does not fit: `("lines", 2, "total")`."""
+
+    path: tuple[str | int, ...]
+    reason: str
+
+    @property
+    def where(self) -> str:
+        """The path as people write it, `lines[2].total`; empty for the whole value."""
+        return path_text(self.path)
+
+    def below(self, step: str | int) -> Misfit:
+        """The same misfit, told from one level further out."""
+        return Misfit((step, *self.path), self.reason)
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}" if self.path else self.reason
+
+
+def path_text(path: Iterable[str | int]) -> str:
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        elif re.fullmatch(r"[^\W\d]\w*", step):
+            text += f".{step}" if text else step
+        else:
+            text += f"[{json.dumps(step, ensure_ascii=False)}]"
+    return text

@@ -1,0 +1,88 @@
+"""From a JSON Schema document and an exact JSON value to what does not fit, by the `jsonschema` library.
+
+The library is told our reading of numbers (exact decimals), of patterns (linear time) and of formats, and
+it never reaches for the network: references lead only into the document itself.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from pastalang import limits
+from pastalang.program.regex import RegexError
+from pastalang.values.formats import FORMATS
+from pastalang.values.json_text import JsonValue, parse_json
+from pastalang.values.misfit import Misfit
+from pastalang.values.regex import matches, whole_pattern
+
+if TYPE_CHECKING:  # the library takes a tenth of a second to import, and few programs need it
+    from jsonschema.protocols import Validator
+
+
+def document_misfits(document: str, value: JsonValue) -> tuple[Misfit, ...]:
+    errors = _validator(document).iter_errors(value)
+    found = [Misfit(tuple(error.absolute_path), _reason(error)) for error in errors]
+    return tuple(found[: limits.MAX_MISFITS])
+
+
+@lru_cache(maxsize=128)
+def _validator(document: str) -> Validator:
+    from jsonschema import Draft202012Validator, FormatChecker, validators
+    from referencing import Registry
+
+    checker = Draft202012Validator.TYPE_CHECKER.redefine("integer", _is_integer).redefine("number", _is_number)
+    exact = validators.extend(
+        Draft202012Validator,
+        {"multipleOf": _multiple_of, "pattern": _pattern},
+        type_checker=checker,
+    )
+    formats = FormatChecker(formats=())
+    for name, format in FORMATS.items():
+        formats.checks(name)(_format_check(format.pattern))
+    return exact(parse_json(document), registry=Registry(), format_checker=formats)
+
+
+def _is_integer(_checker: object, value: object) -> bool:
+    if isinstance(value, Decimal):
+        return value == value.to_integral_value()
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(_checker: object, value: object) -> bool:
+    return isinstance(value, int | Decimal) and not isinstance(value, bool)
+
+
+def _multiple_of(_validator: object, step: Any, value: Any, _schema: object) -> Any:
+    from jsonschema import ValidationError
+
+    if _is_number(None, value) and Fraction(value) % Fraction(step) != 0:
+        yield ValidationError(f"{value} is not a multiple of {step}")
+
+
+def _pattern(_validator: object, pattern: str, value: Any, _schema: object) -> Any:
+    from jsonschema import ValidationError
+
+    if not isinstance(value, str):
+        return
+    try:
+        fits = matches(whole_pattern(pattern), value)
+    except RegexError as problem:
+        yield ValidationError(f"/{pattern}/ cannot be checked: {problem.message}")
+    else:
+        if not fits:
+            yield ValidationError(f"{value!r} does not match /{pattern}/")
+
+
+def _format_check(pattern: str) -> Any:
+    def check(value: object) -> bool:
+        return not isinstance(value, str) or matches(pattern, value)
+
+    return check
+
+
+def _reason(error: Any) -> str:
+    message = str(error.message)
+    return message if len(message) <= limits.MAX_NAME_CHARS else message[: limits.MAX_NAME_CHARS] + "…"
