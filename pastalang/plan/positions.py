@@ -1,0 +1,61 @@
+"""Where tokens stand: the rules by which branches count their positions.
+
+gap        a child starts where its parent stands; the parent goes on `reserve` further     {"a": ┬──7──┬ ,"b":
+announced  the same, with the length that the author announced                             {async a ~60}
+path       the same with a reserve of 0: child and parent overlap, and never see each other  {async a}
+after join see `after_join`
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from pastalang.plan.plan import Overrun
+
+
+@dataclass(frozen=True, slots=True)
+class Forked:
+    child: int  # the position of the child's first token
+    parent: int  # of the parent's next one
+
+
+@dataclass(frozen=True, slots=True)
+class FannedOut:
+    children: tuple[int, ...]
+    parent: int
+
+
+def after_fork(position: int, reserve: int) -> Forked:
+    """`position` is where the parent's next token would stand."""
+    return Forked(position, position + reserve)
+
+
+def after_each(position: int, reserve: int, items: int, *, stacked: bool) -> FannedOut:
+    """Items stand one behind another in the room reserved for them; stacked documents at the same place."""
+    step = 0 if stacked else reserve
+    return FannedOut(tuple(position + step * item for item in range(items)), position + step * items)
+
+
+def after_join(position: int, highest_seen: int, overrun: Overrun) -> int:
+    """Where a branch goes on after a join: `position` is its own counter, `highest_seen` the highest that it sees.
+
+    Announced too long, a gap remains. Announced too short:
+      continue  one past everything that it sees, so that no two visible tokens share a position
+      paper     at its own counter, whatever the branches did: positions may then repeat
+      cap       at its own counter, which nothing can have passed; overlapping branches are passed all the same
+    """
+    match overrun:
+        case Overrun.PAPER:
+            return position
+        case Overrun.CONTINUE | Overrun.CAP:
+            return max(position, highest_seen + 1)
+        case _:
+            assert_never(overrun)
+
+
+def room_left(position: int, start: int, reserve: int, overrun: Overrun) -> int | None:
+    """How many tokens a branch that stands at `position` may still write; None: as many as its holes allow."""
+    if overrun is not Overrun.CAP or reserve == 0:
+        return None
+    return max(start + reserve - position, 0)
