@@ -67,6 +67,7 @@ ORDER = (
     Code("promise-never-kept", "a promise without its async"),
     Code("promise-out-of-order", "a promise made twice, or after its async"),
     Code("unreachable-fork", "a fork that can never have an item"),
+    Code("unbounded-fork", "a fork without a highest number of items"),
     _warning("reserve-too-small", "an announced length smaller than what may be written"),
     Code("sync-needs-text", "a sync with a hole directly behind it"),
     Code("touching-holes", "two holes with nothing between them"),

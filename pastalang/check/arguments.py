@@ -1,0 +1,211 @@
+"""From the arguments of a type, a policy or `with (...)` to numbers, texts and patterns; wrong ones are reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from pastalang.check.numbers import exact, whole
+from pastalang.check.report import Report, listed, suggest
+from pastalang.diagnostics.diagnostic import Label
+from pastalang.grammar import nodes
+from pastalang.program.regex import RegexError, parse_regex
+from pastalang.source import Span
+
+WHAT_VALUES_ARE = {
+    nodes.StringValue: "a text",
+    nodes.NumberValue: "a number",
+    nodes.BooleanValue: "true or false",
+    nodes.NullValue: "null",
+    nodes.RegexValue: "a regular expression",
+    nodes.ListValue: "a list",
+    nodes.RecordValue: "a record",
+    nodes.RangeValue: "a range",
+    nodes.PathValue: "a name",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of one thing, by name; a range or another nameless one under ""."""
+
+    owner: str  # "string", "the array", "with": who takes them, for messages
+    by_name: dict[str, nodes.Argument]
+    report: Report
+
+    def has(self, name: str) -> bool:
+        return name in self.by_name
+
+    def span_of(self, name: str) -> Span:
+        return self.by_name[name].span
+
+    def integer(self, name: str, *, minimum: int | None = None, maximum: int | None = None) -> int | None:
+        argument = self.by_name.get(name)
+        if argument is None:
+            return None
+        value = whole(argument.value) if isinstance(argument.value, nodes.NumberValue) else None
+        if value is None:
+            self._wrong(argument, name, "a whole number")
+            return None
+        if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
+            self._wrong(argument, name, _between(minimum, maximum))
+            return None
+        return value
+
+    def number(self, name: str, *, accept: Callable[[Decimal], bool], expected: str) -> Decimal | None:
+        argument = self.by_name.get(name)
+        if argument is None:
+            return None
+        value = exact(argument.value) if isinstance(argument.value, nodes.NumberValue) else None
+        if value is None or not accept(value):
+            self._wrong(argument, name, expected)
+            return None
+        return value
+
+    def string(self, name: str) -> str | None:
+        argument = self.by_name.get(name)
+        if argument is None:
+            return None
+        if not isinstance(argument.value, nodes.StringValue):
+            self._wrong(argument, name, "a text in quotes")
+            return None
+        return argument.value.text
+
+    def strings(self, name: str) -> tuple[str, ...]:
+        """One text, or a list of them; none may be empty."""
+        argument = self.by_name.get(name)
+        if argument is None:
+            return ()
+        values = argument.value.items if isinstance(argument.value, nodes.ListValue) else (argument.value,)
+        texts = tuple(value.text for value in values if isinstance(value, nodes.StringValue) and value.text)
+        if len(texts) != len(values) or not texts:
+            self._wrong(argument, name, "a text in quotes that is not empty, or a list of such texts")
+            return ()
+        return texts
+
+    def boolean(self, name: str) -> bool:
+        argument = self.by_name.get(name)
+        if argument is None:
+            return False
+        if not isinstance(argument.value, nodes.BooleanValue):
+            self._wrong(argument, name, "true or false")
+            return False
+        return argument.value.value
+
+    def regex(self, name: str) -> str | None:
+        argument = self.by_name.get(name)
+        if argument is None:
+            return None
+        if not isinstance(argument.value, nodes.RegexValue):
+            self._wrong(argument, name, "a regular expression between slashes, `/[a-z]+/`")
+            return None
+        return argument.value.pattern if check_regex(argument.value, self.report) else None
+
+    def path(self) -> nodes.PathValue | None:
+        """The nameless argument, where it is a name: `verbatim(title)`."""
+        argument = self.by_name.get("")
+        return argument.value if argument is not None and isinstance(argument.value, nodes.PathValue) else None
+
+    def range(self) -> nodes.RangeValue | None:
+        argument = self.by_name.get("")
+        return argument.value if argument is not None and isinstance(argument.value, nodes.RangeValue) else None
+
+    def _wrong(self, argument: nodes.Argument, name: str, expected: str) -> None:
+        self.report.add(
+            "wrong-argument",
+            f"`{name}` of {self.owner} must be {expected}",
+            argument.value.span,
+            message=f"this is {WHAT_VALUES_ARE[type(argument.value)]}"
+            if not isinstance(argument.value, nodes.NumberValue)
+            else "",
+        )
+
+
+def read_arguments(
+    arguments: tuple[nodes.Argument, ...],
+    *,
+    owner: str,
+    allowed: tuple[str, ...],
+    report: Report,
+    nameless: type[nodes.RangeValue] | type[nodes.PathValue] | type[nodes.StringValue] | None = None,
+    hints: dict[str, str] | None = None,
+) -> Arguments:
+    """Sort the arguments by name. `nameless` is the kind of value that may stand without one, once."""
+    found: dict[str, nodes.Argument] = {}
+    for argument in arguments:
+        name = argument.name.text if argument.name is not None else ""
+        if name in found:
+            report.add(
+                "wrong-argument",
+                f"{f'`{name}`' if name else 'the nameless argument'} is given twice to {owner}",
+                argument.span,
+                related=[Label(found[name].span, "here for the first time")],
+            )
+        elif argument.name is None and (nameless is None or not isinstance(argument.value, nameless)):
+            _report_nameless(argument, owner, allowed, nameless, report)
+        elif argument.name is not None and name not in allowed:
+            hint = (hints or {}).get(name)
+            report.add(
+                "wrong-argument",
+                f"{owner} has no limit `{name}`" if owner != "with" else f"there is no sampling option `{name}`",
+                argument.name.span,
+                help=hint or suggest(name, allowed, otherwise=f"it takes {listed(allowed)}" if allowed else ""),
+            )
+        else:
+            found[name] = argument
+    return Arguments(owner, found, report)
+
+
+def _report_nameless(
+    argument: nodes.Argument,
+    owner: str,
+    allowed: tuple[str, ...],
+    nameless: type[nodes.Value] | None,
+    report: Report,
+) -> None:
+    advice = f"{owner} takes {listed(allowed)}" if allowed else f"{owner} takes no arguments"
+    if isinstance(argument.value, nodes.NumberValue) and "max" in allowed:
+        advice = f"write `max={argument.value.text}`" + (
+            f", or the range `0..{argument.value.text}`" if nameless is nodes.RangeValue else ""
+        )
+    report.add(
+        "wrong-argument",
+        f"{WHAT_VALUES_ARE[type(argument.value)]} without a name says nothing to {owner}",
+        argument.span,
+        help=advice,
+    )
+
+
+def check_regex(value: nodes.RegexValue, report: Report) -> bool:
+    """Whether the pattern can be enforced; if not, the finding points into it."""
+    try:
+        parse_regex(value.pattern)
+    except RegexError as problem:
+        report.add(
+            "unsupported-regex",
+            f"the regular expression /{_shortened(value.pattern)}/ cannot be enforced: {problem.message}",
+            _span_inside(value, problem),
+            help=problem.help,
+        )
+        return False
+    return True
+
+
+def _span_inside(value: nodes.RegexValue, problem: RegexError) -> Span:
+    """The part of the pattern that is to blame; all of it where escapes moved the characters."""
+    begin = value.span.start + 1
+    if value.span.end - value.span.start != len(value.pattern) + 2:
+        return value.span
+    start = min(begin + problem.offset, value.span.end - 1)
+    return Span(start, max(start, min(start + problem.length, value.span.end - 1)))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _between(minimum: int | None, maximum: int | None) -> str:
+    if maximum is None:
+        return f"a whole number of at least {minimum}"
+    return f"a whole number from {minimum or 0:,} to {maximum:,}"

@@ -1,0 +1,194 @@
+"""From a syntax tree, and the files it imports, to a checked program and everything there is to say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pastalang.check.inhabited import without_values
+from pastalang.check.lower import Facts, Lowering, TypeTable
+from pastalang.check.modules import DeclaredTemplate, DeclaredType, Loader, Module, Parse
+from pastalang.check.order import components
+from pastalang.check.report import Report
+from pastalang.check.size import check_branches
+from pastalang.check.spans import field_spans
+from pastalang.check.templates import TemplateChecker
+from pastalang.diagnostics.diagnostic import Diagnostic
+from pastalang.grammar import nodes
+from pastalang.program import types as t
+from pastalang.program.program import Program, Template
+from pastalang.source import Source, Span
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """`program` is None where there is an error; warnings may come with a program."""
+
+    program: Program | None
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def check_file(source: Source, file: nodes.File, *, path: Path | None, parse: Parse) -> Checked:
+    """Check a parsed file. `path` is where it lies: imports and schemas are looked for beside it."""
+    report = Report(source)
+    resolved = path.resolve() if path is not None else None
+    loader = Loader(resolved.parent if resolved is not None else None, parse, report)
+    root = loader.load(source, resolved, file)
+    return _Checker(root, loader, report).check()
+
+
+@dataclass(slots=True)
+class _Checker:
+    root: Module
+    loader: Loader
+    report: Report
+
+    def check(self) -> Checked:
+        table = self._lower_types()
+        self._check_inhabited(table)
+        used: set[str] = set()
+        spans: dict[str, Span] = {}
+        templates = {
+            name: self._template(declared, table, used, spans) for name, declared in self.root.templates.items()
+        }
+        self._check_unused_types(used)
+        program = Program(self.root.source, dict(table.types), templates, spans)
+        found = sorted(self.report.found, key=_place)
+        return Checked(None if self.report.has_errors else program, tuple(found))
+
+    # ── types ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _declared(self) -> Iterator[DeclaredType]:
+        for module in reversed(self.loader.order):
+            yield from module.own_types()
+
+    def _lower_types(self) -> TypeTable:
+        """Lower every declared type after those it names; those in a circle stay names."""
+        declared = {one.key: one for one in self._declared()}
+        needs = {key: _named_types(one) for key, one in declared.items()}
+        table = TypeTable()
+        for group in components(needs):
+            if len(group) > 1 or group[0] in needs[group[0]]:
+                table.recursive.update(group)
+            for key in group:
+                table.add(key, self._lower(declared[key], table))
+        ordered = {key: table.facts[key] for key in declared}
+        return TypeTable(ordered, {key: facts.type for key, facts in ordered.items()}, table.recursive)
+
+    def _lower(self, declared: DeclaredType, table: TypeTable) -> Facts:
+        node = declared.node
+        lowering = self._lowering(declared.module, table)
+        facts = lowering.facts(node.type)
+        if isinstance(facts.type, t.Object) and isinstance(node.type, nodes.ObjectType):
+            description = node.description.text if node.description is not None else None
+            named = t.Object(facts.type.fields, declared.key, description)
+            return Facts(named, facts.places, facts.depth, facts.verbatims)
+        return facts
+
+    def _lowering(self, module: Module, table: TypeTable) -> Lowering:
+        return Lowering(module, table, self.report.for_source(module.source), self.loader.folder)
+
+    def _check_inhabited(self, table: TypeTable) -> None:
+        by_key = {one.key: one for one in self._declared()}
+        for key in without_values(table.types):
+            if key not in table.recursive:
+                continue
+            node = by_key[key].node
+            self.report.for_source(by_key[key].module.source).add(
+                "impossible-type",
+                f"no value of `{node.name.text}` could ever end",
+                node.name.span,
+                message="every value would have to contain another one",
+                help="give it a way out: `| null`, or a list that may be empty",
+            )
+
+    # ── templates ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _template(
+        self, declared: DeclaredTemplate, table: TypeTable, used: set[str], spans: dict[str, Span]
+    ) -> Template:
+        node, module = declared.node, declared.module
+        report = self.report.for_source(module.source)
+
+        def lower(type: nodes.TypeNode) -> Facts:
+            lowering = self._lowering(module, table)
+            facts = lowering.facts(type)
+            used.update(lowering.used)
+            return facts
+
+        checker = TemplateChecker(node, module, table.types, lower, report)
+        template = checker.check()
+        check_branches(template, report)
+        if module is self.root and not report.has_errors:
+            name = node.name.text
+            spans[name] = node.name.span
+            spans.update({f"{name}.{path}": span for path, span in checker.spans.items()})
+            for message in node.messages:
+                if isinstance(message.body, nodes.JsonBody):
+                    spans.update(field_spans(message.body.type, module, name))
+        return template
+
+    def _check_unused_types(self, used: set[str]) -> None:
+        """Types that no template of this file leads to; a file without templates is there to be imported."""
+        if not self.root.templates:
+            return
+        reached = _closure(used, {one.key: _named_types(one) for one in self._declared()})
+        for name, declared in self.root.types.items():
+            if declared.key in reached:
+                continue
+            where = self.root.imported.get(name, declared.node.name)
+            verb = "imported and" if name in self.root.imported else "declared and"
+            self.report.add(
+                "type-never-used", f"the type `{name}` is {verb} never used", where.span, help="take it out"
+            )
+
+
+def _named_types(declared: DeclaredType) -> list[str]:
+    """The keys of the declared types that a declaration names."""
+    names = dict.fromkeys(_names_in(declared.node.type))
+    return [declared.module.types[name].key for name in names if name in declared.module.types]
+
+
+def _names_in(node: nodes.TypeNode) -> Iterator[str]:
+    match node:
+        case nodes.NamedType(name=name):
+            yield name.text
+        case nodes.ArrayType(item=item):
+            yield from _names_in(item)
+        case nodes.TupleType(items=items):
+            for item in items:
+                yield from _names_in(item)
+        case nodes.MapType(value=value):
+            yield from _names_in(value)
+        case nodes.UnionType(arms=arms):
+            for arm in arms:
+                yield from _names_in(arm)
+        case nodes.ObjectType(members=members):
+            for member in members:
+                yield from _names_in_member(member)
+        case nodes.LiteralType() | nodes.RegexType():
+            pass
+
+
+def _names_in_member(member: nodes.Member) -> Iterator[str]:
+    match member:
+        case nodes.FieldNode(type=type):
+            yield from _names_in(type)
+        case nodes.SequentialGroup(members=inner):
+            for field in inner:
+                yield from _names_in(field.type)
+        case nodes.Spread(name=name):
+            yield name.text
+
+
+def _closure(start: set[str], needs: dict[str, list[str]]) -> set[str]:
+    reached, row = set(start), list(start)
+    while row:
+        row = [other for name in row for other in needs.get(name, ()) if other not in reached]
+        reached.update(row)
+    return reached
+
+
+def _place(found: Diagnostic) -> tuple[str, Span]:
+    return found.source.name, found.span

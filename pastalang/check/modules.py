@@ -1,0 +1,242 @@
+"""From the file that is checked to it and all files it imports, each with the names that can be used in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TypeAlias
+
+from pastalang.check.report import Report, suggest
+from pastalang.diagnostics.diagnostic import Diagnostic, Label
+from pastalang.grammar import nodes
+from pastalang.limits import MAX_FILES
+from pastalang.reading import read_file
+from pastalang.source import Source, Span
+
+BUILT_IN_TYPES = (
+    "string", "integer", "number", "boolean", "null", "any", "date", "datetime", "time", "uuid", "verbatim", "schema",
+)  # fmt: skip
+INPUT_TYPES = ("text", "integer", "number", "boolean")
+
+Parse: TypeAlias = Callable[[Source], tuple[nodes.File | None, tuple[Diagnostic, ...]]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeclaredType:
+    """A type declaration and where it stands. `key` is its name in `Program.types`."""
+
+    key: str
+    node: nodes.TypeDeclaration
+    module: Module
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeclaredTemplate:
+    node: nodes.TemplateDeclaration
+    module: Module
+
+
+@dataclass(slots=True, eq=False)
+class Module:
+    """One file. `types` and `templates` are the names that can be used in it, its imports included."""
+
+    source: Source
+    path: Path | None
+    file: nodes.File
+    types: dict[str, DeclaredType] = field(default_factory=dict)
+    templates: dict[str, DeclaredTemplate] = field(default_factory=dict)
+    imported: dict[str, nodes.Name] = field(default_factory=dict)  # imported names, where they are imported
+
+    def own_types(self) -> Iterable[DeclaredType]:
+        return (declared for declared in self.types.values() if declared.module is self)
+
+
+@dataclass(slots=True)
+class Loader:
+    """Reads the files of one program, each once. `folder` is the only place imports may lead to."""
+
+    folder: Path | None
+    parse: Parse
+    report: Report
+    modules: dict[Path, Module] = field(default_factory=dict)
+    order: list[Module] = field(default_factory=list)  # every module after those it imports
+    loading: list[tuple[Path, Label]] = field(default_factory=list)  # the chain of imports being followed
+    keys: set[str] = field(default_factory=set)
+
+    def load(self, source: Source, path: Path | None, file: nodes.File) -> Module:
+        module = Module(source, path, file)
+        if path is not None:
+            self.modules[path] = module
+        report = self.report.for_source(source)
+        imports = [node for node in file.declarations if isinstance(node, nodes.ImportNode)]
+        _declare(module, report, self.keys)
+        found = [(node, self._follow(node, path, report)) for node in imports]
+        for node, other in found:
+            if other is not None:
+                _bring_in(node, other, module, report)
+        self.order.append(module)
+        return module
+
+    def _follow(self, node: nodes.ImportNode, importer: Path | None, report: Report) -> Module | None:
+        target = self._resolve(node, importer, report)
+        if target is None:
+            return None
+        if any(path == target for path, _ in self.loading) or target == importer:
+            self._report_cycle(node, target, report)
+            return None
+        if target in self.modules:
+            return self.modules[target]
+        return self._open(node, target, importer, report)
+
+    def _open(self, node: nodes.ImportNode, target: Path, importer: Path | None, report: Report) -> Module | None:
+        if len(self.modules) >= MAX_FILES:
+            report.add(
+                "too-large", f"the program consists of more than {MAX_FILES} files", node.path.span, message="one more"
+            )
+            return None
+        reading = read_file(target, name=self._shown(target))
+        file, problems = self.parse(reading.source) if reading.is_usable else (None, ())
+        if not reading.was_opened:
+            report.add(
+                "bad-import", f"there is no file {node.path.text} to import from", node.path.span, help=self._near(node)
+            )
+            return None
+        self.report.found.extend((*reading.diagnostics, *problems))
+        if file is None:
+            report.add("bad-import", f"{node.path.text} cannot be used: it has problems of its own", node.path.span)
+            return None
+        if importer is not None:
+            self.loading.append((importer, Label(node.path.span, "imported here", report.source)))
+        module = self.load(reading.source, target, file)
+        if importer is not None:
+            self.loading.pop()
+        return module
+
+    def _resolve(self, node: nodes.ImportNode, importer: Path | None, report: Report) -> Path | None:
+        written = node.path.text
+        problem, advice = self._path_problem(written, importer)
+        if problem:
+            report.add("bad-import", problem, node.path.span, help=advice)
+            return None
+        assert importer is not None
+        try:
+            return (importer.parent / written).resolve()
+        except (OSError, RuntimeError):
+            report.add("bad-import", f"the path {written} leads nowhere", node.path.span)
+            return None
+
+    def _path_problem(self, written: str, importer: Path | None) -> tuple[str, str]:
+        inside = "an import leads to a file inside the program's folder: `./types.pasta`"
+        if not written or "\0" in written or len(written) > 1000:
+            return "an import needs the path of a file", inside
+        if "://" in written:
+            return "an import cannot fetch an address", "save the file beside the program and import it from there"
+        if PurePosixPath(written).is_absolute() or "\\" in written or written[1:2] == ":" or written[:1] == "~":
+            return f"the import path {written} is not relative", inside
+        if importer is None or self.folder is None:
+            return "a program given as text has no folder to import from", "save it to a file and load that"
+        try:
+            target = (importer.parent / written).resolve()
+        except (OSError, RuntimeError, ValueError):
+            return f"the path {written} leads nowhere", inside
+        if not target.is_relative_to(self.folder):
+            return f"the import {written} leaves the program's folder", inside
+        return "", ""
+
+    def _shown(self, target: Path) -> str:
+        assert self.folder is not None
+        relative = target.relative_to(self.folder).as_posix()
+        root = next(iter(self.modules.values()))
+        shown_folder = PurePosixPath(root.source.name).parent
+        return str(shown_folder / relative)
+
+    def _near(self, node: nodes.ImportNode) -> str:
+        assert self.folder is not None
+        names = sorted(path.relative_to(self.folder).as_posix() for path in self.folder.glob("*.pasta"))[:100]
+        return suggest(node.path.text.removeprefix("./"), names)
+
+    def _report_cycle(self, node: nodes.ImportNode, target: Path, report: Report) -> None:
+        chain = [label for _, label in self.loading]
+        start = next((i for i, (path, _) in enumerate(self.loading) if path == target), len(self.loading))
+        report.add(
+            "import-cycle",
+            f"{self._shown(target)} imports itself"
+            + (f" through {len(chain) - start} other file{'s'[: len(chain) - start > 1]}" if chain[start:] else ""),
+            node.path.span,
+            related=chain[start:],
+            help="move what both need into a file of its own",
+        )
+
+
+def _declare(module: Module, report: Report, keys: set[str]) -> None:
+    """Enter the types and templates that the file itself declares."""
+    seen: dict[str, nodes.Name] = {}
+    for node in module.file.declarations:
+        if isinstance(node, nodes.ImportNode):
+            continue
+        name = node.name
+        if name.text in seen:
+            _report_duplicate(name, seen[name.text], report)
+            continue
+        seen[name.text] = name
+        if isinstance(node, nodes.TemplateDeclaration):
+            module.templates[name.text] = DeclaredTemplate(node, module)
+            continue
+        if name.text in (*BUILT_IN_TYPES, *INPUT_TYPES):
+            report.add(
+                "reserved-name",
+                f"`{name.text}` is the name of a built-in type",
+                name.span,
+                help=f"choose another name, for example `{name.text.capitalize()}`",
+            )
+            continue
+        module.types[name.text] = DeclaredType(_unique(name.text, keys), node, module)
+
+
+def _unique(name: str, keys: set[str]) -> str:
+    """Types of different files may have the same name; in the program each has a key of its own."""
+    key, number = name, 1
+    while key in keys:
+        number += 1
+        key = f"{name}_{number}"
+    keys.add(key)
+    return key
+
+
+def _bring_in(node: nodes.ImportNode, other: Module, module: Module, report: Report) -> None:
+    own_types = {name for name, declared in other.types.items() if declared.module is other}
+    own_templates = {name for name, declared in other.templates.items() if declared.module is other}
+    for name in node.names:
+        if name.text in module.types or name.text in module.templates or name.text in module.imported:
+            first = module.imported.get(name.text) or _declared_name(name.text, module)
+            _report_duplicate(name, first, report)
+        elif name.text in own_types:
+            module.types[name.text] = other.types[name.text]
+            module.imported[name.text] = name
+        elif name.text in own_templates:
+            module.templates[name.text] = other.templates[name.text]
+            module.imported[name.text] = name
+        else:
+            report.add(
+                "unknown-name",
+                f"{node.path.text} declares no `{name.text}`",
+                name.span,
+                help=suggest(name.text, own_types | own_templates),
+            )
+
+
+def _declared_name(name: str, module: Module) -> nodes.Name:
+    declared = module.types.get(name) or module.templates[name]
+    return declared.node.name
+
+
+def _report_duplicate(name: nodes.Name, first: nodes.Name, report: Report) -> None:
+    report.add(
+        "duplicate-name",
+        f"`{name.text}` is declared twice",
+        name.span,
+        message="declared again",
+        related=[Label(Span(first.span.start, first.span.end), "declared here for the first time")],
+        help="give one of them another name",
+    )

@@ -1,0 +1,210 @@
+"""From the members of an object as written to its fields: spreads expanded, groups numbered, `after` resolved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import assert_never
+
+from pastalang.check.constants import constant, find_misfit, is_constant, json_text
+from pastalang.check.order import find_circle
+from pastalang.check.report import Report, suggest
+from pastalang.check.sampling import check_sampling
+from pastalang.diagnostics.diagnostic import Label
+from pastalang.grammar import nodes
+from pastalang.program import types as t
+from pastalang.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A field, and where its key is written: in this object, or the spread that brought it."""
+
+    field: t.Field
+    key_span: Span
+    after: tuple[nodes.Name | nodes.StringValue, ...] = ()
+
+
+@dataclass(slots=True)
+class ObjectBuilder:
+    """Builds one object. `lower` and `spread` are the type lowering's; `types` serve to check defaults."""
+
+    lower: Callable[[nodes.TypeNode], t.Type]
+    spread: Callable[[nodes.Spread], t.Object | None]
+    types: Mapping[str, t.Type]
+    report: Report
+    placed: dict[str, Placed] = field(default_factory=dict)
+    names: dict[str, Span] = field(default_factory=dict)  # the Python names that are taken
+    groups: int = 0
+
+    def build(self, node: nodes.ObjectType) -> t.Object:
+        for member in node.members:
+            match member:
+                case nodes.FieldNode():
+                    self._add_field(member, group=None)
+                case nodes.SequentialGroup(members=members):
+                    group = self._new_group()
+                    for inner in members:
+                        self._add_field(inner, group=group)
+                case nodes.Spread():
+                    self._add_spread(member)
+                case _:
+                    assert_never(member)
+        self._resolve_after()
+        self._check_circles()
+        return t.Object(tuple(placed.field for placed in self.placed.values()))
+
+    def _new_group(self) -> int:
+        self.groups += 1
+        return self.groups - 1
+
+    def _add_field(self, node: nodes.FieldNode, *, group: int | None) -> None:
+        type = self.lower(node.type)
+        key = node.key.text
+        found = t.Field(
+            key=key,
+            type=type,
+            name=node.name.text if node.name is not None and node.name.text != key else None,
+            description=node.description.text if node.description is not None else None,
+            default=self._default(node, type),
+            group=group,
+            sampling=check_sampling(node.sampling, self.report) if node.sampling else None,
+        )
+        self._place(Placed(found, node.key.span, node.after), node.name.span if node.name else node.key.span)
+
+    def _add_spread(self, node: nodes.Spread) -> None:
+        base = self.spread(node)
+        if base is None:
+            return
+        renumbered: dict[int, int] = {}
+        for base_field in base.fields:
+            group = base_field.group
+            if group is not None:
+                group = renumbered[group] if group in renumbered else renumbered.setdefault(group, self._new_group())
+            self._place(Placed(replace(base_field, group=group), node.span), node.span)
+
+    def _place(self, placed: Placed, name_span: Span) -> None:
+        key = placed.field.key
+        name = placed.field.name or key
+        if key in self.placed:
+            self._report_duplicate(f'the key "{key}" is declared twice', placed.key_span, self.placed[key].key_span)
+            return
+        if name in self.names:
+            self._report_duplicate(f"two fields are called `{name}`", name_span, self.names[name])
+        self.placed[key] = placed
+        self.names[name] = name_span
+
+    def _report_duplicate(self, headline: str, span: Span, first: Span) -> None:
+        self.report.add(
+            "duplicate-field",
+            headline,
+            span,
+            message="declared again",
+            related=[Label(first, "declared here for the first time")],
+        )
+
+    # ── defaults ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _default(self, node: nodes.FieldNode, type: t.Type) -> t.Default | None:
+        if node.default is None:
+            return None
+        return check_default(node.default, type, self.types, self.report, what=f'the default of "{node.key.text}"')
+
+    # ── order ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _resolve_after(self) -> None:
+        keys = {placed.field.name: key for key, placed in self.placed.items() if placed.field.name is not None}
+        for key, placed in self.placed.items():
+            waited: list[str] = []
+            for target in placed.after:
+                found = target.text if target.text in self.placed else keys.get(target.text)
+                if found is None:
+                    self._report_unknown(key, target)
+                elif found not in waited:
+                    waited.append(found)
+            if waited:
+                self.placed[key] = replace(placed, field=replace(placed.field, after=tuple(waited)))
+
+    def _report_unknown(self, key: str, target: nodes.Name | nodes.StringValue) -> None:
+        others = [other for other in self.placed if other != key]
+        self.report.add(
+            "unknown-name",
+            f'"{key}" waits for `{target.text}`, which is no field of the same object',
+            target.span,
+            help=suggest(target.text, others, otherwise="`after` names fields that stand beside this one"),
+        )
+
+    def _check_circles(self) -> None:
+        needs = {key: list(placed.field.after) for key, placed in self.placed.items()}
+        circle = find_circle(needs)
+        if circle is None:
+            circle = find_circle(self._needs_of_groups())
+        if circle is not None:
+            self._report_circle(circle)
+
+    def _needs_of_groups(self) -> dict[str, list[str]]:
+        """Fields of a group are written in order by one branch: each needs the one before it, and whoever
+        waits for one of them waits for the last."""
+        groups: dict[int, list[str]] = {}
+        for key, placed in self.placed.items():
+            if placed.field.group is not None:
+                groups.setdefault(placed.field.group, []).append(key)
+        needs: dict[str, list[str]] = {}
+        for key, placed in self.placed.items():
+            own = placed.field.group
+            needs[key] = [self._end_of(target, own, groups) for target in placed.field.after]
+            if own is not None and groups[own][0] != key:
+                needs[key].append(groups[own][groups[own].index(key) - 1])
+        return needs
+
+    def _end_of(self, target: str, own: int | None, groups: Mapping[int, list[str]]) -> str:
+        group = self.placed[target].field.group
+        return target if group is None or group == own else groups[group][-1]
+
+    def _report_circle(self, circle: tuple[str, ...]) -> None:
+        pairs = list(zip(circle, (*circle[1:], circle[0]), strict=True))
+        if len(circle) == 1:
+            headline = f'"{circle[0]}" waits for itself'
+        else:
+            headline = " ".join(
+                ["these fields wait for one another:", " → ".join(f'"{key}"' for key in (*circle, circle[0]))]
+            )
+        labels = [Label(self._edge_span(one, other), self._edge(one, other)) for one, other in pairs]
+        self.report.add(
+            "dependency-cycle",
+            headline,
+            labels[0].span,
+            message=labels[0].message,
+            related=labels[1:],
+            help="take one of them out of the circle: none of these values could ever begin",
+        )
+
+    def _edge(self, one: str, other: str) -> str:
+        if other in self.placed[one].field.after:
+            return f'"{one}" waits for "{other}"'
+        group = self.placed[other].field.group
+        if group is not None and group == self.placed[one].field.group:
+            return f'"{one}" is written after "{other}" in their group'
+        return f'"{one}" waits for the group that ends with "{other}"'
+
+    def _edge_span(self, one: str, other: str) -> Span:
+        placed = self.placed[one]
+        for target in placed.after:
+            if target.text == other:
+                return target.span
+        return placed.after[0].span if placed.after else placed.key_span
+
+
+def check_default(
+    value: nodes.Value, type: t.Type, types: Mapping[str, t.Type], report: Report, *, what: str
+) -> t.Default | None:
+    if not is_constant(value):
+        report.add(
+            "wrong-default", f"{what} is not a value", value.span, help="write a text, a number, true, false or null"
+        )
+        return None
+    found = constant(value)
+    misfit = find_misfit(found, type, types)
+    if misfit is not None:
+        report.add("wrong-default", f"{what} does not fit its type", value.span, message=misfit)
+    return t.Default(json_text(found))

@@ -1,0 +1,237 @@
+"""From a name used in running text to what it reads: an input, the item of a fan-out, a value already written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pastalang.check.lower import VerbatimUse
+from pastalang.check.report import Report, listed, suggest
+from pastalang.check.scope import Declared, Scope
+from pastalang.diagnostics.diagnostic import Label
+from pastalang.grammar import nodes
+from pastalang.program import pieces as p
+from pastalang.program import types as t
+from pastalang.program.program import Input, InputKind, InputType, ListOf, RecordOf
+from pastalang.source import Span
+
+ITEM_NUMBER = "n"
+
+
+@dataclass(frozen=True, slots=True)
+class ListFound:
+    """A list that a fan-out goes over, and what its items are."""
+
+    path: tuple[str, ...]
+    item: InputType | t.Type
+    is_hole: bool
+
+
+@dataclass(slots=True)
+class Resolver:
+    """Resolves names of one template; `used` collects the inputs that are read."""
+
+    inputs: dict[str, Input]
+    declared: dict[str, list[Declared]]
+    types: dict[str, t.Type]
+    report: Report
+    used: set[str] = field(default_factory=set)
+
+    # ── {title}, {item.name}, {n} ────────────────────────────────────────────────────────────────────────
+
+    def reference(self, node: nodes.Reference, scope: Scope) -> p.InputValue | p.ItemNumber | None:
+        first = node.path.names[0]
+        if first.text == ITEM_NUMBER and scope.is_in_loop and len(node.path.names) == 1:
+            return p.ItemNumber(node.span)
+        type = self._readable(first, scope)
+        if type is None:
+            self._report_unreadable(first, node.span, scope)
+            return None
+        if self._part(type, node.path.names[1:], first.text) is None:
+            return None
+        return p.InputValue(tuple(name.text for name in node.path.names), node.span)
+
+    def _readable(self, name: nodes.Name, scope: Scope) -> InputType | t.Type | None:
+        if name.text in scope.items:
+            return scope.items[name.text]
+        if name.text in self.inputs:
+            self.used.add(name.text)
+            return self.inputs[name.text].type
+        return None
+
+    def _report_unreadable(self, name: nodes.Name, span: Span, scope: Scope) -> None:
+        if name.text == ITEM_NUMBER:
+            self.report.add("unknown-name", "`{n}`, the number of an item, stands only inside a fork", span)
+            return
+        found = self.declared.get(name.text)
+        if found is None:
+            self._report_unknown(name, [*self.inputs, *scope.items], "nothing called `{}` can be read here")
+        elif name.text in scope.known:
+            self.report.add(
+                "unsupported-reference",
+                f"`{name.text}` is written by the model; a reference repeats inputs only",
+                name.span,
+                related=[Label(found[0].span, f"`{name.text}` is written here")],
+                help="the model sees it already; to have it twice in the answer, let a hole repeat it",
+            )
+        else:
+            self._report_unseen(name, found[0])
+
+    def _report_unseen(self, name: nodes.Name, declared: Declared) -> None:
+        if declared.span.start > name.span.start:
+            why, help = "it is written only further below", ""
+        elif declared.kind in ("async", "fan-out"):
+            why, help = "it runs beside this place", f"wait for it first: `{{sync {name.text}}}`"
+        elif declared.kind == "fork":
+            why, help = "a fork has many items, and no value of its own", ""
+        else:
+            why, help = (
+                "it is written in another branch, or in the items of a fork",
+                "wait for that branch first: `{sync}`",
+            )
+        self.report.add(
+            "used-before-known",
+            f"`{name.text}` cannot be seen here",
+            name.span,
+            message=why,
+            related=[Label(declared.span, f"`{name.text}` stands here")],
+            help=help,
+        )
+
+    def _report_unknown(self, name: nodes.Name, known: list[str], headline: str) -> None:
+        self.report.add(
+            "unknown-name",
+            headline.format(name.text),
+            name.span,
+            help=suggest(
+                name.text,
+                known,
+                otherwise=f"the inputs are {listed(self.inputs)}" if self.inputs else "the template has no inputs",
+            ),
+        )
+
+    def _part(self, type: InputType | t.Type, rest: tuple[nodes.Name, ...], shown: str) -> InputType | t.Type | None:
+        """The type behind `.name.name`, or None with a finding."""
+        for name in rest:
+            resolved = self.types.get(type.name, t.Anything()) if isinstance(type, t.Named) else type
+            if isinstance(resolved, RecordOf):
+                fields: dict[str, InputType | t.Type] = dict(resolved.fields)
+            elif isinstance(resolved, t.Object):
+                fields = {one.key: one.type for one in resolved.fields}
+            elif isinstance(resolved, t.Anything | t.Schema):
+                return t.Anything()
+            else:
+                self._report_no_parts(name, resolved, shown)
+                return None
+            if name.text not in fields:
+                self.report.add(
+                    "unknown-name",
+                    f"`{shown}` has no part `{name.text}`",
+                    name.span,
+                    help=suggest(name.text, fields, otherwise=f"its parts are {listed(fields)}" if fields else ""),
+                )
+                return None
+            type, shown = fields[name.text], f"{shown}.{name.text}"
+        return type
+
+    def _report_no_parts(self, name: nodes.Name, type: InputType | t.Type, shown: str) -> None:
+        is_list = isinstance(type, ListOf | t.Array)
+        self.report.add(
+            "unknown-name",
+            f"`{shown}` is a list, so it has no part `{name.text}`" if is_list else f"`{shown}` has no parts",
+            name.span,
+            help=f"go over its items: `{{fork item in {shown}}} ... {{item.{name.text}}} ... {{end}}`"
+            if is_list
+            else "",
+        )
+
+    # ── verbatim ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def verbatim(self, use: VerbatimUse, scope: Scope) -> None:
+        """Check that the source of a verbatim hole is a text that can be seen here."""
+        report = self.report.for_source(use.module.source)
+        names = use.path.split(".")
+        type: InputType | t.Type | None
+        if names[0] in scope.items:
+            type = scope.items[names[0]]
+        elif names[0] in self.inputs:
+            self.used.add(names[0])
+            type = self.inputs[names[0]].type
+        elif names[0] in scope.known and len(names) == 1:
+            type = scope.known[names[0]].type
+        else:
+            self._report_no_source(use, names[0], scope, report)
+            return
+        rest = tuple(nodes.Name(name, use.span) for name in names[1:])
+        part = self._part(type, rest, names[0])
+        if part is not None and not _is_text(part):
+            report.add(
+                "wrong-argument",
+                f"`{use.path}` is not a text, so nothing can be copied from it",
+                use.span,
+                help="name an input of type `text`",
+            )
+
+    def _report_no_source(self, use: VerbatimUse, name: str, scope: Scope, report: Report) -> None:
+        found = self.declared.get(name)
+        if found is not None and report.source is self.report.source:
+            self._report_unseen(nodes.Name(name, use.span), found[0])
+            return
+        report.add(
+            "unknown-name",
+            f"`verbatim({use.path})` copies from an input that the template does not have",
+            use.span,
+            help=suggest(
+                name,
+                [*self.inputs, *scope.items, *scope.known],
+                otherwise=f"the inputs are {listed(self.inputs)}" if self.inputs else "the template has no inputs",
+            ),
+        )
+
+    # ── {fork item in list} ──────────────────────────────────────────────────────────────────────────────
+
+    def list_of(self, node: nodes.EachNode, scope: Scope) -> ListFound | None:
+        first, rest = node.over.names[0], node.over.names[1:]
+        is_hole = first.text in scope.known and first.text not in scope.items and first.text not in self.inputs
+        type = scope.known[first.text].type if is_hole else self._readable(first, scope)
+        if type is None:
+            found = self.declared.get(first.text)
+            if found is not None:
+                self._report_unseen(first, found[0])
+            else:
+                self._report_unknown(
+                    first, [*self.inputs, *scope.items, *scope.known], "there is no list `{}` to go over"
+                )
+            return None
+        part = self._part(type, rest, first.text)
+        if part is None:
+            return None
+        return self._items(part, node, is_hole=is_hole)
+
+    def _items(self, type: InputType | t.Type, node: nodes.EachNode, *, is_hole: bool) -> ListFound | None:
+        path = tuple(name.text for name in node.over.names)
+        resolved = self.types.get(type.name, t.Anything()) if isinstance(type, t.Named) else type
+        match resolved:
+            case ListOf(item=item):
+                return ListFound(path, item, is_hole)
+            case t.Array(item=inner, max_items=most):
+                if most == 0:
+                    self.report.add(
+                        "unreachable-fork",
+                        f"`{node.over.text}` never has an item, so this is never written",
+                        node.over.span,
+                    )
+                return ListFound(path, inner, is_hole)
+            case t.Anything():
+                return None
+            case _:
+                self.report.add(
+                    "wrong-argument",
+                    f"`{node.over.text}` is not a list, so there is nothing to go over",
+                    node.over.span,
+                    help="go over an input such as `points: [text]` or a hole such as `{points: [string](2..5)}`",
+                )
+                return None
+
+
+def _is_text(type: InputType | t.Type) -> bool:
+    return type is InputKind.TEXT or isinstance(type, t.String | t.Regex | t.Verbatim | t.Anything)

@@ -1,0 +1,67 @@
+"""From findings, one by one, to the list that the checker hands back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pastalang.diagnostics.diagnostic import Diagnostic, Label
+from pastalang.diagnostics.registry import CODES
+from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.limits import MAX_FINDINGS
+from pastalang.source import Source, Span
+
+
+@dataclass(slots=True)
+class Report:
+    """What was found in one source. Reports of the files of one program share `found`."""
+
+    source: Source
+    found: list[Diagnostic] = field(default_factory=list)
+
+    def for_source(self, source: Source) -> Report:
+        return Report(source, self.found)
+
+    def add(
+        self,
+        code: str,
+        headline: str,
+        span: Span,
+        *,
+        message: str = "",
+        related: Iterable[Label] = (),
+        help: str | tuple[str, ...] = (),
+    ) -> None:
+        """Keep a finding, unless it was made before or there are too many to read."""
+        advice = (help,) if isinstance(help, str) else help
+        finding = Diagnostic(
+            code,
+            headline,
+            self.source,
+            span,
+            severity=CODES[code].severity,
+            message=message,
+            related=tuple(related),
+            help=tuple(line for line in advice if line),
+        )
+        has_room = len(self.found) < MAX_FINDINGS or (finding.is_error and not self.has_errors)
+        if has_room and finding not in self.found:
+            self.found.append(finding)
+
+    @property
+    def has_errors(self) -> bool:
+        return any(finding.is_error for finding in self.found)
+
+
+def suggest(word: str, known: Iterable[str], *, otherwise: str = "") -> str:
+    """A line of help: the name that was probably meant, or `otherwise`."""
+    meant = did_you_mean(word, known)
+    return f"did you mean `{meant}`?" if meant is not None else otherwise
+
+
+def listed(words: Iterable[str], *, most: int = 12) -> str:
+    """`a`, `b` and `c`"""
+    quoted = [f"`{word}`" for word in words]
+    if len(quoted) > most:
+        quoted = [*quoted[:most], f"{len(quoted) - most} more"]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}" if quoted else "nothing"

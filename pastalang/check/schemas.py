@@ -1,0 +1,93 @@
+"""From `schema("order.json")` or an inline JSON Schema to the canonical text of the document."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path, PurePosixPath
+
+from pastalang.check.arguments import read_arguments
+from pastalang.check.modules import Module
+from pastalang.check.report import Report
+from pastalang.grammar import nodes
+from pastalang.limits import MAX_HOLE_TOKENS, MAX_NESTING, MAX_SCHEMA_BYTES
+from pastalang.program import types as t
+
+
+def read_schema(node: nodes.NamedType, module: Module, folder: Path | None, report: Report) -> t.Schema | None:
+    given = read_arguments(node.arguments, owner="schema", allowed=("max",), nameless=nodes.StringValue, report=report)
+    max_tokens = given.integer("max", minimum=1, maximum=MAX_HOLE_TOKENS)
+    if not given.has(""):
+        report.add(
+            "wrong-argument",
+            "`schema` needs a file or a JSON Schema in quotes",
+            node.span,
+            help='write `schema("order.json")`',
+        )
+        return None
+    value = given.by_name[""].value
+    assert isinstance(value, nodes.StringValue)
+    text = value.text if value.text.lstrip().startswith("{") else _read_file(value, module, folder, report)
+    document = None if text is None else _canonical(text, value, report)
+    return None if document is None else t.Schema(document, max_tokens=max_tokens)
+
+
+def _read_file(value: nodes.StringValue, module: Module, folder: Path | None, report: Report) -> str | None:
+    written = value.text
+    if module.path is None or folder is None:
+        report.add(
+            "bad-schema", "a program given as text has no folder to read a schema from", value.span,
+            help="save it to a file and load that, or write the schema inline",
+        )  # fmt: skip
+        return None
+    problem = ""
+    if "://" in written:
+        problem = "a schema cannot be fetched from an address"
+    elif PurePosixPath(written).is_absolute() or "\\" in written or "\0" in written or not written:
+        problem = f"the path {written or '(empty)'} of a schema is not relative"
+    if problem:
+        report.add("bad-schema", problem, value.span, help="save the schema beside the program")
+        return None
+    try:
+        path = (module.path.parent / written).resolve()
+        if not path.is_relative_to(folder):
+            report.add("bad-schema", f"the schema {written} is outside the program's folder", value.span)
+            return None
+        with path.open("rb") as stream:
+            data = stream.read(MAX_SCHEMA_BYTES + 1)
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        report.add("bad-schema", f"the schema {written} is not UTF-8 text", value.span)
+    except (OSError, RuntimeError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        report.add("bad-schema", f"the schema {written} cannot be read: {reason.lower()}", value.span)
+    return None
+
+
+def _canonical(text: str, value: nodes.StringValue, report: Report) -> str | None:
+    if len(text.encode("utf-8", "surrogatepass")) > MAX_SCHEMA_BYTES:
+        report.add("too-large", f"a JSON Schema of more than {MAX_SCHEMA_BYTES:,} bytes", value.span)
+        return None
+    if _nesting(text) > MAX_NESTING:
+        report.add("too-large", f"a JSON Schema that is more than {MAX_NESTING} levels deep", value.span)
+        return None
+    try:
+        document = json.loads(text, parse_constant=_refuse_constant)
+    except ValueError as error:
+        report.add("bad-schema", "this JSON Schema is not JSON", value.span, message=str(error))
+        return None
+    if not isinstance(document, dict | bool):
+        report.add("bad-schema", "a JSON Schema is an object", value.span)
+        return None
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _nesting(text: str) -> int:
+    depth = deepest = 0
+    for character in text:
+        depth += (character in "{[") - (character in "]}")
+        deepest = max(deepest, depth)
+    return deepest

@@ -1,0 +1,189 @@
+"""From a template as written to a checked one: its inputs, its messages, and the one answer that is decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pastalang.check.arguments import read_arguments
+from pastalang.check.inputs import check_inputs
+from pastalang.check.lower import Facts
+from pastalang.check.modules import Module
+from pastalang.check.references import Resolver
+from pastalang.check.report import Report, listed, suggest
+from pastalang.check.sampling import check_sampling
+from pastalang.check.scope import Scope, declared_names
+from pastalang.check.text import TextChecker
+from pastalang.diagnostics.diagnostic import Label
+from pastalang.grammar import nodes
+from pastalang.limits import MAX_HOLE_TOKENS
+from pastalang.program import pieces as p
+from pastalang.program import types as t
+from pastalang.program.program import AutoBody, AutoPolicy, Body, JsonBody, Message, Role, Template, TextBody
+from pastalang.program.types import Sampling
+from pastalang.source import Span
+
+POLICIES = tuple(policy.value for policy in AutoPolicy)
+DEFAULT_AUTO_TOKENS = 1_024
+
+
+@dataclass(slots=True)
+class TemplateChecker:
+    """Checks one template. `lower` lowers a type of its module; `spans` collects where its holes are written."""
+
+    node: nodes.TemplateDeclaration
+    module: Module
+    types: dict[str, t.Type]
+    lower: Callable[[nodes.TypeNode], Facts]
+    report: Report
+    spans: dict[str, Span] = field(default_factory=dict)
+
+    def check(self) -> Template:
+        node = self.node
+        inputs = check_inputs(node, self.module, self.report)
+        answer = self._find_answer()
+        block = answer.body if answer is not None and isinstance(answer.body, nodes.TextBlock) else None
+        declared = declared_names(inputs, block.pieces if block is not None else ())
+        resolver = Resolver({one.name: one for one in inputs}, declared, self.types, self.report)
+        messages = tuple(
+            Message(Role(message.role.value), self._body(message, resolver, is_answer=message is answer), message.span)
+            for message in node.messages
+        )
+        self._check_system()
+        self._check_unused(resolver)
+        return Template(
+            name=node.name.text,
+            inputs=inputs,
+            messages=messages,
+            sampling=check_sampling(node.sampling, self.report),
+            description=node.description.text if node.description is not None else None,
+            span=node.span,
+        )
+
+    # ── messages ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _find_answer(self) -> nodes.Message | None:
+        messages = self.node.messages
+        if messages and messages[-1].role is nodes.Role.ASSISTANT:
+            return messages[-1]
+        name = self.node.name
+        answers = [message for message in messages if message.role is nodes.Role.ASSISTANT]
+        if answers:
+            self.report.add(
+                "wrong-messages",
+                f"the template `{name.text}` does not end with the answer",
+                messages[-1].span,
+                message="nothing may stand behind the answer",
+                related=[Label(answers[-1].span, "the answer")],
+                help="move the assistant message to the end",
+            )
+        else:
+            self.report.add(
+                "wrong-messages",
+                f"the template `{name.text}` has no answer for the model to write",
+                name.span,
+                help="end it with `assistant json { ... }` or with `assistant text` and a text",
+            )
+        return None
+
+    def _check_system(self) -> None:
+        for message in self.node.messages[1:]:
+            if message.role is nodes.Role.SYSTEM:
+                first = self.node.messages[0]
+                self.report.add(
+                    "wrong-messages",
+                    "a system message stands first, and alone",
+                    message.span,
+                    related=[Label(first.span, "the first message")],
+                    help="move it to the beginning, or join the two",
+                )
+
+    def _body(self, message: nodes.Message, resolver: Resolver, *, is_answer: bool) -> Body:
+        match message.body:
+            case nodes.TextBlock() as block if is_answer:
+                return self._answer(block, resolver)
+            case nodes.TextBlock() as block:
+                return TextBody(self._plain(block, message, resolver))
+            case nodes.JsonBody() | nodes.AutoBody() as body:
+                if not is_answer:
+                    self._report_early(message, body.span)
+                return self._json(body, resolver) if isinstance(body, nodes.JsonBody) else self._auto(body)
+
+    def _answer(self, block: nodes.TextBlock, resolver: Resolver) -> TextBody:
+        checker = TextChecker(resolver, resolver.declared, self.lower, self.report)
+        found = TextBody(checker.check(block))
+        self.spans.update(checker.spans)
+        if not any(map(_has_hole, block.pieces)):
+            self.report.add(
+                "wrong-messages",
+                f"the answer of `{self.node.name.text}` leaves nothing for the model to write",
+                block.span,
+                help="put a hole where the model is to write: `{summary: string(max=40)}`",
+            )
+        return found
+
+    def _plain(self, block: nodes.TextBlock, message: nodes.Message, resolver: Resolver) -> tuple[p.Piece, ...]:
+        """Text that is given to the model, with inputs in it and nothing to write."""
+        found: list[p.Piece] = []
+        scope = Scope()
+        for piece in block.pieces:
+            if isinstance(piece, nodes.TextPiece):
+                found.append(p.Text(piece.text))
+            elif isinstance(piece, nodes.Reference):
+                read = resolver.reference(piece, scope)
+                found.extend([] if read is None else [read])
+            else:
+                self._report_early(message, piece.span)
+        return tuple(found)
+
+    def _report_early(self, message: nodes.Message, span: Span) -> None:
+        if message.role is nodes.Role.ASSISTANT:
+            headline = "only the last message is written by the model"
+            help = "an earlier assistant message shows an example: plain text and inputs"
+        else:
+            headline = f"the model writes nothing in a {message.role.value} message"
+            help = "holes and what orders them stand in the assistant message"
+        self.report.add("hole-outside-answer", headline, span, help=help)
+
+    def _json(self, body: nodes.JsonBody, resolver: Resolver) -> JsonBody:
+        facts = self.lower(body.type)
+        for use in facts.verbatims:
+            resolver.verbatim(use, Scope())
+        return JsonBody(facts.type, Sampling())
+
+    def _auto(self, body: nodes.AutoBody) -> AutoBody:
+        given = read_arguments(body.arguments, owner="auto", allowed=("max",), report=self.report)
+        max_tokens = given.integer("max", minimum=1, maximum=MAX_HOLE_TOKENS) or DEFAULT_AUTO_TOKENS
+        if body.policy.text not in POLICIES:
+            self.report.add(
+                "unknown-policy",
+                f"there is no policy `{body.policy.text}`",
+                body.policy.span,
+                help=suggest(body.policy.text, POLICIES, otherwise=f"the policies are {listed(POLICIES)}"),
+            )
+            return AutoBody(AutoPolicy.PASTA, max_tokens, Sampling())
+        return AutoBody(AutoPolicy(body.policy.text), max_tokens, Sampling())
+
+    # ── use ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _check_unused(self, resolver: Resolver) -> None:
+        for one in self.node.inputs:
+            if one.name.text not in resolver.used and resolver.inputs[one.name.text].span == one.span:
+                self.report.add(
+                    "input-never-used",
+                    f"the input `{one.name.text}` is never used",
+                    one.name.span,
+                    help=f"put `{{{one.name.text}}}` into a message, or take the input out",
+                )
+
+
+def _has_hole(piece: nodes.Piece) -> bool:
+    match piece:
+        case nodes.HoleNode():
+            return True
+        case nodes.AsyncNode(type=type, body=body):
+            return type is not None or any(map(_has_hole, body or ()))
+        case nodes.ForkNode(body=body) | nodes.EachNode(body=body):
+            return any(map(_has_hole, body))
+        case _:
+            return False

@@ -1,0 +1,340 @@
+"""From the running text of an answer to checked pieces: who sees what, which branches are joined, what is promised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import assert_never
+
+from pastalang.check.forks import check_borders, fork_count, tokens_needed
+from pastalang.check.lower import Facts
+from pastalang.check.numbers import whole
+from pastalang.check.references import Resolver
+from pastalang.check.report import Report, listed, suggest
+from pastalang.check.sampling import check_sampling
+from pastalang.check.scope import Declared, OpenBranch, Promised, Scope, Written
+from pastalang.diagnostics.diagnostic import Label
+from pastalang.grammar import nodes
+from pastalang.limits import MAX_HOLE_TOKENS
+from pastalang.program import pieces as p
+from pastalang.program import types as t
+from pastalang.source import Span
+
+
+@dataclass(slots=True)
+class TextChecker:
+    """Checks one running text. `lower` is the type lowering of its module."""
+
+    resolver: Resolver
+    declared: dict[str, list[Declared]]
+    lower: Callable[[nodes.TypeNode], Facts]
+    report: Report
+    spans: dict[str, Span] = field(default_factory=dict)
+
+    def check(self, block: nodes.TextBlock) -> tuple[p.Piece, ...]:
+        self._check_duplicates()
+        scope = Scope()
+        pieces = self._pieces(block.pieces, scope)
+        check_borders(block.pieces, self.report)
+        return pieces
+
+    def _check_duplicates(self) -> None:
+        for name, found in self.declared.items():
+            if name == "n" and found[0].kind != "input":
+                self._reserved(found[0].span)
+            for again in found[1:]:
+                self.report.add(
+                    "duplicate-name",
+                    f"`{name}` names two things in one template",
+                    again.span,
+                    message=f"{_article(again.kind)} of this name",
+                    related=[Label(found[0].span, f"{_article(found[0].kind)} of the same name")],
+                    help="give one of them another name",
+                )
+
+    def _reserved(self, span: Span) -> None:
+        self.report.add("reserved-name", "`n` is the number of the item in a fork", span, help="choose another name")
+
+    def _pieces(self, written: tuple[nodes.Piece, ...], scope: Scope) -> tuple[p.Piece, ...]:
+        found: list[p.Piece] = []
+        for piece in written:
+            checked = self._piece(piece, scope)
+            if checked is not None:
+                found.append(checked)
+        for promised in scope.promises.values():
+            self._report_unkept(promised)
+        return tuple(found)
+
+    def _piece(self, piece: nodes.Piece, scope: Scope) -> p.Piece | None:
+        match piece:
+            case nodes.TextPiece(text=text):
+                if text:
+                    scope.sync_behind = scope.hole_behind = None
+                return p.Text(text)
+            case nodes.Reference():
+                scope.hole_behind = None
+                found = self.resolver.reference(piece, scope)
+                if isinstance(found, p.ItemNumber):
+                    scope.sync_behind = None
+                return found
+            case nodes.HoleNode():
+                return self._hole(piece, scope)
+            case nodes.AsyncNode():
+                return self._async(piece, scope)
+            case nodes.PromiseNode():
+                return self._promise(piece, scope)
+            case nodes.SyncNode():
+                return self._sync(piece, scope)
+            case nodes.ForkNode():
+                return self._fork(piece, scope)
+            case nodes.EachNode():
+                return self._each(piece, scope)
+            case _:
+                assert_never(piece)
+
+    # ── holes ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _hole(self, node: nodes.HoleNode, scope: Scope) -> p.Hole:
+        self._check_place(node, scope)
+        facts = self.lower(node.type)
+        for use in facts.verbatims:
+            self.resolver.verbatim(use, scope)
+        sampling = check_sampling(node.sampling, self.report)
+        scope.known[node.name.text] = Written(facts.type, node.name.span)
+        scope.sync_behind, scope.hole_behind = None, node
+        self.spans.setdefault(node.name.text, node.name.span)
+        return p.Hole(node.name.text, facts.type, sampling, node.span)
+
+    def _check_place(self, node: nodes.HoleNode, scope: Scope) -> None:
+        if scope.sync_behind is not None:
+            self.report.add(
+                "sync-needs-text",
+                f"the hole `{node.name.text}` stands directly behind a sync",
+                node.span,
+                related=[Label(scope.sync_behind, "the sync")],
+                help="put some text between them: the model sees what was joined only when it reads on",
+            )
+        elif scope.hole_behind is not None and not _ends_by_itself(self._type_of(scope.hole_behind, scope)):
+            before = scope.hole_behind
+            self.report.add(
+                "touching-holes",
+                f"nothing stands between `{before.name.text}` and `{node.name.text}`",
+                node.span,
+                related=[Label(before.span, "this value has no visible end")],
+                help="put text between them: a space, a comma, a line break",
+            )
+
+    def _type_of(self, node: nodes.HoleNode, scope: Scope) -> t.Type:
+        known = scope.known.get(node.name.text)
+        return known.type if known is not None else t.Anything()
+
+    # ── branches ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _async(self, node: nodes.AsyncNode, scope: Scope) -> p.Async:
+        name = node.name.text
+        promised = scope.promises.pop(name, None)
+        inner = scope.inner(owner=name)
+        if promised is not None:
+            inner.known, inner.sync_behind = dict(promised.known), promised.sync_behind
+        reserve = self._agreed_reserve(node, promised)
+        if node.type is not None:
+            hole = nodes.HoleNode(node.name, node.type, node.sampling, node.span)
+            body: tuple[p.Piece, ...] = (self._hole(hole, inner),)
+        else:
+            check_sampling(node.sampling, self.report)
+            body = self._pieces(node.body or (), inner)
+        announced = node.reserve if promised is None else promised.node.reserve or node.reserve
+        self._check_reserve(name, reserve, announced, body)
+        self._open(name, node.name.span, scope, inner)
+        self.spans.setdefault(name, node.name.span)
+        return p.Async(name, reserve, body, promised is not None, node.span)
+
+    def _open(self, name: str, span: Span, scope: Scope, inner: Scope) -> None:
+        """What the branch began and did not join itself can be joined here, too."""
+        shows = {key: value for key, value in inner.known.items() if scope.known.get(key) is not value}
+        scope.open[name] = OpenBranch(span, shows)
+        scope.open.update(inner.open)
+
+    def _reserve(self, number: nodes.NumberValue | None) -> int | None:
+        if number is None:
+            return None
+        value = whole(number)
+        if value is None or not 0 <= value <= MAX_HOLE_TOKENS:
+            self.report.add(
+                "wrong-argument",
+                f"an announced length must be a whole number from 0 to {MAX_HOLE_TOKENS:,}",
+                number.span,
+            )
+            return None
+        return value
+
+    def _agreed_reserve(self, node: nodes.AsyncNode, promised: Promised | None) -> int | None:
+        own = self._reserve(node.reserve)
+        announced = self._reserve(promised.node.reserve) if promised is not None else None
+        if own is not None and announced is not None and own != announced:
+            assert promised is not None and promised.node.reserve is not None and node.reserve is not None
+            self.report.add(
+                "promise-out-of-order",
+                f"`{node.name.text}` is promised with ~{announced} and written with ~{own}",
+                node.reserve.span,
+                related=[Label(promised.node.reserve.span, "announced here")],
+                help="say the length once, where it is promised",
+            )
+        return announced if announced is not None else own
+
+    def _check_reserve(
+        self, name: str, reserve: int | None, number: nodes.NumberValue | None, body: tuple[p.Piece, ...]
+    ) -> None:
+        needed = tokens_needed(body)
+        if reserve is not None and number is not None and needed > reserve:
+            self.report.add(
+                "reserve-too-small",
+                f"`{name}` may take {needed} tokens, but ~{reserve} are announced",
+                number.span,
+                help=f"announce ~{needed}, or lower the limits inside; what is longer overlaps the text behind",
+            )
+
+    def _promise(self, node: nodes.PromiseNode, scope: Scope) -> p.Piece | None:
+        name = node.name.text
+        found = self.declared.get(name, [])
+        if name in scope.promises:
+            self.report.add(
+                "promise-out-of-order",
+                f"`{name}` is promised twice",
+                node.span,
+                related=[Label(scope.promises[name].node.span, "promised here for the first time")],
+            )
+            return None
+        if any(one.kind == "async" and one.span.start < node.span.start for one in found):
+            self.report.add(
+                "promise-out-of-order",
+                f"`{name}` is promised after it was begun",
+                node.span,
+                related=[Label(one.span, "begun here") for one in found if one.kind == "async"],
+                help="a promise stands before the async that keeps it",
+            )
+            return None
+        scope.promises[name] = Promised(node, dict(scope.known), scope.sync_behind)
+        return p.Promise(name, node.topic.text, self._reserve(node.reserve), node.span)
+
+    def _report_unkept(self, promised: Promised) -> None:
+        name = promised.node.name.text
+        asyncs = [other for other, found in self.declared.items() if any(one.kind == "async" for one in found)]
+        elsewhere = [one for one in self.declared.get(name, ()) if one.kind == "async"]
+        advice = suggest(name, asyncs, otherwise=f"write `{{async {name}: ...}}` behind it")
+        self.report.add(
+            "promise-never-kept",
+            f"`{name}` is promised and never written",
+            promised.node.span,
+            related=[
+                Label(one.span, "this is inside another block, where the promise does not reach") for one in elsewhere
+            ],
+            help="move the async into the same block as its promise" if elsewhere else advice,
+        )
+
+    # ── joins ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _sync(self, node: nodes.SyncNode, scope: Scope) -> p.Sync | None:
+        if not node.names:
+            names = list(scope.open)
+            if not names:
+                self.report.add(
+                    "sync-of-nothing",
+                    "there is nothing to wait for here",
+                    node.span,
+                    help="a sync stands behind the `async` blocks that it waits for",
+                )
+                return None
+        else:
+            names = [name.text for name in dict.fromkeys(node.names) if self._can_join(name, scope)]
+        for name in names:
+            branch = scope.find_open(name)
+            assert branch is not None
+            scope.known.update(branch.shows)
+            scope.open.pop(name, None)
+        if not names:
+            return None
+        scope.sync_behind = node.span
+        return p.Sync(tuple(dict.fromkeys(names)), node.span)
+
+    def _can_join(self, name: nodes.Name, scope: Scope) -> bool:
+        if scope.find_open(name.text) is not None and not scope.is_inside(name.text):
+            return True
+        found = self.declared.get(name.text)
+        if found is None:
+            branches = [
+                other for other, all in self.declared.items() if any(one.kind in ("async", "fan-out") for one in all)
+            ]
+            self.report.add(
+                "unknown-name",
+                f"sync waits for `{name.text}`, which nothing begins",
+                name.span,
+                help=suggest(name.text, branches, otherwise=f"it can wait for {listed(branches)}" if branches else ""),
+            )
+            return False
+        self._report_unjoinable(name, found[0], scope)
+        return False
+
+    def _report_unjoinable(self, name: nodes.Name, declared: Declared, scope: Scope) -> None:
+        label = [Label(declared.span, f"`{name.text}` is {_article(declared.kind)}")]
+        if scope.is_inside(name.text):
+            code, headline, help = "dependency-cycle", f"`{name.text}` would wait for itself", ""
+        elif declared.kind not in ("async", "fan-out"):
+            code, headline = "sync-of-nothing", f"`{name.text}` does not run beside the text, so nothing waits for it"
+            help = "sync waits for `async` blocks and fan-outs"
+        elif declared.span.start > name.span.start:
+            code, headline = "used-before-known", f"sync waits for `{name.text}`, which begins only further below"
+            help = "move the sync behind it"
+        else:
+            code, headline = (
+                "sync-of-nothing",
+                f"`{name.text}` has been waited for already, or belongs to another block",
+            )
+            help = "leave it out"
+        self.report.add(code, headline, name.span, related=label, help=help)
+
+    # ── loops ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _fork(self, node: nodes.ForkNode, scope: Scope) -> p.Fork:
+        minimum, maximum = fork_count(node, self.report)
+        inner = scope.inner(owner="", is_loop=True)
+        body = self._pieces(node.body, inner)
+        scope.open.update(inner.open)
+        scope.hole_behind, scope.sync_behind = inner.hole_behind, inner.sync_behind
+        self.spans.setdefault(node.name.text, node.name.span)
+        return p.Fork(node.name.text, minimum, maximum, body, node.span)
+
+    def _each(self, node: nodes.EachNode, scope: Scope) -> p.Each | None:
+        name = node.name.text
+        over = self.resolver.list_of(node, scope)
+        reserve = self._reserve(node.reserve)
+        inner = scope.inner(owner=name, is_loop=True)
+        inner.items[name] = over.item if over is not None else t.Anything()
+        body = self._pieces(node.body, inner)
+        self._check_reserve(name, reserve, node.reserve, body)
+        self._open(name, node.name.span, scope, inner)
+        self.spans.setdefault(name, node.name.span)
+        if over is None:
+            return None
+        return p.Each(name, over.path, over.is_hole, reserve, body, node.span)
+
+
+def _ends_by_itself(type: t.Type) -> bool:
+    """Whether the end of a value can be told from its text alone, with anything behind it."""
+    match type:
+        case t.Boolean() | t.Null() | t.Uuid() | t.Array() | t.Tuple() | t.Map() | t.Object():
+            return True
+        case t.Temporal(kind=kind):
+            return kind is t.Moment.DATE
+        case t.Literal(value=value):
+            return isinstance(value, str)
+        case t.Union(arms=arms) if all(isinstance(arm, t.Literal) and isinstance(arm.value, str) for arm in arms):
+            texts = sorted(str(arm.value) for arm in arms if isinstance(arm, t.Literal))
+            return not any(later.startswith(one) for one, later in pairwise(texts))
+        case _:
+            return False
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aeio" else f"a {kind}"

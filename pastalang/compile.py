@@ -1,0 +1,65 @@
+"""The compiler on one page: text or a path in, a checked program out, or everything that is wrong with it.
+
+text ── reading ── Source ── grammar ── syntax tree ── check ── Program
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pastalang.check.checker import check_file
+from pastalang.diagnostics.diagnostic import Diagnostic
+from pastalang.errors import FileError, ProgramError
+from pastalang.grammar import nodes
+from pastalang.grammar.parser import parse
+from pastalang.program.program import Program
+from pastalang.reading import Reading, read_file, read_text
+from pastalang.source import Source
+
+
+def compile(text: str, *, name: str = "<text>") -> Program:
+    """The program in a text. It has no folder, so it cannot import. Raises `ProgramError`."""
+    return _program_or_error(check_source(text, name=name))
+
+
+def load(path: str | os.PathLike[str]) -> Program:
+    """The program in a file. Raises `ProgramError`, or `FileError` where the file cannot be opened."""
+    reading = read_file(Path(path))
+    if not reading.was_opened:
+        raise FileError(reading.diagnostics[0].headline)
+    return _program_or_error(check_reading(reading, path=Path(path)))
+
+
+def check_source(text: str, *, name: str = "<text>") -> tuple[Program | None, tuple[Diagnostic, ...]]:
+    """The program in a text, if it has no errors, and everything there is to say about it."""
+    return check_reading(read_text(name, text), path=None)
+
+
+def check_path(path: str | os.PathLike[str]) -> tuple[Program | None, tuple[Diagnostic, ...]]:
+    """The program in a file, if it has no errors, and everything there is to say about it."""
+    return check_reading(read_file(Path(path)), path=Path(path))
+
+
+def check_reading(reading: Reading, *, path: Path | None) -> tuple[Program | None, tuple[Diagnostic, ...]]:
+    """What was read, parsed and checked. `path` is where it lies, None where imports lead nowhere."""
+    if not reading.is_usable:
+        return None, reading.diagnostics
+    file, problems = _parse(reading.source)
+    found = (*reading.diagnostics, *problems)
+    if file is None:
+        return None, found
+    checked = check_file(reading.source, file, path=path, parse=_parse)
+    return checked.program, (*found, *checked.diagnostics)
+
+
+def _parse(source: Source) -> tuple[nodes.File | None, tuple[Diagnostic, ...]]:
+    result = parse(source)
+    return result.file, result.diagnostics
+
+
+def _program_or_error(checked: tuple[Program | None, tuple[Diagnostic, ...]]) -> Program:
+    program, diagnostics = checked
+    if program is None:
+        raise ProgramError(diagnostics)
+    return program

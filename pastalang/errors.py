@@ -1,0 +1,38 @@
+"""What can go wrong for a caller of the library, as exceptions: everything is a `PastaError`."""
+
+from __future__ import annotations
+
+from pastalang.diagnostics.diagnostic import Diagnostic
+
+
+class PastaError(Exception):
+    """The base of all exceptions that PastaLang raises on purpose."""
+
+
+class ProgramError(PastaError):
+    """A program with errors. `diagnostics` holds all of them, warnings included."""
+
+    def __init__(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        self.diagnostics = diagnostics
+        super().__init__(self._summary())
+
+    def _summary(self) -> str:
+        from pastalang.diagnostics.render import render_text
+
+        return "the program has errors\n\n" + render_text(self.diagnostics)
+
+
+class FileError(PastaError):
+    """A file that could not be opened."""
+
+
+class InputError(PastaError):
+    """The inputs given to a program do not fit what its template declares."""
+
+
+class PlanError(PastaError):
+    """A program that cannot be planned as asked, or a plan that does not fit its model."""
+
+
+class RuntimeFailure(PastaError):
+    """Decoding could not go on. The message says where in the template that was."""
