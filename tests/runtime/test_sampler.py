@@ -135,11 +135,9 @@ def test_top_p_keeps_the_fewest_tokens_that_reach_it() -> None:
     torch.testing.assert_close(found, torch.tensor([0.625, 0.375, 0.0, 0.0]), atol=0.03, rtol=0)
 
 
-@pytest.mark.parametrize("vocabulary", [300, 20_000])
-def test_top_p_of_a_flat_row_looks_beyond_the_first_likeliest(vocabulary: int) -> None:
-    logits = torch.zeros(1, vocabulary)
-    found = frequencies(logits, Sampling(temperature=1.0, top_p=0.9))
-    assert 0.5 * vocabulary < len(found.nonzero()) * max(1, vocabulary / 2000)
+def test_top_p_of_a_flat_row_looks_beyond_the_first_likeliest() -> None:
+    found = frequencies(torch.zeros(1, 5000), Sampling(temperature=1.0, top_p=0.9), draws=500)
+    assert len(found.nonzero()) > 400  # of 4,500 equally likely ones; the first look is at 256
 
 
 def test_min_p_drops_what_is_much_less_likely_than_the_likeliest() -> None:

@@ -1,8 +1,8 @@
 """From scores to a column: scores and one number in [0, 1) per line come in, the columns they fall on go out.
 
 The tokens stand side by side, each as wide as its probability; the number points at one of them. Without top_k and
-top_p they stand in the order of their columns, so nothing is sorted. With them, likeliest first. A line of NaN gets some column:
-that it has no answer is noticed elsewhere.
+top_p they stand in the order of their columns, so nothing is sorted. With them, likeliest first. A line of NaN gets
+some column: that it has no answer is noticed elsewhere.
 """
 
 from __future__ import annotations

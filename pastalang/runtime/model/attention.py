@@ -28,9 +28,11 @@ class StepMasks:
         self._masks = masks
         self._windows = windows
         self._grouped: dict[tuple[Window, int], torch.Tensor] = {}
+        self.used_by: set[int] = set()  # layers; all of them, or the model goes its own way somewhere
 
     def of(self, layer: int, *, groups: int) -> torch.Tensor:
         """(1, 1, groups x tokens, width)."""
+        self.used_by.add(layer)
         window = self._windows[layer]
         if (window, groups) not in self._grouped:
             self._grouped[window, groups] = self._masks[window].repeat(groups, 1)[None, None]

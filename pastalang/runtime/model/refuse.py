@@ -14,8 +14,9 @@ import torch
 from pastalang.runtime.model.layers import FULL, SLIDING, layer_types
 
 _ALIBI = frozenset({"bloom", "mpt"})
-_OWN_ATTENTION = frozenset({"falcon", "gptj", "codegen"})
+_OWN_ATTENTION_FAMILIES = frozenset({"falcon", "gptj", "codegen"})
 _RESCALING = frozenset({"dynamic", "longrope", "su"})
+OWN_ATTENTION = "its attention does not go through the attention interface of transformers, so views would be ignored"
 _TABLE_NAMES = ("wpe", "embed_positions", "position_embeddings", "position_embedding")
 
 
@@ -31,14 +32,14 @@ class UnsupportedModel(Exception):
 def refuse_config(config: Any) -> None:
     """Raise `UnsupportedModel` for what the configuration gives away, before any weight is loaded."""
     for reason in _reasons_in_config(config.get_text_config()):
-        raise UnsupportedModel(_name(config), reason)
+        raise UnsupportedModel(model_name(config), reason)
 
 
 def refuse_model(model: Any) -> None:
     """Raise `UnsupportedModel` for what the configuration or the modules give away."""
     refuse_config(model.config)
     for reason in _reasons_in_modules(model):
-        raise UnsupportedModel(_name(model.config), reason)
+        raise UnsupportedModel(model_name(model.config), reason)
 
 
 def _reasons_in_config(config: Any) -> Iterator[str]:
@@ -47,8 +48,8 @@ def _reasons_in_config(config: Any) -> Iterator[str]:
         yield "it is an encoder and a decoder; only causal models have one sequence to decode in"
     if family in _ALIBI or getattr(config, "alibi", False) or getattr(config, "position_embedding_type", "") == "alibi":
         yield "its positions are ALiBi biases, which count places in memory and cannot be told where a branch stands"
-    if family in _OWN_ATTENTION:
-        yield "its attention does not go through the attention interface of transformers, so views would be ignored"
+    if family in _OWN_ATTENTION_FAMILIES:
+        yield OWN_ATTENTION
     for kind in sorted(_rope_types(config) & _RESCALING):
         yield f"its rotary positions are rescaled as the sequence grows ({kind}), which belies what is cached"
     if _has_several_axes(config):
@@ -85,5 +86,6 @@ def _rope_parts(config: Any) -> Iterator[Mapping[str, Any]]:
     yield from (part for part in parameters.values() if isinstance(part, Mapping))
 
 
-def _name(config: Any) -> str:
+def model_name(config: Any) -> str:
+    """What a user calls the model: where it was loaded from, else its family."""
     return str(getattr(config, "name_or_path", "") or config.model_type)

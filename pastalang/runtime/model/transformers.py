@@ -15,14 +15,20 @@ from pastalang.runtime.layout.views import Views
 from pastalang.runtime.memory.pool import Pool, Writing
 from pastalang.runtime.model.attention import ATTENTION, STEP_MASKS, StepMasks
 from pastalang.runtime.model.layers import layer_windows
-from pastalang.runtime.model.refuse import refuse_model
+from pastalang.runtime.model.refuse import OWN_ATTENTION, UnsupportedModel, model_name, refuse_model
+from pastalang.runtime.model.self_check import CELLS_FOR_CHECK, check_model
 
 
 class TransformersModel:
-    """Owns the pool and the view rows. The wrapped model's attention implementation is switched for good."""
+    """Owns the pool and the view rows. The wrapped model's attention implementation is switched for good.
 
-    def __init__(self, model: Any, *, cells: int) -> None:
+    `check` tries the model on a few tokens against the reference; only tests have a reason to leave it out.
+    """
+
+    def __init__(self, model: Any, *, cells: int, check: bool = True) -> None:
         refuse_model(model)
+        if check:
+            check_model(TransformersModel(model, cells=CELLS_FOR_CHECK, check=False), model)
         config = model.config.get_text_config()
         model.eval()
         model.set_attn_implementation(ATTENTION)
@@ -50,7 +56,8 @@ class TransformersModel:
         sight = self._views.look(batch)
         masks = additive_masks(sight, set(self._windows), dtype=self.dtype, device=self.device)
         self._pool.begin(Writing.to(batch.cells, width=sight.width, device=self.device))
-        reset = STEP_MASKS.set(StepMasks(masks, self._windows))
+        step = StepMasks(masks, self._windows)
+        reset = STEP_MASKS.set(step)
         try:
             logits: torch.Tensor = self._model(
                 input_ids=torch.tensor([batch.tokens], device=self.device),
@@ -61,5 +68,7 @@ class TransformersModel:
             ).logits[0]
         finally:
             STEP_MASKS.reset(reset)
+        if len(step.used_by) != len(self._windows):
+            raise UnsupportedModel(model_name(self._model.config), OWN_ATTENTION)
         self._views.settle(batch, sight)
         return logits

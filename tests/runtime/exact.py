@@ -1,0 +1,57 @@
+"""Two twins of one random model in float64: the fast one that is tested, and the weights for its reference."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from float64 import in_float64, wide_softmax
+from walk import Walk
+
+from pastalang.runtime.batch import StepBatch
+from pastalang.runtime.layout.predicate import Fed
+from pastalang.runtime.model.toy import Family, toy_model
+from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.reference import reference_logits
+
+CELLS = 320
+EXACT = 1e-9
+
+
+@dataclass
+class Twins:
+    fast: TransformersModel
+    weights: Any
+
+    def error(self, logits: torch.Tensor, tokens: list[Fed]) -> float:
+        """The largest difference to what the reference gives for these tokens."""
+        with wide_softmax():
+            expected = [reference_logits(self.weights, token) for token in tokens]
+        return max((float((row - other).abs().max()) for row, other in zip(logits, expected, strict=True)), default=0.0)
+
+
+def twins(family: Family, *, seed: int = 0, window: int | None = None, **sizes: Any) -> Twins:
+    def build() -> Any:
+        return in_float64(toy_model(family, seed=seed, window=window, **sizes))
+
+    with wide_softmax():
+        return Twins(TransformersModel(build(), cells=CELLS, check=False), build())
+
+
+def worst_error(pair: Twins, walk: Walk, *, steps: int) -> float:
+    """Feed a walk to the model and compare every wanted token with the reference."""
+    worst = 0.0
+    for _ in range(steps):
+        batch = walk.step()
+        worst = max(worst, pair.error(pair.fast.forward(batch), wanted(walk, batch)))
+    return worst
+
+
+def wanted(walk: Walk, batch: StepBatch) -> list[Fed]:
+    return [walk.fed[index] for index in batch.wanted]
+
+
+def walk_of(seed: int) -> Walk:
+    return Walk(random.Random(seed), cells=CELLS)

@@ -1,0 +1,250 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from exact import CELLS, EXACT, Twins, twins, walk_of, wanted
+from float64 import in_float64, wide_softmax
+
+from pastalang.runtime.batch import Capture, CellId, Empty, Follow, RowId, Run, StepBatch, TokenId
+from pastalang.runtime.layout.predicate import PlainViews
+from pastalang.runtime.layout.views import Sight, Views
+from pastalang.runtime.model.toy import Family, toy_model
+from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.reference import ReferenceModel, reference_logits, reference_path
+
+A, B, C = RowId(0), RowId(1), RowId(2)
+KINDS = [(family, window) for family in Family for window in (None, 4)]
+
+
+def step(
+    tokens: list[int], runs: tuple[Run, ...], *, positions: list[int], cells: list[int], **parts: tuple[object, ...]
+) -> StepBatch:
+    return StepBatch(
+        tuple(map(TokenId, tokens)),
+        tuple(positions),
+        tuple(map(CellId, cells)),
+        runs,
+        tuple(range(len(tokens))),
+        **parts,  # type: ignore[arg-type]
+    )
+
+
+def assert_exact(pair: Twins, *batches: StepBatch) -> None:
+    views = PlainViews()
+    for batch in batches:
+        fed = views.feed(batch)
+        assert pair.error(pair.fast.forward(batch), [fed[index] for index in batch.wanted]) <= EXACT
+
+
+@pytest.fixture(scope="module", params=KINDS, ids=lambda kind: f"{kind[0].value}-{kind[1]}")
+def pair(request: pytest.FixtureRequest) -> Twins:
+    family, window = request.param
+    return twins(family, window=window)
+
+
+PROMPT = step(
+    [5, 6, 7, 8, 9, 10],
+    (Run(A, 0, 6),),
+    positions=[0, 1, 2, 3, 4, 5],
+    cells=[3, 0, 9, 1, 7, 2],
+    edits=(Empty(A),),
+    captures=(Capture(B, 5), Capture(C, 2)),
+)
+
+
+def test_a_fork_with_gaps_and_scattered_cells(pair: Twins) -> None:
+    branches = step([11, 12, 13], (Run(A, 0, 1), Run(B, 1, 1), Run(C, 2, 1)), positions=[6, 26, 43], cells=[12, 4, 30])
+    assert_exact(pair, PROMPT, branches)
+
+
+def test_a_join_of_two_branches(pair: Twins) -> None:
+    branches = step([11, 12, 13, 14], (Run(B, 0, 2), Run(C, 2, 2)), positions=[6, 7, 26, 27], cells=[12, 4, 30, 5])
+    join = step([20, 21], (Run(A, 0, 2),), positions=[46, 47], cells=[6, 13], edits=(Follow(A, C), Follow(A, B)))
+    assert_exact(pair, PROMPT, branches, join)
+
+
+def test_two_requests_in_one_pass(pair: Twins) -> None:
+    both = step(
+        [5, 6, 7, 50, 51],
+        (Run(A, 0, 3), Run(B, 3, 2)),
+        positions=[0, 1, 2, 0, 1],
+        cells=[5, 1, 4, 2, 0],
+        edits=(Empty(A), Empty(B)),
+    )
+    alone = step([50, 51], (Run(C, 0, 2),), positions=[0, 1], cells=[8, 9], edits=(Empty(C),))
+    assert_exact(pair, both, alone)
+    torch.testing.assert_close(pair.fast.forward(both)[3:], pair.fast.forward(alone), atol=EXACT, rtol=0)
+
+
+def test_lock_step_values(pair: Twins) -> None:
+    def turn(index: int) -> StepBatch:
+        return step(
+            [30 + index, 60 + index, 90 + index],
+            (Run(A, 0, 1), Run(B, 1, 1, after=(0,)), Run(C, 2, 1, after=(0, 1))),
+            positions=[6 + index, 26 + index, 46 + index],
+            cells=[12 + 3 * index, 14 + 3 * index, 13 + 3 * index],
+        )
+
+    assert_exact(pair, PROMPT, *(turn(index) for index in range(5)))
+
+
+def test_a_cell_that_is_freed_and_written_again(pair: Twins) -> None:
+    first = step([11], (Run(B, 0, 1),), positions=[6], cells=[12])
+    second = step([77, 78], (Run(C, 0, 2),), positions=[3, 4], cells=[12, 13])
+    assert_exact(pair, PROMPT, first, second)
+
+
+def test_a_prompt_fed_in_chunks_gives_what_it_gives_at_once(pair: Twins) -> None:
+    tokens = list(range(100, 120))
+    whole = step(tokens, (Run(A, 0, 20),), positions=list(range(20)), cells=list(range(20)), edits=(Empty(A),))
+    expected = pair.fast.forward(whole)
+    chunks = [
+        step(tokens[at : at + 7], (Run(B, 0, len(tokens[at : at + 7])),), positions=places, cells=places)
+        for at in range(0, 20, 7)
+        for places in [list(range(at, min(at + 7, 20)))]
+    ]
+    chunks[0] = replace(chunks[0], edits=(Empty(B),))
+    found = torch.cat([pair.fast.forward(chunk) for chunk in chunks])
+    torch.testing.assert_close(found, expected, atol=EXACT, rtol=0)
+
+
+# ── against transformers itself ──────────────────────────────────────────────────────────────────────────
+
+
+def test_without_branches_the_logits_are_those_of_transformers_own_forward(pair: Twins) -> None:
+    tokens = list(range(100, 120))
+    whole = step(tokens, (Run(A, 0, 20),), positions=list(range(20)), cells=list(range(20)), edits=(Empty(A),))
+    pair.weights.set_attn_implementation("eager")
+    with wide_softmax(), torch.inference_mode():
+        expected = pair.weights(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
+    torch.testing.assert_close(pair.fast.forward(whole), expected, atol=EXACT, rtol=0)
+
+
+# ── wrong on purpose ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_seeing_a_sibling_is_noticed(pair: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
+    look = Views.look
+
+    def see_everything_written(views: Views, batch: StepBatch) -> Sight:
+        order = look(views, batch).order
+        return Sight(np.where(order > 0, order, (views._table[:, : order.shape[1]] > 0).any(axis=0)))
+
+    branches = step([11, 12], (Run(B, 0, 1), Run(C, 1, 1)), positions=[6, 26], cells=[12, 4])
+    again = step([13, 14], (Run(B, 0, 1), Run(C, 1, 1)), positions=[7, 27], cells=[5, 6])
+    assert_exact(pair, PROMPT, branches, again)
+    monkeypatch.setattr(Views, "look", see_everything_written)
+    with pytest.raises(AssertionError):
+        assert_exact(pair, PROMPT, branches, again)
+
+
+def test_standing_at_another_position_is_noticed(pair: Twins) -> None:
+    fed = PlainViews().feed(PROMPT)
+    shifted = replace(PROMPT, positions=(0, 1, 2, 3, 4, 9))
+    assert pair.error(pair.fast.forward(PROMPT), list(fed)) <= EXACT
+    assert pair.error(pair.fast.forward(shifted), list(fed)) > 0.01
+
+
+def test_another_window_is_noticed() -> None:
+    narrow, wide = twins(Family.GEMMA3, window=4), twins(Family.GEMMA3, window=5)
+    fed = PlainViews().feed(PROMPT)
+    assert narrow.error(wide.fast.forward(PROMPT), list(fed)) > 0.01
+
+
+def test_a_soft_cap_is_applied_as_transformers_applies_it() -> None:
+    def build() -> object:
+        model = in_float64(toy_model(Family.GEMMA2, window=4, spread=0.6))
+        for layer in model.model.layers:
+            layer.self_attn.attn_logit_softcapping = 0.5
+        return model
+
+    assert_exact(Twins(TransformersModel(build(), cells=CELLS, check=False), build()), PROMPT)
+
+
+def test_attention_sinks_take_their_share() -> None:
+    from transformers import GptOssConfig, GptOssForCausalLM
+
+    def build() -> object:
+        config = GptOssConfig(
+            vocab_size=320, hidden_size=32, intermediate_size=32, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2, head_dim=8, num_local_experts=2, num_experts_per_tok=1, sliding_window=4,
+            pad_token_id=None, eos_token_id=None,
+        )  # fmt: skip
+        config._experts_implementation = "eager"  # the grouped product knows no float64
+        torch.manual_seed(0)
+        model = in_float64(GptOssForCausalLM(config).eval())
+        for weight in model.parameters():
+            torch.nn.init.normal_(weight, std=0.3)
+        return model
+
+    assert_exact(Twins(TransformersModel(build(), cells=CELLS, check=False), build()), PROMPT)
+
+
+# ── precision, sizes, the rest of the protocol ───────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-4), (torch.bfloat16, 0.15)])
+def test_lower_precisions_stay_near_the_exact_logits(dtype: torch.dtype, tolerance: float) -> None:
+    model = TransformersModel(toy_model(dtype=dtype), cells=CELLS)
+    exact = twins(Family.LLAMA)
+    fed = PlainViews().feed(PROMPT)
+    logits = model.forward(PROMPT)
+    assert logits.dtype is dtype
+    assert exact.error(logits.double(), list(fed)) < tolerance
+
+
+def test_only_the_wanted_logits_are_returned_in_their_order() -> None:
+    model = TransformersModel(toy_model(), cells=CELLS)
+    whole = model.forward(PROMPT)
+    some = model.forward(replace(PROMPT, wanted=(4, 1)))
+    torch.testing.assert_close(some, whole[[4, 1]])
+    assert model.forward(replace(PROMPT, wanted=())).shape == (0, model.vocabulary)
+
+
+def test_the_model_says_what_it_can_take() -> None:
+    model = TransformersModel(toy_model(vocabulary=99, positions=512), cells=40)
+    assert (model.vocabulary, model.max_position, model.cells) == (99, 511, 40)
+    assert (model.dtype, model.device.type) == (torch.float32, "cpu")
+
+
+def test_the_reference_model_is_a_model_like_the_fast_one() -> None:
+    pair, walk = twins(Family.QWEN3, window=6), walk_of(5)
+    slow = ReferenceModel(pair.weights)
+    with wide_softmax():
+        for _ in range(8):
+            batch = walk.step()
+            torch.testing.assert_close(slow.forward(batch), pair.fast.forward(batch), atol=EXACT, rtol=0)
+
+
+def test_the_reference_leaves_the_attention_of_the_model_as_it_was() -> None:
+    model = toy_model()
+    model.set_attn_implementation("sdpa")
+    reference_logits(model, PlainViews().feed(PROMPT)[-1])
+    assert model.config._attn_implementation == "sdpa"
+
+
+def test_the_reference_path_holds_the_logits_of_everything_seen() -> None:
+    model, fed = toy_model(), PlainViews().feed(PROMPT)
+    path = reference_path(model, fed[-1])
+    torch.testing.assert_close(path[2], reference_logits(model, fed[2]))
+
+
+def test_one_model_may_serve_two_memories() -> None:
+    model = toy_model()
+    first, second = TransformersModel(model, cells=CELLS), TransformersModel(model, cells=CELLS)
+    expected = first.forward(PROMPT)
+    second.forward(step([1, 2], (Run(A, 0, 2),), positions=[0, 1], cells=[3, 0], edits=(Empty(A),)))
+    more = step([11], (Run(A, 0, 1),), positions=[6], cells=[12])
+    fed = PlainViews()
+    fed.feed(PROMPT)
+    torch.testing.assert_close(first.forward(more)[0], reference_logits(model, fed.feed(more)[0]), atol=1e-4, rtol=1e-4)
+    torch.testing.assert_close(second.forward(PROMPT), expected)
+
+
+def test_wanted_tokens_of_a_walk_are_named_by_their_index() -> None:
+    walk = walk_of(1)
+    batch = walk.step()
+    assert [token.token for token in wanted(walk, batch)] == [batch.tokens[index] for index in batch.wanted]
