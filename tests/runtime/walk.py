@@ -57,8 +57,9 @@ class Walk:
         return batch
 
     def unseen(self) -> list[CellId]:
-        """Cells that nothing alive sees, whoever wrote them."""
-        seen = self._seen()
+        """Cells that nothing alive sees or may accept, whoever wrote them."""
+        open_drafts = {index for branch in self.live for path in branch.drafts for index in path}
+        seen = self._seen() | {self.fed[index].cell for index in open_drafts}
         return [CellId(cell) for cell in range(self.cells.capacity) if cell not in seen]
 
     def take(self, count: int) -> tuple[CellId, ...]:
