@@ -73,6 +73,7 @@ class Pool(Cache):  # type: ignore[misc]  # transformers is untyped
         tensors = (*self._keys, *self._values)
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor is not None)
 
+    @torch.inference_mode()
     def overwrite(self, cells: torch.Tensor, noise: torch.Generator) -> None:
         """Fill cells with noise: how a test shows that nobody reads them."""
         for tensor in (*self._keys, *self._values):
