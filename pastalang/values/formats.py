@@ -62,6 +62,9 @@ _IPV6: Final = (
 )
 _URI_CHARACTER: Final = r"(?:[A-Za-z0-9\-._~:/?@!$&'()*+,;=]|%[0-9A-Fa-f]{2})"
 _URI: Final = rf"[A-Za-z][A-Za-z0-9+.\-]*:{_URI_CHARACTER}+(?:#{_URI_CHARACTER}*)?"
+_PORT: Final = "(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
+_WEB_LABEL: Final = "[a-z](?:[a-z0-9]|-[a-z0-9]){0,20}"  # a stricter spelling, so that every reader agrees
+_URL: Final = rf"https?://{_WEB_LABEL}(?:\.{_WEB_LABEL})*(?::{_PORT})?(?:/{_URI_CHARACTER}*(?:#{_URI_CHARACTER}*)?)?"
 _TIME_PART: Final = "T(?:[0-9]+H(?:[0-9]+M)?(?:[0-9]+S)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
 _DURATION: Final = (
     f"P(?:[0-9]+W|{_TIME_PART}|(?:[0-9]+Y(?:[0-9]+M)?(?:[0-9]+D)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:{_TIME_PART})?)"
@@ -71,6 +74,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
     {
         "date": Format(_DATE, "a date that exists, `2024-02-29`"),
         "date-time": Format(f"{_DATE}T{_CLOCK}{_OFFSET}", "an RFC 3339 date and time with its offset"),
+        "local-date-time": Format(f"{_DATE}T{_CLOCK}", "a date and time without an offset, `2024-02-29T12:00:00`"),
         "time": Format(f"{_CLOCK}{_OFFSET}", "an RFC 3339 time of day with its offset"),
         "duration": Format(_DURATION, "an ISO 8601 duration, `P1DT12H`"),
         "email": Format(rf"{_ATOM}(?:\.{_ATOM})*@{_HOST}", "an e-mail address, `name@example.org`"),
@@ -78,6 +82,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
         "ipv4": Format(_IPV4, "an IPv4 address, `192.0.2.1`"),
         "ipv6": Format(_IPV6, "an IPv6 address, `2001:db8::1`"),
         "uri": Format(_URI, "an address with its scheme, `https://example.org/`"),
+        "url": Format(_URL, "a web address, `https://example.org/`"),
         "uuid": Format(UUID, "a UUID in lower case, `01234567-89ab-cdef-0123-456789abcdef`"),
     }
 )

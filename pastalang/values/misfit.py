@@ -31,7 +31,9 @@ class Misfit:
 def path_text(path: Iterable[str | int]) -> str:
     text = ""
     for step in path:
-        if isinstance(step, int):
+        if step in ("[]", "{}"):  # any item, any value of a map: a place in a type, not in a value
+            text += str(step)
+        elif isinstance(step, int):
             text += f"[{step}]"
         elif re.fullmatch(r"[^\W\d]\w*", step):
             text += f".{step}" if text else step

@@ -1,0 +1,298 @@
+"""From one scalar of a Pydantic core schema to its hole type, with notes on what only the model itself checks.
+
+A keyword of the core schema that nothing here knows is refused by name: a constraint is never dropped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import Enum
+from types import MappingProxyType
+from typing import Any, Final
+
+from pastalang.program import types as t
+from pastalang.program.regex import RegexError, parse_regex
+from pastalang.values import regex
+from pastalang.values.formats import MOMENTS, UUID
+
+
+class Refused(Exception):
+    """This part of a model has no hole type; the message says which part of it, in the user's words."""
+
+
+@dataclass(slots=True)
+class Site:
+    """Where a conversion stands: the model's configuration, and the notes made so far."""
+
+    config: Mapping[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+CoreSchema = Mapping[str, Any]
+_ALWAYS: Final = frozenset({"type", "ref", "metadata", "serialization", "strict"})
+
+
+def expect_keys(schema: CoreSchema, known: Collection[str]) -> None:
+    unknown = [key for key, value in schema.items() if key not in _ALWAYS and key not in known and value is not None]
+    if unknown:
+        raise Refused(f"`{unknown[0]}` of {schema['type']} has no counterpart")
+
+
+def string_type(schema: CoreSchema, site: Site) -> t.Type:
+    expect_keys(
+        schema,
+        {"min_length", "max_length", "pattern", "regex_engine", "coerce_numbers_to_str", "ascii_only"}
+        | {"strip_whitespace", "to_lower", "to_upper"},
+    )
+    for name, words in _REWRITES.items():
+        if schema.get(name, site.config.get(f"str_{name}")):
+            site.note(f"the model {words} before it checks the value")
+    pattern = schema.get("pattern")
+    if schema.get("ascii_only") and pattern is not None:
+        raise Refused("`ascii_only` beside `pattern` has no counterpart")
+    whole = r"[\x00-\x7f]*" if schema.get("ascii_only") else None if pattern is None else _pattern(pattern)
+    return t.String(
+        min_chars=schema.get("min_length", site.config.get("str_min_length")) or 0,
+        max_chars=schema.get("max_length", site.config.get("str_max_length")),
+        pattern=whole,
+    )
+
+
+_REWRITES: Final[Mapping[str, str]] = MappingProxyType(
+    {"strip_whitespace": "strips white space", "to_lower": "writes lower case", "to_upper": "writes upper case"}
+)
+
+
+def integer_type(schema: CoreSchema, site: Site) -> t.Type:
+    expect_keys(schema, {"ge", "le", "gt", "lt", "multiple_of"})
+    return t.Integer(
+        minimum=_whole(schema, "ge", up=True),
+        maximum=_whole(schema, "le", up=False),
+        exclusive_minimum=_whole(schema, "gt", up=False),
+        exclusive_maximum=_whole(schema, "lt", up=True),
+        multiple_of=schema.get("multiple_of"),
+    )
+
+
+def float_type(schema: CoreSchema, site: Site) -> t.Type:
+    expect_keys(schema, {"ge", "le", "gt", "lt", "multiple_of", "allow_inf_nan"})
+    return _number(schema)
+
+
+def decimal_type(schema: CoreSchema, site: Site) -> t.Type:
+    """`decimal_places` is a step; `max_digits` beside it is a bound, alone it is only nearly one."""
+    expect_keys(schema, {"ge", "le", "gt", "lt", "multiple_of", "allow_inf_nan", "max_digits", "decimal_places"})
+    places, digits = schema.get("decimal_places"), schema.get("max_digits")
+    bare = _number(schema)
+    step = bare.multiple_of
+    if places is not None:
+        if step is not None:
+            raise Refused("`multiple_of` beside `decimal_places` has no counterpart")
+        step = Decimal((0, (1,), -places))
+    low, high = bare.exclusive_minimum, bare.exclusive_maximum
+    if digits is not None:
+        if places is None:
+            site.note("`max_digits` counts digits behind the point too")
+        bound = Decimal((0, (1,), digits - (places or 0)))
+        low = -bound if low is None else max(low, -bound)
+        high = bound if high is None else min(high, bound)
+    return t.Number(bare.minimum, bare.maximum, low, high, step)
+
+
+def literal_type(schema: CoreSchema, site: Site) -> t.Type:
+    expect_keys(schema, {"expected"})
+    return one_of([_scalar(value) for value in schema["expected"]])
+
+
+def enum_type(schema: CoreSchema, site: Site) -> t.Type:
+    expect_keys(schema, {"cls", "members", "sub_type", "missing"})
+    if schema.get("missing") is not None:
+        site.note(f"`{schema['cls'].__name__}._missing_` accepts more than its members")
+    return one_of([_scalar(member) for member in schema["members"]])
+
+
+def datetime_type(schema: CoreSchema, site: Site) -> t.Type:
+    _note_bounds(schema, site)
+    match schema.get("tz_constraint"):
+        case None:
+            return t.Temporal(t.Moment.DATETIME)
+        case "aware":
+            return t.String(format="date-time")
+        case "naive":
+            return t.String(format="local-date-time")
+        case _:
+            raise Refused("a fixed offset of a datetime has no counterpart")
+
+
+def date_type(schema: CoreSchema, site: Site) -> t.Type:
+    _note_bounds(schema, site)
+    return t.Temporal(t.Moment.DATE)
+
+
+def time_type(schema: CoreSchema, site: Site) -> t.Type:
+    _note_bounds(schema, site)
+    if schema.get("tz_constraint") == "aware":
+        return t.String(format="time")
+    if schema.get("tz_constraint") is not None:
+        raise Refused("a time without an offset, or with a fixed one, has no counterpart")
+    return t.Temporal(t.Moment.TIME)
+
+
+def duration_type(schema: CoreSchema, site: Site) -> t.Type:
+    _note_bounds(schema, site)
+    site.note("a duration must be small enough for `timedelta`")
+    return t.String(format="duration")
+
+
+def uuid_type(schema: CoreSchema, site: Site) -> t.Type:
+    expect_keys(schema, {"version"})
+    version = schema.get("version")
+    if version is None:
+        return t.Uuid()
+    return t.Regex(f"[0-9a-f]{{8}}-[0-9a-f]{{4}}-{version:x}[0-9a-f]{{3}}-[89ab][0-9a-f]{{3}}-[0-9a-f]{{12}}")
+
+
+def url_type(schema: CoreSchema, site: Site) -> t.Type:
+    known = {"max_length", "allowed_schemes", "host_required", "default_host", "default_port", "default_path"}
+    expect_keys(schema, {*known, "preserve_empty_path"})
+    schemes = schema.get("allowed_schemes")
+    if schemes is not None and not {"http", "https"} <= set(schemes):
+        raise Refused(f"a URL of the schemes {', '.join(schemes)} has no counterpart")
+    site.note(
+        "only `http` and `https` addresses are written" if schemes is None else "an address is rewritten by the model"
+    )
+    return t.String(format="url", max_chars=schema.get("max_length"))
+
+
+def key_pattern(schema: CoreSchema, site: Site) -> str | None:
+    """The keys of a dict as a pattern for JSON's string keys; None: any."""
+    match schema["type"]:
+        case "any":
+            return None
+        case "str":
+            return _string_key(string_type(schema, site))
+        case "int":
+            expect_keys(schema, ())
+            return "-?[1-9][0-9]*|0"
+        case "uuid":
+            return UUID
+        case "date":
+            return MOMENTS[t.Moment.DATE]
+        case "literal" | "enum":
+            keys = literal_type(schema, site) if schema["type"] == "literal" else enum_type(schema, site)
+            arms = keys.arms if isinstance(keys, t.Union) else (keys,)
+            texts = [arm.value for arm in arms if isinstance(arm, t.Literal) and isinstance(arm.value, str)]
+            if len(texts) != len(arms):
+                raise Refused("keys that are not strings have no counterpart")
+            return "|".join(map(_escaped, texts))
+        case kind:
+            raise Refused(f"keys of the type {kind} have no counterpart")
+
+
+def one_of(values: Iterable[t.Scalar]) -> t.Type:
+    arms = tuple(dict.fromkeys(t.Literal(value) for value in values))
+    if not arms:
+        raise Refused("an empty enum has no values")
+    if all(arm == t.Null() or arm.value is None for arm in arms):
+        return t.Null()
+    shown: list[t.Type] = [t.Null() if arm.value is None else arm for arm in arms]
+    return shown[0] if len(shown) == 1 else t.Union(tuple(shown))
+
+
+SCALARS: Final[Mapping[str, Callable[[CoreSchema, Site], t.Type]]] = MappingProxyType(
+    {
+        "str": string_type,
+        "int": integer_type,
+        "float": float_type,
+        "decimal": decimal_type,
+        "literal": literal_type,
+        "enum": enum_type,
+        "date": date_type,
+        "datetime": datetime_type,
+        "time": time_type,
+        "timedelta": duration_type,
+        "uuid": uuid_type,
+        "url": url_type,
+        "bool": lambda schema, site: t.Boolean(),
+        "none": lambda schema, site: t.Null(),
+        "any": lambda schema, site: t.Anything(),
+    }
+)
+
+
+# ── helpers ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _pattern(pattern: str | re.Pattern[str]) -> str:
+    if isinstance(pattern, re.Pattern):
+        if pattern.flags & ~re.UNICODE:
+            raise Refused("a compiled pattern with flags has no counterpart; write the classes out: `[Aa]`")
+        pattern = pattern.pattern
+    try:
+        whole = regex.whole_pattern(pattern)
+        parse_regex(whole)
+    except RegexError as problem:
+        raise Refused(f"the pattern `{pattern}` cannot be enforced while decoding: {problem.message}") from None
+    return whole
+
+
+def _number(schema: CoreSchema) -> t.Number:
+    return t.Number(
+        minimum=_decimal(schema.get("ge")),
+        maximum=_decimal(schema.get("le")),
+        exclusive_minimum=_decimal(schema.get("gt")),
+        exclusive_maximum=_decimal(schema.get("lt")),
+        multiple_of=_decimal(schema.get("multiple_of")),
+    )
+
+
+def _decimal(value: Any) -> Decimal | None:
+    return None if value is None else Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+
+
+def _whole(schema: CoreSchema, name: str, *, up: bool) -> int | None:
+    """A bound of an integer may be written as a fraction: above 2.5 is from 3 on."""
+    bound = _decimal(schema.get(name))
+    if bound is None:
+        return None
+    return int(bound.to_integral_value("ROUND_CEILING" if up else "ROUND_FLOOR"))
+
+
+def _scalar(value: object) -> t.Scalar:
+    plain = value.value if isinstance(value, Enum) else value
+    match plain:
+        case None | bool() | str() | int() | Decimal():
+            return plain
+        case float():
+            return Decimal(repr(plain))
+        case _:
+            raise Refused(f"the value {plain!r} has no JSON spelling")
+
+
+def _note_bounds(schema: CoreSchema, site: Site) -> None:
+    expect_keys(schema, {"ge", "le", "gt", "lt", "now_op", "now_utc_offset", "tz_constraint", "microseconds_precision"})
+    for name in ("ge", "le", "gt", "lt", "now_op"):
+        if schema.get(name) is not None:
+            site.note(f"`{name}` of a {schema['type']}")
+
+
+def _string_key(type: t.Type) -> str | None:
+    assert isinstance(type, t.String)
+    if type.pattern is not None:
+        if type.min_chars or type.max_chars is not None:
+            raise Refused("keys with a pattern and a length have no counterpart")
+        return type.pattern
+    if not type.min_chars and type.max_chars is None:
+        return None
+    return rf"[\s\S]{{{type.min_chars},{'' if type.max_chars is None else type.max_chars}}}"
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([\\.^$|?*+()\[\]{}/-])", r"\\\1", text)

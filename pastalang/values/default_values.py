@@ -1,0 +1,65 @@
+"""From the default of a Pydantic field to JSON text, or to why it has none."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import uuid
+from collections import deque
+from collections.abc import Mapping
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from pastalang.values.json_text import JsonValue, write_json
+
+# Calling one of these tells nothing apart and changes nothing, so a default made by it is a constant.
+_CONSTANT_FACTORIES: Final = (list, dict, set, frozenset, tuple, str, int, float, bool)
+
+
+class Undefined(Exception):
+    """Why a default cannot be written down."""
+
+
+def default_json(schema: Mapping[str, Any]) -> str:
+    """The text of a `default` core schema."""
+    if "default" in schema:
+        return write_json(_json(schema["default"]))
+    factory = schema["default_factory"]
+    if factory in _CONSTANT_FACTORIES or (isinstance(factory, type) and issubclass(factory, BaseModel)):
+        return write_json(_json(factory()))
+    raise Undefined(f"its default is made by `{getattr(factory, '__name__', 'a function')}`")
+
+
+def _json(value: Any) -> JsonValue:
+    match value:
+        case Enum():
+            return _json(value.value)
+        case None | bool() | int() | str() | Decimal():
+            return value
+        case float():
+            return Decimal(repr(value)) if value == value and abs(value) != float("inf") else _refuse(value)
+        case datetime.date() | datetime.time():
+            return value.isoformat()
+        case uuid.UUID():
+            return str(value)
+        case BaseModel():
+            fields = type(value).model_fields
+            return {
+                (alias if isinstance(alias := place.validation_alias, str) else name): _json(getattr(value, name))
+                for name, place in fields.items()
+            }
+        case Mapping():
+            return {str(_json(key)): _json(item) for key, item in value.items()}
+        case list() | tuple() | deque() | set() | frozenset():
+            return [_json(item) for item in value]
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return {place.name: _json(getattr(value, place.name)) for place in dataclasses.fields(value)}
+        case _:
+            return _refuse(value)
+
+
+def _refuse(value: Any) -> JsonValue:
+    raise Undefined(f"its default {value!r} has no JSON spelling")

@@ -1,0 +1,357 @@
+"""From a Pydantic model (or any type that Pydantic knows) to a hole type.
+
+The conversion reads Pydantic's core schema, which is what validates, and not its JSON Schema, which loses
+decimals, aliases and strictness. Every part becomes a type that is enforced token by token, or a *note*: the
+model itself checks that part when the value is finished. What can be neither is refused with its path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
+
+from pydantic import BaseModel, TypeAdapter
+
+from pastalang.program import types as t
+from pastalang.values.converted import Converted, Note, NotExpressible
+from pastalang.values.core_scalars import SCALARS, CoreSchema, Refused, Site, expect_keys, key_pattern
+from pastalang.values.default_values import Undefined, default_json
+from pastalang.values.fits import value_fits
+from pastalang.values.json_text import JsonValue, parse_json, write_json
+from pastalang.values.misfit import Misfit
+
+Path: TypeAlias = tuple[str | int, ...]
+
+
+def type_of_model(model: Any) -> Converted:
+    """The hole type of a model class, or of anything `TypeAdapter` takes; raises `NotExpressible`."""
+    schema = _core_schema(model)
+    conversion = _Conversion()
+    type = conversion.convert(schema, Site(), ())
+    if conversion.problems:
+        raise NotExpressible(getattr(model, "__name__", str(model)), conversion.problems)
+    notes = tuple(dict.fromkeys(conversion.notes))
+    return Converted(type, MappingProxyType(conversion.types), notes)
+
+
+def validate_value(model: type[BaseModel], value: JsonValue) -> BaseModel:
+    """The model of an exact value. Pydantic reads JSON numbers as floats, so longer decimals travel as strings."""
+    return model.model_validate_json(write_json(_exact(value)))
+
+
+def _exact(value: JsonValue) -> JsonValue:
+    match value:
+        case Decimal() if Decimal(repr(float(value))) != value:
+            return write_json(value)
+        case list():
+            return [_exact(item) for item in value]
+        case dict():
+            return {key: _exact(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _core_schema(model: Any) -> CoreSchema:
+    if isinstance(model, type) and issubclass(model, BaseModel):
+        model.model_rebuild()
+        return model.__pydantic_core_schema__
+    return TypeAdapter(model).core_schema
+
+
+_CLOSED: Final = ("model", "dataclass", "typed-dict", "named-tuple")
+_REASONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "bytes": "bytes have no one spelling in JSON; use a string",
+        "callable": "a callable cannot be written by a model",
+        "is-instance": "an instance of a class of yours cannot be read from JSON",
+        "is-subclass": "a class cannot be written by a model",
+        "complex": "a complex number has no spelling in JSON",
+        "json": "JSON inside a string is not supported; use the type itself",
+        "generator": "an iterable of no known length is not supported; use a list",
+        "multi-host-url": "an address of several hosts is not supported; use a string with a pattern",
+        "function-plain": "a plain validator says nothing about what it takes; annotate the type that it reads",
+    }
+)
+
+
+@dataclass
+class _Conversion:
+    """One walk over a core schema. `open` holds the references that the walk stands inside of."""
+
+    definitions: dict[str, CoreSchema] = field(default_factory=dict)
+    types: dict[str, t.Type] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)  # reference -> name, for the recursive ones
+    done: dict[str, t.Type] = field(default_factory=dict)
+    open: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    problems: list[Misfit] = field(default_factory=list)
+
+    def convert(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
+        """The type at `path`; a refusal is kept and the walk goes on, so that all are told at once."""
+        here = Site(site.config)
+        try:
+            return self.referred(schema, here, path)
+        except Refused as refusal:
+            self.problems.append(Misfit(path, str(refusal)))
+            return t.Null()
+        finally:
+            where = Misfit(path, "").where
+            self.notes.extend(Note(where, text) for text in here.notes)
+
+    def referred(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
+        if schema["type"] == "definitions":
+            self.definitions |= {definition["ref"]: definition for definition in schema["definitions"]}
+            return self.referred(schema["schema"], site, path)
+        ref = schema["schema_ref"] if schema["type"] == "definition-ref" else schema.get("ref")
+        if ref is None:
+            return self.structure(schema, site, path)
+        if ref in self.done:
+            return self.done[ref]
+        if ref in self.open:
+            return t.Named(self.name_of(ref))
+        self.open.append(ref)
+        found = self.structure(self.definitions.get(ref, schema), site, path)
+        self.open.pop()
+        if ref in self.names:
+            self.types[self.names[ref]] = found
+            found = t.Named(self.names[ref])
+        self.done[ref] = found
+        return found
+
+    def name_of(self, ref: str) -> str:
+        """`module.Model:1234` is called `Model`; a name that is taken gets a number."""
+        if ref not in self.names:
+            bare = re.sub(r"\W+", "_", ref.rpartition(":")[0].rpartition(".")[2]).strip("_") or "Type"
+            name, number = bare, 2
+            while name in self.names.values():
+                name, number = f"{bare}{number}", number + 1
+            self.names[ref] = name
+        return self.names[ref]
+
+    def structure(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
+        kind = schema["type"]
+        if kind in SCALARS:
+            return SCALARS[kind](schema, site)
+        match kind:
+            case "nullable":
+                return union([self.referred(schema["schema"], site, path), t.Null()])
+            case "default":
+                return self.referred(schema["schema"], site, path)
+            case "list" | "set" | "frozenset" | "deque":
+                return self.array(schema, site, path)
+            case "tuple":
+                return self.places(schema, site, path)
+            case "dict":
+                return self.mapping(schema, site, path)
+            case "model":
+                return self.model(schema, site, path)
+            case "dataclass" | "typed-dict":
+                return self.record(schema, site, path)
+            case "union":
+                choices = [choice[0] if isinstance(choice, tuple) else choice for choice in schema["choices"]]
+                return union([self.referred(choice, site, path) for choice in choices])
+            case "tagged-union":
+                return self.tagged_union(schema, site, path)
+            case "function-after" | "function-before" | "function-wrap":
+                return self.validated(schema, site, path)
+            case "json-or-python":
+                return self.referred(schema["json_schema"], site, path)
+            case "lax-or-strict":
+                return self.referred(schema["strict_schema"], site, path)
+            case "custom-error":
+                return self.referred(schema["schema"], site, path)
+            case "chain":
+                site.note("the steps behind the first one of a chain")
+                return self.referred(schema["steps"][0], site, path)
+            case _:
+                raise Refused(_REASONS.get(kind, f"the type {kind} has no counterpart"))
+
+    # ── containers ───────────────────────────────────────────────────────────────────────────────────────
+
+    def array(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
+        expect_keys(schema, {"items_schema", "min_length", "max_length", "fail_fast"})
+        item = self.convert(schema.get("items_schema") or {"type": "any"}, site, (*path, "[]"))
+        unique = schema["type"] in ("set", "frozenset")
+        return t.Array(item, schema.get("min_length") or 0, schema.get("max_length"), unique=unique)
+
+    def places(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
+        expect_keys(schema, {"items_schema", "variadic_item_index", "min_length", "max_length", "fail_fast"})
+        places, variadic = schema["items_schema"], schema.get("variadic_item_index")
+        if variadic is not None and len(places) > 1:
+            raise Refused("a tuple with fixed places and a repeated one has no counterpart")
+        if variadic is not None:
+            item = self.convert(places[0], site, (*path, "[]"))
+            return t.Array(item, schema.get("min_length") or 0, schema.get("max_length"))
+        items = tuple(self.convert(place, site, (*path, index)) for index, place in enumerate(places))
+        return t.Tuple(items)
+
+    def mapping(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
+        expect_keys(schema, {"keys_schema", "values_schema", "min_length", "max_length", "fail_fast"})
+        pattern = key_pattern(schema.get("keys_schema") or {"type": "any"}, site)
+        value = self.convert(schema.get("values_schema") or {"type": "any"}, site, (*path, "{}"))
+        return t.Map(value, pattern, schema.get("min_length") or 0, schema.get("max_length"))
+
+    def validated(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
+        """A validator of the user runs on the finished value; a few of Pydantic's own are types of ours."""
+        function = schema["function"]["function"]
+        inner = self.referred(schema["schema"], site, path)
+        known = _KNOWN_CLASSES.get(f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}")
+        if known is not None and isinstance(inner, t.String):
+            return replace(inner, format=known)
+        if schema["schema"]["type"] != "url":
+            site.note(f"the validator `{getattr(function, '__name__', repr(function))}`")
+        return inner
+
+    def tagged_union(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
+        key = schema["discriminator"]
+        choices: dict[int, CoreSchema] = {}
+        for choice in schema["choices"].values():
+            target = choice if isinstance(choice, Mapping) else schema["choices"][choice]
+            choices.setdefault(id(target), target)
+        arms = [self.referred(choice, site, path) for choice in choices.values()]
+        if isinstance(key, str):
+            return t.Union(tuple(arms), discriminator=key)
+        site.note("which member of the union a value is meant to be")
+        return union(arms)
+
+    # ── objects ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def model(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
+        config = {**site.config, **schema.get("config", {})} if "config" in schema else {}
+        inner = Site(config, site.notes)
+        if config.get("extra_fields_behavior") == "allow" or schema.get("extra_behavior") == "allow":
+            raise Refused(f'`extra="allow"`: the keys of {schema["cls"].__name__} are not known')
+        if schema.get("custom_init"):
+            site.note(f"`{schema['cls'].__name__}.__init__`")
+        body, checks = _unwrapped(schema["schema"])
+        for check in checks:
+            site.note(f"the validator `{check}`")
+        if schema.get("root_model"):
+            return self.convert(body["fields"]["root"]["schema"] if "fields" in body else body, inner, path)
+        return self.object(schema["cls"], body["fields"], inner, path)
+
+    def record(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
+        config = {**site.config, **schema.get("config", {})}
+        inner = Site(config, site.notes)
+        if config.get("extra_fields_behavior") == "allow" or schema.get("extra_behavior") == "allow":
+            raise Refused(f'`extra="allow"`: the keys of {schema["cls"].__name__} are not known')
+        if schema["type"] == "typed-dict":
+            return self.object(schema["cls"], schema["fields"], inner, path)
+        body, checks = _unwrapped(schema["schema"])
+        for check in checks:
+            site.note(f"the validator `{check}`")
+        fields = {place["name"]: place for place in body["fields"] if place.get("init", True)}
+        return self.object(schema["cls"], fields, inner, path)
+
+    def object(self, cls: Any, places: Mapping[str, Any], site: Site, path: Path) -> t.Type:
+        fields = [self.field(cls, name, place, site, path) for name, place in places.items()]
+        keys = [found.key for found in fields]
+        twice = next((key for key in keys if keys.count(key) > 1), None)
+        if twice is not None:
+            raise Refused(f"two fields share the key {twice!r}")
+        return t.Object(tuple(fields), name=_type_name(cls), description=_documentation(cls))
+
+    def field(self, cls: Any, name: str, place: CoreSchema, site: Site, path: Path) -> t.Field:
+        key = self.key(name, place, site, (*path, name))
+        here = (*path, key)
+        type = self.convert(place["schema"], site, here)
+        default = self.default(place["schema"], type, here)
+        if default is None and place["type"] == "typed-dict-field" and place.get("required") is False:
+            self.notes.append(Note(Misfit(here, "").where, "the key may be left out, but is always written"))
+        return t.Field(
+            key=key, type=type, name=name if name != key else None,
+            description=_description(cls, name, place), default=default,
+        )  # fmt: skip
+
+    def key(self, name: str, place: CoreSchema, site: Site, path: Path) -> str:
+        alias = place.get("validation_alias")
+        if alias is None or site.config.get("validate_by_alias") is False:
+            return name
+        if isinstance(alias, str):
+            return alias
+        paths = alias if isinstance(alias[0], list) else [alias]
+        simple = [steps[0] for steps in paths if len(steps) == 1]
+        if not simple:
+            self.problems.append(Misfit(path, "an alias that reaches into other keys has no counterpart"))
+            return name
+        self.notes.append(Note(Misfit(path, "").where, f"of its aliases only {simple[0]!r} is written and read"))
+        return str(simple[0])
+
+    def default(self, schema: CoreSchema, type: t.Type, path: Path) -> t.Default | None:
+        while schema["type"].startswith("function-") and "schema" in schema:
+            schema = schema["schema"]
+        if schema["type"] != "default":
+            return None
+        where = Misfit(path, "").where
+        try:
+            text = default_json(schema)
+        except Undefined as problem:
+            self.notes.append(Note(where, f"{problem}; the key is always written and read"))
+            return None
+        if value_fits(type, parse_json(text), {**self.types, **self.unfinished()}):
+            self.notes.append(
+                Note(where, f"its default {text} does not fit its type; the key is always written and read")
+            )
+            return None
+        return t.Default(text)
+
+    def unfinished(self) -> dict[str, t.Type]:
+        """Types that the walk still stands inside of: nothing is known of them yet."""
+        return {name: t.Anything() for name in self.names.values() if name not in self.types}
+
+
+def union(arms: Iterable[t.Type]) -> t.Type:
+    """A union without unions directly inside it, and without arms that stand there twice."""
+    flat: list[t.Type] = []
+    for arm in arms:
+        flat.extend(arm.arms if isinstance(arm, t.Union) and arm.discriminator is None else [arm])
+    different = list(dict.fromkeys(flat))
+    if len(different) == 1:
+        return different[0]
+    tagged = [arm for arm in different if isinstance(arm, t.Union)]
+    if len(tagged) == 1 and all(isinstance(arm, t.Union | t.Null) for arm in different):
+        return t.Union((*tagged[0].arms, t.Null()), discriminator=tagged[0].discriminator)
+    return t.Union(tuple(different))
+
+
+# Types of Pydantic and of Python that are a string with a check; we know the format that the check wants.
+_KNOWN_CLASSES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "ipaddress.IPv4Address": "ipv4",
+        "ipaddress.IPv6Address": "ipv6",
+        "pydantic.networks.EmailStr._validate": "email",
+    }
+)
+
+
+def _unwrapped(schema: CoreSchema) -> tuple[CoreSchema, list[str]]:
+    """The fields of a model below its own validators, and the names of those."""
+    checks: list[str] = []
+    while schema["type"].startswith("function-") and "schema" in schema:
+        checks.append(getattr(schema["function"]["function"], "__name__", "?"))
+        schema = schema["schema"]
+    return schema, checks
+
+
+def _type_name(cls: Any) -> str:
+    return re.sub(r"\W+", "_", cls.__name__).strip("_")
+
+
+def _documentation(cls: Any) -> str | None:
+    """The first paragraph of a docstring that the author wrote (dataclasses write one of their own)."""
+    text = cls.__doc__ if isinstance(cls.__doc__, str) else None
+    if not text or text.startswith(f"{cls.__name__}("):
+        return None
+    return " ".join(text.strip().split("\n\n")[0].split()) or None
+
+
+def _description(cls: Any, name: str, place: CoreSchema) -> str | None:
+    info = getattr(cls, "model_fields", {}).get(name)
+    if info is not None:
+        return info.description or None
+    updates = place.get("metadata", {}).get("pydantic_js_updates", {})
+    return updates.get("description") or None
