@@ -1,0 +1,48 @@
+"""From text to the room it takes, without a font at hand: widths are those of a wide font, so that nothing overlaps."""
+
+from __future__ import annotations
+
+import unicodedata
+
+NARROW = frozenset("iljtfrI.,:;'|!()[]{}-/ `\"")
+BROAD = frozenset("mwMW@%&")
+MONOSPACED = 0.61  # em per character, a little more than DejaVu Sans Mono takes
+
+
+def text_width(text: str, size: float, *, mono: bool = False) -> float:
+    """Pixels at most, for ordinary fonts at this size."""
+    return size * sum(_em(character, mono) for character in text)
+
+
+def ellipsise(text: str, room: float, size: float, *, mono: bool = False) -> str:
+    """As much of the text as there is room for, with `…` where something was left out; maybe nothing at all."""
+    if len(text) <= 400 and text_width(text, size, mono=mono) <= room:
+        return text
+    left = room - text_width("…", size, mono=mono)
+    kept = 0
+    for character in text:
+        left -= size * _em(character, mono)
+        if left < 0:
+            break
+        kept += 1
+    return text[:kept].rstrip() + "…" if kept >= 2 else ""
+
+
+def printable(text: str) -> str:
+    """On one line, without characters that XML or a terminal would stumble over."""
+    kept = (character if character.isprintable() else " " for character in text)
+    return " ".join("".join(kept).split())
+
+
+def _em(character: str, mono: bool) -> float:
+    if unicodedata.combining(character):
+        return 0.0
+    if unicodedata.east_asian_width(character) in "WF" or ord(character) > 0x2FFF:
+        return 1.4
+    if mono:
+        return MONOSPACED
+    if character in NARROW:
+        return 0.43
+    if character in BROAD:
+        return 1.0
+    return 0.70 if character.isupper() else 0.63

@@ -1,0 +1,124 @@
+"""From a timeline to rows: which lane is drawn at which height, and how much room its words want."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pastalang.plan.draw.describe import describe_type
+from pastalang.plan.draw.measure import text_width
+from pastalang.plan.draw.shapes import Style
+from pastalang.plan.draw.timeline import Bar, Forked, Joined, Lane, Looped, Prompt, Timeline, Words
+
+BEND = 26.0  # the room in which a line bends into another row
+LONGEST_WORDS = 190.0
+SHOWN_COPIES = 3  # the second, the third and the last item of a loop
+STACK = 4.0  # how far a copy is shifted
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of bars. A tall row has its words above the line, where they may be long."""
+
+    lane: Lane
+    number: int
+    top: float
+    height: float
+    tall: bool
+    stacked: bool
+
+    @property
+    def line(self) -> float:
+        """Where the bars of the row have their middle."""
+        return self.top + (32.0 if self.tall else 15.0 if self.height >= 29 else self.height / 2)
+
+    @property
+    def half(self) -> float:
+        return 9.5 if self.height >= 28 else self.height / 2 - 2.5
+
+    @property
+    def box_bottom(self) -> float:
+        return self.top + self.height
+
+    def words(self) -> dict[int, str]:
+        """The forced text of the row at every moment at which there is some."""
+        texts: dict[int, list[str]] = {}
+        for event in self.lane.events:
+            if isinstance(event, Words) and event.row == self.number:
+                texts.setdefault(event.at, []).append(event.text)
+        return {at: " ".join(parts) for at, parts in texts.items()}
+
+
+def make_rows(timeline: Timeline, top: float) -> list[Row]:
+    count = sum(lane.rows for lane in timeline.lanes)
+    height = 30.0 if count <= 30 else 24.0 if count <= 100 else 20.0
+    rows = []
+    for lane in timeline.lanes:
+        for number in range(lane.rows):
+            stacked = bool(lane.copies) and bool(lane.bars)
+            tall = _is_tall(lane, number)
+            extra = 18.0 if tall else 0.0
+            tallness = max(height, 30.0 if tall or stacked else 0.0) + extra + (STACK * SHOWN_COPIES if stacked else 0)
+            rows.append(Row(lane, number, top, tallness, tall, stacked))
+            top += tallness
+    return rows
+
+
+def _is_tall(lane: Lane, row: int) -> bool:
+    here = [event for event in lane.events if event.row == row]
+    begins = {lane.start, *(event.at for event in here if isinstance(event, Joined))} if row == 0 else set()
+    return any(
+        isinstance(event, (Forked, Prompt)) or (isinstance(event, Words) and event.at not in begins) for event in here
+    )
+
+
+def moments_of(rows: list[Row]) -> dict[int, float]:
+    """How much room every moment wants: for bends, and at the very beginning for the words in front of the bars."""
+    depths: dict[int, set[int]] = {0: set()}
+    for row in rows:
+        for event in row.lane.events:
+            if event.row == row.number and isinstance(event, (Forked, Joined)):
+                depths.setdefault(event.at, set()).add(row.lane.depth if isinstance(event, Forked) else -1)
+    needs = {at: BEND + 8 * max(0, len(bends) - 1) for at, bends in depths.items()}
+    return {**needs, 0: needs[0] + _widest_beginning(rows) + 8}
+
+
+def _widest_beginning(rows: list[Row]) -> float:
+    leads = {event.branch: event.lead for row in rows for event in row.lane.events if isinstance(event, Forked)}
+    widest = 0.0
+    for row in rows:
+        if row.lane.start == 0 and row.number == 0:
+            words = leads.get(row.lane.branch.id, "") + ("" if row.tall else row.words().get(0, ""))
+            widest = max(widest, text_width(words[:60], Style.WORDS.size, mono=True))
+    return min(LONGEST_WORDS, widest)
+
+
+def room_on_the_right(timeline: Timeline) -> float:
+    """For the label of a bar that ends where everything ends."""
+    widest = 0.0
+    for lane in timeline.lanes:
+        if lane.last_end * 10 >= timeline.passes * 9 and lane.bars:
+            bar = lane.bars[-1]
+            words = times_of(lane)
+            if (bar.end - bar.start) * 5 < timeline.passes:
+                words = f"{bar_words(lane, bar)[:50]} {words}".strip()
+            if any(isinstance(event, Looped) for event in lane.events):
+                words = words or "×(000..000)"
+            widest = max(widest, text_width(words, Style.TIMES.size) + 22 if words else 0.0)
+    return widest
+
+
+def times_of(lane: Lane) -> str:
+    return " ".join(f"×({each.minimum}..{each.maximum})" for each in lane.copies)
+
+
+def bar_names(lane: Lane, bar: Bar) -> tuple[str, ...]:
+    """What a value may be called, the longest first; by its type alone where the lane has its name."""
+    kind = describe_type(bar.hole.type)
+    if bar.hole.field == lane.branch.name:
+        return (kind,)
+    name = bar.hole.field.removeprefix(lane.branch.name).lstrip("[].") or bar.hole.field
+    return (f"{name}: {kind}", name)
+
+
+def bar_words(lane: Lane, bar: Bar) -> str:
+    return f"{bar_names(lane, bar)[0]} · {bar.hole.max_tokens}"

@@ -1,0 +1,249 @@
+"""The sheet that rows are drawn on, one after another: from rows and an axis to shapes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pastalang.plan.draw.axis import Axis
+from pastalang.plan.draw.describe import describe_type
+from pastalang.plan.draw.measure import text_width
+from pastalang.plan.draw.rows import BEND, SHOWN_COPIES, STACK, Row, bar_names, bar_words, times_of
+from pastalang.plan.draw.shapes import BarShape, Bend, Box, Diamond, Label, Line, Style, place_label
+from pastalang.plan.draw.timeline import Bar, Chosen, Forked, Joined, Looped, Prompt, Timeline
+from pastalang.plan.plan import BranchId
+
+MARGIN = 40.0
+INDENT = 14.0
+
+
+@dataclass(slots=True)
+class Sheet:
+    timeline: Timeline
+    axis: Axis
+    rows: dict[tuple[BranchId, int], Row]
+    right: float
+    labels: list[Label] = field(default_factory=list)
+    chips: list[Label] = field(default_factory=list)
+    bars: list[BarShape] = field(default_factory=list)
+    bends: list[Bend] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
+    diamonds: list[Diamond] = field(default_factory=list)
+    loops: list[Box] = field(default_factory=list)
+    arrivals: dict[BranchId, tuple[float, float, str]] = field(default_factory=dict)  # spine, height, lead of its fork
+
+    def draw(self, row: Row) -> None:
+        self._name(row)
+        starts = self._words(row)
+        self._lines(row, starts)
+        self._forks(row)
+        self._joins(row)
+        self._bars(row, starts)
+
+    def _name(self, row: Row) -> None:
+        if row.number == 0:
+            left = MARGIN + INDENT * row.lane.depth
+            self._label(row.lane.title, Style.NAME, left, row.line, self.axis.left - 14 - left)
+            if row.lane.copies and not row.stacked:
+                self._label(times_of(row.lane), Style.TIMES, self.axis.leave(row.lane.end) + 8, row.line, 200)
+
+    def _label(self, text: str, style: Style, left: float, middle: float, room: float) -> Label | None:
+        label = place_label(text, style, left=left, middle=middle, room=room)
+        if label:
+            self.labels.append(label)
+        return label
+
+    # ── forced text ──────────────────────────────────────────────────────────────────────────────────────
+
+    def _words(self, row: Row) -> list[float]:
+        """Writes the forced text of the row; gives back where each piece on the bars' line begins."""
+        return self._words_above(row) if row.tall else self._words_between(row)
+
+    def _words_above(self, row: Row) -> list[float]:
+        middle = row.top + 11
+        arrival = self.arrivals.get(row.lane.branch.id)
+        left = self._prompt_chips(row, middle, arrival[0] + 8 if arrival else self.axis.enter(row.lane.start) + 2)
+        words = sorted(row.words().items())
+        lefts = [max(left, self.axis.enter(at) + 2) for at, _ in words]
+        for (_, text), start, end in zip(words, lefts, [*lefts, self.right][1:], strict=True):
+            if start < end:
+                self._label(text, Style.WORDS, start, middle, end - start - 10)
+        return self._arrive(row, "")
+
+    def _prompt_chips(self, row: Row, middle: float, left: float) -> float:
+        for event in row.lane.events:
+            if isinstance(event, Prompt) and event.row == row.number:
+                chip = place_label(event.role, Style.CHIP, left=left + 7, middle=middle, room=90)
+                if chip:
+                    self.chips.append(Label(chip.box, chip.text, f"{event.role}: {event.words}", chip.style))
+                    left = chip.box.right + 14
+        return left
+
+    def _words_between(self, row: Row) -> list[float]:
+        words = row.words()
+        starts = self._arrive(row, words.pop(row.lane.start, ""))
+        for at, text in words.items():
+            end = self.axis.enter(at) + 5
+            label = self._words_before(row, text, at, end)
+            if label:
+                starts.append(label.box.left)
+        return starts
+
+    def _words_before(self, row: Row, text: str, at: int, end: float) -> Label | None:
+        """Right before a bend, where the row is still empty; at the very beginning, behind the bend."""
+        earlier = [band for band in self.axis.bands if band.at < at]
+        begin = (earlier[-1].left if earlier else self.axis.left) + 18 + 8 * row.lane.depth
+        label = place_label(text, Style.WORDS, left=end, middle=row.line, room=end - begin, from_right=True)
+        if label:
+            self.labels.append(label)
+        return label
+
+    def _arrive(self, row: Row, own: str) -> list[float]:
+        """The bend from the parent, and the words at it: those right before the fork, then the branch's own."""
+        branch, start = row.lane.branch.id, row.lane.start
+        if row.number or branch not in self.arrivals:
+            return []
+        spine, line, lead = self.arrivals[branch]
+        words = f"{lead} {own}".strip()
+        end = self.axis.leave(start)
+        if start > 0:
+            label = self._words_before(row, words, start, spine - 7)
+            self.bends.append(Bend((spine, line), spine, (end, row.line), False))
+        else:
+            room = end - 5 - spine - 14
+            label = place_label(words, Style.WORDS, left=end - 5, middle=row.line, room=room, from_right=True)
+            if label:
+                self.labels.append(label)
+            self.bends.append(Bend((spine, line), spine, (label.box.left - 4 if label else end, row.line), False))
+        return [label.box.left] if label else []
+
+    # ── lines and bends ──────────────────────────────────────────────────────────────────────────────────
+
+    def _lines(self, row: Row, starts: list[float]) -> None:
+        lane = row.lane
+        if row.number:
+            return
+        start = self.axis.enter(lane.start) if lane.branch.parent is None else self.axis.leave(lane.start)
+        waits = [event for event in lane.events if isinstance(event, Joined) and event.start < event.at]
+        for wait in waits:
+            begin = self.axis.leave(wait.start)
+            if row.tall and begin > start:
+                self.lines.append(Line(start, begin, row.line, False))
+            start = self.axis.leave(wait.at)
+            reach = min([x - 4 for x in starts if begin < x <= start], default=start if row.tall else start - BEND)
+            self.lines.append(Line(begin, reach, row.line, True))
+        if row.tall and self.axis.leave(lane.end) > start:
+            self.lines.append(Line(start, self.axis.leave(lane.end), row.line, False))
+
+    def _forks(self, row: Row) -> None:
+        depths: dict[int, int] = {}
+        for event in row.lane.events:
+            if isinstance(event, Forked) and event.row == row.number:
+                rank = depths.setdefault(event.at, self._rank(row, event.at))
+                self.arrivals[event.branch] = (self.axis.enter(event.at) + 9 + 8 * rank, row.line, event.lead)
+
+    def _rank(self, row: Row, at: int) -> int:
+        """How many of the lanes above it that fork at the same moment are its ancestors."""
+        rank, parent = 0, row.lane.branch.parent
+        while parent is not None:
+            lane = self.rows[(parent, 0)].lane
+            rank += any(isinstance(event, Forked) and event.at == at for event in lane.events)
+            parent = lane.branch.parent
+        return rank
+
+    def _joins(self, row: Row) -> None:
+        for event in row.lane.events:
+            if not isinstance(event, Joined) or event.row != row.number:
+                continue
+            begin, end = self.axis.enter(event.at), self.axis.leave(event.at)
+            for branch in event.branches:
+                joined = self.rows[(branch, 0)]
+                ended = self.axis.enter(joined.lane.last_end)
+                if ended < begin:
+                    self.lines.append(Line(ended + 3, begin, joined.line, True))
+                self.bends.append(Bend((begin, joined.line), begin + 10, (end, row.line), True))
+
+    # ── bars ─────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _bars(self, row: Row, starts: list[float]) -> None:
+        bars = [event for event in row.lane.bars if event.row == row.number]
+        looped = [event for event in row.lane.events if isinstance(event, Looped) and event.row == row.number]
+        for event in row.lane.events:
+            if isinstance(event, Chosen) and event.row == row.number:
+                x = (self.axis.leave(event.start) + self.axis.enter(event.end)) / 2
+                self.diamonds.append(Diamond(x, row.line, event.critical, " or ".join(event.labels)))
+        for loop in looped:
+            self._loop(row, loop, bars)
+        ends = [
+            *starts,
+            *(self.axis.leave(bar.start) for bar in bars),
+            *(self.axis.leave(loop.start) for loop in looped),
+        ]
+        for bar in bars:
+            reach = self._copies(row, bar) if row.stacked else 0.0
+            shape = self._bar(row, bar)
+            limit = min([x for x in ends if x >= shape.box.right - 1], default=self.right)
+            inside = next((loop for loop in looped if loop.start <= bar.start < loop.end), None)
+            self._bar_labels(row, bar, shape, limit, reach, inside)
+        for loop in looped:
+            times = f"×({loop.minimum}..{loop.maximum})"
+            left = self.axis.enter(loop.end) + 8
+            limit = min([x for x in ends if x > left], default=self.right)
+            self._label(times, Style.TIMES, left, row.line, limit - left - 4)
+
+    def _bar(self, row: Row, bar: Bar, *, later: int = 0, shift: float = 0.0, ghost: bool = False) -> BarShape:
+        start, end = bar.start + later, bar.end + later
+        left = self.axis.leave(start) + shift
+        box = Box(
+            left, row.line - row.half + shift, max(left + 3, self.axis.enter(end) + shift), row.line + row.half + shift
+        )
+        pale = tuple((band.left, band.right) for band in self.axis.crossed(start, end))
+        tip = f"{bar.hole.field}: {describe_type(bar.hole.type)}, at most {bar.hole.max_tokens} tokens"
+        shape = BarShape(box, pale, bar.critical, ghost, tip)
+        self.bars.append(shape)
+        return shape
+
+    def _copies(self, row: Row, bar: Bar) -> float:
+        """The other instances behind the first: the second, the third and the last. Gives back where they end."""
+        inner = row.lane.copies[-1]
+        period = next((copies.period for copies in reversed(row.lane.copies) if copies.period), 0)
+        last = sum(copies.last for copies in row.lane.copies)
+        shown = min(SHOWN_COPIES, max(1, inner.maximum - 1))
+        laters = [last if number == shown else min(last, number * period) for number in range(1, shown + 1)]
+        reach = 0.0
+        for number in range(shown, 0, -1):
+            ghost = self._bar(row, bar, later=laters[number - 1], shift=STACK * number, ghost=True)
+            reach = max(reach, ghost.box.right)
+        return reach
+
+    def _loop(self, row: Row, loop: Looped, bars: list[Bar]) -> None:
+        """A frame around all items; the bars after the first item's are ghosts."""
+        left, right = self.axis.leave(loop.start), self.axis.enter(loop.end)
+        self.loops.append(Box(left - 5, row.line - row.half - 4, right + 4, row.line + row.half + 4))
+        drawn = min(loop.maximum, 40)
+        for number in range(1, drawn):
+            for bar in bars:
+                if loop.start <= bar.start < loop.first:
+                    later = (loop.end - loop.first) * number // max(1, loop.maximum - 1)
+                    self._bar(row, bar, later=later, ghost=True)
+
+    def _bar_labels(self, row: Row, bar: Bar, shape: BarShape, limit: float, reach: float, loop: Looped | None) -> None:
+        if row.half < 6.5:
+            return
+        tokens = str(bar.hole.max_tokens)
+        room = shape.box.width - 12
+        tokens_width = text_width(tokens, Style.LIMIT.size)
+        kind = next(
+            (name for name in bar_names(row.lane, bar) if text_width(name, 11.5) + tokens_width + 8 <= room), ""
+        )
+        times = times_of(row.lane)
+        outside = times
+        if kind:
+            self._label(kind, Style.TYPE, shape.box.left + 6, row.line, room)
+            self._label(tokens, Style.LIMIT, shape.box.right - 6 - tokens_width, row.line, tokens_width + 1)
+        elif tokens_width + 4 <= room and loop is not None:
+            self._label(tokens, Style.LIMIT, shape.box.right - 6 - tokens_width, row.line, tokens_width + 1)
+        elif loop is None:
+            outside = f"{bar_words(row.lane, bar)} {times}".strip()
+        if outside:
+            left = max(shape.box.right, reach) + 8
+            self._label(outside, Style.TIMES if times else Style.TYPE, left, row.line, limit - left - 6)

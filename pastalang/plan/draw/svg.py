@@ -1,0 +1,105 @@
+"""From a plan to an SVG of its lanes: self-contained, the same bytes for the same plan, fit for a slide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pastalang.plan.draw.headline import Figure, headline_of
+from pastalang.plan.draw.layout import Layout, lay_out
+from pastalang.plan.draw.legend import Sign, signs_of
+from pastalang.plan.draw.measure import text_width
+from pastalang.plan.draw.pace import pace
+from pastalang.plan.draw.paint import (
+    STYLESHEET,
+    escape,
+    number,
+    paint_bar,
+    paint_bends,
+    paint_chip,
+    paint_diamond,
+    paint_label,
+    paint_line,
+    paint_sign,
+    rectangle,
+)
+from pastalang.plan.draw.shapes import Box, Style, place_label
+from pastalang.plan.draw.sheet import MARGIN
+from pastalang.plan.draw.strip import lay_strip, paint_strip
+from pastalang.plan.plan import Plan
+
+WIDTH = 1280.0
+STRIP_WORDS = "of the answer: its text leaves gaps (dashed, with their length), in which the branches below stand"
+LANES = 214.0  # where the first lane begins
+
+
+def draw_svg(plan: Plan) -> str:
+    """The plan as one `<svg>` document."""
+    timeline = pace(plan)
+    layout = lay_out(timeline, width=WIDTH, top=LANES)
+    parts = [*_head(plan, headline_of(timeline)), *_lanes(layout)]
+    bottom = layout.box.bottom + 26
+    strip = lay_strip(plan, left=layout.axis.left, right=WIDTH - MARGIN, top=bottom + 30)
+    if strip:
+        parts += [*_text("Positions", Style.SECTION, MARGIN, bottom + 16), *paint_strip(strip)]
+        parts += _text(STRIP_WORDS, Style.CAPTION, strip.box.left, bottom + 16)
+        bottom = strip.box.bottom + 22
+    legend, bottom = _legend(signs_of(timeline), bottom + 14)
+    return "\n".join([*_opening(plan, bottom + 22), *parts, *legend, "</svg>", ""])
+
+
+def _opening(plan: Plan, height: float) -> Iterator[str]:
+    size = f'width="{number(WIDTH)}" height="{number(height)}"'
+    box = f'viewBox="0 0 {number(WIDTH)} {number(height)}"'
+    yield f'<svg xmlns="http://www.w3.org/2000/svg" {size} {box} role="img">'
+    yield f"<title>The plan of {escape(plan.template[:200])}</title>"
+    yield f"<style>{STYLESHEET}</style>"
+    yield rectangle(Box(0, 0, WIDTH, height), "page")
+
+
+def _text(text: str, style: Style, left: float, middle: float, room: float = WIDTH - 2 * MARGIN) -> list[str]:
+    label = place_label(text, style, left=left, middle=middle, room=room)
+    return [paint_label(label)] if label else []
+
+
+def _head(plan: Plan, headline: tuple[str, tuple[Figure, ...]]) -> Iterator[str]:
+    subtitle, figures = headline
+    yield from _text(plan.template, Style.TITLE, MARGIN, 44)
+    yield from _text(subtitle, Style.SUBTITLE, MARGIN, 74)
+    width = (WIDTH - 2 * MARGIN - 14 * (len(figures) - 1)) / max(1, len(figures))
+    for index, figure in enumerate(figures):
+        left = MARGIN + index * (width + 14)
+        yield rectangle(Box(left, 96, left + width, 158), "tile", round=8)
+        yield from _text(figure.value, Style.FIGURE, left + 14, 119, width - 24)
+        yield from _text(figure.caption, Style.CAPTION, left + 14, 144, width - 24)
+
+
+def _lanes(layout: Layout) -> Iterator[str]:
+    box, axis = layout.box, layout.axis
+    yield from _text("Passes", Style.SECTION, MARGIN, LANES - 22)
+    for band in axis.bands:
+        if band.right - band.left > 4:
+            yield rectangle(Box(band.left, box.top - 4, band.right, box.bottom + 4), "band", round=3)
+    for at, x in layout.ticks:
+        place = f'x1="{number(x)}" y1="{number(box.top - 10)}" x2="{number(x)}" y2="{number(box.bottom + 4)}"'
+        yield f'<line class="grid" {place}/>'
+        words = str(at)
+        yield from _text(words, Style.TICK, x - text_width(words, 11) / 2, LANES - 20)
+    yield from (rectangle(group, "group", round=2) for group in layout.groups)
+    yield from (paint_line(line) for line in layout.lines)
+    yield from (rectangle(loop, "loop", round=6) for loop in layout.loops)
+    yield from (paint_bar(bar) for bar in layout.bars)
+    yield paint_bends(layout.bends)
+    yield from (paint_diamond(diamond) for diamond in layout.diamonds)
+    yield from (paint_chip(chip) for chip in layout.chips)
+    yield from (paint_label(label) for label in layout.labels)
+
+
+def _legend(signs: tuple[Sign, ...], top: float) -> tuple[list[str], float]:
+    """In three columns; gives back where it ends."""
+    parts: list[str] = []
+    columns, width = 3, (WIDTH - 2 * MARGIN) / 3
+    for index, sign in enumerate(signs):
+        left, middle = MARGIN + width * (index % columns), top + 23 * (index // columns)
+        parts.append(paint_sign(sign, left, middle))
+        parts += _text(sign.value, Style.CAPTION, left + 44, middle, width - 50)
+    return parts, top + 23 * ((len(signs) - 1) // columns)
