@@ -141,6 +141,15 @@ def test_seeing_a_sibling_is_noticed(pair: Twins, monkeypatch: pytest.MonkeyPatc
         assert_exact(pair, PROMPT, branches, again)
 
 
+def test_noise_in_a_cell_that_is_seen_is_noticed(pair: Twins) -> None:
+    more = step([11], (Run(B, 0, 1),), positions=[6], cells=[12])
+    fed = PlainViews()
+    fed.feed(PROMPT)
+    pair.fast.forward(PROMPT)
+    pair.fast.pool.overwrite(torch.tensor([PROMPT.cells[5]]), torch.Generator().manual_seed(0))
+    assert pair.error(pair.fast.forward(more), list(fed.feed(more))) > 0.01
+
+
 def test_standing_at_another_position_is_noticed(pair: Twins) -> None:
     fed = PlainViews().feed(PROMPT)
     shifted = replace(PROMPT, positions=(0, 1, 2, 3, 4, 9))

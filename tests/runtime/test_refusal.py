@@ -1,0 +1,174 @@
+"""Models that would be decoded wrongly are refused by name, with the reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+from pastalang.runtime.memory.pool import Pool
+from pastalang.runtime.model.refuse import UnsupportedModel, refuse_config
+from pastalang.runtime.model.self_check import check_model
+from pastalang.runtime.model.toy import toy_model
+from pastalang.runtime.model.transformers import TransformersModel
+
+SMALL = {"vocab_size": 64, "pad_token_id": None, "bos_token_id": None, "eos_token_id": None}
+LLAMA = {
+    **SMALL,
+    "hidden_size": 32,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 256,
+}
+GPT = {**SMALL, "n_embd": 32, "n_layer": 2, "n_head": 4}
+WIDE = {**SMALL, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+
+
+def build(family: str, **options: Any) -> Any:
+    return AutoModelForCausalLM.from_config(AutoConfig.for_model(family, **options))
+
+
+LINEAR = "layers of the kind linear_attention"
+REFUSED = [
+    ("gpt2", GPT, "its positions are a learned table of 1024 rows"),
+    ("opt", {**WIDE, "ffn_dim": 32, "word_embed_proj_dim": 32}, "its positions are a learned table"),
+    ("gpt_neo", {**SMALL, "hidden_size": 32, "num_layers": 2, "attention_types": [[["global"], 2]], "num_heads": 4},
+     "its positions are a learned table"),
+    ("bloom", {**SMALL, "hidden_size": 32, "n_layer": 2, "n_head": 4}, "its positions are ALiBi biases"),
+    ("mpt", {**SMALL, "d_model": 32, "n_layers": 2, "n_heads": 4}, "its positions are ALiBi biases"),
+    ("falcon", WIDE, "its attention does not go through the attention interface"),
+    ("falcon", {**WIDE, "alibi": True}, "its positions are ALiBi biases"),
+    ("mamba", {**SMALL, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}, LINEAR),
+    ("rwkv", {**SMALL, "hidden_size": 32, "num_hidden_layers": 2, "attention_hidden_size": 32}, "recurrent layers"),
+    ("recurrent_gemma", LLAMA, LINEAR),
+    ("llama4_text", LLAMA, "layers of the kind chunked_attention"),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")  # what transformers says about slow kernels of models that we refuse
+@pytest.mark.parametrize(
+    ("family", "options", "reason"), REFUSED, ids=[f"{case[0]}-{at}" for at, case in enumerate(REFUSED)]
+)
+def test_a_model_that_cannot_be_told_what_to_see_is_refused_by_name(
+    family: str, options: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(UnsupportedModel, match=f"^{family} cannot be used: .*{reason}") as caught:
+        TransformersModel(build(family, **options), cells=32)
+    assert caught.value.model == family
+
+
+ROPE = {"rope_theta": 10_000.0, "original_max_position_embeddings": 128, "factor": 2.0}
+
+
+@pytest.mark.parametrize(
+    "rope",
+    [
+        {"rope_type": "dynamic", **ROPE},
+        {"rope_type": "longrope", **ROPE, "short_factor": [1.0] * 4, "long_factor": [2.0] * 4},
+    ],
+    ids=lambda rope: str(rope["rope_type"]),
+)
+def test_positions_that_are_rescaled_with_the_length_are_refused(rope: dict[str, Any]) -> None:
+    config = AutoConfig.for_model("llama", **LLAMA, rope_parameters=rope)
+    with pytest.raises(UnsupportedModel, match=f"rescaled as the sequence grows \\({rope['rope_type']}\\)"):
+        refuse_config(config)
+
+
+@pytest.mark.parametrize(
+    "rope",
+    [
+        {"rope_type": "linear", **ROPE},
+        {"rope_type": "yarn", **ROPE},
+        {"rope_type": "llama3", **ROPE, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+    ],
+    ids=lambda rope: str(rope["rope_type"]),
+)
+def test_positions_that_are_scaled_once_and_for_all_are_welcome(rope: dict[str, Any]) -> None:
+    TransformersModel(build("llama", **LLAMA, rope_parameters=rope), cells=32)
+
+
+def test_positions_on_several_axes_are_refused() -> None:
+    rope = {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [2, 1, 1]}
+    with pytest.raises(UnsupportedModel, match="several axes"):
+        refuse_config(AutoConfig.for_model("llama", **LLAMA, rope_parameters=rope))
+
+
+def test_an_encoder_and_decoder_is_refused() -> None:
+    with pytest.raises(UnsupportedModel, match="an encoder and a decoder"):
+        refuse_config(AutoConfig.for_model("t5", vocab_size=64))
+
+
+def test_the_name_in_the_refusal_is_where_the_model_was_loaded_from() -> None:
+    config = AutoConfig.for_model("bloom", **SMALL)
+    config.name_or_path = "company/model-7b"
+    with pytest.raises(UnsupportedModel, match=r"^company/model-7b cannot be used"):
+        refuse_config(config)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2", "phi", "gpt_neox", "stablelm", "olmo2", "granite", "cohere"])
+def test_ordinary_families_pass_the_start_up_check(family: str) -> None:
+    options = {key: value for key, value in LLAMA.items() if family != "gpt_neox" or key != "num_key_value_heads"}
+    TransformersModel(build(family, **options), cells=32)
+
+
+def test_the_start_up_check_leaves_no_trace() -> None:
+    model = toy_model()
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    fast = TransformersModel(model, cells=32)
+    assert model.state_dict().keys() == before.keys()
+    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
+    assert not fast.pool.is_initialized
+
+
+# ── models that no list names ────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_model_that_attends_in_its_own_way_is_refused() -> None:
+    model = toy_model()
+    attention = model.model.layers[1].self_attn
+    attention.forward = lambda hidden_states, **_: (hidden_states, None)
+    with pytest.raises(UnsupportedModel, match="does not go through the attention interface"):
+        TransformersModel(model, cells=32)
+
+
+def test_a_model_that_ignores_positions_it_is_given_is_refused() -> None:
+    model = toy_model()
+    angles = model.model.rotary_emb.forward
+    counter = iter(range(1000))
+
+    def by_order_of_arrival(states: torch.Tensor, position_ids: torch.Tensor) -> Any:
+        return angles(states, torch.tensor([[next(counter) for _ in range(position_ids.shape[1])]]))
+
+    model.model.rotary_emb.forward = by_order_of_arrival
+    with pytest.raises(UnsupportedModel, match="its logits depend on more than what a branch sees"):
+        TransformersModel(model, cells=32)
+
+
+def test_a_model_that_lets_neighbours_mix_is_refused() -> None:
+    model = toy_model()
+    mlp = model.model.layers[0].mlp
+    inner = mlp.forward
+    mlp.forward = lambda states: inner(states) + states.mean(dim=1, keepdim=True)
+    with pytest.raises(UnsupportedModel, match="its logits depend on more than what a branch sees"):
+        TransformersModel(model, cells=32)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_memory_that_is_read_where_it_was_never_written_fails_the_start_up_check(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    update = Pool.update
+
+    def next_to_it(pool: Pool, *states: Any, **options: Any) -> Any:
+        keys, values = update(pool, *states, **options)
+        return keys.roll(1, dims=2), values.roll(1, dims=2)
+
+    fast, model = TransformersModel(toy_model(dtype=dtype), cells=32), toy_model(dtype=dtype)
+    check_model(fast, model)
+    monkeypatch.setattr(Pool, "update", next_to_it)
+    with pytest.raises(UnsupportedModel):
+        check_model(fast, model)
