@@ -29,13 +29,16 @@ Path: TypeAlias = tuple[str | int, ...]
 
 def type_of_model(model: Any) -> Converted:
     """The hole type of a model class, or of anything `TypeAdapter` takes; raises `NotExpressible`."""
+    if isinstance(model, type) and "__pasta_type__" in vars(model):  # made by `model_of`
+        origin, types = vars(model)["__pasta_type__"]
+        return Converted(origin, MappingProxyType(types))
     schema = _core_schema(model)
     conversion = _Conversion()
-    type = conversion.convert(schema, Site(), ())
+    found = conversion.convert(schema, Site(), ())
     if conversion.problems:
         raise NotExpressible(getattr(model, "__name__", str(model)), conversion.problems)
     notes = tuple(dict.fromkeys(conversion.notes))
-    return Converted(type, MappingProxyType(conversion.types), notes)
+    return Converted(found, MappingProxyType(conversion.types), notes)
 
 
 def validate_value(model: type[BaseModel], value: JsonValue) -> BaseModel:
