@@ -1,3 +1,55 @@
-"""PastaLang: declare what a language model should write; decode what is independent at the same time."""
+"""PastaLang: declare what a language model should write; decode what is independent at the same time.
+
+The names below are imported when they are first used, so that `import pastalang` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from pastalang.compile import check_path as check_path
+    from pastalang.compile import check_source as check_source
+    from pastalang.compile import compile as compile
+    from pastalang.compile import load as load
+    from pastalang.diagnostics.diagnostic import Diagnostic as Diagnostic
+    from pastalang.errors import FileError as FileError
+    from pastalang.errors import InputError as InputError
+    from pastalang.errors import PastaError as PastaError
+    from pastalang.errors import PlanError as PlanError
+    from pastalang.errors import ProgramError as ProgramError
+    from pastalang.errors import RuntimeFailure as RuntimeFailure
+    from pastalang.program.program import Program as Program
+
+_HOMES = {
+    "check_path": "pastalang.compile",
+    "check_source": "pastalang.compile",
+    "compile": "pastalang.compile",
+    "load": "pastalang.compile",
+    "Diagnostic": "pastalang.diagnostics.diagnostic",
+    "FileError": "pastalang.errors",
+    "InputError": "pastalang.errors",
+    "PastaError": "pastalang.errors",
+    "PlanError": "pastalang.errors",
+    "ProgramError": "pastalang.errors",
+    "RuntimeFailure": "pastalang.errors",
+    "Program": "pastalang.program.program",
+}
+
+__all__ = [*_HOMES]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'pastalang' has no attribute '{name}'")
+    found: object = getattr(import_module(home), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

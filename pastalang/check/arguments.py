@@ -114,7 +114,7 @@ class Arguments:
     def _wrong(self, argument: nodes.Argument, name: str, expected: str) -> None:
         self.report.add(
             "wrong-argument",
-            f"`{name}` of {self.owner} must be {expected}",
+            f"`{name}` must be {expected}" if self.owner == "with" else f"`{name}` of {self.owner} must be {expected}",
             argument.value.span,
             message=f"this is {WHAT_VALUES_ARE[type(argument.value)]}"
             if not isinstance(argument.value, nodes.NumberValue)

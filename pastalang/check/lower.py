@@ -158,6 +158,8 @@ class Lowering:
         if declared is not None:
             self.used.add(declared.key)
             return declared
+        if name.text in self.module.lost:
+            return None
         if name.text in self.module.templates:
             self.report.add("unknown-name", f"`{name.text}` is a template, not a type", name.span)
             return None

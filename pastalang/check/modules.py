@@ -47,6 +47,7 @@ class Module:
     types: dict[str, DeclaredType] = field(default_factory=dict)
     templates: dict[str, DeclaredTemplate] = field(default_factory=dict)
     imported: dict[str, nodes.Name] = field(default_factory=dict)  # imported names, where they are imported
+    lost: set[str] = field(default_factory=set)  # names that an import should have brought and did not
 
     def own_types(self) -> Iterable[DeclaredType]:
         return (declared for declared in self.types.values() if declared.module is self)
@@ -75,6 +76,8 @@ class Loader:
         for node, other in found:
             if other is not None:
                 _bring_in(node, other, module, report)
+            else:
+                module.lost.update(name.text for name in node.names)
         self.order.append(module)
         return module
 
@@ -218,6 +221,7 @@ def _bring_in(node: nodes.ImportNode, other: Module, module: Module, report: Rep
             module.templates[name.text] = other.templates[name.text]
             module.imported[name.text] = name
         else:
+            module.lost.add(name.text)
             report.add(
                 "unknown-name",
                 f"{node.path.text} declares no `{name.text}`",

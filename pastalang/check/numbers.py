@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from fractions import Fraction
 
 from pastalang.grammar.nodes import NumberValue
 from pastalang.limits import MAX_NUMBER_DIGITS
@@ -31,7 +30,3 @@ def literal_number(number: NumberValue) -> int | Decimal | None:
     if value is None:
         return None
     return int(value) if number.text.lstrip("-").isdigit() else value
-
-
-def is_multiple(value: int | Decimal, of: int | Decimal) -> bool:
-    return (Fraction(value) / Fraction(of)).denominator == 1

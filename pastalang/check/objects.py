@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from pastalang.check.constants import constant, find_misfit, is_constant, json_text
+from pastalang.check.constants import constant, is_constant
 from pastalang.check.order import find_circle
 from pastalang.check.report import Report, suggest
 from pastalang.check.sampling import check_sampling
@@ -14,6 +14,8 @@ from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
 from pastalang.program import types as t
 from pastalang.source import Span
+from pastalang.values.fits import value_fits
+from pastalang.values.json_text import write_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +206,7 @@ def check_default(
         )
         return None
     found = constant(value)
-    misfit = find_misfit(found, type, types)
-    if misfit is not None:
-        report.add("wrong-default", f"{what} does not fit its type", value.span, message=misfit)
-    return t.Default(json_text(found))
+    misfits = value_fits(type, found, types)
+    if misfits:
+        report.add("wrong-default", f"{what} does not fit its type", value.span, message=str(misfits[0]))
+    return t.Default(write_json(found))

@@ -35,6 +35,7 @@ class Resolver:
     types: dict[str, t.Type]
     report: Report
     used: set[str] = field(default_factory=set)
+    has_unknown: bool = False  # a name was read that does not exist: perhaps a slip for an input that seems unused
 
     # ── {title}, {item.name}, {n} ────────────────────────────────────────────────────────────────────────
 
@@ -74,20 +75,19 @@ class Resolver:
                 help="the model sees it already; to have it twice in the answer, let a hole repeat it",
             )
         else:
-            self._report_unseen(name, found[0])
+            self._report_unseen(name, found[0], scope)
 
-    def _report_unseen(self, name: nodes.Name, declared: Declared) -> None:
+    def _report_unseen(self, name: nodes.Name, declared: Declared, scope: Scope) -> None:
         if declared.span.start > name.span.start:
             why, help = "it is written only further below", ""
         elif declared.kind in ("async", "fan-out"):
             why, help = "it runs beside this place", f"wait for it first: `{{sync {name.text}}}`"
         elif declared.kind == "fork":
             why, help = "a fork has many items, and no value of its own", ""
+        elif (branch := scope.find_branch_of(name.text)) is not None:
+            why, help = f"it is written in `{branch}`, beside this place", f"wait for it first: `{{sync {branch}}}`"
         else:
-            why, help = (
-                "it is written in another branch, or in the items of a fork",
-                "wait for that branch first: `{sync}`",
-            )
+            why, help = "it is written in another block, or in the items of a fork", ""
         self.report.add(
             "used-before-known",
             f"`{name.text}` cannot be seen here",
@@ -98,6 +98,7 @@ class Resolver:
         )
 
     def _report_unknown(self, name: nodes.Name, known: list[str], headline: str) -> None:
+        self.has_unknown = True
         self.report.add(
             "unknown-name",
             headline.format(name.text),
@@ -174,8 +175,9 @@ class Resolver:
     def _report_no_source(self, use: VerbatimUse, name: str, scope: Scope, report: Report) -> None:
         found = self.declared.get(name)
         if found is not None and report.source is self.report.source:
-            self._report_unseen(nodes.Name(name, use.span), found[0])
+            self._report_unseen(nodes.Name(name, use.span), found[0], scope)
             return
+        self.has_unknown = True
         report.add(
             "unknown-name",
             f"`verbatim({use.path})` copies from an input that the template does not have",
@@ -196,7 +198,7 @@ class Resolver:
         if type is None:
             found = self.declared.get(first.text)
             if found is not None:
-                self._report_unseen(first, found[0])
+                self._report_unseen(first, found[0], scope)
             else:
                 self._report_unknown(
                     first, [*self.inputs, *scope.items, *scope.known], "there is no list `{}` to go over"

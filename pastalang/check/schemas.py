@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path, PurePosixPath
 
 from pastalang.check.arguments import read_arguments
 from pastalang.check.modules import Module
 from pastalang.check.report import Report
 from pastalang.grammar import nodes
-from pastalang.limits import MAX_HOLE_TOKENS, MAX_NESTING, MAX_SCHEMA_BYTES
+from pastalang.limits import MAX_HOLE_TOKENS, MAX_SCHEMA_BYTES
 from pastalang.program import types as t
+from pastalang.values.json_text import NotJson, parse_json, write_json
 
 
 def read_schema(node: nodes.NamedType, module: Module, folder: Path | None, report: Report) -> t.Schema | None:
@@ -64,30 +64,16 @@ def _read_file(value: nodes.StringValue, module: Module, folder: Path | None, re
 
 
 def _canonical(text: str, value: nodes.StringValue, report: Report) -> str | None:
+    """Compact JSON with its keys as written; keywords are judged where the schema becomes a guide."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_SCHEMA_BYTES:
         report.add("too-large", f"a JSON Schema of more than {MAX_SCHEMA_BYTES:,} bytes", value.span)
         return None
-    if _nesting(text) > MAX_NESTING:
-        report.add("too-large", f"a JSON Schema that is more than {MAX_NESTING} levels deep", value.span)
-        return None
     try:
-        document = json.loads(text, parse_constant=_refuse_constant)
-    except ValueError as error:
-        report.add("bad-schema", "this JSON Schema is not JSON", value.span, message=str(error))
+        document = parse_json(text)
+    except NotJson as problem:
+        report.add("bad-schema", "this JSON Schema is not JSON", value.span, message=str(problem))
         return None
     if not isinstance(document, dict | bool):
         report.add("bad-schema", "a JSON Schema is an object", value.span)
         return None
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON value")
-
-
-def _nesting(text: str) -> int:
-    depth = deepest = 0
-    for character in text:
-        depth += (character in "{[") - (character in "]}")
-        deepest = max(deepest, depth)
-    return deepest
+    return write_json(document)

@@ -74,6 +74,16 @@ class Scope:
             scope = scope.parent
         return None
 
+    def find_branch_of(self, value: str) -> str | None:
+        """The branch that runs beside this place and writes the value."""
+        scope: Scope | None = self
+        while scope is not None:
+            for name, branch in scope.open.items():
+                if value in branch.shows:
+                    return name
+            scope = scope.parent
+        return None
+
     def is_inside(self, name: str) -> bool:
         scope: Scope | None = self
         while scope is not None:

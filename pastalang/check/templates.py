@@ -167,7 +167,7 @@ class TemplateChecker:
     # ── use ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _check_unused(self, resolver: Resolver) -> None:
-        for one in self.node.inputs:
+        for one in () if resolver.has_unknown else self.node.inputs:
             if one.name.text not in resolver.used and resolver.inputs[one.name.text].span == one.span:
                 self.report.add(
                     "input-never-used",

@@ -113,7 +113,10 @@ class TextChecker:
                 f"the hole `{node.name.text}` stands directly behind a sync",
                 node.span,
                 related=[Label(scope.sync_behind, "the sync")],
-                help="put some text between them: the model sees what was joined only when it reads on",
+                help=(
+                    "put some text between them: the model sees what was joined only when it reads on",
+                    "a line that holds nothing but a tag leaves no line break",
+                ),
             )
         elif scope.hole_behind is not None and not _ends_by_itself(self._type_of(scope.hole_behind, scope)):
             before = scope.hole_behind
@@ -247,7 +250,9 @@ class TextChecker:
                 )
                 return None
         else:
-            names = [name.text for name in dict.fromkeys(node.names) if self._can_join(name, scope)]
+            first = {name.text: name for name in reversed(node.names)}
+            names = [text for text, name in first.items() if self._can_join(name, scope)]
+            names.sort(key=[name.text for name in node.names].index)
         for name in names:
             branch = scope.find_open(name)
             assert branch is not None
@@ -256,7 +261,7 @@ class TextChecker:
         if not names:
             return None
         scope.sync_behind = node.span
-        return p.Sync(tuple(dict.fromkeys(names)), node.span)
+        return p.Sync(tuple(names), node.span)
 
     def _can_join(self, name: nodes.Name, scope: Scope) -> bool:
         if scope.find_open(name.text) is not None and not scope.is_inside(name.text):

@@ -29,10 +29,43 @@ def _warning(word: str, summary: str) -> Code:
     return Code(word, summary, Severity.WARNING)
 
 
+# What reading a file says, before anything is parsed.
+READING = (
+    Code("file-not-found", "a path that leads to no file"),
+    Code("file-is-a-folder", "a folder where a file was expected"),
+    Code("file-not-readable", "a file that the system does not let us read"),
+    Code("file-too-large", "a file larger than a program can be"),
+    Code("not-utf8", "a file that is not UTF-8 text"),
+    _warning("byte-order-mark", "a mark before the first character, which programs do not need"),
+)
+
 # What the parser says.
 SYNTAX = (
-    Code("syntax", "the text is not what the grammar expects here"),
-)  # fmt: skip
+    Code("empty-file", "a file that declares nothing"),
+    Code("unexpected-token", "a word or mark that the grammar does not expect here"),
+    Code("unknown-declaration", "a word that begins no declaration"),
+    Code("message-outside-template", "a message that belongs to no template"),
+    Code("unclosed-string", "a string without its closing quote"),
+    Code("unclosed-text", "a text without its closing three quotes"),
+    Code("unclosed-tag", "a tag without its closing brace"),
+    Code("unclosed-block", "a block of text without its `{end}`"),
+    Code("unclosed-brace", "a `{` without its `}`"),
+    Code("unclosed-bracket", "a `[` without its `]`"),
+    Code("unclosed-parenthesis", "a `(` without its `)`"),
+    Code("stray-brace", "a brace that closes nothing"),
+    Code("stray-bracket", "a bracket that closes nothing"),
+    Code("stray-end", "an `{end}` that closes nothing"),
+    Code("unknown-tag", "a tag of running text that does not exist"),
+    Code("misplaced-member", "a member where this kind of member cannot stand"),
+    Code("misplaced-limits", "limits behind something that takes none"),
+    Code("duplicate-clause", "a clause of a field given twice"),
+    Code("bad-character", "a character that cannot stand in a program"),
+    Code("hidden-character", "a character that cannot be seen, or that changes the order of others"),
+    Code("bad-escape", "a backslash with something unknown behind it"),
+    Code("bad-number", "a number that is not written as numbers are"),
+    Code("name-too-long", "a name longer than the limit"),
+    Code("nesting-too-deep", "brackets or blocks inside one another, deeper than the limit"),
+)
 
 # What the checker says about names and imports.
 NAMES = (
@@ -79,4 +112,4 @@ ORDER = (
     Code("unsupported-reference", "a reference that cannot be written out here"),
 )
 
-CODES: Mapping[str, Code] = MappingProxyType({code.word: code for code in (*SYNTAX, *NAMES, *TYPES, *ORDER)})
+CODES: Mapping[str, Code] = MappingProxyType({code.word: code for code in (*READING, *SYNTAX, *NAMES, *TYPES, *ORDER)})

@@ -12,6 +12,7 @@ from pastalang.source import Source, Span
 TAB = 4  # columns that a tab is shown as
 WIDEST_LINE = 140  # columns of a source line that are shown; a longer one is cut around the carets
 CUT = "…"
+JSON_VERSION = 1
 
 
 def render_text(diagnostics: Iterable[Diagnostic]) -> str:
@@ -24,16 +25,16 @@ def render_one(diagnostic: Diagnostic) -> str:
     labels = [Label(diagnostic.span, diagnostic.message, diagnostic.source), *diagnostic.related]
     margin = max(len(str(_source(label, diagnostic).place(label.span.start).line)) for label in labels)
     lines = [f"{diagnostic.severity.value}[{diagnostic.code}]: {_clean(diagnostic.headline)}"]
-    for index, label in enumerate(labels):
-        lines += _excerpt(label, diagnostic, margin, mark="^" if index == 0 else "-")
+    lines += _excerpts(labels, diagnostic, margin)
     if diagnostic.help:
         lines += [*([f"{' ' * margin} |"] if _has_text(diagnostic) else []), *_advice(diagnostic, margin)]
     return "\n".join(lines) + "\n"
 
 
 def render_json(diagnostics: Iterable[Diagnostic]) -> str:
-    """One JSON object per line."""
-    return "".join(json.dumps(as_data(diagnostic), ensure_ascii=False) + "\n" for diagnostic in diagnostics)
+    """One JSON document; `version` grows when a key changes its meaning or goes."""
+    document = {"version": JSON_VERSION, "diagnostics": [as_data(diagnostic) for diagnostic in diagnostics]}
+    return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
 
 
 def as_data(diagnostic: Diagnostic) -> dict[str, object]:
@@ -76,24 +77,48 @@ def _has_text(diagnostic: Diagnostic) -> bool:
     return bool(diagnostic.source.text)
 
 
-def _excerpt(label: Label, diagnostic: Diagnostic, margin: int, *, mark: str) -> list[str]:
+def _excerpts(labels: list[Label], diagnostic: Diagnostic, margin: int) -> list[str]:
+    """The lines with their marks, each line once; the finding's own comes first."""
+    edge = " " * margin
+    lines: list[str] = []
+    source: Source | None = None
+    number = 0
+    for index, label in enumerate([labels[0], *sorted(labels[1:], key=lambda label: _nearness(label, diagnostic))]):
+        before, source = source, _source(label, diagnostic)
+        place = source.place(label.span.start)
+        if source is not before:
+            where = f":{place.line}:{place.column}" if source.text else ""
+            lines.append(f"{edge}{'-->' if index == 0 else '::>'} {source.name}{where}")
+        if not source.text:
+            continue
+        if source is not before or place.line != number:
+            lines.append(f"{edge} |" if source is not before else f"{edge}...")
+            lines.append(f"{place.line:>{margin}} | {_cut_line(label.span, source)[0]}")
+        lines.append(f"{edge} | {_marks(label, source, mark='^' if index == 0 else '-')}")
+        number = place.line
+    return lines
+
+
+def _nearness(label: Label, diagnostic: Diagnostic) -> tuple[bool, bool]:
+    """First what stands in the line of the finding itself, then its file, then other files."""
     source = _source(label, diagnostic)
-    place = source.place(label.span.start)
-    arrow = "-->" if mark == "^" else "::>"
-    if not source.text:
-        return [f"{' ' * margin}{arrow} {source.name}"]
+    is_elsewhere = source is not diagnostic.source
+    own = diagnostic.source.place(diagnostic.span.start).line
+    return is_elsewhere, is_elsewhere or source.place(label.span.start).line != own
+
+
+def _marks(label: Label, source: Source, *, mark: str) -> str:
+    _, before, width = _cut_line(label.span, source)
+    words = f" {_clean(label.message)}" if label.message else ""
+    return " " * before + mark * max(1, width) + words
+
+
+def _cut_line(span: Span, source: Source) -> tuple[str, int, int]:
+    place = source.place(span.start)
     text = source.line(place.line)
     start = place.column - 1
-    end = min(label.span.end - source.line_starts[place.line - 1], len(text))
-    shown, before, width = _cut(text, start, max(end, start))
-    carets = " " * before + mark * max(1, width)
-    words = f" {_clean(label.message)}" if label.message else ""
-    return [
-        f"{' ' * margin}{arrow} {source.name}:{place.line}:{place.column}",
-        f"{' ' * margin} |",
-        f"{place.line:>{margin}} | {shown}",
-        f"{' ' * margin} | {carets}{words}",
-    ]
+    end = min(span.end - source.line_starts[place.line - 1], len(text))
+    return _cut(text, start, max(end, start))
 
 
 def _cut(text: str, start: int, end: int) -> tuple[str, int, int]:

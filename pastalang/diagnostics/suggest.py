@@ -23,11 +23,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
 
 
 def _longer_form(word: str, known: Iterable[str]) -> str | None:
-    """`str` for `string`: the only known word that begins with what was written."""
+    """`str` for `string`, `maximum` for `max`: the only known word that one is the beginning of."""
     if len(word) < 3:
         return None
-    longer = {other for other in known if other.lower().startswith(word.lower()) and other != word}
-    return longer.pop() if len(longer) == 1 else None
+    written = word.lower()
+    longer = {other for other in known if other != word and other.lower().startswith(written)}
+    shorter = {other for other in known if other != word and len(other) > 2 and written.startswith(other.lower())}
+    found = longer or shorter
+    return found.pop() if len(found) == 1 else None
 
 
 def _distance(left: str, right: str) -> int:

@@ -12,14 +12,21 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import NoReturn, TypeAlias
 
+from pastalang.program.character_class import (
+    DIGITS,
+    SPACE,
+    SURROGATES,
+    WORD,
+    Ranges,
+    complement,
+    normalised,
+    spell_class,
+)
+
 MAX_PATTERN_CHARS = 1_000
 MAX_PATTERN_DEPTH = 40
 MAX_REPETITION = 1_000
 MAX_PATTERN_STATES = 20_000  # characters of the pattern with every counted repetition written out
-
-LAST_CHARACTER = 0x10FFFF
-SURROGATES = (0xD800, 0xDFFF)
-Ranges: TypeAlias = tuple[tuple[int, int], ...]  # inclusive, sorted, apart
 
 
 class RegexError(ValueError):
@@ -113,7 +120,7 @@ def spell(node: Node) -> str:
     """The same language as a pattern of characters, classes, `(?:...)`, `|` and `{m,n}` alone."""
     match node:
         case Chars(ranges):
-            return _spell_class(ranges)
+            return spell_class(ranges)
         case Sequence(items):
             return "".join(f"(?:{spell(item)})" if isinstance(item, Choice) else spell(item) for item in items)
         case Choice(arms):
@@ -121,43 +128,6 @@ def spell(node: Node) -> str:
         case Repetition(item, minimum, maximum):
             single = spell(item) if isinstance(item, Chars) else f"(?:{spell(item)})"
             return single + _spell_count(minimum, maximum)
-
-
-def matches(node: Node, text: str) -> bool:
-    """Whether the whole text matches, in time bounded by pattern times text, whatever both are."""
-    return len(text) in _ends(node, frozenset({0}), text)
-
-
-# ── matching: from where a match may begin to where it may end ───────────────────────────────────────────
-
-
-def _ends(node: Node, starts: frozenset[int], text: str) -> frozenset[int]:
-    match node:
-        case Chars(ranges):
-            return frozenset(at + 1 for at in starts if at < len(text) and _is_in(ord(text[at]), ranges))
-        case Sequence(items):
-            for item in items:
-                starts = _ends(item, starts, text)
-            return starts
-        case Choice(arms):
-            return frozenset().union(*(_ends(arm, starts, text) for arm in arms))
-        case Repetition(item, minimum, maximum):
-            for _ in range(minimum):
-                starts = _ends(item, starts, text)
-            return _further_ends(item, starts, None if maximum is None else maximum - minimum, text)
-
-
-def _further_ends(item: Node, starts: frozenset[int], times: int | None, text: str) -> frozenset[int]:
-    reached, fresh, done = starts, starts, 0
-    while fresh and (times is None or done < times):
-        fresh = _ends(item, fresh, text) - reached
-        reached |= fresh
-        done += 1
-    return reached
-
-
-def _is_in(code: int, ranges: Ranges) -> bool:
-    return any(low <= code <= high for low, high in ranges)
 
 
 # ── lengths ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -197,29 +167,6 @@ def _repeated(item: Lengths | None, minimum: int, maximum: int | None) -> Length
 # ── spelling ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _spell_character(code: int) -> str:
-    character = chr(code)
-    if character.isascii() and character.isalnum():
-        return character
-    if character in "\n\r\t":
-        return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}[character]
-    if 0x20 <= code < 0x7F:
-        return "\\" + character if character in "\\^$.|?*+()[]{}-&~" else character
-    return f"\\x{code:02x}" if code < 0x100 else character
-
-
-def _spell_class(ranges: Ranges) -> str:
-    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
-        return _spell_character(ranges[0][0])
-    if not ranges:
-        return "[^\\x00-\U0010ffff]"
-    inside = (
-        _spell_character(low) if low == high else f"{_spell_character(low)}-{_spell_character(high)}"
-        for low, high in ranges
-    )
-    return f"[{''.join(inside)}]"
-
-
 def _spell_count(minimum: int, maximum: int | None) -> str:
     match (minimum, maximum):
         case (0, None):
@@ -234,46 +181,18 @@ def _spell_count(minimum: int, maximum: int | None) -> str:
             return f"{{{low}}}" if low == high else f"{{{low},{high}}}"
 
 
-# ── classes ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────
 
-
-def _normalised(ranges: list[tuple[int, int]]) -> Ranges:
-    joined: list[tuple[int, int]] = []
-    for low, high in sorted(ranges):
-        if joined and low <= joined[-1][1] + 1:
-            joined[-1] = (joined[-1][0], max(joined[-1][1], high))
-        else:
-            joined.append((low, high))
-    return tuple(joined)
-
-
-def _complement(ranges: Ranges) -> Ranges:
-    """Every character that is in none of the ranges; surrogates are no characters."""
-    taken = _normalised([*ranges, SURROGATES])
-    gaps: list[tuple[int, int]] = []
-    start = 0
-    for low, high in taken:
-        if start < low:
-            gaps.append((start, low - 1))
-        start = high + 1
-    if start <= LAST_CHARACTER:
-        gaps.append((start, LAST_CHARACTER))
-    return tuple(gaps)
-
-
-DIGITS: Ranges = ((0x30, 0x39),)
-WORD: Ranges = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
-SPACE: Ranges = ((0x09, 0x0D), (0x20, 0x20))
 _SHORTHANDS = {
     "d": DIGITS,
     "w": WORD,
     "s": SPACE,
-    "D": _complement(DIGITS),
-    "W": _complement(WORD),
-    "S": _complement(SPACE),
+    "D": complement(DIGITS),
+    "W": complement(WORD),
+    "S": complement(SPACE),
 }
 _CONTROLS = {"n": 0x0A, "r": 0x0D, "t": 0x09, "f": 0x0C, "v": 0x0B, "0": 0x00}
-_DOT = _complement(((0x0A, 0x0A),))
+_DOT = complement(((0x0A, 0x0A),))
 
 
 def _refuse(message: str, offset: int, *, length: int = 1, help: str = "") -> NoReturn:
@@ -473,8 +392,8 @@ class _Parser:
             found.extend(self.class_member(start))
             first = False
         self.take()
-        ranges = _normalised(found)
-        return _complement(ranges) if negated else ranges
+        ranges = normalised(found)
+        return complement(ranges) if negated else ranges
 
     def class_member(self, start: int) -> Ranges:
         begin = self.at

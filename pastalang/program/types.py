@@ -231,5 +231,3 @@ class Sampling:
 
         names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
         return Sampling(**{name: first(getattr(self, name), getattr(base, name)) for name in names})  # type: ignore[arg-type]
-
-

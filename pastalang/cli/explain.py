@@ -1,0 +1,31 @@
+"""`pasta explain CODE`: from the code of a diagnostic to its page."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from pastalang.cli.files import EXIT_USAGE
+from pastalang.diagnostics.registry import CODES
+from pastalang.diagnostics.suggest import did_you_mean
+
+
+def command(
+    code: Annotated[str | None, typer.Argument(help="The word in brackets; without it, all codes are listed.")] = None,
+) -> None:
+    if code is None:
+        typer.echo(_list_of_codes(), nl=False)
+        return
+    known = CODES.get(code.strip("[]"))
+    if known is None:
+        meant = did_you_mean(code, CODES)
+        advice = f"did you mean {meant}?" if meant is not None else "`pasta explain` lists all codes"
+        typer.echo(f"there is no diagnostic {code}; {advice}", err=True)
+        raise typer.Exit(EXIT_USAGE)
+    typer.echo(known.page.read_text(encoding="utf-8"), nl=False)
+
+
+def _list_of_codes() -> str:
+    width = max(map(len, CODES))
+    return "".join(f"{code.word:<{width}}  {code.severity.value:<7}  {code.summary}\n" for code in CODES.values())

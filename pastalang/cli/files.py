@@ -1,0 +1,46 @@
+"""From the paths on the command line to the programs that they mean."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from pastalang.limits import MAX_FILE_BYTES
+from pastalang.reading import Reading, read_bytes, read_file
+
+STANDARD_INPUT = "-"
+SUFFIX = ".pasta"
+EXIT_FINE = 0
+EXIT_PROBLEMS = 1
+EXIT_USAGE = 2
+EXIT_UNREADABLE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One program. `path` is None where it comes from the standard input."""
+
+    reading: Reading
+    path: Path | None
+
+
+def read_all(paths: Iterable[Path]) -> Iterator[Given]:
+    """Every file once, in the order given; the programs in a folder in the order of their names."""
+    seen: set[Path] = set()
+    for path in paths:
+        if str(path) == STANDARD_INPUT:
+            yield Given(read_bytes("<stdin>", sys.stdin.buffer.read(MAX_FILE_BYTES + 1)), None)
+            continue
+        for file in _programs_in(path) if path.is_dir() else (path,):
+            if file not in seen:
+                seen.add(file)
+                yield Given(read_file(file), file)
+
+
+def _programs_in(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob(f"*{SUFFIX}")):
+        parts = path.relative_to(folder).parts
+        if path.is_file() and not any(part.startswith(".") for part in parts):
+            yield path
