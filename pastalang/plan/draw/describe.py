@@ -64,8 +64,9 @@ def split_lead(pieces: tuple[Text | InputText | ItemNumber, ...]) -> tuple[str, 
     filled = [line for line in lines if line]
     if not filled:
         return "", ""
-    before = " ".join(filled[:-1])
-    return ("" if before == "," else before.removeprefix(", ")), filled[-1].lstrip(",").strip()
+    before, lead = " ".join(filled[:-1]), filled[-1].lstrip(",").strip()
+    has_words = any(character.isalnum() for character in lead)
+    return ("" if before == "," else before.removeprefix(", ")), (lead if has_words else "")
 
 
 def _spell(piece: Text | InputText | ItemNumber) -> str:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import accumulate
 
 from pastalang.plan.draw.timeline import Bar, Chosen, Copies, Timeline
+from pastalang.plan.plan import Mode
+
+MODES: Mapping[Mode, str] = {
+    Mode.STRICT: "strict",
+    Mode.LOCKSTEP: "in lock-step",
+    Mode.SEQUENTIAL: "one value after another",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +75,7 @@ def describe_plan(timeline: Timeline) -> str:
     plan = timeline.plan
     kind = "running text" if plan.output is None else "JSON"
     values, branches = len(timeline.bars), len(timeline.lanes)
-    return f"{kind}, {plan.mode.value}: {_count(values, 'value')} in {_count(branches, 'branch', 'branches')}"
+    return f"{kind}, {MODES[plan.mode]}: {_count(values, 'value')} in {_count(branches, 'branch', 'branches')}"
 
 
 def _count(count: int, one: str, many: str = "") -> str:

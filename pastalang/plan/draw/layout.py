@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from pastalang.plan.draw.axis import Axis, make_axis
 from pastalang.plan.draw.measure import text_width
@@ -42,8 +42,7 @@ def lay_out(timeline: Timeline, *, width: float, top: float) -> Layout:
     right = width - MARGIN - room_on_the_right(timeline)
     axis = make_axis(left, right, timeline.passes, moments_of(rows))
     sheet = Sheet(timeline, axis, {(row.lane.branch.id, row.number): row for row in rows}, width - MARGIN)
-    for row in rows:
-        sheet.draw(row)
+    sheet.draw_all()
     return Layout(
         box=Box(MARGIN, top, width - MARGIN, bottom),
         axis=axis,
@@ -60,13 +59,11 @@ def lay_out(timeline: Timeline, *, width: float, top: float) -> Layout:
 
 
 def _groups(rows: list[Row], x: float) -> Iterator[Box]:
-    """For every group in lock-step a bracket beside its lanes."""
-    spans: dict[int, list[Row]] = {}
-    for row in rows:
-        if row.lane.branch.lockstep is not None:
-            spans.setdefault(row.lane.branch.lockstep.group, []).append(row)
-    for members in spans.values():
-        yield Box(x, members[0].top + 3, x + 4, members[-1].box_bottom - 3)
+    """A bracket beside the lanes that are in lock-step with one another."""
+    for group, members in groupby(rows, key=lambda row: row.lane.branch.lockstep and row.lane.branch.lockstep.group):
+        if group is not None:
+            together = list(members)
+            yield Box(x, together[0].top + 3, x + 4, together[-1].box_bottom - 3)
 
 
 def _ticks(axis: Axis, passes: int) -> Iterator[tuple[int, float]]:

@@ -20,7 +20,7 @@ text {{ font-family: {SANS}; fill: #1f2937; }}
 .name {{ font-size: 13px; font-weight: 600; }}
 .words {{ font-size: 11.5px; font-family: {MONO}; fill: #64748b; }}
 .chip {{ font-size: 11px; fill: #4b5563; }}
-.type {{ font-size: 11.5px; }}
+.type, .value {{ font-size: 11.5px; }}
 .limit {{ font-size: 11.5px; fill: #475569; }}
 .times {{ font-size: 11.5px; font-weight: 600; fill: #7c3aed; }}
 .tick {{ font-size: 11px; fill: #9ca3af; }}
@@ -70,7 +70,7 @@ def paint_label(label: Label) -> str:
     baseline = (label.box.top + label.box.bottom) / 2 + label.style.size * 0.35
     tip = f"<title>{escape(label.full[:400])}</title>" if label.full != label.text else ""
     return (
-        f'<text class="{label.style.css} halo" x="{number(label.box.left)}" y="{number(baseline)}">'
+        f'<text class="{label.style.css}" x="{number(label.box.left)}" y="{number(baseline)}">'
         f"{tip}{escape(label.text)}</text>"
     )
 
@@ -78,7 +78,7 @@ def paint_label(label: Label) -> str:
 def paint_chip(label: Label) -> str:
     """A turn that is given: a word in a rounded box."""
     box = Box(label.box.left - 7, label.box.top - 2, label.box.right + 3, label.box.bottom + 2)
-    return rectangle(box, "chipbox", round=8, tip=label.full[:400]) + paint_label(label).replace(" halo", "")
+    return rectangle(box, "chipbox", round=8, tip=label.full[:400]) + paint_label(label)
 
 
 def paint_bar(bar: BarShape) -> str:

@@ -9,8 +9,10 @@ from pastalang.plan.draw.measure import text_width
 from pastalang.plan.draw.shapes import Style
 from pastalang.plan.draw.timeline import Bar, Forked, Joined, Lane, Looped, Prompt, Timeline, Words
 
-BEND = 26.0  # the room in which a line bends into another row
+BEND = 16.0  # the room in which a line bends into another row
+FIRST_BEND = 26.0  # the same at the very beginning, where no bar is cut by it
 LONGEST_WORDS = 190.0
+LEAST_LANES = 600.0  # the lanes are at least as long as this, more or less
 SHOWN_COPIES = 3  # the second, the third and the last item of a loop
 STACK = 4.0  # how far a copy is shifted
 
@@ -44,7 +46,8 @@ class Row:
         texts: dict[int, list[str]] = {}
         for event in self.lane.events:
             if isinstance(event, Words) and event.row == self.number:
-                texts.setdefault(event.at, []).append(event.text)
+                if self.lane.depth == 0 or any(character.isalnum() for character in event.text):
+                    texts.setdefault(event.at, []).append(event.text)
         return {at: " ".join(parts) for at, parts in texts.items()}
 
 
@@ -78,8 +81,10 @@ def moments_of(rows: list[Row]) -> dict[int, float]:
         for event in row.lane.events:
             if event.row == row.number and isinstance(event, (Forked, Joined)):
                 depths.setdefault(event.at, set()).add(row.lane.depth if isinstance(event, Forked) else -1)
-    needs = {at: BEND + 8 * max(0, len(bends) - 1) for at, bends in depths.items()}
-    return {**needs, 0: needs[0] + _widest_beginning(rows) + 8}
+    needs = {at: (BEND if at else FIRST_BEND) + 8 * max(0, len(bends) - 1) for at, bends in depths.items()}
+    chips = [event.role for row in rows[:1] for event in row.lane.events if isinstance(event, Prompt)]
+    given = sum(text_width(role, Style.CHIP.size) + 22 for role in chips)
+    return {**needs, 0: max(needs[0] + _widest_beginning(rows) + 8, given)}
 
 
 def _widest_beginning(rows: list[Row]) -> float:
@@ -93,18 +98,18 @@ def _widest_beginning(rows: list[Row]) -> float:
 
 
 def room_on_the_right(timeline: Timeline) -> float:
-    """For the label of a bar that ends where everything ends."""
-    widest = 0.0
-    for lane in timeline.lanes:
-        if lane.last_end * 10 >= timeline.passes * 9 and lane.bars:
-            bar = lane.bars[-1]
-            words = times_of(lane)
-            if (bar.end - bar.start) * 5 < timeline.passes:
-                words = f"{bar_words(lane, bar)[:50]} {words}".strip()
-            if any(isinstance(event, Looped) for event in lane.events):
-                words = words or "×(000..000)"
-            widest = max(widest, text_width(words, Style.TIMES.size) + 22 if words else 0.0)
-    return widest
+    """For the labels of bars that end close to where everything ends."""
+    return max((_room_wanted(timeline, lane) for lane in timeline.lanes if lane.bars), default=0.0)
+
+
+def _room_wanted(timeline: Timeline, lane: Lane) -> float:
+    bar, words = lane.bars[-1], times_of(lane)
+    if (bar.end - bar.start) * 5 < timeline.passes:
+        words = f"{bar_words(lane, bar)[:50]} {words}".strip()
+    if any(isinstance(event, Looped) for event in lane.events):
+        words = words or "×(000..000)"
+    before_the_end = (timeline.passes - lane.last_end) / max(1, timeline.passes) * LEAST_LANES
+    return text_width(words, Style.TIMES.size) + 36 - before_the_end if words else 0.0
 
 
 def times_of(lane: Lane) -> str:
@@ -117,7 +122,7 @@ def bar_names(lane: Lane, bar: Bar) -> tuple[str, ...]:
     if bar.hole.field == lane.branch.name:
         return (kind,)
     name = bar.hole.field.removeprefix(lane.branch.name).lstrip("[].") or bar.hole.field
-    return (f"{name}: {kind}", name)
+    return (f"{name}: {kind}", name, name.rsplit(".")[-1])
 
 
 def bar_words(lane: Lane, bar: Bar) -> str:

@@ -37,11 +37,12 @@ class Style(Enum):
     CAPTION = ("caption", 12.0, False)
     SECTION = ("section", 14.0, False)
     NAME = ("name", 13.0, False)
-    WORDS = ("words", 11.5, True)
+    WORDS = ("words halo", 11.5, True)
     CHIP = ("chip", 11.0, False)
-    TYPE = ("type", 11.5, False)
+    VALUE = ("value", 11.5, False)  # inside a bar
+    TYPE = ("type halo", 11.5, False)  # beside a bar
     LIMIT = ("limit", 11.5, False)
-    TIMES = ("times", 11.5, False)
+    TIMES = ("times halo", 11.5, False)
     TICK = ("tick", 11.0, False)
 
     @property

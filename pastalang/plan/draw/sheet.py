@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pastalang.plan.draw.axis import Axis
 from pastalang.plan.draw.describe import describe_type
 from pastalang.plan.draw.measure import text_width
-from pastalang.plan.draw.rows import BEND, SHOWN_COPIES, STACK, Row, bar_names, bar_words, times_of
+from pastalang.plan.draw.rows import SHOWN_COPIES, STACK, Row, bar_names, bar_words, times_of
 from pastalang.plan.draw.shapes import BarShape, Bend, Box, Diamond, Label, Line, Style, place_label
 from pastalang.plan.draw.timeline import Bar, Chosen, Forked, Joined, Looped, Prompt, Timeline
 from pastalang.plan.plan import BranchId
@@ -29,12 +29,25 @@ class Sheet:
     lines: list[Line] = field(default_factory=list)
     diamonds: list[Diamond] = field(default_factory=list)
     loops: list[Box] = field(default_factory=list)
+    words_before: list[tuple[Row, str, float]] = field(default_factory=list)  # with where they end
+    words_behind: list[tuple[Row, str, Style, float, float]] = field(default_factory=list)  # between two places
+    waits_at: dict[float, list[int]] = field(default_factory=dict)
+    joined_at: dict[BranchId, int] = field(default_factory=dict)
     arrivals: dict[BranchId, tuple[float, float, str]] = field(default_factory=dict)  # spine, height, lead of its fork
 
-    def draw(self, row: Row) -> None:
+    def draw_all(self) -> None:
+        for lane in self.timeline.lanes:
+            for event in lane.events:
+                if isinstance(event, Joined):
+                    self.joined_at.update((branch, event.at) for branch in event.branches)
+        for row in self.rows.values():
+            self._draw(row)
+        self._write_deferred()
+
+    def _draw(self, row: Row) -> None:
         self._name(row)
         starts = self._words(row)
-        self._lines(row, starts)
+        self._lines(row)
         self._forks(row)
         self._joins(row)
         self._bars(row, starts)
@@ -81,21 +94,8 @@ class Sheet:
     def _words_between(self, row: Row) -> list[float]:
         words = row.words()
         starts = self._arrive(row, words.pop(row.lane.start, ""))
-        for at, text in words.items():
-            end = self.axis.enter(at) + 5
-            label = self._words_before(row, text, at, end)
-            if label:
-                starts.append(label.box.left)
+        self.words_before += [(row, text, self.axis.enter(at) + 3) for at, text in words.items()]
         return starts
-
-    def _words_before(self, row: Row, text: str, at: int, end: float) -> Label | None:
-        """Right before a bend, where the row is still empty; at the very beginning, behind the bend."""
-        earlier = [band for band in self.axis.bands if band.at < at]
-        begin = (earlier[-1].left if earlier else self.axis.left) + 18 + 8 * row.lane.depth
-        label = place_label(text, Style.WORDS, left=end, middle=row.line, room=end - begin, from_right=True)
-        if label:
-            self.labels.append(label)
-        return label
 
     def _arrive(self, row: Row, own: str) -> list[float]:
         """The bend from the parent, and the words at it: those right before the fork, then the branch's own."""
@@ -106,19 +106,49 @@ class Sheet:
         words = f"{lead} {own}".strip()
         end = self.axis.leave(start)
         if start > 0:
-            label = self._words_before(row, words, start, spine - 7)
+            self.words_before.append((row, words, spine - 6))
             self.bends.append(Bend((spine, line), spine, (end, row.line), False))
-        else:
-            room = end - 5 - spine - 14
-            label = place_label(words, Style.WORDS, left=end - 5, middle=row.line, room=room, from_right=True)
+            return []
+        room = end - 5 - spine - 14
+        label = place_label(words, Style.WORDS, left=end - 5, middle=row.line, room=room, from_right=True)
+        if label:
+            self.labels.append(label)
+        self.bends.append(Bend((spine, line), spine, (label.box.left - 4 if label else end, row.line), False))
+        return [label.box.left] if label else []
+
+    def _write_deferred(self) -> None:
+        """What keeps clear of the bends waits until all of them are known."""
+        spines = self._spines()
+        for row, text, end in self.words_before:
+            crossing = [spine + 6 for spine in _crossing(spines, row.line) if spine < end - 1]
+            begin = max([self.axis.left, *crossing])
+            label = place_label(text, Style.WORDS, left=end, middle=row.line, room=end - begin, from_right=True)
             if label:
                 self.labels.append(label)
-            self.bends.append(Bend((spine, line), spine, (label.box.left - 4 if label else end, row.line), False))
-        return [label.box.left] if label else []
+                self._cut_waits(row.line, label.box.left - 4)
+        for row, text, style, left, limit in self.words_behind:
+            width = text_width(text, style.size)
+            for spine in _crossing(spines, row.line):
+                left = spine + 7 if left - 4 < spine < left + width + 4 else left
+            self._label(text, style, left, row.line, limit - left)
+
+    def _spines(self) -> dict[float, tuple[float, float]]:
+        """Where lines go up and down: for each place the height between which they may do so."""
+        spines: dict[float, tuple[float, float]] = {}
+        for bend in self.bends:
+            low, high = spines.get(bend.spine, (bend.end[1], bend.end[1]))
+            spines[bend.spine] = min(low, bend.start[1], bend.end[1]), max(high, bend.start[1], bend.end[1])
+        return dict(sorted(spines.items()))
+
+    def _cut_waits(self, y: float, end: float) -> None:
+        for index in self.waits_at.get(y, ()):
+            line = self.lines[index]
+            if line.start < end < line.end:
+                self.lines[index] = replace(line, end=end)
 
     # ── lines and bends ──────────────────────────────────────────────────────────────────────────────────
 
-    def _lines(self, row: Row, starts: list[float]) -> None:
+    def _lines(self, row: Row) -> None:
         lane = row.lane
         if row.number:
             return
@@ -129,7 +159,8 @@ class Sheet:
             if row.tall and begin > start:
                 self.lines.append(Line(start, begin, row.line, False))
             start = self.axis.leave(wait.at)
-            reach = min([x - 4 for x in starts if begin < x <= start], default=start if row.tall else start - BEND)
+            reach = start if row.tall else self.axis.enter(wait.at)
+            self.waits_at.setdefault(row.line, []).append(len(self.lines))
             self.lines.append(Line(begin, reach, row.line, True))
         if row.tall and self.axis.leave(lane.end) > start:
             self.lines.append(Line(start, self.axis.leave(lane.end), row.line, False))
@@ -139,7 +170,11 @@ class Sheet:
         for event in row.lane.events:
             if isinstance(event, Forked) and event.row == row.number:
                 rank = depths.setdefault(event.at, self._rank(row, event.at))
-                self.arrivals[event.branch] = (self.axis.enter(event.at) + 9 + 8 * rank, row.line, event.lead)
+                self.arrivals[event.branch] = (
+                    self.axis.enter(event.at) + (5 if event.at else 9) + 8 * rank,
+                    row.line,
+                    event.lead,
+                )
 
     def _rank(self, row: Row, at: int) -> int:
         """How many of the lanes above it that fork at the same moment are its ancestors."""
@@ -160,7 +195,7 @@ class Sheet:
                 ended = self.axis.enter(joined.lane.last_end)
                 if ended < begin:
                     self.lines.append(Line(ended + 3, begin, joined.line, True))
-                self.bends.append(Bend((begin, joined.line), begin + 10, (end, row.line), True))
+                self.bends.append(Bend((begin, joined.line), begin + 8, (end, row.line), True))
 
     # ── bars ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -238,12 +273,17 @@ class Sheet:
         times = times_of(row.lane)
         outside = times
         if kind:
-            self._label(kind, Style.TYPE, shape.box.left + 6, row.line, room)
+            self._label(kind, Style.VALUE, shape.box.left + 6, row.line, room)
             self._label(tokens, Style.LIMIT, shape.box.right - 6 - tokens_width, row.line, tokens_width + 1)
         elif tokens_width + 4 <= room and loop is not None:
             self._label(tokens, Style.LIMIT, shape.box.right - 6 - tokens_width, row.line, tokens_width + 1)
         elif loop is None:
             outside = f"{bar_words(row.lane, bar)} {times}".strip()
         if outside:
-            left = max(shape.box.right, reach) + 8
-            self._label(outside, Style.TIMES if times else Style.TYPE, left, row.line, limit - left - 6)
+            joined = self.joined_at.get(row.lane.branch.id)
+            left = max(shape.box.right, reach, self.axis.leave(joined) - 3 if joined is not None else 0.0) + 8
+            self.words_behind.append((row, outside, Style.TIMES if times else Style.TYPE, left, limit - 6))
+
+
+def _crossing(spines: dict[float, tuple[float, float]], y: float) -> list[float]:
+    return [spine for spine, (low, high) in spines.items() if low - 8 < y < high + 8]

@@ -139,19 +139,19 @@ class _Pen:
                 self._child(stretch, start)
             case "bar":
                 self.rectangles.append((Box(start, self.y - 8, end, self.y + 8), "bar", stretch.name))
-                self._label(stretch.name, Style.TYPE, start, end, self.y)
+                self._label(stretch.name, Style.VALUE, start, end, self.y)
             case _:
                 self.rectangles.append((Box(start, self.y - 1.5, end, self.y + 1.5), "fed", stretch.name))
 
     def _child(self, stretch: Stretch, start: float) -> None:
         end = max(start + 2, self.left + self.scale * stretch.reach)
-        row = next((index for index, used in enumerate(self.rows) if used <= start), len(self.rows))
+        row = next((index for index, used in enumerate(self.rows) if used <= start + 1.5), len(self.rows))
         if row >= TALLEST:
             return
         self.rows[row : row + 1] = [end + 1]
         y = self.y + 25 + 22 * row
         self.rectangles.append((Box(start, y - 8, end, y + 8), "bar", stretch.name))
-        self._label(stretch.name, Style.TYPE, start, end, y)
+        self._label(stretch.name, Style.VALUE, start, end, y)
 
     def _label(self, text: str, style: Style, start: float, end: float, y: float) -> None:
         width = text_width(text, style.size)
