@@ -50,6 +50,8 @@ def _instances(around: tuple[Copies, ...]) -> list[tuple[int, int]]:
     """By how much later each instance begins, with how many begin then (those of a fan-out, all at once)."""
     laters = [(0, 1)]
     for copies in around:
+        if copies.stacked:
+            continue
         if copies.last == 0:
             laters = [(later, times * copies.maximum) for later, times in laters]
         else:
@@ -63,10 +65,10 @@ def headline_of(timeline: Timeline) -> tuple[str, tuple[Figure, ...]]:
     """One sentence on what the plan is, and its figures, all at the limits."""
     load = measure_load(timeline)
     figures = (
-        Figure(str(timeline.passes), "forward passes, at most"),
-        Figure(str(load.tokens), "passes, one value after another"),
-        Figure(f"{load.speed_up(timeline.passes):.1f}×", "fewer passes"),
-        Figure(str(load.most), "tokens in the busiest pass"),
+        Figure(f"{timeline.passes:,}", "forward passes, at most"),
+        Figure(f"{load.tokens:,}", "passes, one value after another"),
+        Figure(f"{load.speed_up(timeline.passes):,.1f}×", "fewer passes"),
+        Figure(f"{load.most:,}", "tokens in the busiest pass"),
     )
     return describe_plan(timeline), figures
 

@@ -50,7 +50,7 @@ def lay_out(timeline: Timeline, *, width: float, top: float) -> Layout:
         chips=tuple(sheet.chips),
         bars=tuple(sheet.bars),
         bends=tuple(sheet.bends),
-        lines=tuple(sheet.lines),
+        lines=tuple(line for line in sheet.lines if line.end - line.start > 2),
         diamonds=tuple(sheet.diamonds),
         loops=tuple(sheet.loops),
         groups=tuple(_groups(rows, left - 10)),

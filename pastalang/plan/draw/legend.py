@@ -29,7 +29,7 @@ def signs_of(timeline: Timeline) -> tuple[Sign, ...]:
         Sign.JOIN: any(isinstance(event, Joined) for event in events),
         Sign.WAIT: any(isinstance(event, Joined) and event.start < event.at for event in events),
         Sign.CHOICE: any(isinstance(event, Chosen) for event in events),
-        Sign.LOOP: any(isinstance(event, Looped) for event in events) or any(lane.copies for lane in timeline.lanes),
+        Sign.LOOP: any(isinstance(event, Looped) for event in events) or any(lane.loops for lane in timeline.lanes),
         Sign.GROUP: any(lane.branch.lockstep for lane in timeline.lanes),
     }
     return tuple(sign for sign, occurs in holds.items() if occurs)

@@ -28,10 +28,34 @@ def ellipsise(text: str, room: float, size: float, *, mono: bool = False) -> str
     return text[:kept].rstrip() + "…" if kept >= 2 else ""
 
 
+def cells_of(text: str) -> int:
+    """Columns in a terminal."""
+    return sum(_cells(character) for character in text)
+
+
+def fit(text: str, columns: int) -> str:
+    """As much of the text as fits into so many columns of a terminal."""
+    if len(text) <= columns and cells_of(text) <= columns:
+        return text
+    left, kept = columns - 1, 0
+    for character in text:
+        left -= _cells(character)
+        if left < 0:
+            break
+        kept += 1
+    return text[:kept].rstrip() + "…"
+
+
 def printable(text: str) -> str:
     """On one line, without characters that XML or a terminal would stumble over."""
     kept = (character if character.isprintable() else " " for character in text)
     return " ".join("".join(kept).split())
+
+
+def _cells(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
 
 
 def _em(character: str, mono: bool) -> float:

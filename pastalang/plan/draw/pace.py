@@ -63,8 +63,15 @@ class _Cause:
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
+    """`cause` is what made it this late; `wave` is how many holes had to be filled one after another."""
+
     at: int
     cause: _Cause | None
+    wave: int = 0
+
+    def latest(self, other: _Clock) -> _Clock:
+        later = other if other.at > self.at else self
+        return _Clock(later.at, later.cause, max(self.wave, other.wave))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +169,8 @@ class _Walk:
         track = self.tracks[id]
         for segment in segments:
             match segment:
+                case Text(shown=False):
+                    pass  # control tags say to the model what the picture says with lines
                 case Text() | InputText() | ItemNumber():
                     track.pending.append(segment)
                 case TurnStart():
@@ -181,7 +190,7 @@ class _Walk:
                 case Repeat():
                     clock = yield from self._repeat(id, segment, clock, row, loops)
                 case Each():
-                    self.loops.append(Copies(0, segment.maximum, 0, 0))
+                    self.loops.append(Copies(0, segment.maximum, 0, 0, segment.stacked))
                     self._fork(id, segment.branch, clock, row, (*loops, len(self.loops) - 1))
         return clock
 
@@ -199,8 +208,8 @@ class _Walk:
         self._flush(track, clock, row)
         end = clock.at + hole.max_tokens
         cause = _Cause(hole.field, end, clock.cause)
-        track.events.append(_Noted(Bar(hole, clock.at, end, row), cause, loops))
-        return _Clock(end, cause)
+        track.events.append(_Noted(Bar(hole, clock.at, end, row, clock.wave + 1), cause, loops))
+        return _Clock(end, cause, clock.wave + 1)
 
     def _fork(self, id: BranchId, branch: BranchId, clock: _Clock, row: int, loops: tuple[int, ...]) -> None:
         track = self.tracks[id]
@@ -218,8 +227,7 @@ class _Walk:
             yield join.branches
         latest = clock
         for branch in join.branches:
-            end = self._end_seen_from(branch, loops)
-            latest = end if end.at > latest.at else latest
+            latest = latest.latest(self._end_seen_from(branch, loops))
         track.events.append(_Noted(Joined(join.branches, clock.at, latest.at, row)))
         return latest
 
@@ -229,7 +237,7 @@ class _Walk:
         cause = _Cause("", clock.at + 1, clock.cause)
         labels = tuple(arm.label for arm in choose.arms)
         track.events.append(_Noted(Chosen(labels, clock.at, clock.at + 1, row), cause, loops))
-        chosen = latest = _Clock(clock.at + 1, cause)
+        chosen = latest = _Clock(clock.at + 1, cause, clock.wave)
         used = 0
         for arm in choose.arms:
             if not arm.segments:
@@ -239,7 +247,7 @@ class _Walk:
             track.pending.append(Text(arm.lead))
             end = yield from self._segments(id, arm.segments, chosen, arm_row, loops)
             self._flush(track, end, arm_row)
-            latest = end if end.at > latest.at else latest
+            latest = latest.latest(end)
             used += 1
         return latest
 
@@ -253,7 +261,7 @@ class _Walk:
         if chooses and repeat.minimum == 0:
             cause = _Cause("", start + 1, clock.cause)
             track.events.append(_Noted(Chosen(("item", "end"), start, start + 1, row), cause, (*loops, number)))
-            clock = _Clock(start + 1, cause)
+            clock = _Clock(start + 1, cause, clock.wave)
         track.pending.extend(repeat.first)
         first = yield from self._segments(id, repeat.body, clock, row, (*loops, number))
         self._flush(track, first, row)
@@ -262,7 +270,7 @@ class _Walk:
         self.loops[number] = Copies(repeat.minimum, repeat.maximum, first.at - start, last)
         end = first.at + last
         track.events.append(_Noted(Looped(repeat.field, repeat.minimum, repeat.maximum, start, first.at, end, row)))
-        return _Clock(end, first.cause)
+        return _Clock(end, first.cause, first.wave)
 
     # ── what has ended ───────────────────────────────────────────────────────────────────────────────────
 
@@ -275,7 +283,8 @@ class _Walk:
         track = self.tracks[branch]
         assert track.end is not None
         later = [self.loops[number] for number in track.loops if number not in loops]
-        return _Clock(track.end.at + sum(copies.last for copies in later if copies), track.end.cause)
+        last = sum(copies.last for copies in later if copies)
+        return _Clock(track.end.at + last, track.end.cause, track.end.wave)
 
     def _last_end(self, branch: BranchId) -> int:
         return self._end_seen_from(branch, ()).at

@@ -45,10 +45,14 @@ class Row:
         """The forced text of the row at every moment at which there is some."""
         texts: dict[int, list[str]] = {}
         for event in self.lane.events:
-            if isinstance(event, Words) and event.row == self.number:
-                if self.lane.depth == 0 or any(character.isalnum() for character in event.text):
-                    texts.setdefault(event.at, []).append(event.text)
+            if isinstance(event, Words) and event.row == self.number and (self.lane.depth == 0 or _reads(event.text)):
+                texts.setdefault(event.at, []).append(event.text)
         return {at: " ".join(parts) for at, parts in texts.items()}
+
+
+def _reads(text: str) -> bool:
+    """Whether there is more to it than brackets and commas."""
+    return any(character.isalnum() for character in text)
 
 
 def make_rows(timeline: Timeline, top: float) -> list[Row]:
@@ -57,7 +61,7 @@ def make_rows(timeline: Timeline, top: float) -> list[Row]:
     rows = []
     for lane in timeline.lanes:
         for number in range(lane.rows):
-            stacked = bool(lane.copies) and bool(lane.bars)
+            stacked = bool(lane.loops) and bool(lane.bars)
             tall = _is_tall(lane, number)
             extra = 18.0 if tall else 0.0
             tallness = max(height, 30.0 if tall or stacked else 0.0) + extra + (STACK * SHOWN_COPIES if stacked else 0)
@@ -113,7 +117,7 @@ def _room_wanted(timeline: Timeline, lane: Lane) -> float:
 
 
 def times_of(lane: Lane) -> str:
-    return " ".join(f"×({each.minimum}..{each.maximum})" for each in lane.copies)
+    return " ".join(f"×({each.minimum}..{each.maximum})" for each in lane.loops)
 
 
 def bar_names(lane: Lane, bar: Bar) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from pastalang.plan.draw.describe import describe_type
 from pastalang.plan.draw.measure import text_width
 from pastalang.plan.draw.rows import SHOWN_COPIES, STACK, Row, bar_names, bar_words, times_of
 from pastalang.plan.draw.shapes import BarShape, Bend, Box, Diamond, Label, Line, Style, place_label
-from pastalang.plan.draw.timeline import Bar, Chosen, Forked, Joined, Looped, Prompt, Timeline
+from pastalang.plan.draw.timeline import Bar, Chosen, Forked, Joined, Lane, Looped, Prompt, Timeline
 from pastalang.plan.plan import BranchId
 
 MARGIN = 40.0
@@ -56,8 +56,9 @@ class Sheet:
         if row.number == 0:
             left = MARGIN + INDENT * row.lane.depth
             self._label(row.lane.title, Style.NAME, left, row.line, self.axis.left - 14 - left)
-            if row.lane.copies and not row.stacked:
-                self._label(times_of(row.lane), Style.TIMES, self.axis.leave(row.lane.end) + 8, row.line, 200)
+            times = "×(one per document)" if _is_document(row.lane) else times_of(row.lane)
+            if times and not row.stacked:
+                self._label(times, Style.TIMES, self.axis.leave(row.lane.end) + 8, row.line, 200)
 
     def _label(self, text: str, style: Style, left: float, middle: float, room: float) -> Label | None:
         label = place_label(text, style, left=left, middle=middle, room=room)
@@ -76,7 +77,8 @@ class Sheet:
         arrival = self.arrivals.get(row.lane.branch.id)
         left = self._prompt_chips(row, middle, arrival[0] + 8 if arrival else self.axis.enter(row.lane.start) + 2)
         words = sorted(row.words().items())
-        lefts = [max(left, self.axis.enter(at) + 2) for at, _ in words]
+        place = self.axis.leave if row.number else self.axis.enter
+        lefts = [max(left, place(at) + 2) for at, _ in words]
         for (_, text), start, end in zip(words, lefts, [*lefts, self.right][1:], strict=True):
             if start < end:
                 self._label(text, Style.WORDS, start, middle, end - start - 10)
@@ -143,14 +145,16 @@ class Sheet:
     def _cut_waits(self, y: float, end: float) -> None:
         for index in self.waits_at.get(y, ()):
             line = self.lines[index]
-            if line.start < end < line.end:
-                self.lines[index] = replace(line, end=end)
+            if end < line.end:
+                self.lines[index] = replace(line, end=max(end, line.start))
 
     # ── lines and bends ──────────────────────────────────────────────────────────────────────────────────
 
     def _lines(self, row: Row) -> None:
         lane = row.lane
         if row.number:
+            forks = {event.at for event in lane.events if isinstance(event, Forked) and event.row == row.number}
+            self.lines += [Line(self.axis.enter(at), self.axis.leave(at), row.line, False) for at in sorted(forks)]
             return
         start = self.axis.enter(lane.start) if lane.branch.parent is None else self.axis.leave(lane.start)
         waits = [event for event in lane.events if isinstance(event, Joined) and event.start < event.at]
@@ -239,9 +243,9 @@ class Sheet:
 
     def _copies(self, row: Row, bar: Bar) -> float:
         """The other instances behind the first: the second, the third and the last. Gives back where they end."""
-        inner = row.lane.copies[-1]
-        period = next((copies.period for copies in reversed(row.lane.copies) if copies.period), 0)
-        last = sum(copies.last for copies in row.lane.copies)
+        inner = row.lane.loops[-1]
+        period = next((copies.period for copies in reversed(row.lane.loops) if copies.period), 0)
+        last = sum(copies.last for copies in row.lane.loops)
         shown = min(SHOWN_COPIES, max(1, inner.maximum - 1))
         laters = [last if number == shown else min(last, number * period) for number in range(1, shown + 1)]
         reach = 0.0
@@ -287,3 +291,7 @@ class Sheet:
 
 def _crossing(spines: dict[float, tuple[float, float]], y: float) -> list[float]:
     return [spine for spine, (low, high) in spines.items() if low - 8 < y < high + 8]
+
+
+def _is_document(lane: Lane) -> bool:
+    return bool(lane.copies) and lane.copies[-1].stacked and any(isinstance(event, Prompt) for event in lane.events)

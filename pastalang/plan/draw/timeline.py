@@ -15,12 +15,16 @@ from pastalang.plan.plan import Branch, BranchId, Hole, Plan
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """A loop around something: its second instance begins `period` after the first, its last `last` after it."""
+    """A loop around something: its second instance begins `period` after the first, its last `last` after it.
+
+    Stacked documents are many answers, not one; all that is said of them is said of one.
+    """
 
     minimum: int
     maximum: int
     period: int
     last: int
+    stacked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +48,16 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """A hole: as long as its limit. `critical`: it is on the longest path. `copies`: all loops around it."""
+    """A hole, as long as its limit; `wave` counts the holes that come before it, one after another, and itself.
+
+    `critical`: it is on the longest path. `copies`: all loops around it.
+    """
 
     hole: Hole
     start: int
     end: int
     row: int
+    wave: int
     critical: bool = False
     copies: tuple[Copies, ...] = ()
 
@@ -117,6 +125,11 @@ class Lane:
     rows: int
     events: tuple[Event, ...]
     copies: tuple[Copies, ...]  # outermost first
+
+    @property
+    def loops(self) -> tuple[Copies, ...]:
+        """The loops of one answer that it is in."""
+        return tuple(copies for copies in self.copies if not copies.stacked)
 
     @property
     def title(self) -> str:

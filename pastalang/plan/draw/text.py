@@ -1,0 +1,159 @@
+"""From a plan to a page of text for a terminal: figures, lanes from left to right, waves, the largest gaps."""
+
+from __future__ import annotations
+
+from pastalang.plan.draw.describe import describe_type
+from pastalang.plan.draw.headline import describe_plan, measure_load
+from pastalang.plan.draw.measure import cells_of, fit, printable
+from pastalang.plan.draw.pace import pace
+from pastalang.plan.draw.rows import times_of
+from pastalang.plan.draw.timeline import Bar, Chosen, Joined, Lane, Looped, Timeline
+from pastalang.plan.plan import Plan
+
+WIDEST_NAME = 26
+MOST_LANES = 200
+MOST_WAVES = 12
+MOST_GAPS = 5
+LETTERS = str.maketrans({"█": "#", "▓": "=", "░": "-", "·": ".", "×": "x", "→": ">", "…": "~", "◆": "?"})
+
+
+def draw_text(plan: Plan, *, width: int = 96, ascii_only: bool = False) -> str:
+    """At most `width` columns. `ascii_only` is for terminals that have no other characters."""
+    timeline = pace(plan)
+    blocks = (_summary(timeline, width), _lanes(timeline, width), _waves(timeline, width), _gaps(timeline, width))
+    text = "\n\n".join("\n".join(line.rstrip() for line in block) for block in blocks if block) + "\n"
+    return text.translate(LETTERS).encode("ascii", "replace").decode() if ascii_only else text
+
+
+def _summary(timeline: Timeline, width: int) -> list[str]:
+    load = measure_load(timeline)
+    path = " → ".join(timeline.critical) or "nothing is decoded"
+    figures = (
+        ("passes", f"{timeline.passes:,} at most: {path}"),
+        ("speed-up", f"{load.speed_up(timeline.passes):,.1f}×, as one value after another takes {load.tokens:,}"),
+        ("at once", f"{load.most:,} tokens in the busiest pass"),
+    )
+    head = fit(f"{printable(timeline.plan.template)}: {describe_plan(timeline)}", width)
+    return [head, "", *(fit(f"  {name:<10}{printable(words)}", width) for name, words in figures)]
+
+
+# ── lanes ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _lanes(timeline: Timeline, width: int) -> list[str]:
+    shown = timeline.lanes[:MOST_LANES]
+    names = [" " * 2 * lane.depth + printable(lane.title) for lane in shown]
+    column = min(WIDEST_NAME, max(map(cells_of, names)))
+    room = max(20, width - column - 4 - 2)
+    scale = room / max(1, timeline.passes)
+    left = " " * (column + 4)
+    lines = [left + _ruler(timeline.passes, scale, room)]
+    for lane, name in zip(shown, names, strict=True):
+        shown_name = fit(name, column)
+        lines.append(f"  {shown_name}{' ' * (column - cells_of(shown_name))}  {_lane(lane, scale, room)}")
+    if len(timeline.lanes) > len(shown):
+        lines.append(f"  and {len(timeline.lanes) - len(shown):,} more branches")
+    return [*lines, "", *_signs(timeline)]
+
+
+def _lane(lane: Lane, scale: float, room: int) -> str:
+    cells = [" "] * room
+    for event in lane.events:
+        if isinstance(event, Looped):
+            _fill(cells, event.start, event.end, scale, "░")
+    if lane.loops and lane.bars:
+        _fill(cells, lane.start, lane.last_end, scale, "░")
+    for event in lane.events:
+        if isinstance(event, Joined):
+            _fill(cells, event.start, event.at, scale, "·")
+        elif isinstance(event, Bar):
+            _fill(cells, event.start, event.end, scale, "█" if event.critical else "▓")
+    for event in lane.events:
+        if isinstance(event, Chosen):
+            cells[min(room - 1, int(event.start * scale))] = "◆"
+    return _with_words("".join(cells), lane)
+
+
+def _with_words(drawn: str, lane: Lane) -> str:
+    """What the lane holds, written behind it where there is room."""
+    kind = " ".join(dict.fromkeys(describe_type(bar.hole.type) for bar in lane.bars))
+    words = " ".join(part for part in (kind, times_of(lane)) if part)
+    used = len(drawn.rstrip())
+    return f"{drawn[:used]} {fit(printable(words), len(drawn) - used - 1)}" if len(drawn) - used > 6 else drawn
+
+
+def _fill(cells: list[str], start: int, end: int, scale: float, letter: str) -> None:
+    """At least one cell, however short."""
+    first = min(len(cells) - 1, int(start * scale))
+    last = max(first + 1, min(len(cells), round(end * scale)))
+    cells[first:last] = letter * (last - first)
+
+
+def _ruler(passes: int, scale: float, room: int) -> str:
+    step = next(
+        step
+        for exponent in range(12)
+        for step in (10**exponent, 2 * 10**exponent, 5 * 10**exponent)
+        if step * scale >= 10
+    )
+    line = [" "] * (room + 12)
+    for at in range(0, passes + 1, step):
+        place, label = int(at * scale), str(at)
+        if place + len(label) <= room - 7:
+            line[place : place + len(label)] = label
+    label = f"{passes:,} passes"
+    return "".join(line[: max(0, room - len(label))]) + label
+
+
+def _signs(timeline: Timeline) -> list[str]:
+    events = [event for lane in timeline.lanes for event in lane.events]
+    signs = (
+        ("█ on the longest path", any(bar.critical for bar in timeline.bars)),
+        ("▓ beside it", any(not bar.critical for bar in timeline.bars)),
+        ("░ later items", any(isinstance(e, Looped) for e in events) or any(lane.loops for lane in timeline.lanes)),
+        ("· waits", any(isinstance(event, Joined) and event.start < event.at for event in events)),
+        ("◆ a choice", any(isinstance(event, Chosen) for event in events)),
+    )
+    return ["  " + "   ".join(sign for sign, occurs in signs if occurs)]
+
+
+# ── waves and gaps ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def _waves(timeline: Timeline, width: int) -> list[str]:
+    """Values by how many others must be known before them."""
+    waves: dict[int, list[str]] = {}
+    for bar in timeline.bars:
+        waves.setdefault(bar.wave, []).append(printable(bar.hole.field))
+    lines = [fit(f"  {wave:>3}  {_listed(waves[wave], width - 7)}", width) for wave in sorted(waves)[:MOST_WAVES]]
+    rest = len(waves) - MOST_WAVES
+    return [
+        "Waves (every value of one can be decoded beside the others of it)",
+        *lines,
+        *([f"       and {rest} more"] if rest > 0 else []),
+    ]
+
+
+def _listed(names: list[str], room: int) -> str:
+    """As many names as fit, and how many more there are."""
+    shown: list[str] = []
+    used = 0
+    for name in names:
+        used += cells_of(name) + 2
+        if used > room - 12 and len(names) > 1:
+            break
+        shown.append(name)
+    shown = shown or [fit(names[0], room - 12)]
+    rest = len(names) - len(shown)
+    return ", ".join(shown) + (f" and {rest} more" if rest else "")
+
+
+def _gaps(timeline: Timeline, width: int) -> list[str]:
+    """The forks that cost most positions; what is shorter than its gap leaves the rest of it unused."""
+    branches = [lane.branch for lane in timeline.lanes if lane.branch.reserve]
+    largest = sorted(branches, key=lambda branch: (-branch.reserve, branch.id))[:MOST_GAPS]
+    if not largest:
+        return []
+    total = sum(branch.reserve for branch in branches)
+    lines = [f"  {branch.reserve:>7,}  {fit(printable(branch.name), width - 12)}" for branch in largest]
+    return [f"Positions kept free: {total:,}; the largest gaps", *lines]
