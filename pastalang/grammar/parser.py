@@ -58,6 +58,8 @@ def _feed(tokens: list[Token], found: list[Problem], end: int) -> tuple[nodes.Fi
     state = tables.start()
     index = 0
     while index < len(tokens):
+        if len(problems) > MAX_SYNTAX_ERRORS:
+            return None, problems
         recovery.remember(index, state)
         problem = _feed_one(state, tokens, index)
         if problem is None:

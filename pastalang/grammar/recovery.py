@@ -63,7 +63,10 @@ class Recovery:
             if depth == anchor.depth and kind == "SEPARATOR":
                 return anchor.state.copy(), position + 1
             if depth == anchor.depth and kind in CLOSES:
-                return anchor.state.copy(), position
+                if kind in anchor.state.expected():
+                    return anchor.state.copy(), position
+                self._anchors.remove(anchor)  # what the anchor stands in is wrong as well
+                return self.resume(index)
         return anchor.state.copy(), len(self._tokens)
 
     def _anchor(self, index: int) -> Anchor:

@@ -14,7 +14,7 @@ from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.grammar.indentation import indentation, shared_indentation
 from pastalang.grammar.problems import Problem
 from pastalang.grammar.scanner import Scan, TooMuch, scan_code
-from pastalang.grammar.tokens import NAME_TERMINALS, Token
+from pastalang.grammar.tokens import CLOSING, NAME_TERMINALS, OPENING, Token
 from pastalang.limits import MAX_NESTING
 from pastalang.source import Span
 
@@ -77,7 +77,7 @@ def scan_text(result: Scan, start: int) -> int:
 
 def is_structural(tag: list[Token]) -> bool:
     """Whether a tag shapes the text without writing anything where it stands."""
-    first, second = tag[1].type, tag[2].type if len(tag) > 2 else ""
+    first, second = _first_words(tag)
     if first in ("SYNC", "END"):
         return second not in ("COLON", "DOT")
     if first in ("FORK", "PROMISE"):
@@ -87,14 +87,31 @@ def is_structural(tag: list[Token]) -> bool:
 
 def opens_block(tag: list[Token]) -> bool:
     """Whether the tag needs an `{end}`."""
-    first, second = tag[1].type, tag[2].type if len(tag) > 2 else ""
+    first, second = _first_words(tag)
     if second not in NAME_TERMINALS:
         return False
-    return first == "FORK" or (first == "ASYNC" and all(token.type != "COLON" for token in tag))
+    return first == "FORK" or (first == "ASYNC" and not _gives_type(tag))
+
+
+def _gives_type(tag: list[Token]) -> bool:
+    """Whether a colon stands in the tag outside all brackets."""
+    depth = 0
+    for token in tag[1:-1]:
+        if token.type == "COLON" and depth == 0:
+            return True
+        depth += (token.type in OPENING) - (token.type in CLOSING)
+    return False
 
 
 def closes_block(tag: list[Token]) -> bool:
-    return tag[1].type == "END" and tag[2].type not in ("COLON", "DOT")
+    first, second = _first_words(tag)
+    return first == "END" and second not in ("COLON", "DOT")
+
+
+def _first_words(tag: list[Token]) -> tuple[str, str]:
+    """The types of the first two tokens behind the brace, line ends left out."""
+    kinds = [token.type for token in tag[1:5] if token.type != "NEWLINE"]
+    return kinds[0], kinds[1] if len(kinds) > 1 else ""
 
 
 # ── taking the text apart ────────────────────────────────────────────────────────────────────────────────
@@ -226,7 +243,6 @@ def _check_blocks(result: Scan, lines: list[Line]) -> None:
         for fragment in line.fragments:
             if not fragment.tag:
                 continue
-            fragment.tag = [token for token in fragment.tag if token.type != "NEWLINE"]
             if opens_block(fragment.tag):
                 open_blocks.append(fragment)
                 if len(open_blocks) > MAX_NESTING:
@@ -267,7 +283,7 @@ def _report_stray_end(result: Scan, fragment: Fragment) -> None:
 
 
 def _report_unclosed_block(result: Scan, fragment: Fragment) -> None:
-    word = fragment.tag[1].text
+    word = next(token.text for token in fragment.tag[1:] if token.type != "NEWLINE")
     result.problems.append(
         Problem(
             "unclosed-block",

@@ -30,8 +30,13 @@ def attach_comments(source: Source, file: nodes.File, comments: list[Comment]) -
 class Attacher:
     source: Source
 
-    def sequence(self, owners: tuple[O, ...], comments: Comments) -> tuple[tuple[O, ...], Comments]:
-        """The owners with their comments, and the comments behind the last of them."""
+    def sequence(
+        self, owners: tuple[O, ...], comments: Comments, *, behind_bracket: bool = True
+    ) -> tuple[tuple[O, ...], Comments]:
+        """The owners with their comments, and the comments behind the last of them.
+
+        Blank lines directly behind an opening bracket, or at the top of the file, do not count.
+        """
         done: list[O] = []
         at = 0
         for owner in owners:
@@ -39,7 +44,7 @@ class Attacher:
             leading = self._trail(done, comments[at:until])
             at = _first_at(comments, owner.span.end, until)
             owner, homeless = self._fill(owner, comments[until:at])
-            first = not done
+            first = behind_bracket and not done
             done.append(self._lead(owner, leading, homeless, is_first=first))
         closing = self._trail(done, comments[at:])
         return tuple(done), tuple(
@@ -61,6 +66,10 @@ class Attacher:
             return comments
         last = done[-1]
         done[-1] = replace(last, trivia=replace(last.trivia, trailing=comments[0]))
+        if isinstance(last, nodes.TemplateDeclaration) and last.messages:
+            *others, message = last.messages
+            message = replace(message, trivia=replace(message.trivia, trailing=comments[0]))
+            done[-1] = replace(last, messages=(*others, message))
         return comments[1:]
 
     def _spaced(self, comment: Comment, *, is_first: bool) -> Comment:
@@ -106,10 +115,10 @@ class Attacher:
     ) -> tuple[nodes.TemplateDeclaration, Comments]:
         split = _first_at(comments, template.header.end, 0)
         inputs, homeless = self.sequence(template.inputs, comments[:split])
-        header = replace(template, inputs=inputs, span=template.header)
+        header = replace(template, inputs=inputs, messages=(), span=template.header)
         headers = [header]
         rest = self._trail(headers, comments[split:])
-        messages, behind = self.sequence(template.messages, rest)
+        messages, behind = self.sequence(template.messages, rest, behind_bracket=False)
         assert not behind  # a template ends with its last message
         filled = replace(template, inputs=inputs, messages=messages, trivia=headers[0].trivia)
         return filled, homeless
