@@ -6,8 +6,10 @@ from html import escape as _escape
 from typing import assert_never
 
 from pastalang.plan.draw.legend import Sign
+from pastalang.plan.draw.measure import printable
 from pastalang.plan.draw.shapes import BarShape, Bend, Box, Diamond, Label, Line
 
+LONGEST_TIP = 400
 SANS = "Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 MONO = "ui-monospace, 'SF Mono', Menlo, Consolas, 'Liberation Mono', 'DejaVu Sans Mono', monospace"
 STYLESHEET = f"""
@@ -50,7 +52,9 @@ text {{ font-family: {SANS}; fill: #1f2937; }}
 
 
 def escape(text: str) -> str:
-    return _escape(text, quote=True)
+    """On one line, and not longer than anybody reads in a tip."""
+    shown = printable(text[: 2 * LONGEST_TIP])
+    return _escape(shown if len(shown) <= LONGEST_TIP else shown[: LONGEST_TIP - 1] + "…", quote=True)
 
 
 def number(value: float) -> str:
@@ -68,7 +72,7 @@ def rectangle(box: Box, kind: str, *, round: float = 0.0, tip: str = "") -> str:
 
 def paint_label(label: Label) -> str:
     baseline = (label.box.top + label.box.bottom) / 2 + label.style.size * 0.35
-    tip = f"<title>{escape(label.full[:400])}</title>" if label.full != label.text else ""
+    tip = f"<title>{escape(label.full)}</title>" if label.full != label.text else ""
     return (
         f'<text class="{label.style.css}" x="{number(label.box.left)}" y="{number(baseline)}">'
         f"{tip}{escape(label.text)}</text>"
@@ -78,7 +82,7 @@ def paint_label(label: Label) -> str:
 def paint_chip(label: Label) -> str:
     """A turn that is given: a word in a rounded box."""
     box = Box(label.box.left - 7, label.box.top - 2, label.box.right + 3, label.box.bottom + 2)
-    return rectangle(box, "chipbox", round=8, tip=label.full[:400]) + paint_label(label)
+    return rectangle(box, "chipbox", round=8, tip=label.full) + paint_label(label)
 
 
 def paint_bar(bar: BarShape) -> str:
@@ -119,7 +123,7 @@ def paint_line(line: Line) -> str:
 def paint_diamond(diamond: Diamond) -> str:
     x, y, r = diamond.x, diamond.y, 6.0
     corners = " ".join(f"{number(a)},{number(b)}" for a, b in ((x - r, y), (x, y - r), (x + r, y), (x, y + r)))
-    return f'<polygon class="choice" points="{corners}"><title>{escape(diamond.tip[:400])}</title></polygon>'
+    return f'<polygon class="choice" points="{corners}"><title>{escape(diamond.tip)}</title></polygon>'
 
 
 def paint_sign(sign: Sign, x: float, y: float) -> str:

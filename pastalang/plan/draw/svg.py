@@ -51,7 +51,7 @@ def _opening(plan: Plan, height: float) -> Iterator[str]:
     size = f'width="{number(WIDTH)}" height="{number(height)}"'
     box = f'viewBox="0 0 {number(WIDTH)} {number(height)}"'
     yield f'<svg xmlns="http://www.w3.org/2000/svg" {size} {box} role="img">'
-    yield f"<title>The plan of {escape(plan.template[:200])}</title>"
+    yield f"<title>The plan of {escape(plan.template)}</title>"
     yield f"<style>{STYLESHEET}</style>"
     yield rectangle(Box(0, 0, WIDTH, height), "page")
 
