@@ -1,9 +1,70 @@
-"""The rules that every plan obeys. Run on every plan that is built; a broken rule is a mistake of ours."""
+"""The rules that every plan obeys, one sentence each. Run on every plan built; a breach is our own mistake."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
 from pastalang.plan.plan import Plan
+from pastalang.plan.rules import choices, forks, joins, names, room, sight
+
+Rule: TypeAlias = Callable[[Plan], Iterator[str]]
+
+# The others take these for granted.
+FORM: Final[tuple[tuple[str, Rule], ...]] = (
+    (
+        "every branch but the root is forked exactly once, by its parent",
+        forks.every_branch_is_forked_once_by_its_parent,
+    ),
+    ("every branch, and so every hole, can be reached from the root", forks.every_branch_hangs_on_the_root),
+)
+
+RULES: Final[tuple[tuple[str, Rule], ...]] = (
+    *FORM,
+    ("a text is placed once, behind its fork", forks.a_text_is_placed_behind_its_fork),
+    ("no two fields have the same name", names.fields_have_names_of_their_own),
+    ("no two branches have the same name", names.branches_have_names_of_their_own),
+    ("a list that is gone through is written by somebody", names.a_list_that_is_gone_through_exists),
+    ("every hole may take at least one token", choices.a_hole_has_room),
+    ("the leads of a choice are distinct, and none begins another", choices.the_leads_of_a_choice_tell_its_arms_apart),
+    ("an item can be told from the end of its list", choices.an_item_can_be_told_from_the_end_of_its_list),
+    ("nothing waits for something that waits for it", joins.nothing_waits_for_what_waits_for_it),
+    ("only what can end is joined", joins.only_what_can_end_is_joined),
+    ("something is fed between a join and the next decision", joins.something_is_fed_behind_a_join),
+    ("a view holds only what comes before", sight.a_view_holds_only_what_comes_before),
+    ("a view holds the whole way from the root", sight.a_view_holds_the_whole_way_from_the_root),
+    ("memory is kept while somebody can see it", sight.memory_is_kept_while_somebody_can_see_it),
+    ("positions never go back", room.positions_never_go_back),
+    ("documents of a stack start at one position", room.documents_of_a_stack_start_at_one_position),
+    ("values in lock-step fit their gaps", room.values_in_lock_step_fit_their_gaps),
+    ("the values of a lock-step group are numbered from 0", room.a_lock_step_group_counts_its_values),
+)
+
+
+class BrokenPlan(AssertionError):
+    """A plan breaks one of the rules. The program is not to blame."""
+
+    def __init__(self, plan: Plan, rule: str, breach: str) -> None:
+        super().__init__(
+            f"the plan of template {plan.template!r} breaks a rule ({rule}): {breach}. "
+            "This is a mistake in PastaLang, not in the program; please report it together with the program."
+        )
+        self.rule = rule
+        self.breach = breach
 
 
 def verify(plan: Plan) -> None:
-    assert plan.branches[0].parent is None
+    """Raise `BrokenPlan` for the first rule that is broken."""
+    for rule, breach in breaches(plan):
+        raise BrokenPlan(plan, rule, breach)
+
+
+def breaches(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Every broken rule with what breaks it; of a plan that is not even a tree only that."""
+    is_formed = True
+    for sentence, rule in RULES:
+        if (sentence, rule) not in FORM and not is_formed:
+            return
+        for breach in rule(plan):
+            is_formed = is_formed and (sentence, rule) not in FORM
+            yield sentence, breach

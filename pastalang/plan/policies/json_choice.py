@@ -25,7 +25,7 @@ def write_choice(draft: Draft, union: t.Union, at: At, value: WriteValue) -> Cho
         place = at.arm(label if with_fields > 1 else None)
         lead, _ = opening(arm, at.depth)
         written.append(Arm(label, lead, _behind(lead, value(draft, arm, place))))
-    return Choose(field, tuple(written), at.sampling, draft.span_of(at.path, at.span))
+    return Choose(field, tuple(written), at.sampling, draft.span_of(at.declared, at.span))
 
 
 def _behind(lead: str, segments: Segments) -> Segments:

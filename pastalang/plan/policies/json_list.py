@@ -31,7 +31,7 @@ def write_list(draft: Draft, array: t.Array, at: At, value: WriteValue) -> Repea
         empty="[]" if array.min_items == 0 else None,
         body=body,
         sampling=at.sampling,
-        span=draft.span_of(at.path, at.span),
+        span=draft.span_of(at.declared, at.span),
     )
 
 

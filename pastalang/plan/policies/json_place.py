@@ -25,6 +25,7 @@ class At:
     in_order: bool = False  # everything left to right, nothing beside it
     in_chain: bool = False  # an item of a list: its first field is decoded in the list's own branch
     group: int | None = None  # the lock-step group that its values belong to
+    declared: str = ""  # the path as the program declares it, without arms and quotes
 
     @property
     def field(self) -> str:
@@ -39,10 +40,12 @@ class At:
         step = key if key.isidentifier() or _is_plain(key) else json.dumps(key, ensure_ascii=False)
         path = f"{self.path}.{step}" if self.path else step
         drawn = self.sampling if sampling is None else sampling.over(self.sampling)
-        return replace(self, path=path, depth=self.depth + 1, sampling=drawn, in_chain=False)
+        declared = f"{self.declared}.{key}" if self.declared else key
+        return replace(self, path=path, depth=self.depth + 1, sampling=drawn, in_chain=False, declared=declared)
 
     def item(self) -> At:
-        return replace(self, path=f"{self.path}[]", depth=self.depth + 1, in_chain=True, group=None)
+        path, declared = f"{self.path}[]", f"{self.declared}[]"
+        return replace(self, path=path, declared=declared, depth=self.depth + 1, in_chain=True, group=None)
 
     def arm(self, label: str | None) -> At:
         """Inside one arm of a choice; where several arms have fields the label keeps their names apart."""

@@ -38,4 +38,4 @@ def write_value(draft: Draft, type: t.Type, at: At) -> Segments:
 def json_hole(draft: Draft, type: t.Type, at: At) -> Hole:
     limit = default_max_tokens(type, draft.types)
     field = draft.name_field(at.field)
-    return Hole(field, type, Form.JSON, limit, at.sampling, "", draft.span_of(at.path, at.span))
+    return Hole(field, type, Form.JSON, limit, at.sampling, "", draft.span_of(at.declared, at.span))

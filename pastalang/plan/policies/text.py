@@ -77,7 +77,7 @@ def _write_hole(draft: Draft, hole: p.Hole, where: Where) -> Segments:
 
 def _write_json(draft: Draft, hole: p.Hole, path: str) -> Segments:
     """What follows in running text sees it, so its branches are joined before its last bracket is fed."""
-    at = At(path, 0, hole.sampling.over(draft.sampling), hole.span, in_order=draft.is_sequential)
+    at = At(path, 0, hole.sampling.over(draft.sampling), hole.span, in_order=draft.is_sequential, declared=hole.name)
     with draft.watch() as started:
         segments = write_value(draft, hole.type, at)
     if not started:
