@@ -84,7 +84,7 @@ class TemplateChecker:
                 name.span,
                 help="end it with `assistant json { ... }` or with `assistant text` and a text",
             )
-        return None
+        return answers[-1] if answers else None
 
     def _check_system(self) -> None:
         for message in self.node.messages[1:]:
@@ -168,7 +168,8 @@ class TemplateChecker:
 
     def _check_unused(self, resolver: Resolver) -> None:
         for one in () if resolver.has_unknown else self.node.inputs:
-            if one.name.text not in resolver.used and resolver.inputs[one.name.text].span == one.span:
+            is_only_one = len(resolver.declared[one.name.text]) == 1  # else it was reported as a duplicate
+            if one.name.text not in resolver.used and resolver.inputs[one.name.text].span == one.span and is_only_one:
                 self.report.add(
                     "input-never-used",
                     f"the input `{one.name.text}` is never used",
