@@ -12,8 +12,8 @@ from typing import Final
 # The size of one source file. A thousand lines of a program are about 50,000 bytes.
 MAX_FILE_BYTES: Final = 1_000_000
 
-# Words, marks and tags in one source file; about 8,000 lines. Bounds the time of a parse.
-MAX_TOKENS: Final = 80_000
+# Words, marks and comments in one source file; about 6,000 lines. Bounds the time of a parse.
+MAX_TOKENS: Final = 60_000
 
 # Brackets, objects, arrays and blocks of text inside one another. Everything that walks a tree may recurse
 # to this depth.

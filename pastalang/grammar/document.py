@@ -7,7 +7,7 @@ outermost group inwards.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 INDENTATION = "  "
@@ -45,16 +45,28 @@ class Verbatim:
 @dataclass(frozen=True, slots=True)
 class Nest:
     content: Document
+    is_forced: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_forced", is_forced(self.content))
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     content: Document
+    is_forced: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_forced", is_forced(self.content))
 
 
 @dataclass(frozen=True, slots=True)
 class Sequence:
     parts: tuple[Document, ...]
+    is_forced: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_forced", any(map(is_forced, self.parts)))
 
 
 Document: TypeAlias = str | Break | IfBroken | Suffix | Verbatim | Nest | Group | Sequence
@@ -76,16 +88,15 @@ def join(separator: Document, parts: Iterable[Document]) -> Sequence:
     return Sequence(tuple(joined))
 
 
-def has_forced_break(document: Document) -> bool:
+def is_forced(document: Document) -> bool:
+    """Whether a line must end inside; kept by each part, so asking costs nothing."""
     match document:
-        case Break(forced=forced):
-            return forced
+        case Break():
+            return document.forced
         case Suffix():
             return True
-        case Nest(content=content) | Group(content=content):
-            return has_forced_break(content)
-        case Sequence(parts=parts):
-            return any(has_forced_break(part) for part in parts)
+        case Nest() | Group() | Sequence():
+            return document.is_forced
         case _:
             return False
 
@@ -121,7 +132,7 @@ def render(document: Document, *, width: int) -> str:
             case Sequence(parts=parts):
                 todo.extend((depth, broken, part) for part in reversed(parts))
             case Group(content=content):
-                fits = not has_forced_break(content) and _fits(content, width - column, todo)
+                fits = not item.is_forced and _fits(content, width - column, todo)
                 todo.append((depth, not fits, content))
     return "".join(written)
 

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar.problems import Problem
-from pastalang.grammar.scanner import Scan, TooMuch
+from pastalang.grammar.scanner import Scan, TooMuch, too_deep
 from pastalang.grammar.tokens import CLOSING, CLOSING_TEXT, DECLARATION_WORDS, NAME_TERMINALS, OPENING, Token
 from pastalang.limits import MAX_NESTING
 
 CONTINUED = frozenset({"COLON", "EQUALS", "BAR", "COMMA"})  # a member does not end behind these
 KEYS = NAME_TERMINALS | {"STRING"}
 NAMES_OF_BRACKETS = {
-    "LEFT_PARENTHESIS": ("(", "unclosed-parenthesis"),
+    "LEFT_PARENTHESIS": ("(", "unclosed-bracket"),
     "LEFT_BRACKET": ("[", "unclosed-bracket"),
     "LEFT_BRACE": ("{", "unclosed-brace"),
 }
@@ -138,8 +138,7 @@ def _kinds_after(raw: list[Token], index: int, count: int) -> list[str]:
 
 def _open(layout: Layout, token: Token) -> None:
     if len(layout.open) >= MAX_NESTING:
-        headline = f"more than {MAX_NESTING} brackets inside one another"
-        raise TooMuch(Problem("nesting-too-deep", headline, token.span))
+        raise TooMuch(too_deep("brackets", token.span))
     before = [before.type for before in layout.tokens[-2:]]
     is_inputs = token.type == "LEFT_PARENTHESIS" and before[:1] == ["TEMPLATE"] and len(before) == 2
     layout.open.append(Open(token, holds_members=is_inputs or token.type == "LEFT_BRACE"))
@@ -157,7 +156,7 @@ def _close(layout: Layout, token: Token) -> None:
             return
         if layout.open[depth].token.type == "TAG_OPEN":
             break
-    layout.scan.problems.append(
+    layout.scan.report(
         Problem("stray-bracket", f"a `{token.text}` that closes nothing", token.span, help=("remove it",))
     )
 
@@ -174,7 +173,7 @@ def _report_unclosed(layout: Layout, opened: Open, noticed: Token | None) -> Non
     mark, code = NAMES_OF_BRACKETS[opened.token.type]
     closing = CLOSING_TEXT[OPENING[opened.token.type]]
     related = (Label(noticed.span, f"`{closing}` is missing before this"),) if noticed is not None else ()
-    layout.scan.problems.append(
+    layout.scan.report(
         Problem(
             code,
             f"a `{mark}` that is not closed",

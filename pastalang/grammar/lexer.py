@@ -22,7 +22,8 @@ def scan(source: Source) -> Scan:
             break
         scan_quotes = scan_schema_text if _expects_value(result) else scan_text
         position = scan_quotes(result, position)
-    result.problems.extend(find_forbidden(source.text, result.quoted))
+    for problem in find_forbidden(source.text, result.quoted):
+        result.report(problem)
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pastalang.diagnostics.diagnostic import Diagnostic
@@ -42,7 +43,7 @@ def parse(source: Source) -> ParseResult:
         scanned = scan(source)
         tokens = lay_out(scanned)
     except TooMuch as refusal:
-        return _refused(source, refusal.problem)
+        return ParseResult(None, _diagnostics(source, refusal.problems))
     file, problems = _feed(tokens, scanned.problems, len(source.text))
     if file is not None and not file.declarations and not problems:
         problems = [_empty_file(source)]
@@ -61,7 +62,7 @@ def _feed(tokens: list[Token], found: list[Problem], end: int) -> tuple[nodes.Fi
         if len(problems) > MAX_SYNTAX_ERRORS:
             return None, problems
         recovery.remember(index, state)
-        problem = _feed_one(state, tokens, index)
+        problem = _feed_one(state, recovery, tokens, index)
         if problem is None:
             index += 1
             continue
@@ -72,30 +73,24 @@ def _feed(tokens: list[Token], found: list[Problem], end: int) -> tuple[nodes.Fi
             problems.append(problem)
         index = resume
     last = Token(tables.LAST, "", end, end)
-    before_end = state.copy()
     file = state.finish(last)
     if file is None and not problems:
-        problems.append(unexpected(last, before_end.expected(), tokens, len(tokens)))
+        problems.append(unexpected(last, recovery.replay(len(tokens)).expected(), tokens, len(tokens)))
     return file, problems
 
 
-def _feed_one(state: tables.ParseState, tokens: list[Token], index: int) -> Problem | None:
-    before = state.copy()
+def _feed_one(state: tables.ParseState, recovery: Recovery, tokens: list[Token], index: int) -> Problem | None:
     try:
         if state.feed(tokens[index]):
             return None
     except SyntaxProblem as refused:
         return refused.problem
-    return unexpected(tokens[index], before.expected(), tokens, index)
+    return unexpected(tokens[index], recovery.replay(index).expected(), tokens, index)
 
 
-def _diagnostics(source: Source, problems: list[Problem]) -> tuple[Diagnostic, ...]:
+def _diagnostics(source: Source, problems: Iterable[Problem]) -> tuple[Diagnostic, ...]:
     ordered = sorted(problems, key=lambda problem: (problem.span, problem.code))
     return tuple(problem.in_source(source) for problem in ordered[:MAX_SYNTAX_ERRORS])
-
-
-def _refused(source: Source, problem: Problem) -> ParseResult:
-    return ParseResult(None, (problem.in_source(source),))
 
 
 def _empty_file(source: Source) -> Problem:

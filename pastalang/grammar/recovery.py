@@ -47,6 +47,14 @@ class Recovery:
             self._anchors.pop()
         self._anchors.append(Anchor(state.copy(), index, depth, is_tag=begins_tag))
 
+    def replay(self, index: int) -> ParseState:
+        """The state before the token at `index`, as it was until that token did not fit."""
+        anchor = self._anchors[-1]
+        state = anchor.state.copy()
+        for token in self._tokens[anchor.index : index]:
+            state.feed(token)
+        return state
+
     def region_start(self, index: int) -> int:
         """Where the thing began in which the token at `index` stands."""
         return self._tokens[self._anchor(index).index].start

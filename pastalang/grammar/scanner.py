@@ -11,7 +11,14 @@ from pastalang.grammar.escapes import resolve_pattern, resolve_string
 from pastalang.grammar.nodes import Comment
 from pastalang.grammar.problems import Problem
 from pastalang.grammar.tokens import MARKS, WORDS, Token
-from pastalang.limits import MAX_NAME_CHARS, MAX_NUMBER_CHARS, MAX_NUMBER_EXPONENT, MAX_TOKENS
+from pastalang.limits import (
+    MAX_NAME_CHARS,
+    MAX_NESTING,
+    MAX_NUMBER_CHARS,
+    MAX_NUMBER_EXPONENT,
+    MAX_SYNTAX_ERRORS,
+    MAX_TOKENS,
+)
 from pastalang.source import Source, Span
 
 LEXEME = re.compile(
@@ -45,11 +52,11 @@ ADVICE = {
 
 
 class TooMuch(Exception):
-    """The file is larger than anything a person writes; reading on would only take time."""
+    """The file is larger, deeper or more broken than anything a person writes; reading on would only take time."""
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.headline)
-        self.problem = problem
+    def __init__(self, *problems: Problem) -> None:
+        super().__init__(*(problem.headline for problem in problems))
+        self.problems = problems
 
 
 @dataclass(slots=True)
@@ -61,18 +68,25 @@ class Scan:
     comments: list[Comment] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     quoted: list[Span] = field(default_factory=list)
+    count: int = 0
 
     def add(self, token: Token) -> None:
+        """Add a token to those that count towards the limit."""
         self.tokens.append(token)
-        if len(self.tokens) > MAX_TOKENS:
-            raise TooMuch(
-                Problem(
-                    "file-too-large",
-                    f"the file holds more than {MAX_TOKENS:,} words and marks",
-                    token.span,
-                    help=("split the program: types and templates can be imported from other files",),
-                )
-            )
+        self.count += 1
+        if self.count > MAX_TOKENS:
+            raise TooMuch(_too_many_tokens(token.span))
+
+    def add_comment(self, comment: Comment) -> None:
+        self.comments.append(comment)
+        self.count += 1
+        if self.count > MAX_TOKENS:
+            raise TooMuch(_too_many_tokens(comment.span))
+
+    def report(self, problem: Problem) -> None:
+        self.problems.append(problem)
+        if len(self.problems) > MAX_SYNTAX_ERRORS:
+            raise TooMuch(*self.problems)
 
 
 def scan_code(result: Scan, position: int, *, in_tag: bool = False) -> int:
@@ -80,7 +94,7 @@ def scan_code(result: Scan, position: int, *, in_tag: bool = False) -> int:
     text = result.source.text
     match_lexeme = LEXEME.match
     add = result.add
-    depth = 0
+    braces = nesting = 0
     while True:
         match = match_lexeme(text, position)
         if match is None:
@@ -97,25 +111,44 @@ def scan_code(result: Scan, position: int, *, in_tag: bool = False) -> int:
                 if not written.isascii() or len(written) > MAX_NAME_CHARS:
                     _check_name(result, written, start)
         elif kind == "mark":
-            if in_tag:
-                depth += (written == "{") - (written == "}")
-                if depth < 0:
+            if written in "([{":
+                nesting += 1
+                braces += written == "{"
+                if nesting > MAX_NESTING:
+                    raise TooMuch(too_deep("brackets", Span(start, position)))
+            elif written in ")]}":
+                nesting = max(nesting - 1, 0)
+                braces -= written == "}"
+                if in_tag and braces < 0:
                     add(Token("TAG_CLOSE", written, start, position))
                     return position
             add(Token(MARKS[written], written, start, position))
         elif kind == "newline":
-            add(Token("NEWLINE", "\n", start, position))
+            result.tokens.append(Token("NEWLINE", "\n", start, position))
         elif kind == "string":
             _add_string(result, written, start)
         elif kind == "number":
             _check_number(result, written, start)
             add(Token("NUMBER", written, start, position))
         elif kind == "comment":
-            result.comments.append(_comment(written, start))
+            result.add_comment(_comment(written, start))
         elif kind == "pattern":
             add(Token("REGEX", written, start, position, resolve_pattern(written[1:-1])))
         else:  # `"""` or the end
             return start
+
+
+def too_deep(things: str, span: Span) -> Problem:
+    return Problem("nesting-too-deep", f"more than {MAX_NESTING} {things} inside one another", span)
+
+
+def _too_many_tokens(span: Span) -> Problem:
+    return Problem(
+        "file-too-large",
+        f"the file holds more than {MAX_TOKENS:,} words and marks",
+        span,
+        help=("split the program: types and templates can be imported from other files",),
+    )
 
 
 def _comment(written: str, start: int) -> Comment:
@@ -129,7 +162,7 @@ def _add_string(result: Scan, written: str, start: int) -> None:
     if len(written) < 2 or not written.endswith('"') or _ends_in_escape(written):
         written = written.rstrip()
         end = start + len(written)
-        result.problems.append(
+        result.report(
             Problem(
                 "unclosed-string",
                 "a string that is not closed on its line",
@@ -142,7 +175,7 @@ def _add_string(result: Scan, written: str, start: int) -> None:
         return
     value, problem = resolve_string(written[1:-1], start + 1)
     if problem is not None:
-        result.problems.append(problem)
+        result.report(problem)
     result.add(Token("STRING", written, start, end, value))
 
 
@@ -157,30 +190,30 @@ def _check_number(result: Scan, written: str, start: int) -> None:
     span = Span(start, start + len(written))
     if match is None:
         advice = ("a number does not begin with a zero that means nothing: 7, not 007",)
-        result.problems.append(Problem("bad-number", f"`{written[:20]}` is no number", span, help=advice))
+        result.report(Problem("bad-number", f"`{written[:20]}` is no number", span, help=advice))
     elif len(written) > MAX_NUMBER_CHARS or len(match[1] or "") > 6 or abs(int(match[1] or 0)) > MAX_NUMBER_EXPONENT:
         advice = (f"at most {MAX_NUMBER_CHARS} characters, exponents up to {MAX_NUMBER_EXPONENT}",)
-        result.problems.append(Problem("bad-number", "a number out of all proportion", span, help=advice))
+        result.report(Problem("bad-number", "a number out of all proportion", span, help=advice))
 
 
 def _check_name(result: Scan, written: str, start: int) -> None:
     span = Span(start, start + len(written))
     if len(written) > MAX_NAME_CHARS:
         headline = f"a name of {len(written):,} characters; {MAX_NAME_CHARS} are allowed"
-        result.problems.append(Problem("name-too-long", headline, span))
+        result.report(Problem("name-too-long", headline, span))
         return
     hidden = next((character for character in written if is_hidden(character)), None)
     if hidden is not None:
-        result.problems.append(hidden_problem(span, hidden))
+        result.report(hidden_problem(span, hidden))
     elif not written.isidentifier():
         odd = next(character for character in written if not ("a" + character).isidentifier())
         headline = f"{describe_character(odd)} cannot stand in a name"
         advice = ("as a key it can stand in quotes",)
-        result.problems.append(Problem("bad-character", headline, span, help=advice))
+        result.report(Problem("bad-character", headline, span, help=advice))
     elif unicodedata.normalize("NFC", written) != written:
         headline = f"the name `{written}` is not written in composed form"
         advice = (f"write `{unicodedata.normalize('NFC', written)}` in Unicode's normal form C",)
-        result.problems.append(Problem("bad-character", headline, span, help=advice))
+        result.report(Problem("bad-character", headline, span, help=advice))
 
 
 def _skip_bad_characters(result: Scan, position: int) -> int:
@@ -195,11 +228,11 @@ def _skip_bad_characters(result: Scan, position: int) -> int:
     character, span = text[start], Span(start, position)
     if is_hidden(character):
         if character in HIDDEN:  # the others are found wherever they stand
-            result.problems.append(hidden_problem(span, character))
+            result.report(hidden_problem(span, character))
     elif character.isprintable() or (character.isspace() and character not in "\r\f\v"):
         shown = describe_character(character) if character.isspace() else f"`{character}`"
         advice = (ADVICE[character],) if character in ADVICE else ()
-        result.problems.append(Problem("bad-character", f"{shown} has no meaning here", span, help=advice))
+        result.report(Problem("bad-character", f"{shown} has no meaning here", span, help=advice))
     elif len(character.encode("utf-8")) > 1 and not 0x80 <= ord(character) < 0xA0:
-        result.problems.append(hidden_problem(span, character))
+        result.report(hidden_problem(span, character))
     return position

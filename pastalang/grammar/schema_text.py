@@ -21,7 +21,7 @@ def scan_schema_text(result: Scan, start: int) -> int:
     closing = END.search(text, start + 3)
     end, close = (closing.start(), closing.end()) if closing else (len(text), len(text))
     if closing is None:
-        result.problems.append(
+        result.report(
             Problem("unclosed-text", "a text that is not closed", Span(start, start + 3), message='no closing `"""`')
         )
     result.quoted.append(Span(start, close))

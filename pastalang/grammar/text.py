@@ -13,7 +13,7 @@ from pastalang.diagnostics.diagnostic import Label
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.grammar.indentation import indentation, shared_indentation
 from pastalang.grammar.problems import Problem
-from pastalang.grammar.scanner import Scan, TooMuch, scan_code
+from pastalang.grammar.scanner import Scan, TooMuch, scan_code, too_deep
 from pastalang.grammar.tokens import CLOSING, NAME_TERMINALS, OPENING, Token
 from pastalang.limits import MAX_NESTING
 from pastalang.source import Span
@@ -167,7 +167,7 @@ def _scan_tag(result: Scan, start: int) -> tuple[list[Token], int]:
     if tag[-1].type != "TAG_CLOSE":
         first_line = result.source.text.find("\n", start)
         end = min(position, first_line) if first_line >= 0 else position
-        result.problems.append(
+        result.report(
             Problem(
                 "unclosed-tag",
                 "a tag that is not closed",
@@ -223,8 +223,7 @@ def _add_pieces(result: Scan, lines: list[Line]) -> None:
             if value:
                 result.add(Token("TEXT_PIECE", "", start, end, value))
                 value = ""
-            for token in fragment.tag:
-                result.add(token)
+            result.tokens.extend(fragment.tag)  # counted when they were scanned
         if line.has_end:
             at = line.fragments[-1].end if line.fragments else line.start
             start = start if value else at
@@ -246,7 +245,7 @@ def _check_blocks(result: Scan, lines: list[Line]) -> None:
             if opens_block(fragment.tag):
                 open_blocks.append(fragment)
                 if len(open_blocks) > MAX_NESTING:
-                    raise TooMuch(_too_deep(fragment))
+                    raise TooMuch(too_deep("blocks", Span(fragment.start, fragment.end)))
             elif closes_block(fragment.tag):
                 if open_blocks:
                     open_blocks.pop()
@@ -260,16 +259,8 @@ def _check_blocks(result: Scan, lines: list[Line]) -> None:
         lines[-1].fragments.append(Fragment(at, at, tag=tag))
 
 
-def _too_deep(fragment: Fragment) -> Problem:
-    return Problem(
-        "nesting-too-deep",
-        f"more than {MAX_NESTING} blocks inside one another",
-        Span(fragment.start, fragment.end),
-    )
-
-
 def _report_stray_end(result: Scan, fragment: Fragment) -> None:
-    result.problems.append(
+    result.report(
         Problem(
             "stray-end",
             "an `{end}` that closes nothing",
@@ -284,7 +275,7 @@ def _report_stray_end(result: Scan, fragment: Fragment) -> None:
 
 def _report_unclosed_block(result: Scan, fragment: Fragment) -> None:
     word = next(token.text for token in fragment.tag[1:] if token.type != "NEWLINE")
-    result.problems.append(
+    result.report(
         Problem(
             "unclosed-block",
             f"a `{word}` block without its `{{end}}`",
@@ -299,7 +290,7 @@ def _report_stray_brace(result: Scan, start: int) -> None:
     brace = result.source.text[start]
     headline = "a `{` that opens no tag" if brace == "{" else "a `}` that closes no tag"
     advice = (f"a brace that is text is written `{brace}{brace}`",)
-    result.problems.append(Problem("stray-brace", headline, Span(start, start + 1), help=advice))
+    result.report(Problem("stray-brace", headline, Span(start, start + 1), help=advice))
 
 
 def _report_unclosed_text(result: Scan, start: int, next_quotes: int | None) -> None:
@@ -307,7 +298,7 @@ def _report_unclosed_text(result: Scan, start: int, next_quotes: int | None) -> 
     if next_quotes is not None:
         line_start = result.source.text.rfind("\n", 0, next_quotes) + 1
         related = (Label(Span(line_start, next_quotes), "the next message begins here"),)
-    result.problems.append(
+    result.report(
         Problem(
             "unclosed-text",
             "a text that is not closed",
