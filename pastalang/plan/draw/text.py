@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
+
 from pastalang.plan.draw.describe import describe_type
 from pastalang.plan.draw.headline import describe_plan, measure_load
 from pastalang.plan.draw.measure import cells_of, fit, printable
@@ -53,7 +55,7 @@ def _lanes(timeline: Timeline, width: int) -> list[str]:
         lines.append(f"  {shown_name}{' ' * (column - cells_of(shown_name))}  {_lane(lane, scale, room)}")
     if len(timeline.lanes) > len(shown):
         lines.append(f"  and {len(timeline.lanes) - len(shown):,} more branches")
-    return [*lines, "", *_signs(timeline)]
+    return [*lines, "", *_signs(timeline, width)]
 
 
 def _lane(lane: Lane, scale: float, room: int) -> str:
@@ -77,7 +79,8 @@ def _lane(lane: Lane, scale: float, room: int) -> str:
 def _with_words(drawn: str, lane: Lane) -> str:
     """What the lane holds, written behind it where there is room."""
     kind = " ".join(dict.fromkeys(describe_type(bar.hole.type) for bar in lane.bars))
-    words = " ".join(part for part in (kind, times_of(lane)) if part)
+    own = [f"×({each.minimum}..{each.maximum})" for each in lane.events if isinstance(each, Looped)]
+    words = " ".join(part for part in (kind, *own, times_of(lane)) if part)
     used = len(drawn.rstrip())
     return f"{drawn[:used]} {fit(printable(words), len(drawn) - used - 1)}" if len(drawn) - used > 6 else drawn
 
@@ -96,16 +99,15 @@ def _ruler(passes: int, scale: float, room: int) -> str:
         for step in (10**exponent, 2 * 10**exponent, 5 * 10**exponent)
         if step * scale >= 10
     )
-    line = [" "] * (room + 12)
+    line, end = [" "] * room, f"{passes:,} passes"
     for at in range(0, passes + 1, step):
         place, label = int(at * scale), str(at)
-        if place + len(label) <= room - 7:
+        if place + len(label) + 2 <= room - len(end):
             line[place : place + len(label)] = label
-    label = f"{passes:,} passes"
-    return "".join(line[: max(0, room - len(label))]) + label
+    return "".join(line[: max(0, room - len(end))]) + end
 
 
-def _signs(timeline: Timeline) -> list[str]:
+def _signs(timeline: Timeline, width: int) -> list[str]:
     events = [event for lane in timeline.lanes for event in lane.events]
     signs = (
         ("█ on the longest path", any(bar.critical for bar in timeline.bars)),
@@ -114,7 +116,9 @@ def _signs(timeline: Timeline) -> list[str]:
         ("· waits", any(isinstance(event, Joined) and event.start < event.at for event in events)),
         ("◆ a choice", any(isinstance(event, Chosen) for event in events)),
     )
-    return ["  " + "   ".join(sign for sign, occurs in signs if occurs)]
+    occurring = [sign.replace(" ", "\u00a0") for sign, occurs in signs if occurs]  # a sign stays on one line
+    wrapped = wrap("   ".join(occurring), width - 2, break_on_hyphens=False)
+    return [f"  {line}".replace("\u00a0", " ") for line in wrapped]
 
 
 # ── waves and gaps ───────────────────────────────────────────────────────────────────────────────────────
@@ -128,7 +132,7 @@ def _waves(timeline: Timeline, width: int) -> list[str]:
     lines = [fit(f"  {wave:>3}  {_listed(waves[wave], width - 7)}", width) for wave in sorted(waves)[:MOST_WAVES]]
     rest = len(waves) - MOST_WAVES
     return [
-        "Waves (every value of one can be decoded beside the others of it)",
+        "Waves: the values of a line can be decoded together",
         *lines,
         *([f"       and {rest} more"] if rest > 0 else []),
     ]
