@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from pastalang.errors import PastaError
 from pastalang.program import types as t
 from pastalang.values.misfit import Misfit
 
@@ -29,7 +30,7 @@ class Converted:
     notes: tuple[Note, ...] = ()
 
 
-class NotExpressible(ValueError):
+class NotExpressible(PastaError):
     """Parts of a model or a schema that no hole type can say, each with its path."""
 
     def __init__(self, name: str, problems: Iterable[Misfit]) -> None:

@@ -60,7 +60,7 @@ class _Fitting:
         if isinstance(type, t.Named):
             target = self.resolve(type.name)
             if target is None:
-                return value, _one(f"the type {type.name} never ends")
+                return value, _one(f"the type {type.name} is not known, or never ends")
             type = target
         if not isinstance(value, list | dict):
             return self.fit_anew(type, value)
@@ -112,9 +112,9 @@ class _Fitting:
                 assert_never(type)
 
     def resolve(self, name: str) -> t.Type | None:
-        """What a name stands for, through names of names; None for a circle of them."""
+        """What a name stands for, through names of names; None for a circle of them, or a name unknown so far."""
         seen: set[str] = set()
-        while name not in seen:
+        while name not in seen and name in self.types:
             seen.add(name)
             target = self.types[name]
             if not isinstance(target, t.Named):

@@ -31,7 +31,8 @@ class Misfit:
 def path_text(path: Iterable[str | int]) -> str:
     text = ""
     for step in path:
-        if step in ("[]", "{}"):  # any item, any value of a map: a place in a type, not in a value
+        if step in ("[]", "{}") or (isinstance(step, str) and not text and step.startswith("#")):
+            # any item, any value of a map, or a JSON pointer: a place in a type, not in a value
             text += str(step)
         elif isinstance(step, int):
             text += f"[{step}]"

@@ -313,6 +313,8 @@ def union(arms: Iterable[t.Type]) -> t.Type:
     for arm in arms:
         flat.extend(arm.arms if isinstance(arm, t.Union) and arm.discriminator is None else [arm])
     different = list(dict.fromkeys(flat))
+    if t.Anything() in different:
+        return t.Anything()
     if len(different) == 1:
         return different[0]
     tagged = [arm for arm in different if isinstance(arm, t.Union)]

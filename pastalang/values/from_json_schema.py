@@ -1,0 +1,405 @@
+"""From a JSON Schema document to a hole type: every keyword is said by the type, noted, carried, or refused.
+
+A type may be *narrower* than its schema, never wider: what it lets a model write, the schema takes. Where it
+is narrower (keys that may be left out are always written, keys that nobody named never), a note says so. A
+part that only a grammar engine can enforce is carried whole as a `schema(...)` hole. The rest is refused with
+its JSON pointer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Final
+
+from pastalang.program import types as t
+from pastalang.program.regex import RegexError
+from pastalang.values import schema_scalars as scalars
+from pastalang.values.converted import Converted, Note, NotExpressible
+from pastalang.values.disjoint import find_discriminator, overlap
+from pastalang.values.fits import value_fits
+from pastalang.values.inhabited import uninhabited
+from pastalang.values.json_text import JsonValue, NotJson, parse_json, write_json
+from pastalang.values.misfit import Misfit
+from pastalang.values.regex import whole_pattern
+from pastalang.values.schema_document import document_misfits
+from pastalang.values.schema_guard import OWN_IDENTIFIER, find_hostile, find_keyword, resolve
+from pastalang.values.schema_keywords import ANNOTATIONS, CARRIED, FAMILIES, REFUSED
+from pastalang.values.schema_scalars import SchemaRefused
+
+Keywords = Mapping[str, JsonValue]
+
+
+def type_of_schema(document: str | JsonValue, *, name: str = "Schema") -> Converted:
+    """The hole type of a document, given as JSON text or as its exact value; raises `NotExpressible`."""
+    if isinstance(document, str):
+        try:
+            document = parse_json(document)
+        except NotJson as problem:
+            raise NotExpressible(name, [Misfit((), str(problem))]) from None
+    hostile = find_hostile(document)
+    if hostile is not None:
+        raise NotExpressible(name, [_problem(*hostile)])
+    return _convert(document, name)
+
+
+def _convert(document: JsonValue, name: str) -> Converted:
+    title = document.get("title") if isinstance(document, dict) else None
+    conversion = _Conversion(document, _type_name(str(title or name)))
+    found = conversion.convert(document, "#")
+    empty = uninhabited(conversion.types)
+    if empty and not conversion.problems:
+        if _is_endless(document):
+            conversion.problems.append(_problem(conversion.pointers[empty[0]], "requires itself, so no value can end"))
+        else:  # a value ends only where a key is left out, and our objects write all of theirs
+            whole = _Conversion(document, conversion.root_name)
+            assert isinstance(document, dict)
+            return Converted(whole.carried(document, "#"), MappingProxyType({}), tuple(whole.notes))
+    if conversion.problems:
+        raise NotExpressible(name, conversion.problems)
+    return Converted(found, MappingProxyType(conversion.types), tuple(dict.fromkeys(conversion.notes)))
+
+
+def _is_endless(document: JsonValue) -> bool:
+    """Whether values would not end even if every key that may be left out were left out."""
+    shortest = _Conversion(document, "Root", keep_optional=False)
+    shortest.convert(document, "#")
+    return bool(uninhabited(shortest.types))
+
+
+@dataclass
+class _Conversion:
+    document: JsonValue
+    root_name: str
+    keep_optional: bool = True
+    types: dict[str, t.Type] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)  # the pointer of a recursive schema -> its type's name
+    pointers: dict[str, str] = field(default_factory=dict)  # and back
+    done: dict[str, t.Type] = field(default_factory=dict)
+    open: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    problems: list[Misfit] = field(default_factory=list)
+
+    def convert(self, schema: JsonValue, pointer: str) -> t.Type:
+        """The type at `pointer`; a refusal is kept and the walk goes on, so that all are told at once."""
+        try:
+            return self.resolved(schema, pointer)
+        except SchemaRefused as refusal:
+            self.problems.append(_problem(f"{pointer}/{refusal.keyword}", refusal.reason))
+        except RegexError as problem:
+            self.problems.append(_problem(f"{pointer}/pattern", problem.message))
+        return t.Null()
+
+    def resolved(self, schema: JsonValue, pointer: str) -> t.Type:
+        """Follows references; a schema that the walk already stands inside of becomes a name."""
+        if isinstance(schema, dict) and "$ref" in schema:
+            others = set(schema) - ANNOTATIONS - {"$ref"}
+            if others:
+                raise SchemaRefused(min(others), "stands beside `$ref`; put it into the schema that is referred to")
+            target = str(schema["$ref"])
+            return self.resolved(resolve(target, self.document), target)
+        if pointer in self.done:
+            return self.done[pointer]
+        if pointer in self.open:
+            return t.Named(self.name_of(pointer))
+        self.open.append(pointer)
+        found = self.schema(schema, pointer)
+        self.open.pop()
+        if pointer in self.names:
+            self.types[self.names[pointer]] = found
+            found = t.Named(self.names[pointer])
+        self.done[pointer] = found
+        return found
+
+    def name_of(self, pointer: str) -> str:
+        if pointer not in self.names:
+            bare = self.root_name if pointer == "#" else _type_name(pointer.rpartition("/")[2])
+            name, number = bare, 2
+            while name in self.pointers:
+                name, number = f"{bare}{number}", number + 1
+            self.names[pointer], self.pointers[name] = name, pointer
+        return self.names[pointer]
+
+    def note(self, pointer: str, text: str) -> None:
+        self.notes.append(Note(pointer, text))
+
+    # ── one schema ───────────────────────────────────────────────────────────────────────────────────────
+
+    def schema(self, schema: JsonValue, pointer: str) -> t.Type:
+        if schema is True or schema == {}:
+            return t.Anything()
+        if not isinstance(schema, dict):
+            raise SchemaRefused("", "`false` takes no value" if schema is False else "a schema is an object")
+        identifier = schema.get("$id")
+        if isinstance(identifier, str) and identifier.startswith(OWN_IDENTIFIER):
+            return t.Schema(write_json({key: part for key, part in schema.items() if key != "$id"}))
+        if identifier is not None and pointer != "#":
+            raise SchemaRefused("$id", "moves what references mean; use `$defs` in one document")
+        said = {keyword for keyword in schema if keyword not in ANNOTATIONS}
+        for keyword in schema:
+            if keyword in REFUSED:
+                raise SchemaRefused(keyword, REFUSED[keyword])
+            if keyword not in ANNOTATIONS and keyword not in CARRIED and keyword not in _UNDERSTOOD:
+                raise SchemaRefused(keyword, "is no keyword that is known here")
+        if not said:
+            return t.Anything()
+        if said & {"enum", "const"}:
+            return self.values(schema, said)
+        if said & CARRIED or not self.is_plain(schema, said):
+            return self.carried(schema, pointer)
+        if said & {"anyOf", "oneOf"}:
+            return self.union(schema, pointer, "anyOf" if "anyOf" in schema else "oneOf")
+        if "allOf" in said and said == {"allOf"}:
+            (only,) = _schemas(schema["allOf"], "allOf")
+            return self.convert(only, f"{pointer}/allOf/0")
+        kinds = self.kinds(schema, said, pointer)
+        arms = [self.kind(kind, schema, pointer) for kind in kinds]
+        return arms[0] if len(arms) == 1 else t.Union(tuple(arms))
+
+    def is_plain(self, schema: Keywords, said: set[str]) -> bool:
+        """Whether at most one of the ways to combine schemas is used, alone."""
+        combined = said & {"anyOf", "oneOf", "allOf"}
+        if combined == {"allOf"}:
+            only = isinstance(schema["allOf"], list) and len(schema["allOf"]) == 1
+            return only and (said == {"allOf"} or _is_second_pattern(schema))
+        return not combined or (said <= {*combined, "discriminator"} and len(combined) == 1)
+
+    def kinds(self, schema: Keywords, said: set[str], pointer: str) -> list[str]:
+        given = schema.get("type")
+        if given is not None:
+            kinds = [given] if isinstance(given, str) else list(given) if isinstance(given, list) else []
+            unknown = next((kind for kind in kinds if kind not in FAMILIES), None)
+            if unknown is not None or not kinds or len(set(map(str, kinds))) < len(kinds):
+                raise SchemaRefused("type", f"{write_json(given)} names no types")
+            if "number" in kinds and "integer" in kinds:
+                kinds.remove("integer")
+            return [str(kind) for kind in kinds]
+        meant = [kind for kind, keywords in FAMILIES.items() if said & keywords and kind != "integer"]
+        if len(meant) != 1:
+            raise SchemaRefused("type", f"is missing, and {', '.join(sorted(said))} fit several types")
+        self.note(pointer, f"the schema names no type; {meant[0]} is written, as its keywords suggest")
+        return meant
+
+    def kind(self, kind: str, schema: Keywords, pointer: str) -> t.Type:
+        match kind:
+            case "string":
+                return scalars.string_type(schema)
+            case "integer":
+                return scalars.integer_type(schema)
+            case "number":
+                return scalars.number_type(schema)
+            case "boolean":
+                return t.Boolean()
+            case "null":
+                return t.Null()
+            case "array":
+                return self.array(schema, pointer)
+            case _:
+                return self.object(schema, pointer)
+
+    def values(self, schema: Keywords, said: set[str]) -> t.Type:
+        """An enum; where other keywords stand beside it, those of its values that they take."""
+        values = schema["enum"] if "enum" in schema else [schema["const"]]
+        assert isinstance(values, list)
+        rest = {keyword: schema[keyword] for keyword in said - {"enum"} if keyword != "const" or "enum" in schema}
+        if "$ref" in write_json(dict(rest)):
+            raise SchemaRefused("enum", "stands beside a reference; leave one of them out")
+        kept = [value for value in values if not rest or not document_misfits(write_json(dict(rest)), value)]
+        if not kept:
+            raise SchemaRefused("enum" if "enum" in schema else "const", "has no value that its other keywords take")
+        arms = tuple(dict.fromkeys(_exactly(value) for value in kept))
+        return arms[0] if len(arms) == 1 else t.Union(arms, find_discriminator(arms))
+
+    def union(self, schema: Keywords, pointer: str, keyword: str) -> t.Type:
+        parts = _schemas(schema[keyword], keyword)
+        arms: list[t.Type] = []
+        for at, part in enumerate(parts):
+            arm = self.convert(part, f"{pointer}/{keyword}/{at}")
+            arms.extend(arm.arms if isinstance(arm, t.Union) else [arm])
+        if keyword == "oneOf" and len(arms) > 1:
+            self.check_exclusive(parts, arms)
+        different = tuple(dict.fromkeys(arms))
+        if t.Anything() in different:
+            return t.Anything()
+        return different[0] if len(different) == 1 else t.Union(different, find_discriminator(different))
+
+    def check_exclusive(self, parts: list[JsonValue], arms: list[t.Type]) -> None:
+        """Exactly one alternative may take a value. A type is narrower than a schema that names none."""
+        untyped = next((at for at, part in enumerate(parts) if not self.is_typed(part)), None)
+        if untyped is not None:
+            raise SchemaRefused(f"oneOf/{untyped}", "names no type, so that it takes values of the others too")
+        twice = overlap(arms, self.types)
+        if twice is not None:
+            raise SchemaRefused("oneOf", f"alternatives {twice[0] + 1} and {twice[1] + 1} may take the same value")
+
+    def is_typed(self, schema: JsonValue, depth: int = 0) -> bool:
+        while isinstance(schema, dict) and "$ref" in schema:
+            schema = resolve(str(schema["$ref"]), self.document)
+        if not isinstance(schema, dict) or depth > 8:
+            return False
+        if {"type", "enum", "const"} & set(schema):
+            return True
+        parts = next((schema[word] for word in ("anyOf", "oneOf", "allOf") if word in schema), [])
+        return isinstance(parts, list) and bool(parts) and all(self.is_typed(part, depth + 1) for part in parts)
+
+    # ── arrays ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def array(self, schema: Keywords, pointer: str) -> t.Type:
+        least, most = scalars.length(schema, "minItems") or 0, scalars.length(schema, "maxItems")
+        if most is not None and least > most:
+            raise SchemaRefused("minItems", f"{least} is more than `maxItems` {most}")
+        unique = schema.get("uniqueItems") is True
+        prefix, rest, word = _places(schema)
+        if prefix is None:
+            item = self.convert(schema.get("items", True), f"{pointer}/items")
+            return t.Array(item, least, most, unique=unique)
+        if unique or least != len(prefix) or (rest is not False and most != len(prefix)):
+            return self.carried(schema, pointer)
+        return t.Tuple(tuple(self.convert(part, f"{pointer}/{word}/{at}") for at, part in enumerate(prefix)))
+
+    # ── objects ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def object(self, schema: Keywords, pointer: str) -> t.Type:
+        if "properties" not in schema and "required" not in schema:
+            return self.map(schema, pointer)
+        if {"patternProperties", "propertyNames", "minProperties", "maxProperties"} & set(schema):
+            return self.carried(schema, pointer)
+        properties = schema.get("properties", {})
+        required = schema.get("required", [])
+        if not isinstance(properties, dict) or not isinstance(required, list):
+            raise SchemaRefused("properties", "must be an object, and `required` a list")
+        extra = schema.get("additionalProperties", True)
+        unnamed = [str(key) for key in dict.fromkeys(map(str, required)) if key not in properties]
+        if unnamed and extra is False:
+            raise SchemaRefused("required", f"asks for {unnamed[0]!r}, which `additionalProperties` forbids")
+        if extra is not False:
+            self.note(pointer, "the schema takes further keys; none are written or read")
+        written = {key: part for key, part in properties.items() if self.keep_optional or key in required}
+        fields = [self.field(key, part, key in required, pointer) for key, part in written.items()]
+        fields += [t.Field(key, self.convert(extra, f"{pointer}/additionalProperties")) for key in unnamed]
+        title, about = schema.get("title"), schema.get("description")
+        return t.Object(
+            tuple(fields),
+            name=_type_name(title) if isinstance(title, str) else None,
+            description=about if isinstance(about, str) else None,
+        )
+
+    def field(self, key: str, schema: JsonValue, is_required: bool, pointer: str) -> t.Field:
+        here = f"{pointer}/properties/{key.replace('~', '~0').replace('/', '~1')}"
+        type = self.convert(schema, here)
+        about = schema.get("description") if isinstance(schema, dict) else None
+        default = None
+        if isinstance(schema, dict) and "default" in schema and not is_required:
+            unfinished = {name: t.Anything() for name in self.pointers if name not in self.types}
+            if value_fits(type, schema["default"], {**self.types, **unfinished}):
+                self.note(here, "its default does not fit it; the key is always written and read")
+            else:
+                default = t.Default(write_json(schema["default"]))
+        elif not is_required:
+            self.note(here, "the key may be left out by the schema; it is always written and read")
+        return t.Field(key, type, description=about if isinstance(about, str) else None, default=default)
+
+    def map(self, schema: Keywords, pointer: str) -> t.Type:
+        least, most = scalars.length(schema, "minProperties") or 0, scalars.length(schema, "maxProperties")
+        if most is not None and least > most:
+            raise SchemaRefused("minProperties", f"{least} is more than `maxProperties` {most}")
+        named, extra = schema.get("patternProperties"), schema.get("additionalProperties", True)
+        if named is None:
+            pattern = _key_pattern(schema.get("propertyNames", True))
+            return t.Map(self.convert(extra, f"{pointer}/additionalProperties"), pattern, least, most)
+        if not isinstance(named, dict) or len(named) != 1 or extra is not False or "propertyNames" in schema:
+            return self.carried(schema, pointer)
+        ((search, part),) = named.items()
+        value = self.convert(part, f"{pointer}/patternProperties/{search.replace('~', '~0').replace('/', '~1')}")
+        return t.Map(value, whole_pattern(search), least, most)
+
+    # ── what only a grammar engine can say ───────────────────────────────────────────────────────────────
+
+    def carried(self, schema: Keywords, pointer: str) -> t.Type:
+        """The part as one hole, with the definitions that it may refer to."""
+        assert isinstance(self.document, dict)
+        text = write_json(dict(schema))
+        outside = [found for found in re.findall(r'"\$ref":"([^"]*)"', text) if not _is_definition(found)]
+        if outside and pointer != "#":
+            raise SchemaRefused("$ref", f"`{outside[0]}` leads out of a part that is enforced as a whole; use `$defs`")
+        whole: dict[str, JsonValue] = {key: part for key, part in schema.items() if key != "$schema"}
+        if '"$ref"' in text:
+            whole |= {word: self.document[word] for word in ("$defs", "definitions") if word in self.document}
+        refused = find_keyword(whole, REFUSED)
+        if refused is not None:
+            raise SchemaRefused(refused[0].lstrip("/"), REFUSED[refused[1]])
+        self.note(pointer, "is enforced as one hole, so its parts are not decoded beside one another")
+        return t.Schema(write_json(whole))
+
+
+_UNDERSTOOD: Final = frozenset().union(*FAMILIES.values()) | {
+    "type", "enum", "const", "anyOf", "oneOf", "allOf", "discriminator",
+}  # fmt: skip
+
+
+def _exactly(value: JsonValue) -> t.Type:
+    """The type of one value alone."""
+    match value:
+        case None:
+            return t.Null()
+        case list():
+            return t.Tuple(tuple(map(_exactly, value)))
+        case dict():
+            return t.Object(tuple(t.Field(key, _exactly(part)) for key, part in value.items()))
+        case Decimal() if value == value.to_integral_value() and abs(value.adjusted()) < 300:
+            return t.Literal(int(value))
+        case _:
+            return t.Literal(value)
+
+
+def _schemas(value: JsonValue, keyword: str) -> list[JsonValue]:
+    if not isinstance(value, list) or not value:
+        raise SchemaRefused(keyword, "must be a list of schemas that is not empty")
+    return value
+
+
+def _is_second_pattern(schema: Keywords) -> bool:
+    match schema.get("allOf"):
+        case [{"pattern": str(), **rest}]:
+            return schema.get("type") == "string" and "pattern" in schema and not rest
+        case _:
+            return False
+
+
+def _places(schema: Keywords) -> tuple[list[JsonValue] | None, JsonValue, str]:
+    """The fixed places of an array, what stands behind them, and the keyword that says so (`items` in old drafts)."""
+    prefix = schema.get("prefixItems")
+    if isinstance(prefix, list):
+        return prefix, schema.get("items", True), "prefixItems"
+    if isinstance(schema.get("items"), list):
+        return schema["items"], schema.get("additionalItems", True), "items"  # type: ignore[return-value]
+    return None, True, "items"
+
+
+def _key_pattern(schema: JsonValue) -> str | None:
+    match schema:
+        case True:
+            return None
+        case {"pattern": str(search), **rest} if set(rest) <= {"type", *ANNOTATIONS}:
+            return whole_pattern(search)
+        case dict() if set(schema) <= {"type", "minLength", "maxLength", *ANNOTATIONS}:
+            least, most = scalars.length(schema, "minLength"), scalars.length(schema, "maxLength")
+            return None if (least, most) == (None, None) else rf"[\s\S]{{{least or 0},{'' if most is None else most}}}"
+        case _:
+            raise SchemaRefused("propertyNames", "says more than a pattern or lengths")
+
+
+def _is_definition(reference: str) -> bool:
+    return reference.startswith(("#/$defs/", "#/definitions/"))
+
+
+def _type_name(text: str) -> str:
+    name = "".join(word[:1].upper() + word[1:] for word in re.findall("[A-Za-z0-9_]+", text))
+    return name if re.match("[A-Za-z]", name) else f"Type{name}"
+
+
+def _problem(pointer: str, reason: str) -> Misfit:
+    return Misfit((("#" + pointer.removeprefix("#")).rstrip("/"),), reason)

@@ -1,0 +1,196 @@
+"""From a hole type to a JSON Schema document (draft 2020-12) that takes the same values.
+
+Formats and dates carry their `pattern` too, so that a validator that takes `format` for a remark still checks
+them. What JSON Schema cannot say is left out: limits of tokens, `verbatim`, the order of decoding.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias, assert_never
+
+from pastalang.program import types as t
+from pastalang.values.bounds import NO_TYPES
+from pastalang.values.formats import FORMATS, MOMENTS, UUID
+from pastalang.values.json_text import JsonValue, parse_json, write_json
+
+Document: TypeAlias = dict[str, JsonValue]
+
+# Formats whose names JSON Schema knows, with the same meaning.
+STANDARD_FORMATS: Final[Mapping[str, str]] = {name: name for name in FORMATS if name not in ("local-date-time", "url")}
+
+
+def schema_text(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> str:
+    """The document as compact JSON text, numbers exact."""
+    return write_json(schema_of(type, types))
+
+
+def schema_of(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> Document:
+    """The document as an exact JSON value."""
+    writer = _Writer(types)
+    document = writer.schema(type)
+    while writer.waiting:
+        name = writer.waiting.pop()
+        writer.definitions[name] = writer.schema(types[name])
+    return {**document, "$defs": dict(writer.definitions)} if writer.definitions else document
+
+
+@dataclass(frozen=True, slots=True)
+class _Writer:
+    types: Mapping[str, t.Type]
+    definitions: dict[str, JsonValue] = field(default_factory=dict)
+    waiting: list[str] = field(default_factory=list)
+    embedded: list[str] = field(default_factory=list)
+
+    def schema(self, type: t.Type) -> Document:
+        match type:
+            case t.Array(item=item):
+                return {
+                    "type": "array",
+                    "items": self.schema(item),
+                    **_counts("Items", type.min_items, type.max_items),
+                    **({"uniqueItems": True} if type.unique else {}),
+                }
+            case t.Tuple(items=items):
+                places: list[JsonValue] = [self.schema(item) for item in items]
+                fixed: Document = {"type": "array", "minItems": len(items), "maxItems": len(items)}
+                return {**fixed, "prefixItems": places, "items": False} if places else fixed
+            case t.Map(value=value):
+                names: Document = (
+                    {} if type.key_pattern is None else {"propertyNames": {"pattern": anchored(type.key_pattern)}}
+                )
+                return {
+                    "type": "object",
+                    "additionalProperties": self.schema(value),
+                    **names,
+                    **_counts("Properties", type.min_items, type.max_items),
+                }
+            case t.Object():
+                return self.object(type)
+            case t.Union(arms=arms):
+                return self.union(arms)
+            case t.Named(name=name):
+                if name not in self.definitions and name not in self.waiting:
+                    self.definitions[name] = True  # keeps its place, and is written when its turn comes
+                    self.waiting.append(name)
+                return {"$ref": f"#/$defs/{_pointer_step(name)}"}
+            case t.Schema(document=document):
+                return self.embed(parse_json(document), document)
+            case _:
+                return _scalar(type)
+
+    def object(self, type: t.Object) -> Document:
+        properties: Document = {place.key: self.property(place) for place in type.fields}
+        required: list[JsonValue] = [place.key for place in type.fields if place.default is None]
+        return {
+            **({"title": type.name} if type.name else {}),
+            **({"description": type.description} if type.description else {}),
+            "type": "object",
+            "properties": properties,
+            **({"required": required} if required else {}),
+            "additionalProperties": False,
+        }
+
+    def property(self, place: t.Field) -> Document:
+        schema = self.schema(place.type)
+        if place.description:
+            schema = {**schema, "description": place.description}
+        if place.default is not None:
+            schema = {**schema, "default": parse_json(place.default.json)}
+        return schema
+
+    def union(self, arms: tuple[t.Type, ...]) -> Document:
+        """Literals side by side are one `enum`."""
+        literals: list[JsonValue] = [arm.value for arm in arms if isinstance(arm, t.Literal)]
+        if len(literals) < 2:
+            return {"anyOf": [self.schema(arm) for arm in arms]}
+        nulls: list[JsonValue] = [None] if t.Null() in arms else []
+        others = [arm for arm in arms if not isinstance(arm, t.Literal | t.Null)]
+        enum: Document = {"enum": [*literals, *nulls]}
+        return {"anyOf": [enum, *map(self.schema, others)]} if others else enum
+
+    def embed(self, document: JsonValue, text: str) -> Document:
+        """A document with references keeps them to itself by an identifier of its own."""
+        if not isinstance(document, dict):
+            return {} if document else {"not": {}}
+        if '"$ref"' not in text or "$id" in document:
+            return document
+        if text not in self.embedded:
+            self.embedded.append(text)
+        return {"$id": f"urn:pasta:schema:{self.embedded.index(text)}", **document}
+
+
+def anchored(pattern: str) -> str:
+    """A pattern for whole values in JSON Schema's words, where one may match anywhere."""
+    return f"^(?:{pattern})$"
+
+
+def _scalar(type: t.Type) -> Document:
+    match type:
+        case t.String():
+            return _string(type)
+        case t.Regex(pattern=pattern):
+            return {"type": "string", "pattern": anchored(pattern)}
+        case t.Integer():
+            return {"type": "integer", **_bounds(type)}
+        case t.Number():
+            return {"type": "number", **_bounds(type)}
+        case t.Boolean():
+            return {"type": "boolean"}
+        case t.Null():
+            return {"type": "null"}
+        case t.Literal(value=value):
+            return {"const": value}
+        case t.Temporal(kind=t.Moment.DATE):
+            return {"type": "string", "format": "date", "pattern": anchored(MOMENTS[t.Moment.DATE])}
+        case t.Temporal(kind=kind):  # an offset may be left out, which the formats of JSON Schema do not allow
+            return {"type": "string", "pattern": anchored(MOMENTS[kind])}
+        case t.Uuid():
+            return {"type": "string", "format": "uuid", "pattern": anchored(UUID)}
+        case t.Verbatim():
+            return {"type": "string"}
+        case t.Anything():
+            return {}
+        case t.Array() | t.Tuple() | t.Map() | t.Object() | t.Union() | t.Named() | t.Schema():
+            raise AssertionError("structures are written by _Writer")
+        case _:
+            assert_never(type)
+
+
+def _string(type: t.String) -> Document:
+    schema: Document = {
+        "type": "string",
+        **({"minLength": type.min_chars} if type.min_chars else {}),
+        **({"maxLength": type.max_chars} if type.max_chars is not None else {}),
+    }
+    patterns = [] if type.pattern is None else [anchored(type.pattern)]
+    if type.format is not None:
+        if type.format in STANDARD_FORMATS:
+            schema["format"] = type.format
+        patterns.insert(0, anchored(FORMATS[type.format].pattern))
+    if patterns:
+        schema["pattern"] = patterns[0]
+    if len(patterns) > 1:
+        schema["allOf"] = [{"pattern": patterns[1]}]
+    return schema
+
+
+def _bounds(type: t.Integer | t.Number) -> Document:
+    bounds: Document = {
+        "minimum": type.minimum,
+        "maximum": type.maximum,
+        "exclusiveMinimum": type.exclusive_minimum,
+        "exclusiveMaximum": type.exclusive_maximum,
+        "multipleOf": type.multiple_of,
+    }
+    return {name: bound for name, bound in bounds.items() if bound is not None}
+
+
+def _counts(noun: str, least: int, most: int | None) -> Document:
+    return {**({f"min{noun}": least} if least else {}), **({f"max{noun}": most} if most is not None else {})}
+
+
+def _pointer_step(name: str) -> str:
+    return re.sub("[~/]", lambda found: {"~": "~0", "/": "~1"}[found[0]], name)

@@ -1,0 +1,164 @@
+"""From a JSON Schema document to what makes it hostile or unusable, before anything walks it for real.
+
+Nothing here recurses, so no document can exhaust the stack; every problem carries its JSON pointer.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pastalang import limits
+from pastalang.program.regex import RegexError
+from pastalang.values.json_text import JsonValue, write_json
+from pastalang.values.regex import whole_pattern
+
+_DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})  # what they hold is no schema
+_NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
+_UNRESOLVED: Final = {
+    "$dynamicRef": "a dynamic reference is not supported",
+    "$recursiveRef": "a dynamic reference is not supported",
+}
+
+
+OWN_IDENTIFIER: Final = "urn:pasta:schema:"  # a document inside a document, with references of its own
+
+
+def find_hostile(document: JsonValue) -> tuple[str, str] | None:
+    """The first problem as (JSON pointer, reason); None where the document may be walked."""
+    waiting = deque([_Place("", document, True, 0, document)])
+    places = 0
+    while waiting:
+        place = waiting.popleft()
+        places += 1
+        if places > limits.MAX_SCHEMA_PLACES:
+            return "", f"a schema of more than {limits.MAX_SCHEMA_PLACES} places is too large"
+        if place.depth > limits.MAX_SCHEMA_NESTING:
+            return place.pointer, f"schemas nest more than {limits.MAX_SCHEMA_NESTING} deep"
+        problem = _problem_of(place.value, place.document) if place.is_schema else None
+        if problem is not None:
+            return f"{place.pointer}/{problem[0]}", problem[1]
+        waiting.extend(place.parts())
+    return None
+
+
+def find_keyword(schema: JsonValue, keywords: Container[str]) -> tuple[str, str] | None:
+    """Where one of the keywords stands in a document that is not hostile, as (JSON pointer, keyword)."""
+    waiting = deque([_Place("", schema, True, 0, schema)])
+    while waiting:
+        place = waiting.popleft()
+        if place.is_schema and isinstance(place.value, dict):
+            for key in place.value:
+                if key in keywords:
+                    return f"{place.pointer}/{key}", key
+        waiting.extend(place.parts())
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """One value inside a document; `is_schema` is false for data and for objects whose keys are names."""
+
+    pointer: str
+    value: JsonValue
+    is_schema: bool
+    depth: int
+    document: JsonValue
+
+    def parts(self) -> Iterator[_Place]:
+        if isinstance(self.value, list):
+            for at, part in enumerate(self.value):
+                yield _Place(f"{self.pointer}/{at}", part, self.is_schema, self.depth + 1, self.document)
+        if not isinstance(self.value, dict):
+            return
+        identifier = self.value.get("$id") if self.is_schema else None
+        own = isinstance(identifier, str) and identifier.startswith(OWN_IDENTIFIER)
+        for key, part in self.value.items():
+            if self.is_schema and key in _DATA:
+                continue
+            step = key.replace("~", "~0").replace("/", "~1")
+            inner = not self.is_schema or key not in _NAMED
+            yield _Place(f"{self.pointer}/{step}", part, inner, self.depth + 1, self.value if own else self.document)
+
+
+def resolve(pointer: str, document: JsonValue) -> JsonValue | None:
+    """What a local reference `#/a/b` points to; None for nothing."""
+    found = document
+    for step in pointer.removeprefix("#").split("/")[1:]:
+        name = _unescape(step)
+        if isinstance(found, dict) and name in found:
+            found = found[name]
+        elif isinstance(found, list) and name.isascii() and name.isdigit() and int(name[:9]) < len(found):
+            found = found[int(name[:9])]
+        else:
+            return None
+    return found
+
+
+def _unescape(step: str) -> str:
+    from urllib.parse import unquote
+
+    return unquote(step).replace("~1", "/").replace("~0", "~")
+
+
+def _problem_of(schema: JsonValue, document: JsonValue) -> tuple[str, str] | None:
+    if not isinstance(schema, dict):
+        return None
+    identifier = schema.get("$id")
+    if isinstance(identifier, str) and identifier.startswith(OWN_IDENTIFIER):
+        document = schema
+    for keyword, reason in _UNRESOLVED.items():
+        if keyword in schema:
+            return keyword, reason
+    return _reference_problem(schema, document) or _enum_problem(schema) or _pattern_problem(schema)
+
+
+def _reference_problem(schema: dict[str, JsonValue], document: JsonValue) -> tuple[str, str] | None:
+    seen: set[str] = set()
+    target: JsonValue = schema
+    while isinstance(target, dict) and "$ref" in target:
+        reference = target["$ref"]
+        if not isinstance(reference, str):
+            return "$ref", "a reference is a string"
+        if not reference.startswith("#"):
+            return "$ref", f"`{reference}` leads out of the document, and nothing is fetched"
+        if reference != "#" and not reference.startswith("#/"):
+            return "$ref", f"`{reference}` is an anchor; use a path such as `#/$defs/name`"
+        if reference in seen:
+            return "$ref", f"`{reference}` refers to itself"
+        seen.add(reference)
+        target = resolve(reference, document)
+        if target is None or not isinstance(target, dict | bool):
+            return "$ref", f"`{reference}` leads nowhere"
+    return None
+
+
+def _enum_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
+    values = schema.get("enum")
+    if not isinstance(values, list):
+        return None if "enum" not in schema else ("enum", "an enum is a list of values")
+    if not values:
+        return "enum", "an empty enum has no value"
+    if len(values) > limits.MAX_SCHEMA_ENUM:
+        return "enum", f"an enum of {len(values)} values; {limits.MAX_SCHEMA_ENUM} are the limit"
+    size = len(write_json(values).encode())
+    if size > limits.MAX_SCHEMA_ENUM_BYTES:
+        return "enum", f"an enum of {size} bytes; {limits.MAX_SCHEMA_ENUM_BYTES} are the limit"
+    return None
+
+
+def _pattern_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
+    named = schema.get("patternProperties")
+    patterns = [("pattern", schema["pattern"])] if "pattern" in schema else []
+    patterns += [("patternProperties", pattern) for pattern in named] if isinstance(named, dict) else []
+    for keyword, pattern in patterns:
+        if not isinstance(pattern, str):
+            return keyword, "a pattern is a string"
+        try:
+            whole_pattern(pattern)
+        except RegexError as problem:
+            shown = pattern if len(pattern) <= limits.MAX_NAME_CHARS else pattern[: limits.MAX_NAME_CHARS] + "…"
+            return keyword, f"the pattern `{shown}` cannot be enforced while decoding: {problem.message}"
+    return None

@@ -1,0 +1,59 @@
+"""The keywords of JSON Schema by what the import does with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+# Say nothing about values, or are read where they stand (`description`, `title`, `default`).
+ANNOTATIONS: Final = frozenset(
+    {
+        "title", "description", "$comment", "default", "examples", "example", "deprecated", "readOnly", "writeOnly",
+        "$schema", "$id", "id", "$anchor", "$vocabulary", "$defs", "definitions", "contentMediaType", "contentEncoding",
+        "contentSchema",
+    }
+)  # fmt: skip
+
+# What each type's keywords are; together with `type` itself they become a hole type.
+FAMILIES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
+    {
+        "string": frozenset({"minLength", "maxLength", "pattern", "format"}),
+        "integer": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
+        "number": frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
+        "boolean": frozenset(),
+        "null": frozenset(),
+        "array": frozenset({"items", "prefixItems", "additionalItems", "minItems", "maxItems", "uniqueItems"}),
+        "object": frozenset(
+            {"properties", "required", "additionalProperties", "patternProperties", "propertyNames"}
+            | {"minProperties", "maxProperties"}
+        ),
+    }
+)
+
+# A part that uses one of these is carried whole, as one hole: a grammar engine enforces it.
+CARRIED: Final[frozenset[str]] = frozenset()
+
+_NO_ENGINE: Final = "cannot be enforced while decoding"
+REFUSED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "not": f"{_NO_ENGINE}; say what a value is, not what it is not",
+        "if": f"{_NO_ENGINE}; write the cases as `anyOf`",
+        "then": f"{_NO_ENGINE}; write the cases as `anyOf`",
+        "else": f"{_NO_ENGINE}; write the cases as `anyOf`",
+        "contains": _NO_ENGINE,
+        "minContains": _NO_ENGINE,
+        "maxContains": _NO_ENGINE,
+        "dependentRequired": f"{_NO_ENGINE}; write the cases as `anyOf`",
+        "dependentSchemas": f"{_NO_ENGINE}; write the cases as `anyOf`",
+        "dependencies": f"{_NO_ENGINE}; write the cases as `anyOf`",
+        "unevaluatedProperties": f"{_NO_ENGINE}; use `additionalProperties`",
+        "unevaluatedItems": f"{_NO_ENGINE}; use `items`",
+        "$dynamicRef": "is not supported; use `$ref`",
+        "$recursiveRef": "is not supported; use `$ref`",
+        "$dynamicAnchor": "is not supported; use `$defs`",
+        "$recursiveAnchor": "is not supported; use `$defs`",
+        "extends": "is no keyword of JSON Schema",
+        "divisibleBy": "is a keyword of an old draft; use `multipleOf`",
+    }
+)

@@ -1,0 +1,155 @@
+"""From the keywords of one scalar in a JSON Schema to its hole type; contradictions are refused by keyword."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil, floor
+from typing import Final
+
+from pastalang.program import types as t
+from pastalang.values import regex
+from pastalang.values.bounds import decimal_text
+from pastalang.values.formats import FORMATS, MOMENTS
+from pastalang.values.json_schema import STANDARD_FORMATS, anchored
+from pastalang.values.json_text import JsonValue
+
+
+class SchemaRefused(Exception):
+    """A keyword that no hole type can say here; `keyword` is the last step of its JSON pointer."""
+
+    def __init__(self, keyword: str, reason: str) -> None:
+        self.keyword = keyword
+        self.reason = reason
+        super().__init__(reason)
+
+
+Keywords = Mapping[str, JsonValue]
+
+# Patterns that this project writes for its own types, so that an exported schema comes back as it was.
+_OWN_PATTERNS: Final[Mapping[str, t.Type]] = {
+    anchored(MOMENTS[t.Moment.DATETIME]): t.Temporal(t.Moment.DATETIME),
+    anchored(MOMENTS[t.Moment.TIME]): t.Temporal(t.Moment.TIME),
+} | {anchored(FORMATS[name].pattern): t.String(format=name) for name in FORMATS if name not in STANDARD_FORMATS}
+_ALIASES: Final[Mapping[str, str]] = {"idn-email": "email", "iri": "uri"}
+
+
+def string_type(schema: Keywords) -> t.Type:
+    least, most = length(schema, "minLength") or 0, length(schema, "maxLength")
+    if most is not None and least > most:
+        raise SchemaRefused("minLength", f"{least} is more than `maxLength` {most}")
+    pattern, format = schema.get("pattern"), schema.get("format")
+    further = _second_pattern(schema)
+    if isinstance(pattern, str) and pattern in _OWN_PATTERNS and format is None:
+        found = _OWN_PATTERNS[pattern]
+        if isinstance(found, t.String):
+            whole = None if further is None else regex.whole_pattern(further)
+            return t.String(min_chars=least, max_chars=most, pattern=whole, format=found.format)
+        if (least, most, further) == (0, None, None):
+            return found
+    name = None if format is None else _format(format)
+    if name is not None and pattern == anchored(FORMATS[name].pattern):
+        pattern, further = further, None
+    if further is not None:
+        raise SchemaRefused("allOf", "two patterns of one string cannot be enforced together")
+    whole = regex.whole_pattern(pattern) if isinstance(pattern, str) else None
+    if (least, most, whole) == (0, None, None) and name in ("date", "uuid"):
+        return t.Temporal(t.Moment.DATE) if name == "date" else t.Uuid()
+    return t.String(min_chars=least, max_chars=most, pattern=whole, format=name)
+
+
+def integer_type(schema: Keywords) -> t.Type:
+    low, high, above, below, step = _bounds(schema)
+    if step is not None and step != step.to_integral_value():
+        raise SchemaRefused("multipleOf", f"an integer cannot be held to multiples of {decimal_text(step)}")
+    found = t.Integer(
+        minimum=None if low is None else ceil(Fraction(low)),
+        maximum=None if high is None else floor(Fraction(high)),
+        exclusive_minimum=None if above is None else floor(Fraction(above)),
+        exclusive_maximum=None if below is None else ceil(Fraction(below)),
+        multiple_of=None if step is None else int(step),
+    )
+    least = max(
+        (bound for bound in (found.minimum, _next(found.exclusive_minimum, 1)) if bound is not None), default=None
+    )
+    most = min(
+        (bound for bound in (found.maximum, _next(found.exclusive_maximum, -1)) if bound is not None), default=None
+    )
+    unit = found.multiple_of or 1
+    if least is not None and most is not None and most // unit * unit < least:
+        raise SchemaRefused(_a_bound(schema), "no integer lies between the bounds")
+    return found
+
+
+def number_type(schema: Keywords) -> t.Type:
+    low, high, above, below, step = _bounds(schema)
+    found = t.Number(low, high, above, below, step)
+    lows = [(Fraction(bound), out) for bound, out in ((low, 0), (above, 1)) if bound is not None]
+    highs = [(Fraction(bound), -out) for bound, out in ((high, 0), (below, 1)) if bound is not None]
+    if lows and highs:
+        least, most = max(lows), min(highs)
+        is_empty = least[0] > most[0] or (least[0] == most[0] and (least[1] or most[1]))
+        if step is not None and not is_empty:
+            unit = Fraction(step)
+            last = floor(most[0] / unit) * unit
+            last -= unit if last == most[0] and most[1] else 0
+            is_empty = last < least[0] or (last == least[0] and bool(least[1]))
+        if is_empty:
+            raise SchemaRefused(_a_bound(schema), "no number lies between the bounds")
+    return found
+
+
+def length(schema: Keywords, keyword: str) -> int | None:
+    value = schema.get(keyword)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | Decimal) or value < 0 or value != int(value):
+        raise SchemaRefused(keyword, "must be a whole number that is not negative")
+    return int(value)
+
+
+def _second_pattern(schema: Keywords) -> str | None:
+    """`allOf` of one more pattern, as this project writes it for a format beside a pattern."""
+    match schema.get("allOf"):
+        case [{"pattern": str(pattern), **rest}] if not rest:
+            return pattern
+        case None:
+            return None
+        case _:
+            raise SchemaRefused("allOf", "cannot be joined with a string")
+
+
+def _format(name: JsonValue) -> str:
+    known = _ALIASES.get(str(name), str(name))
+    if known not in STANDARD_FORMATS:
+        raise SchemaRefused("format", f"the format {name} is not known")
+    return known
+
+
+def _bounds(schema: Keywords) -> tuple[Decimal | None, Decimal | None, Decimal | None, Decimal | None, Decimal | None]:
+    low, high = _number(schema, "minimum"), _number(schema, "maximum")
+    above, below = _number(schema, "exclusiveMinimum"), _number(schema, "exclusiveMaximum")
+    step = _number(schema, "multipleOf")
+    if step is not None and step <= 0:
+        raise SchemaRefused("multipleOf", "must be above 0")
+    return low, high, above, below, step
+
+
+def _number(schema: Keywords, keyword: str) -> Decimal | None:
+    value = schema.get(keyword)
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        raise SchemaRefused(keyword, "is true or false, as in draft 4; write the bound itself")
+    if not isinstance(value, int | Decimal):
+        raise SchemaRefused(keyword, "must be a number")
+    return Decimal(value)
+
+
+def _next(bound: int | None, step: int) -> int | None:
+    return None if bound is None else bound + step
+
+
+def _a_bound(schema: Keywords) -> str:
+    return next(name for name in ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum") if name in schema)

@@ -1,0 +1,307 @@
+"""From hole types to the text of a `.pasta` file: declared types, and a template that asks for them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Final, assert_never
+
+from pastalang.grammar import nodes
+from pastalang.grammar.printer import print_file, print_type
+from pastalang.program import types as t
+from pastalang.source import Span
+from pastalang.values.bounds import NO_TYPES, decimal_text
+from pastalang.values.converted import Converted
+from pastalang.values.json_text import JsonValue, parse_json
+
+_NOWHERE: Final = Span(0, 0)
+_INSTRUCTION: Final = "Read the text and fill in the record. Write null where the text does not say."
+
+
+def type_source(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> str:
+    """One type, as it would stand behind a field's colon; nested objects are written out."""
+    return print_type(_Writer(types, declare=False).node(type))
+
+
+def program_source(converted: Converted, *, name: str) -> str:
+    """A file with every named type, and a template `name` that reads a text and answers with the type."""
+    return print_file(program_file(converted, name=name))
+
+
+def program_file(converted: Converted, *, name: str) -> nodes.File:
+    writer = _Writer(converted.types, declare=True)
+    for declared, type in converted.types.items():
+        writer.declare_recursive(declared, type)
+    body = writer.body(converted.type)
+    template = _template(_template_name(name), body, _description(converted))
+    return nodes.File((*writer.declarations, template), _NOWHERE)
+
+
+@dataclass
+class _Writer:
+    """Writes types; with `declare`, objects that have a name are declared once and referred to."""
+
+    types: Mapping[str, t.Type]
+    declare: bool
+    declarations: list[nodes.TypeDeclaration] = field(default_factory=list)
+    declared: dict[t.Object, str] = field(default_factory=dict)
+
+    def body(self, type: t.Type) -> nodes.TypeNode:
+        """The type of the answer: an object is written out there, not declared."""
+        return self.object(type) if isinstance(type, t.Object) else self.node(type)
+
+    def declare_recursive(self, name: str, type: t.Type) -> None:
+        node = self.object(type) if isinstance(type, t.Object) else self.node(type)
+        self.add(name, node, type.description if isinstance(type, t.Object) else None)
+
+    def add(self, name: str, node: nodes.TypeNode, description: str | None) -> None:
+        text = nodes.StringValue(description, _NOWHERE) if description else None
+        trivia = nodes.Trivia(blank_before=bool(self.declarations))
+        self.declarations.append(nodes.TypeDeclaration(_name(name), node, text, _NOWHERE, trivia))
+
+    def node(self, type: t.Type) -> nodes.TypeNode:
+        match type:
+            case t.Object(name=str(name)) if self.declare:
+                return nodes.NamedType(_name(self.declare_object(name, type)), (), _NOWHERE)
+            case t.Object():
+                return self.object(type)
+            case t.Named(name=name):
+                return nodes.NamedType(_name(name), (), _NOWHERE)
+            case t.Array(item=item):
+                limits = _counts(type.min_items, type.max_items)
+                unique = [_argument("unique", nodes.BooleanValue(True, _NOWHERE))] if type.unique else []
+                return nodes.ArrayType(self.node(item), (*limits, *unique, *_tokens(type.max_tokens)), _NOWHERE)
+            case t.Tuple(items=()):
+                return nodes.ArrayType(_plain("any"), (*_counts(0, 0), *_tokens(type.max_tokens)), _NOWHERE)
+            case t.Tuple(items=(only,)):
+                return nodes.ArrayType(self.node(only), (*_counts(1, 1), *_tokens(type.max_tokens)), _NOWHERE)
+            case t.Tuple(items=items):
+                return nodes.TupleType(tuple(map(self.node, items)), _tokens(type.max_tokens), _NOWHERE)
+            case t.Map(value=value):
+                key = _plain("string") if type.key_pattern is None else _regex_node(type.key_pattern, None)
+                limits = _counts(type.min_items, type.max_items)
+                return nodes.MapType(key, self.node(value), (*limits, *_tokens(type.max_tokens)), _NOWHERE)
+            case t.Union(arms=arms):
+                return nodes.UnionType(tuple(map(self.node, _flat(arms))), _NOWHERE)
+            case _:
+                return _scalar_node(type)
+
+    def declare_object(self, wanted: str, type: t.Object) -> str:
+        if type not in self.declared:
+            node = self.object(type)  # what is inside is declared first
+            taken = {*self.types, *self.declared.values()}
+            name, number = wanted, 2
+            while name in taken:
+                name, number = f"{wanted}{number}", number + 1
+            self.declared[type] = name
+            self.add(name, node, type.description)
+        return self.declared[type]
+
+    def object(self, type: t.Object) -> nodes.ObjectType:
+        members: list[nodes.Member] = []
+        group: list[nodes.FieldNode] = []
+        for place, following in zip(type.fields, (*type.fields[1:], None), strict=True):
+            node = self.field_node(place)
+            if place.group is None:
+                members.append(node)
+                continue
+            group.append(node)
+            if following is None or following.group != place.group:
+                members.append(nodes.SequentialGroup(tuple(group), _NOWHERE))
+                group = []
+        return nodes.ObjectType(tuple(members), _NOWHERE)
+
+    def field_node(self, place: t.Field) -> nodes.FieldNode:
+        return nodes.FieldNode(
+            key=_key(place.key),
+            name=None if place.name is None else _name(place.name),
+            type=self.node(place.type),
+            default=None if place.default is None else value_node(parse_json(place.default.json)),
+            after=tuple(map(_key, place.after)),
+            sampling=() if place.sampling is None else _sampling(place.sampling),
+            description=nodes.StringValue(place.description, _NOWHERE) if place.description else None,
+            span=_NOWHERE,
+        )
+
+
+def value_node(value: JsonValue) -> nodes.Value:
+    match value:
+        case None:
+            return nodes.NullValue(_NOWHERE)
+        case bool():
+            return nodes.BooleanValue(value, _NOWHERE)
+        case str():
+            return nodes.StringValue(value, _NOWHERE)
+        case int() | Decimal():
+            return _number(value)
+        case list():
+            return nodes.ListValue(tuple(map(value_node, value)), _NOWHERE)
+        case dict():
+            entries = [(nodes.StringValue(key, _NOWHERE), value_node(item)) for key, item in value.items()]
+            return nodes.RecordValue(tuple(entries), _NOWHERE)
+
+
+# ── scalars ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _scalar_node(type: t.Type) -> nodes.TypeNode:
+    match type:
+        case t.String():
+            return nodes.NamedType(_name("string"), tuple(_string_arguments(type)), _NOWHERE)
+        case t.Regex(pattern=pattern, max_tokens=most):
+            return _regex_node(pattern, most)
+        case t.Integer():
+            return nodes.NamedType(_name("integer"), tuple(_number_arguments(type)), _NOWHERE)
+        case t.Number():
+            return nodes.NamedType(_name("number"), tuple(_number_arguments(type)), _NOWHERE)
+        case t.Boolean():
+            return _plain("boolean")
+        case t.Null():
+            return _plain_literal(None)
+        case t.Literal(value=value):
+            return _plain_literal(value)
+        case t.Temporal(kind=kind):
+            return _plain(kind.value)
+        case t.Uuid():
+            return _plain("uuid")
+        case t.Verbatim(source=source, max_tokens=most):
+            path = nodes.PathValue(tuple(map(_name, source.split("."))), _NOWHERE)
+            return nodes.NamedType(_name("verbatim"), (_argument(None, path), *_tokens(most, "max")), _NOWHERE)
+        case t.Schema(document=document, max_tokens=most):
+            text = _argument(None, nodes.StringValue(document, _NOWHERE))
+            return nodes.NamedType(_name("schema"), (text, *_tokens(most, "max")), _NOWHERE)
+        case t.Anything(max_tokens=most):
+            return nodes.NamedType(_name("any"), _tokens(most, "max"), _NOWHERE)
+        case t.Array() | t.Tuple() | t.Map() | t.Object() | t.Union() | t.Named():
+            raise AssertionError("structures are written by _Writer")
+        case _:
+            assert_never(type)
+
+
+def _string_arguments(type: t.String) -> Iterable[nodes.Argument]:
+    yield from _tokens(type.max_tokens, "max")
+    if type.min_chars:
+        yield _argument("min_chars", _number(type.min_chars))
+    if type.max_chars is not None:
+        yield _argument("max_chars", _number(type.max_chars))
+    if type.pattern is not None:
+        yield _argument("pattern", nodes.RegexValue(type.pattern, _NOWHERE))
+    if type.format is not None:
+        yield _argument("format", nodes.StringValue(type.format, _NOWHERE))
+    if type.stop:
+        texts = tuple(nodes.StringValue(text, _NOWHERE) for text in type.stop)
+        yield _argument("stop", texts[0] if len(texts) == 1 else nodes.ListValue(texts, _NOWHERE))
+
+
+def _number_arguments(type: t.Integer | t.Number) -> Iterable[nodes.Argument]:
+    if type.minimum is not None and type.maximum is not None:
+        yield _argument(None, nodes.RangeValue(_number(type.minimum), _number(type.maximum), _NOWHERE))
+    elif type.minimum is not None:
+        yield _argument("min", _number(type.minimum))
+    elif type.maximum is not None:
+        yield _argument("max", _number(type.maximum))
+    for name, bound in (
+        ("above", type.exclusive_minimum),
+        ("below", type.exclusive_maximum),
+        ("multiple_of", type.multiple_of),
+    ):
+        if bound is not None:
+            yield _argument(name, _number(bound))
+    yield from _tokens(type.max_tokens)
+
+
+def _counts(least: int, most: int | None) -> tuple[nodes.Argument, ...]:
+    if most is None:
+        return (_argument("min", _number(least)),) if least else ()
+    if not least:
+        return (_argument("max", _number(most)),)
+    return (_argument(None, nodes.RangeValue(_number(least), _number(most), _NOWHERE)),)
+
+
+def _tokens(most: int | None, name: str = "max_tokens") -> tuple[nodes.Argument, ...]:
+    return () if most is None else (_argument(name, _number(most)),)
+
+
+def _sampling(sampling: t.Sampling) -> tuple[nodes.Argument, ...]:
+    names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+    given = [(name, getattr(sampling, name)) for name in names]
+    return tuple(
+        _argument(name, _number(value if isinstance(value, int) else Decimal(repr(value))))
+        for name, value in given
+        if value is not None
+    )
+
+
+def _flat(arms: Iterable[t.Type]) -> list[t.Type]:
+    return [
+        inner for arm in arms for inner in (_flat(arm.arms) if isinstance(arm, t.Union) else [arm])
+    ]  # a union inside a union says no more than the one around it
+
+
+# ── nodes ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _name(text: str) -> nodes.Name:
+    return nodes.Name(text, _NOWHERE)
+
+
+def _key(key: str) -> nodes.Name | nodes.StringValue:
+    plain = re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", key) and key not in ("true", "false", "null", "sequential")
+    return _name(key) if plain else nodes.StringValue(key, _NOWHERE)
+
+
+def _plain(name: str) -> nodes.NamedType:
+    return nodes.NamedType(_name(name), (), _NOWHERE)
+
+
+def _plain_literal(value: t.Scalar) -> nodes.LiteralType:
+    node = value_node(value)
+    assert isinstance(node, nodes.StringValue | nodes.NumberValue | nodes.BooleanValue | nodes.NullValue)
+    return nodes.LiteralType(node, _NOWHERE)
+
+
+def _regex_node(pattern: str, most: int | None) -> nodes.RegexType:
+    return nodes.RegexType(nodes.RegexValue(pattern, _NOWHERE), _tokens(most, "max"), _NOWHERE)
+
+
+def _number(value: int | Decimal) -> nodes.NumberValue:
+    return nodes.NumberValue(decimal_text(value) if isinstance(value, Decimal) else str(value), _NOWHERE)
+
+
+def _argument(name: str | None, value: nodes.Value) -> nodes.Argument:
+    return nodes.Argument(None if name is None else _name(name), value, _NOWHERE)
+
+
+# ── the template ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _template(name: str, body: nodes.TypeNode, description: str | None) -> nodes.TemplateDeclaration:
+    text = _plain("text")
+    reference = nodes.Reference(nodes.PathValue((_name("text"),), _NOWHERE), _NOWHERE)
+    instruction = nodes.TextBlock((nodes.TextPiece(_INSTRUCTION, _NOWHERE),), _NOWHERE)
+    messages = (
+        nodes.Message(nodes.Role.SYSTEM, instruction, _NOWHERE),
+        nodes.Message(nodes.Role.USER, nodes.TextBlock((reference,), _NOWHERE), _NOWHERE),
+        nodes.Message(nodes.Role.ASSISTANT, nodes.JsonBody(body, _NOWHERE), _NOWHERE),
+    )
+    return nodes.TemplateDeclaration(
+        name=_name(name),
+        inputs=(nodes.InputNode(_name("text"), False, text, None, _NOWHERE),),
+        sampling=(),
+        description=nodes.StringValue(description, _NOWHERE) if description else None,
+        messages=messages,
+        span=_NOWHERE,
+    )
+
+
+def _template_name(name: str) -> str:
+    """`InvoiceLine` asks for an `invoice_line`."""
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+    plain = re.sub(r"[^a-z0-9]+", "_", snake).strip("_")
+    return plain if re.match("[a-z]", plain) else f"record_{plain}".rstrip("_")
+
+
+def _description(converted: Converted) -> str | None:
+    return converted.type.description if isinstance(converted.type, t.Object) else None

@@ -1,0 +1,119 @@
+"""`pasta import` writes a program that checks, and says by name what it cannot write."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from pastalang.cli.import_model import command
+
+MODELS = '''
+from typing import Literal
+from pydantic import BaseModel, Field
+
+class Line(BaseModel):
+    """One line of an invoice."""
+    name: str = Field(max_length=40)
+    total: float = Field(ge=0)
+
+class Invoice(BaseModel):
+    """What an invoice says."""
+    number: str = Field(alias="invoice-number", pattern="^[A-Z]{2}-[0-9]+$", description="as printed")
+    currency: Literal["EUR", "USD"] = "EUR"
+    lines: list[Line] = Field(min_length=1, max_length=20)
+    previous: "Invoice | None" = None
+
+class Photo(BaseModel):
+    picture: bytes
+    tags: dict[bool, str]
+'''
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "shop_models.py").write_text(MODELS, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    sys.modules.pop("shop_models", None)
+    return tmp_path
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    app = typer.Typer()
+    app.command()(command)
+    result = CliRunner().invoke(app, list(arguments))
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_a_model_becomes_a_program(folder: Path) -> None:
+    code, text, problems = run("shop_models:Invoice")
+    assert (code, problems) == (0, "")
+    assert (
+        text
+        == '''\
+type Line = {
+  name: string(max_chars=40)
+  total: number(min=0)
+} "One line of an invoice."
+
+type Invoice = {
+  "invoice-number" as number: string(pattern=/[A-Z]{2}-[0-9]+/) "as printed"
+  currency: "EUR" | "USD" = "EUR"
+  lines: [Line](1..20)
+  previous: Invoice | null = null
+} "What an invoice says."
+
+template invoice(text: text)
+
+system """
+Read the text and fill in the record. Write null where the text does not say.
+"""
+user """
+{text}
+"""
+assistant json Invoice
+'''
+    )
+
+
+def test_a_schema_file_becomes_a_program(folder: Path) -> None:
+    (folder / "order.json").write_text(
+        '{"type": "object", "properties": {"id": {"type": "integer"}}}', encoding="utf-8"
+    )
+    code, _, problems = run("order.json", "-o", "order.pasta")
+    assert code == 0
+    assert problems.splitlines() == [
+        "note: #: the schema takes further keys; none are written or read",
+        "note: #/properties/id: the key may be left out by the schema; it is always written and read",
+        "wrote order.pasta",
+    ]
+    assert "assistant json {\n  id: integer\n}" in (folder / "order.pasta").read_text(encoding="utf-8")
+
+
+def test_what_cannot_be_written_is_refused_by_name(folder: Path) -> None:
+    code, text, problems = run("shop_models:Photo")
+    assert (code, text) == (1, "")
+    assert "picture: bytes have no one spelling in JSON; use a string" in problems
+    assert "tags: keys of the type bool have no counterpart" in problems
+
+
+@pytest.mark.parametrize(
+    ("source", "code", "problem"),
+    [
+        ("shop_models:Missing", 2, "has no 'Missing'"),
+        ("no_such_module:Model", 3, "cannot be imported"),
+        ("missing.json", 3, "cannot be read: no such file"),
+        ("neither", 2, "neither module:Model nor a JSON Schema file"),
+        ("broken.json", 1, "not JSON"),
+        ("shop_models:BaseModel.model_dump", 2, "is not a class"),
+    ],
+)
+def test_a_wrong_source_is_told_with_its_exit_code(folder: Path, source: str, code: int, problem: str) -> None:
+    (folder / "broken.json").write_text("{", encoding="utf-8")
+    found, text, problems = run(source)
+    assert (found, text) == (code, "")
+    assert problem in problems
