@@ -1,0 +1,74 @@
+"""`make demo`: every example is checked, compared with its canonical form, and planned; one line for each."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from pastalang.compile import check_path
+from pastalang.diagnostics.render import render_text
+from pastalang.grammar.parser import parse_text
+from pastalang.grammar.printer import print_file
+from pastalang.plan.build import build_plan
+from pastalang.plan.draw.headline import headline_of
+from pastalang.plan.draw.pace import pace
+from pastalang.program.program import Program, Template
+
+EXAMPLES = Path("examples")
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one example; `problems` is empty where all is well."""
+
+    lines: tuple[str, ...]
+    problems: tuple[str, ...]
+
+
+def main() -> int:
+    paths = sorted(EXAMPLES.glob("*.pasta"))
+    if not paths:
+        print(f"there are no examples in {EXAMPLES.resolve()}")
+        return 1
+    outcomes = [show(path) for path in paths]
+    failed = [problem for outcome in outcomes for problem in outcome.problems]
+    print("\n".join(line for outcome in outcomes for line in outcome.lines))
+    print(f"\n{len(paths)} examples: checked, format-checked and planned; {len(failed)} problems")
+    for problem in failed:
+        print(problem, file=sys.stderr)
+    return 1 if failed else 0
+
+
+def show(path: Path) -> Outcome:
+    """Check one example, compare it with its canonical form, plan its templates."""
+    program, found = check_path(path)
+    problems = [render_text(found)] if found else []
+    if not is_formatted(path):
+        problems.append(f"{path} is not in its canonical form; `pasta fmt {path}` writes it")
+    lines = [f"\n{path}", *_purpose(path)]
+    if program is not None:
+        lines += [line for template in program.templates.values() for line in _plan_lines(program, template)]
+    return Outcome(tuple(lines), tuple(problems))
+
+
+def is_formatted(path: Path) -> bool:
+    text = path.read_text(encoding="utf-8")
+    file = parse_text(text, name=str(path)).file
+    return file is not None and print_file(file) == text
+
+
+def _purpose(path: Path) -> list[str]:
+    """The first line of the comment at the top."""
+    first = path.read_text(encoding="utf-8").splitlines()[0]
+    return [f"  {first.removeprefix('#').strip()}"]
+
+
+def _plan_lines(program: Program, template: Template) -> list[str]:
+    timeline = pace(build_plan(template, program))
+    shape, figures = headline_of(timeline)
+    return [f"  {shape}", f"  {' · '.join(f'{figure.value} {figure.caption}' for figure in figures)}"]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
