@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from pastalang.compile import load
+from pastalang.plan.build import build_plan
 from pastalang.plan.draw.headline import measure_load
 from pastalang.plan.draw.pace import pace
 from pastalang.plan.draw.timeline import Bar, Joined, Lane, Timeline
-from pastalang.plan.plan import BranchId
+from pastalang.plan.passes import passes_taken
+from pastalang.plan.plan import BranchId, Mode, Plan
 from tests.plan import samples
+from tests.plan.slowest import slowest_run
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+BY_HAND = {
+    "product": samples.product(),
+    "travel": samples.travel(),
+    "tips": samples.tips(),
+    "documents": samples.stacked(),
+}
 
 
 def lane(timeline: Timeline, name: str) -> Lane:
@@ -82,3 +98,21 @@ def test_every_branch_stands_directly_below_its_family() -> None:
         above = {each.id for each in lanes[:index]}
         assert branch.parent in above
     assert lanes[0].id == BranchId(0)
+
+
+def passes_of_the_slowest_run(plan: Plan) -> int:
+    return max(passes_taken(plan, slowest_run(plan, arm=arm)) for arm in range(4))
+
+
+@pytest.mark.parametrize("plan", BY_HAND.values(), ids=BY_HAND.keys())
+def test_the_slowest_run_of_a_plan_takes_as_many_passes_as_are_drawn(plan: Plan) -> None:
+    assert pace(plan).passes == passes_of_the_slowest_run(plan)
+
+
+@pytest.mark.parametrize("mode", [Mode.STRICT, Mode.SEQUENTIAL])
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.pasta")), ids=lambda path: path.stem)
+def test_the_slowest_run_of_an_example_takes_as_many_passes_as_are_drawn(path: Path, mode: Mode) -> None:
+    program = load(path)
+    for template in program.templates.values():
+        plan = build_plan(template, program, mode=mode)
+        assert pace(plan).passes == passes_of_the_slowest_run(plan)

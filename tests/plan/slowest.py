@@ -1,0 +1,50 @@
+"""The slowest run of a plan: every hole as long as its limit, every list as long as it may be."""
+
+from __future__ import annotations
+
+from pastalang.plan.plan import ROOT, BranchId, Choose, Each, Fork, Hole, Instance, Plan, Repeat, Segment
+from pastalang.plan.realised import Chosen, Decision, Drawn, Items, Outcome, Realised, Run
+
+MOST_ITEMS = 6  # of a list that data gives
+
+
+def slowest_run(plan: Plan, *, arm: int) -> Realised:
+    """Every choice takes its arm number `arm` (or its last one), with one draw."""
+    runs: dict[Instance, Run] = {}
+    _add(plan, ROOT, (), arm, runs)
+    return Realised(runs)
+
+
+def _add(plan: Plan, id: BranchId, items: tuple[int, ...], arm: int, runs: dict[Instance, Run]) -> None:
+    outcomes: list[Outcome] = []
+
+    def go(segments: tuple[Segment, ...], items: tuple[int, ...]) -> None:
+        for segment in segments:
+            match segment:
+                case Hole():
+                    outcomes.append(Drawn.plain(segment.max_tokens))
+                case Fork():
+                    _add(plan, segment.branch, items, arm, runs)
+                case Each():
+                    count = min(segment.maximum, MOST_ITEMS)
+                    outcomes.append(Items(count))
+                    for item in range(count):
+                        _add(plan, segment.branch, (*items, item), arm, runs)
+                case Choose():
+                    taken = min(arm, len(segment.arms) - 1)
+                    outcomes.append(Chosen(taken, Drawn.plain(1)))
+                    go(segment.arms[taken].segments, items)
+                case Repeat(over=None):
+                    for item in range(segment.maximum):
+                        outcomes.append(Decision(True, Drawn.plain(int(item >= segment.minimum))))
+                        go(segment.body, (*items, item))
+                    outcomes.append(Decision(False, Drawn.plain(0)))
+                case Repeat():
+                    outcomes.append(Items(segment.maximum))
+                    for item in range(segment.maximum):
+                        go(segment.body, (*items, item))
+                case _:
+                    pass
+
+    go(plan.branch(id).segments, items)
+    runs[Instance(id, items)] = Run(tuple(outcomes))
