@@ -1,0 +1,165 @@
+"""`pasta check` and `pasta explain` as a person calls them: words in, text and an exit code out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pastalang.cli.main import ENTRIES, build_app
+
+RIGHT = "template t()\nassistant json {a: date}\n"
+WARNED = "template t(x: text)\nassistant json {a: date}\n"
+WRONG = "template t()\nassistant json {a: dat}\n"
+
+
+def pasta(*words: str, input: str | None = None) -> Result:
+    return CliRunner().invoke(build_app({words[0]}), list(words), input=input)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "right.pasta").write_text(RIGHT, encoding="utf-8")
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "wrong.pasta").write_text(WRONG, encoding="utf-8")
+    (tmp_path / ".hidden").mkdir()
+    (tmp_path / ".hidden" / "wrong.pasta").write_text(WRONG, encoding="utf-8")
+    (tmp_path / "warned.pasta").write_text(WARNED, encoding="utf-8")
+    return tmp_path
+
+
+def test_a_right_program_ends_with_0(folder: Path) -> None:
+    result = pasta("check", str(folder / "right.pasta"))
+    assert (result.exit_code, result.output) == (0, "checked 1 file: no problems\n")
+
+
+def test_a_wrong_program_ends_with_1(folder: Path) -> None:
+    result = pasta("check", str(folder / "inner" / "wrong.pasta"))
+    assert result.exit_code == 1
+    assert "error[unknown-name]: there is no type `dat`" in result.output
+    assert "did you mean `date`?" in result.output
+
+
+def test_a_warning_is_a_problem_only_when_strict(folder: Path) -> None:
+    path = str(folder / "warned.pasta")
+    assert pasta("check", path).exit_code == 0
+    assert pasta("check", "--strict", path).exit_code == 1
+
+
+def test_a_missing_file_ends_with_3_after_the_others_were_checked(folder: Path) -> None:
+    result = pasta("check", str(folder / "missing.pasta"), str(folder / "inner"))
+    assert result.exit_code == 3
+    assert "error[file-not-found]" in result.output
+    assert "error[unknown-name]" in result.output
+
+
+def test_wrong_usage_ends_with_2() -> None:
+    assert pasta("check").exit_code == 2
+    assert pasta("check", "--format", "xml", "a.pasta").exit_code == 2
+    assert pasta("explain", "no-such-code").exit_code == 2
+
+
+def test_a_folder_stands_for_the_programs_in_it_but_not_for_hidden_ones(folder: Path) -> None:
+    result = pasta("check", str(folder))
+    assert "checked 3 files: 1 error, 1 warning" in result.output
+
+
+def test_the_standard_input_is_a_program() -> None:
+    result = pasta("check", "-", input=WRONG)
+    assert result.exit_code == 1
+    assert "--> <stdin>:2:20" in result.output
+
+
+def test_json_says_where_and_what(folder: Path) -> None:
+    path = folder / "inner" / "wrong.pasta"
+    document = json.loads(pasta("check", "--format", "json", str(path)).output)
+    assert document == {
+        "version": 1,
+        "diagnostics": [
+            {
+                "code": "unknown-name",
+                "severity": "error",
+                "headline": "there is no type `dat`",
+                "file": str(path),
+                "line": 2,
+                "column": 20,
+                "end_line": 2,
+                "end_column": 23,
+                "message": "",
+                "related": [],
+                "help": ["did you mean `date`?"],
+            }
+        ],
+    }
+
+
+def test_github_gets_annotations(folder: Path) -> None:
+    path = folder / "inner" / "wrong.pasta"
+    assert pasta("check", "--format", "github", str(path)).output == (
+        f"::error file={path},line=2,col=20,endLine=2,title=unknown-name%3A there is no type `dat`::"
+        "did you mean `date`?\n"
+    )
+
+
+def test_a_problem_of_an_imported_file_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "types.pasta").write_text("type A = dat\n", encoding="utf-8")
+    for name in ("one", "two"):
+        text = 'import A from "./types.pasta"\n\ntemplate t()\nassistant json A\n'
+        (tmp_path / f"{name}.pasta").write_text(text, encoding="utf-8")
+    assert "checked 3 files: 1 error\n" in pasta("check", str(tmp_path)).output
+
+
+def test_explain_prints_the_page_of_a_code() -> None:
+    result = pasta("explain", "dependency-cycle")
+    assert result.exit_code == 0
+    assert result.output.startswith("# dependency-cycle\n")
+
+
+def test_explain_without_a_code_lists_all() -> None:
+    assert "sync-of-nothing " in pasta("explain").output
+
+
+def test_explain_knows_what_was_meant() -> None:
+    assert "did you mean dependency-cycle?" in pasta("explain", "dependancy-cycle").output
+
+
+# ── the command as a process ─────────────────────────────────────────────────────────────────────────────
+
+HEAVY = ("torch", "transformers", "networkx", "pydantic", "llguidance", "outlines", "outlines_core")
+
+
+def modules_after(statement: str) -> set[str]:
+    code = f"{statement}\nimport sys\nprint('\\n'.join(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return {name.partition(".")[0] for name in done.stdout.splitlines()}
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    assert modules_after("import pastalang").isdisjoint({*HEAVY, "lark", "typer"})
+
+
+def test_checking_a_file_imports_nothing_heavy() -> None:
+    statement = "import pastalang\npastalang.load('examples/02-invoice.pasta')"
+    assert modules_after(statement).isdisjoint(HEAVY)
+
+
+def test_listing_the_commands_imports_none_of_them() -> None:
+    statement = "from pastalang.cli.main import build_app\nbuild_app(set())"
+    assert modules_after(statement).isdisjoint({*HEAVY, "lark"})
+
+
+def test_the_version_is_printed_without_anything_else() -> None:
+    command = [sys.executable, "-m", "pastalang.cli.main", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("pasta ") and not done.stderr
+
+
+def test_every_command_has_its_summary_in_the_help() -> None:
+    result = CliRunner().invoke(build_app(set()), ["--help"])
+    assert result.exit_code == 0
+    for entry in ENTRIES:
+        assert entry.summary in result.output
