@@ -18,7 +18,7 @@ from pastalang.limits import MAX_NESTING
 CONTINUED = frozenset({"COLON", "EQUALS", "BAR", "COMMA"})  # a member does not end behind these
 KEYS = NAME_TERMINALS | {"STRING"}
 NAMES_OF_BRACKETS = {
-    "LEFT_PARENTHESIS": ("(", "unclosed-bracket"),
+    "LEFT_PARENTHESIS": ("(", "unclosed-parenthesis"),
     "LEFT_BRACKET": ("[", "unclosed-bracket"),
     "LEFT_BRACE": ("{", "unclosed-brace"),
 }

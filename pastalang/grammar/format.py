@@ -1,0 +1,76 @@
+"""From a Source to its canonical text; what stands between `# fmt: off` and `# fmt: on` stays as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from pastalang.diagnostics.diagnostic import Diagnostic
+from pastalang.grammar import nodes
+from pastalang.grammar.compare import says_the_same
+from pastalang.grammar.parser import parse, parse_text
+from pastalang.grammar.printer import print_file
+from pastalang.source import Source
+
+OFF, ON = "fmt: off", "fmt: on"
+
+
+@dataclass(frozen=True, slots=True)
+class Formatting:
+    """`text` is None where the source has errors; the diagnostics say which."""
+
+    text: str | None
+    diagnostics: tuple[Diagnostic, ...]
+
+
+def format_source(source: Source) -> Formatting:
+    """The canonical text of a source. What is returned has been read back and says the same."""
+    result = parse(source)
+    if result.file is None:
+        return Formatting(None, result.diagnostics)
+    text = "".join(_blocks(source, result.file))
+    again = parse_text(text, name=source.name)
+    if again.file is None:
+        # Only a file that is just below a limit can get above it by being laid out.
+        return Formatting(None, again.diagnostics)
+    assert says_the_same(result.file, again.file), "formatting must not change what a program says"
+    return Formatting(text, result.diagnostics)
+
+
+def _blocks(source: Source, file: nodes.File) -> list[str]:
+    """The file in stretches that are laid out and stretches that are kept, a blank line between them."""
+    kept = _kept(file)
+    if not any(kept):
+        return [print_file(file)]
+    blocks: list[str] = []
+    for is_kept, group in groupby(zip(kept, file.declarations, strict=True), key=lambda pair: pair[0]):
+        declarations = tuple(declaration for _, declaration in group)
+        if blocks:
+            blocks.append("\n")
+        if is_kept:
+            blocks.append(_slice(source, declarations))
+        else:
+            blocks.append(print_file(nodes.File(declarations, file.span)))
+    if file.closing.comments:
+        blocks.append("\n" if file.closing.comments[0].blank_before else "")
+        blocks.append(print_file(replace(file, declarations=())))
+    return blocks
+
+
+def _kept(file: nodes.File) -> list[bool]:
+    """For each declaration, whether the last `fmt` comment before it says `off`."""
+    kept: list[bool] = []
+    is_off = False
+    for declaration in file.declarations:
+        for comment in declaration.trivia.comments:
+            is_off = comment.text == OFF or (is_off and comment.text != ON)
+        kept.append(is_off)
+    return kept
+
+
+def _slice(source: Source, declarations: tuple[nodes.Declaration, ...]) -> str:
+    """The declarations as written, with their comments, up to the end of their last line."""
+    first, last = declarations[0], declarations[-1]
+    start = first.trivia.comments[0].span.start if first.trivia.comments else first.span.start
+    end = source.text.find("\n", last.span.end)
+    return source.text[start : end if end >= 0 else len(source.text)] + "\n"
