@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from walk import Walk
 
 from pastalang.runtime.batch import Capture, CellId, Empty, Follow, RowId, Run, Show, StepBatch, TokenId
-from pastalang.runtime.layout.mask import additive_masks, visible
+from pastalang.runtime.layout.mask import additive, visible
 from pastalang.runtime.layout.predicate import Fed, PlainViews
 from pastalang.runtime.layout.views import Views
 
@@ -149,10 +149,10 @@ def test_a_window_of_one_is_the_token_itself() -> None:
 
 def test_masks_add_nothing_where_a_token_attends_and_forbid_the_rest() -> None:
     sight = Views(16).look(step(Run(A, 0, 2)))
-    masks = additive_masks(sight, {None, 1}, dtype=torch.float32, device=torch.device("cpu"))
     off = float("-inf")
-    assert masks[None].tolist() == [[0, off], [0, 0]]
-    assert masks[1].tolist() == [[0, off], [off, 0]]
+    for window, expected in ((None, [[0, off], [0, 0]]), (1, [[0, off], [off, 0]])):
+        mask = additive(visible(sight, window=window), dtype=torch.float32, device=torch.device("cpu"))
+        assert mask.tolist() == expected
 
 
 # ── the table against the lists ──────────────────────────────────────────────────────────────────────────

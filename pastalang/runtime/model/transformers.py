@@ -10,13 +10,14 @@ from typing import Any
 import torch
 
 from pastalang.runtime.batch import StepBatch
-from pastalang.runtime.layout.mask import additive_masks
+from pastalang.runtime.layout.clusters import Clusters
 from pastalang.runtime.layout.views import Views
 from pastalang.runtime.memory.pool import Pool, Writing
-from pastalang.runtime.model.attention import ATTENTION, STEP_MASKS, StepMasks
+from pastalang.runtime.model.attention import ATTENTION, STEP_MASKS
 from pastalang.runtime.model.layers import layer_windows
 from pastalang.runtime.model.refuse import OWN_ATTENTION, UnsupportedModel, model_name, refuse_model
 from pastalang.runtime.model.self_check import CELLS_FOR_CHECK, check_model
+from pastalang.runtime.model.step_masks import step_masks
 
 
 class TransformersModel:
@@ -41,6 +42,7 @@ class TransformersModel:
         self._windows = layer_windows(config)
         self._pool = Pool(cells=cells, layers=len(self._windows))
         self._views = Views(cells)
+        self._clusters = Clusters()
 
     @property
     def pool(self) -> Pool:
@@ -54,9 +56,9 @@ class TransformersModel:
     def forward(self, batch: StepBatch) -> torch.Tensor:
         """Feed one step. Returns the logits of the wanted tokens: (wanted, vocabulary)."""
         sight = self._views.look(batch)
-        masks = additive_masks(sight, set(self._windows), dtype=self.dtype, device=self.device)
+        blocks = self._clusters.blocks(batch, sight)
+        step = step_masks(blocks, sight, self._windows, dtype=self.dtype, device=self.device)
         self._pool.begin(Writing.to(batch.cells, width=sight.width, device=self.device))
-        step = StepMasks(masks, self._windows)
         reset = STEP_MASKS.set(step)
         try:
             logits: torch.Tensor = self._model(
