@@ -1,0 +1,238 @@
+"""Field by field: what Pydantic knows is enforced by our types, or refused by name. Nothing is dropped."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import ipaddress
+import uuid
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from typing import Annotated, Any, Literal, Optional, Union
+
+import pytest
+from annotated_types import Len
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    Field,
+    HttpUrl,
+    NaiveDatetime,
+    PlainValidator,
+    PositiveInt,
+    StrictBool,
+    StringConstraints,
+    TypeAdapter,
+    ValidationError,
+)
+
+from pastalang.values.converted import NotExpressible
+from pastalang.values.pydantic_model import type_of_model
+from pastalang.values.read import read
+from pastalang.values.to_pydantic import model_of
+
+
+class Color(enum.Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+class Point(BaseModel):
+    x: int
+    y: int = 0
+
+
+class Tree(BaseModel):
+    label: str = Field(max_length=3)
+    children: list[Tree] = Field(default=[], max_length=2)
+
+
+class Cat(BaseModel):
+    kind: Literal["cat"]
+    lives: int = Field(ge=0, le=9)
+
+
+class Dog(BaseModel):
+    kind: Literal["dog", "puppy"]
+    name: str
+
+
+UUID_TEXT = "01234567-89ab-4def-8123-456789abcdef"
+HOUR = '"2024-02-29T12:00:00'
+
+# a type, JSON texts that it takes, JSON texts that it does not take
+ENFORCED: dict[str, tuple[Any, list[str], list[str]]] = {
+    "str": (str, ['""', '"é😀"'], ["1", "null", "true"]),
+    "str with lengths": (Annotated[str, Field(min_length=2, max_length=3)], ['"ab"', '"😀😀😀"'], ['"a"', '"abcd"']),
+    "str with pattern": (Annotated[str, Field(pattern="^[A-Z]{2}-[0-9]+$")], ['"AB-1"'], ['"AB-"', '"xAB-1"']),
+    "str with open pattern": (Annotated[str, Field(pattern="[0-9]")], ['"a1b"'], ['"ab"']),
+    "int": (int, ["0", "-5", "123456789012345678901234567890"], ["1.5", '"1"', "true", "null"]),
+    "int ge le": (Annotated[int, Field(ge=0, le=10)], ["0", "10"], ["-1", "11"]),
+    "int gt lt": (Annotated[int, Field(gt=0, lt=10)], ["1", "9"], ["0", "10"]),
+    "int multiple_of": (Annotated[int, Field(multiple_of=3)], ["0", "-9"], ["1"]),
+    "PositiveInt": (PositiveInt, ["1"], ["0"]),
+    "float": (float, ["0", "1.5", "-1e-7"], ['"1"', "true", "null"]),
+    "float ge le": (Annotated[float, Field(ge=0.1, le=1)], ["0.1", "1", "0.5"], ["0.05", "1.1"]),
+    "float gt lt": (Annotated[float, Field(gt=0, lt=1)], ["0.5"], ["0", "1"]),
+    "Decimal": (Annotated[Decimal, Field(max_digits=5, decimal_places=2)], ["1.25", "999.99"], ["1.255", "1000"]),
+    "Decimal ge": (Annotated[Decimal, Field(ge=Decimal("0.1"))], ["0.1", "7"], ["0.09"]),
+    "bool": (bool, ["true", "false"], ["null", '"x"', "[]"]),
+    "StrictBool": (StrictBool, ["true"], ["1", '"true"']),
+    "None": (None, ["null"], ["0", '""', "false"]),
+    "Optional": (Optional[int], ["1", "null"], ['"x"', "1.5"]),  # noqa: UP045
+    "Union": (Union[int, str], ["1", '"x"'], ["null", "1.5", "[]"]),  # noqa: UP007
+    "Literal": (Literal["a", "b", 3], ['"a"', "3"], ['"c"', "4", "null"]),
+    "Enum": (Color, ['"red"'], ['"RED"', '"green"', "null"]),
+    "IntEnum": (Level, ["1", "2"], ["3", '"LOW"']),
+    "date": (datetime.date, ['"2024-02-29"'], ['"2023-02-29"', '"2024-13-01"', "[]"]),
+    "datetime": (datetime.datetime, [f'{HOUR}"', f'{HOUR}.5Z"'], ['"2024-02-30T12:00:00"', '"noon"']),
+    "aware datetime": (AwareDatetime, [f'{HOUR}Z"', f'{HOUR}+02:00"'], [f'{HOUR}"']),
+    "naive datetime": (NaiveDatetime, [f'{HOUR}"'], [f'{HOUR}Z"']),
+    "time": (datetime.time, ['"12:30:00"'], ['"25:00:00"', '"x"']),
+    "timedelta": (datetime.timedelta, ['"P1DT2H"', '"PT5M"'], ['"P"', '"1 hour ago"']),
+    "UUID": (uuid.UUID, [f'"{UUID_TEXT}"'], ['"0123"', "1"]),
+    "UUID4": (Annotated[uuid.UUID, Field()], [f'"{UUID_TEXT}"'], ['"g1234567-89ab-4def-8123-456789abcdef"']),
+    "HttpUrl": (HttpUrl, ['"https://example.org/a?b=c"'], ['"ftp://example.org"', '"example.org"', '"https://"']),
+    "IPv4Address": (ipaddress.IPv4Address, ['"192.0.2.1"'], ['"256.0.0.1"', '"x"']),
+    "IPv6Address": (ipaddress.IPv6Address, ['"2001:db8::1"'], ['"1.2.3.4"', '":::"']),
+    "list": (list[int], ["[]", "[1,2]"], ['["a"]', "{}", "null"]),
+    "list with lengths": (Annotated[list[int], Len(1, 2)], ["[1]", "[1,2]"], ["[]", "[1,2,3]"]),
+    "set": (set[int], ["[]", "[1,2]"], ['["a"]', "{}"]),
+    "Sequence": (Sequence[int], ["[1]"], ["1", '["x"]']),
+    "tuple": (tuple[int, str], ['[1,"a"]'], ["[1]", '["a",1]', '[1,"a",2]']),
+    "tuple of any length": (tuple[int, ...], ["[]", "[1,2,3]"], ['["a"]']),
+    "dict": (dict[str, int], ["{}", '{"a":1}'], ['{"a":"b"}', "[]"]),
+    "dict with keys": (
+        dict[Annotated[str, StringConstraints(pattern="^[a-z]+$")], int], ['{"ab":1}'], ['{"A":1}', '{"":1}'],
+    ),
+    "dict of int keys": (dict[int, str], ['{"1":"a","-20":"b"}'], ['{"x":"a"}', '{"1.5":"a"}']),
+    "nested model": (Point, ['{"x":1,"y":2}', '{"x":1}'], ['{"y":2}', '{"x":"1"}', "[]"]),
+    "recursive model": (
+        Tree, ['{"label":"a"}', '{"label":"a","children":[{"label":"b"}]}'],
+        ['{"label":"abcd"}', '{"label":"a","children":[{"label":"b","children":[{}]}]}'],
+    ),
+    "discriminated union": (
+        Annotated[Union[Cat, Dog], Field(discriminator="kind")],  # noqa: UP007
+        ['{"kind":"cat","lives":9}', '{"kind":"puppy","name":"x"}'],
+        ['{"kind":"cat","name":"x"}', '{"kind":"cow"}', '{"lives":9}', '{"kind":"cat","lives":10}'],
+    ),
+    "Any": (Any, ["1", "null", '{"a":[]}'], []),
+}  # fmt: skip
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "bytes": (bytes, "bytes have no one spelling in JSON"),
+    "Callable": (Callable[[int], int], "a callable cannot be written by a model"),
+    "type": (type[int], "a class cannot be written by a model"),
+    "complex": (complex, "a complex number has no spelling"),
+    "a class": (Annotated[object, PlainValidator(lambda value: value)], "a plain validator says nothing"),
+    "dict of bool keys": (dict[bool, int], "keys of the type bool"),
+}
+
+
+@pytest.mark.parametrize("name", ENFORCED)
+def test_a_field_type_is_enforced_exactly(name: str) -> None:
+    type, right, wrong = ENFORCED[name]
+    found = type_of_model(type)
+    adapter = TypeAdapter(type)
+    back = model_of(found.type, found.types)
+    for text in right:
+        adapter.validate_json(text)
+        assert read(text, found.type, found.types).misfits == ()
+        back.model_validate_json(text)
+    for text in wrong:
+        assert not read(text, found.type, found.types).fits, text
+        with pytest.raises(ValidationError):
+            adapter.validate_json(text, strict=True)
+        with pytest.raises(ValidationError):
+            back.model_validate_json(text)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_field_type_that_cannot_be_enforced_is_refused_by_name(name: str) -> None:
+    type, reason = REFUSED[name]
+    holder = type_with_field(type)
+    with pytest.raises(NotExpressible) as refusal:
+        type_of_model(holder)
+    assert [problem.where for problem in refusal.value.problems] == ["value"]
+    assert reason in str(refusal.value)
+
+
+def type_with_field(annotation: Any) -> type[BaseModel]:
+    return type("Holder", (BaseModel,), {"__annotations__": {"value": annotation}, "__module__": __name__})
+
+
+def test_at_least_thirty_five_field_types_are_covered() -> None:
+    assert len(ENFORCED) + len(REFUSED) >= 35
+
+
+def test_extra_keys_that_nobody_knows_are_refused() -> None:
+    class Open(BaseModel, extra="allow"):
+        a: int
+
+    with pytest.raises(NotExpressible, match="the keys of Open are not known"):
+        type_of_model(Open)
+
+
+def test_a_pattern_that_needs_look_around_is_refused_with_its_path() -> None:
+    class Password(BaseModel, regex_engine="python-re"):
+        value: str = Field(pattern=r"^(?=.*[0-9]).+$")
+
+    with pytest.raises(NotExpressible, match=r"value: the pattern .* cannot be enforced while decoding: look-around"):
+        type_of_model(Password)
+
+
+def test_all_problems_are_told_at_once() -> None:
+    class Bad(BaseModel):
+        a: bytes
+        b: list[complex]
+        c: Point
+
+    with pytest.raises(NotExpressible) as refusal:
+        type_of_model(Bad)
+    assert [problem.where for problem in refusal.value.problems] == ["a", "b[]"]
+
+
+def test_a_validator_of_the_users_own_is_noted() -> None:
+    class Even(BaseModel):
+        n: Annotated[int, AfterValidator(lambda n: n)]
+
+    assert [str(note) for note in type_of_model(Even).notes] == ["n: the validator `<lambda>`"]
+
+
+def test_defaults_that_cannot_be_written_down_are_noted() -> None:
+    class Entry(BaseModel):
+        id: uuid.UUID = Field(default_factory=uuid.uuid4)
+        tags: list[str] = Field(default_factory=list)
+        level: int = None  # type: ignore[assignment]
+
+    found = type_of_model(Entry)
+    assert [str(note) for note in found.notes] == [
+        "id: its default is made by `uuid4`; the key is always written and read",
+        "level: its default null does not fit its type; the key is always written and read",
+    ]
+    assert read(f'{{"id":"{UUID_TEXT}","level":1}}', found.type).value == {"id": UUID_TEXT, "tags": [], "level": 1}
+
+
+def test_two_models_of_one_name_stay_apart() -> None:
+    def make(kind: type) -> type[BaseModel]:
+        class Node(BaseModel):
+            value: kind  # type: ignore[valid-type]
+            next: Node | None = None
+
+        Node.model_rebuild(_types_namespace={"Node": Node})
+        return Node
+
+    class Both(BaseModel):
+        a: make(int)  # type: ignore[valid-type]
+        b: make(str)  # type: ignore[valid-type]
+
+    found = type_of_model(Both)
+    assert sorted(found.types) == ["Node", "Node2"]
+    assert read('{"a":{"value":1,"next":null},"b":{"value":"x"}}', found.type, found.types).fits
+    assert not read('{"a":{"value":"x"},"b":{"value":"x"}}', found.type, found.types).fits
