@@ -101,7 +101,7 @@ def test_every_value_of_the_product_is_named() -> None:
 
 def test_a_wait_is_dotted_from_the_end_of_a_value_to_the_join() -> None:
     layout = lay_out(pace(samples.product()), width=WIDTH, top=LANES)
-    assert sum(line.waits for line in layout.lines) == 2  # screen_size for brand, headline for both
+    assert sum(line.waits for line in layout.lines) == 2  # screen_size until the join, headline from its fork on
     assert sum(bend.joins for bend in layout.bends) == 2
 
 
@@ -118,3 +118,11 @@ def test_a_text_is_cut_to_the_room_there_is() -> None:
     assert text_width(cut, 12) <= 60
     assert ellipsise("short", 60, 12) == "short"
     assert ellipsise("anything", 5, 12) == ""
+
+
+def test_a_branch_that_is_joined_late_waits_on_a_dotted_line() -> None:
+    layout = lay_out(pace(samples.travel()), width=WIDTH, top=LANES)
+    axis = layout.axis
+    waits = {(line.start, line.end) for line in layout.lines if line.waits}
+    main, sights = (axis.leave(40), axis.leave(130)), (axis.enter(110) + 3, axis.enter(130))
+    assert waits == {main, sights}

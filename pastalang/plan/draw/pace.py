@@ -182,7 +182,7 @@ class _Walk:
                 case Fork():
                     self._fork(id, segment.branch, clock, row, loops)
                 case Place():
-                    pass
+                    self._place(track, segment.branch, clock, row)
                 case Join():
                     clock = yield from self._join(track, segment, clock, row, loops)
                 case Choose():
@@ -220,6 +220,17 @@ class _Walk:
         track.events.append(_Noted(Forked(branch, lead, clock.at, row)))
         self.children.setdefault(id, []).append(branch)
         self._start(branch, clock, loops)
+
+    def _place(self, track: _Track, branch: BranchId, clock: _Clock, row: int) -> None:
+        """The text in front of a branch's place is told as if it were forked there, where no time lies between."""
+        for index, noted in enumerate(track.events):
+            event = noted.event
+            if isinstance(event, Forked) and event.branch == branch and not event.lead and event.at == clock.at:
+                before, lead = split_lead(tuple(track.pending))
+                track.pending.clear()
+                track.events[index] = _Noted(replace(event, lead=lead))
+                if before:
+                    track.events.append(_Noted(Words(before, clock.at, row)))
 
     def _join(self, track: _Track, join: Join, clock: _Clock, row: int, loops: tuple[int, ...]) -> _Steps:
         self._flush(track, clock, row)

@@ -127,12 +127,15 @@ class Sheet:
             label = place_label(text, Style.WORDS, left=end, middle=row.line, room=end - begin, from_right=True)
             if label:
                 self.labels.append(label)
-                self._cut_waits(row.line, label.box.left - 4)
+                self._end_waits_before(label)
         for row, text, style, left, limit in self.words_behind:
             width = text_width(text, style.size)
             for spine in _crossing(spines, row.line):
                 left = spine + 7 if left - 4 < spine < left + width + 4 else left
             self._label(text, style, left, row.line, limit - left)
+        for label in self.labels:
+            if label.style is Style.TIMES:
+                self._begin_waits_behind(label)
 
     def _spines(self) -> dict[float, tuple[float, float]]:
         """Where lines go up and down: for each place the height between which they may do so."""
@@ -142,11 +145,17 @@ class Sheet:
             spines[bend.spine] = min(low, bend.start[1], bend.end[1]), max(high, bend.start[1], bend.end[1])
         return dict(sorted(spines.items()))
 
-    def _cut_waits(self, y: float, end: float) -> None:
-        for index in self.waits_at.get(y, ()):
+    def _begin_waits_behind(self, label: Label) -> None:
+        for index in self.waits_at.get(round((label.box.top + label.box.bottom) / 2, 3), ()):
             line = self.lines[index]
-            if end < line.end:
-                self.lines[index] = replace(line, end=max(end, line.start))
+            if label.box.left - 12 < line.start < label.box.right:
+                self.lines[index] = replace(line, start=min(line.end, label.box.right + 5))
+
+    def _end_waits_before(self, label: Label) -> None:
+        for index in self.waits_at.get(round((label.box.top + label.box.bottom) / 2, 3), ()):
+            line = self.lines[index]
+            if line.start < label.box.right and label.box.left < line.end:
+                self.lines[index] = replace(line, end=max(line.start, label.box.left - 4))
 
     # ── lines and bends ──────────────────────────────────────────────────────────────────────────────────
 
@@ -164,10 +173,13 @@ class Sheet:
                 self.lines.append(Line(start, begin, row.line, False))
             start = self.axis.leave(wait.at)
             reach = start if row.tall else self.axis.enter(wait.at)
-            self.waits_at.setdefault(row.line, []).append(len(self.lines))
-            self.lines.append(Line(begin, reach, row.line, True))
+            self._wait(begin, reach, row.line)
         if row.tall and self.axis.leave(lane.end) > start:
             self.lines.append(Line(start, self.axis.leave(lane.end), row.line, False))
+
+    def _wait(self, start: float, end: float, y: float) -> None:
+        self.waits_at.setdefault(round(y, 3), []).append(len(self.lines))
+        self.lines.append(Line(start, end, y, True))
 
     def _forks(self, row: Row) -> None:
         depths: dict[int, int] = {}
@@ -198,7 +210,7 @@ class Sheet:
                 joined = self.rows[(branch, 0)]
                 ended = self.axis.enter(joined.lane.last_end)
                 if ended < begin:
-                    self.lines.append(Line(ended + 3, begin, joined.line, True))
+                    self._wait(ended + 3, begin, joined.line)
                 self.bends.append(Bend((begin, joined.line), begin + 8, (end, row.line), True))
 
     # ── bars ─────────────────────────────────────────────────────────────────────────────────────────────

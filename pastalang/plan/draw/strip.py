@@ -9,12 +9,16 @@ from pastalang.plan.draw.measure import text_width
 from pastalang.plan.draw.paint import paint_label, rectangle
 from pastalang.plan.draw.shapes import Box, Label, Style, place_label
 from pastalang.plan.plan import (
+    ROOT,
+    BranchId,
     Choose,
     Each,
     Fork,
     Hole,
     InputText,
     ItemNumber,
+    Join,
+    Overrun,
     Plan,
     Repeat,
     Segment,
@@ -80,6 +84,7 @@ class _Along:
         self.plan = plan
         self.at = 0
         self.stretches: list[Stretch] = []
+        self.reaches: dict[BranchId, int] = {}
 
     def go(self, segments: tuple[Segment, ...]) -> None:
         for segment in segments:
@@ -100,6 +105,8 @@ class _Along:
                 case Repeat():
                     for _ in range(min(segment.maximum, SHOWN_ITEMS)):
                         self.go(segment.body)
+                case Join() if self.plan.branch(ROOT).overrun is not Overrun.PAPER:
+                    self.at = max([self.at, *(self.reaches.get(branch, 0) for branch in segment.branches)])
                 case _:
                     pass
 
@@ -107,10 +114,11 @@ class _Along:
         self.stretches.append(Stretch(self.at, self.at + length, name, kind))
         self.at += length
 
-    def _gap(self, id: int, times: int) -> None:
+    def _gap(self, id: BranchId, times: int) -> None:
         child = self.plan.branches[id]
         room = child.reserve * times
         reach = self.at + _length(self.plan, child.segments)
+        self.reaches[child.id] = max(reach, self.reaches.get(child.id, 0))
         self.stretches.append(Stretch(self.at, self.at + room, child.name, "gap", reach))
         self.at += room
 
