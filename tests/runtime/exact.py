@@ -11,6 +11,7 @@ from float64 import in_float64, wide_softmax
 from walk import Walk
 
 from pastalang.runtime.batch import StepBatch
+from pastalang.runtime.layout.clusters import Costs
 from pastalang.runtime.layout.predicate import Fed
 from pastalang.runtime.model.toy import Family, toy_model
 from pastalang.runtime.model.transformers import TransformersModel
@@ -32,12 +33,18 @@ class Twins:
         return max((float((row - other).abs().max()) for row, other in zip(logits, expected, strict=True)), default=0.0)
 
 
-def twins(family: Family, *, seed: int = 0, window: int | None = None, **sizes: Any) -> Twins:
+WHOLE = Costs(small_step=1 << 60)  # every step in one piece
+APART = Costs(small_step=0, per_cell=0, per_cluster=0, per_block=0)  # branches attend apart wherever they can
+
+
+def twins(
+    family: Family, *, seed: int = 0, window: int | None = None, costs: Costs | None = None, **sizes: Any
+) -> Twins:
     def build() -> Any:
         return in_float64(toy_model(family, seed=seed, window=window, **sizes))
 
     with wide_softmax():
-        return Twins(TransformersModel(build(), cells=CELLS, check=False), build())
+        return Twins(TransformersModel(build(), cells=CELLS, check=False, costs=costs), build())
 
 
 def worst_error(pair: Twins, walk: Walk, *, steps: int) -> float:

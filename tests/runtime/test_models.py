@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from exact import CELLS, EXACT, Twins, twins, walk_of, wanted
+from exact import APART, CELLS, EXACT, WHOLE, Twins, twins, walk_of, wanted
 from float64 import in_float64, wide_softmax
 
 from pastalang.runtime.batch import Capture, CellId, Empty, Follow, RowId, Run, StepBatch, TokenId
@@ -121,6 +121,16 @@ def test_without_branches_the_logits_are_those_of_transformers_own_forward(pair:
     with wide_softmax(), torch.inference_mode():
         expected = pair.weights(input_ids=torch.tensor([tokens]), use_cache=False).logits[0]
     torch.testing.assert_close(pair.fast.forward(whole), expected, atol=EXACT, rtol=0)
+
+
+def test_how_branches_attend_together_changes_nothing() -> None:
+    whole, apart = (twins(Family.GEMMA3, window=4, costs=costs).fast for costs in (WHOLE, APART))
+    walk, shapes = walk_of(3), set()
+    for _ in range(20):
+        batch = walk.step()
+        torch.testing.assert_close(apart.forward(batch), whole.forward(batch), atol=EXACT, rtol=0)
+        shapes.add(len(walk.live) > 1)
+    assert shapes == {True, False}
 
 
 # ── wrong on purpose ─────────────────────────────────────────────────────────────────────────────────────

@@ -32,6 +32,10 @@ class Costs:
     per_block: int = 2_000
 
 
+ON_CPU = Costs()
+ON_GPU = Costs(small_step=1 << 22, per_block=1 << 18)  # calls are dear there, waste is cheap
+
+
 @dataclass(frozen=True, slots=True)
 class Block:
     """`tokens` (clusters, m) and `cells` (clusters, n), filled up with 0 behind each cluster's `sizes` (m, n)."""
@@ -55,8 +59,8 @@ class _Cluster:
 class Clusters:
     """Remembers which rows went together, because they go on together for many steps."""
 
-    def __init__(self, costs: Costs | None = None) -> None:
-        self._costs = costs or Costs()
+    def __init__(self, costs: Costs = ON_CPU) -> None:
+        self._costs = costs
         self._cluster_of: dict[RowId, int] = {}
         self._stale_below = 0  # rows: so few are left that others would go together now
         self._stale_above = 0  # width: so much was fed since that what they share matters less

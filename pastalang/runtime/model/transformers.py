@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from pastalang.runtime.batch import StepBatch
-from pastalang.runtime.layout.clusters import Clusters
+from pastalang.runtime.layout.clusters import ON_CPU, ON_GPU, Clusters, Costs
 from pastalang.runtime.layout.views import Views
 from pastalang.runtime.memory.pool import Pool, Writing
 from pastalang.runtime.model.attention import ATTENTION, STEP_MASKS
@@ -23,10 +23,11 @@ from pastalang.runtime.model.step_masks import step_masks
 class TransformersModel:
     """Owns the pool and the view rows. The wrapped model's attention implementation is switched for good.
 
-    `check` tries the model on a few tokens against the reference; only tests have a reason to leave it out.
+    `check` tries the model on a few tokens against the reference; only tests have a reason to leave it out. `costs`
+    decide when branches attend apart from one another, which changes how long a step takes and nothing else.
     """
 
-    def __init__(self, model: Any, *, cells: int, check: bool = True) -> None:
+    def __init__(self, model: Any, *, cells: int, check: bool = True, costs: Costs | None = None) -> None:
         refuse_model(model)
         if check:
             check_model(TransformersModel(model, cells=CELLS_FOR_CHECK, check=False), model)
@@ -42,7 +43,7 @@ class TransformersModel:
         self._windows = layer_windows(config)
         self._pool = Pool(cells=cells, layers=len(self._windows))
         self._views = Views(cells)
-        self._clusters = Clusters()
+        self._clusters = Clusters(costs or (ON_CPU if self.device.type == "cpu" else ON_GPU))
 
     @property
     def pool(self) -> Pool:

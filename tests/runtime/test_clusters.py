@@ -1,0 +1,129 @@
+from __future__ import annotations
+
+import numpy as np
+from exact import APART, walk_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pastalang.runtime.batch import Capture, CellId, RowId, Run, StepBatch, TokenId
+from pastalang.runtime.layout.clusters import ON_CPU, Block, Clusters, Costs
+from pastalang.runtime.layout.mask import visible, visible_in
+from pastalang.runtime.layout.views import Sight, Views
+
+EAGER = Costs(small_step=0, per_cell=1, per_cluster=50, per_block=0)  # fit for the small steps of tests
+
+
+def branches(rows: list[int], *, first_cell: int, after: dict[int, tuple[int, ...]] | None = None) -> StepBatch:
+    """One token for each row."""
+    size = len(rows)
+    runs = tuple(Run(RowId(row), at, 1, (after or {}).get(row, ())) for at, row in enumerate(rows))
+    cells = tuple(CellId(first_cell + at) for at in range(size))
+    return StepBatch((TokenId(1),) * size, (0,) * size, cells, runs, ())
+
+
+def documents(views: Views, *, number: int, shared: int, own: int, fields: int) -> None:
+    """A shared prompt, documents behind it, and fields of each document: rows 10 x document + field."""
+    runs = [Run(RowId(1000), 0, shared)]
+    captures = []
+    for document in range(number):
+        start = shared + document * own
+        runs.append(Run(RowId(1001 + document), start, own, after=(shared - 1,)))
+        captures += [Capture(RowId(10 * document + field), start + own - 1) for field in range(fields)]
+    size = shared + number * own
+    cells = tuple(CellId(cell) for cell in range(size))
+    batch = StepBatch((TokenId(1),) * size, (0,) * size, cells, tuple(runs), (), (), tuple(captures))
+    views.settle(batch, views.look(batch))
+
+
+def tokens_together(blocks: tuple[Block, ...]) -> set[frozenset[int]]:
+    return {
+        frozenset(int(token) for token in line[:count])
+        for block in blocks
+        for line, (count, _) in zip(block.tokens, block.sizes, strict=True)
+    }
+
+
+def test_the_fields_of_one_document_attend_together_whatever_their_order() -> None:
+    views = Views(1000)
+    documents(views, number=3, shared=10, own=100, fields=4)
+    rows = [0, 10, 20, 1, 11, 21, 2, 12, 22]
+    batch = branches(rows, first_cell=500)
+    blocks = Clusters(EAGER).blocks(batch, views.look(batch))
+    assert tokens_together(blocks) == {frozenset({0, 3, 6}), frozenset({1, 4, 7}), frozenset({2, 5, 8})}
+
+
+def test_clusters_of_one_size_are_one_block() -> None:
+    views = Views(1000)
+    documents(views, number=3, shared=10, own=100, fields=4)
+    batch = branches([0, 1, 10, 11, 20, 21], first_cell=500)
+    (block,) = Clusters(EAGER).blocks(batch, views.look(batch))
+    assert (block.tokens.shape, block.cells.shape, block.sizes) == ((3, 2), (3, 112), ((2, 112),) * 3)
+
+
+def test_branches_of_one_document_that_wrote_little_attend_in_one_piece() -> None:
+    views = Views(1000)
+    documents(views, number=1, shared=10, own=300, fields=9)
+    batch = branches(list(range(9)), first_cell=310)
+    assert Clusters(EAGER).blocks(batch, views.look(batch)) == ()
+
+
+def test_a_small_step_is_one_piece() -> None:
+    views = Views(1000)
+    documents(views, number=3, shared=10, own=100, fields=4)
+    batch = branches([0, 10, 20], first_cell=500)
+    assert Clusters(ON_CPU).blocks(batch, views.look(batch)) == ()
+
+
+def test_a_lone_prompt_is_one_piece() -> None:
+    batch = StepBatch((TokenId(1),) * 300, (0,) * 300, tuple(map(CellId, range(300))), (Run(RowId(0), 0, 300),), ())
+    assert Clusters(EAGER).blocks(batch, Views(300).look(batch)) == ()
+
+
+def test_documents_that_are_fed_at_once_attend_apart() -> None:
+    views = Views(2000)
+    runs = tuple(Run(RowId(row), 100 * row, 100) for row in range(8))
+    batch = StepBatch((TokenId(1),) * 800, (0,) * 800, tuple(map(CellId, range(800))), runs, ())
+    (block,) = Clusters(ON_CPU).blocks(batch, views.look(batch))
+    assert block.sizes == ((100, 100),) * 8
+
+
+def test_rows_that_went_together_stay_together_and_new_rows_are_placed() -> None:
+    views, clusters = Views(4000), Clusters(EAGER)
+    documents(views, number=3, shared=10, own=100, fields=4)
+    for rows, first_cell in (([0, 1, 10, 11, 20, 21], 320), ([0, 10, 11, 21], 330), ([0, 10, 11, 12, 21, 22], 340)):
+        batch = branches(rows, first_cell=first_cell)
+        blocks = clusters.blocks(batch, sight := views.look(batch))
+        views.settle(batch, sight)
+        expected: dict[int, set[int]] = {}
+        for token, row in enumerate(rows):
+            expected.setdefault(row // 10, set()).add(token)
+        assert tokens_together(blocks) == {frozenset(tokens) for tokens in expected.values()}
+
+
+def spread_out(blocks: tuple[Block, ...], sight: Sight, *, window: int | None) -> np.ndarray:
+    """What the blocks let through, as one table: (tokens, width). Fails if a token is in no block or in two."""
+    table = np.zeros_like(sight.order, dtype=bool)
+    times = np.zeros(len(sight.order), dtype=int)
+    for block in blocks:
+        attends = visible_in(block, sight, window=window)
+        assert attends.any(axis=2).all(), "a query that attends to nothing gives NaN"
+        for line, (tokens, cells) in enumerate(block.sizes):
+            own = block.tokens[line, :tokens]
+            table[own[:, None], block.cells[line, :cells]] = attends[line, :tokens, :cells]
+            times[own] += 1
+    assert (times == 1).all()
+    return table
+
+
+@given(st.integers(0, 10**9), st.sampled_from([APART, EAGER]), st.sampled_from([None, 1, 5]))
+@settings(max_examples=40)
+def test_blocks_let_through_exactly_what_the_whole_mask_lets_through(
+    seed: int, costs: Costs, window: int | None
+) -> None:
+    walk, views, clusters = walk_of(seed), Views(320), Clusters(costs)
+    for _ in range(12):
+        batch = walk.step()
+        sight = views.look(batch)
+        if blocks := clusters.blocks(batch, sight):
+            assert (spread_out(blocks, sight, window=window) == visible(sight, window=window)).all()
+        views.settle(batch, sight)
