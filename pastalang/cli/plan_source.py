@@ -1,0 +1,63 @@
+"""From a path on the command line to a plan: a program is planned."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pastalang.cli.files import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, STANDARD_INPUT, read_all
+from pastalang.compile import check_reading
+from pastalang.diagnostics.render import render_text
+from pastalang.plan.build import build_plan
+from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.refusal import PlanError
+from pastalang.program.program import Program, Template
+from pastalang.source import Source
+
+
+class Refused(Exception):
+    """What was asked for cannot be done: what is said to the user, and the exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+
+
+def read_plan(path: Path, *, template: str | None, mode: Mode) -> Plan:
+    """Raises `Refused`."""
+    if path.is_dir():
+        raise Refused(f"{path} is a folder; pasta plan takes one program", EXIT_USAGE)
+    given = next(read_all([path]))
+    if not given.reading.was_opened:
+        raise Refused(render_text(given.reading.diagnostics), EXIT_UNREADABLE)
+    program, findings = check_reading(given.reading, path=None if str(path) == STANDARD_INPUT else path)
+    if program is None:
+        raise Refused(render_text(finding for finding in findings if finding.is_error), EXIT_PROBLEMS)
+    return _build(program, _choose(program, template), mode)
+
+
+def _choose(program: Program, name: str | None) -> Template:
+    names = ", ".join(program.templates)
+    if not program.templates:
+        raise Refused(f"{program.source.name} declares no template", EXIT_PROBLEMS)
+    if name is None and len(program.templates) > 1:
+        advice = f"choose one with --template: {names}"
+        raise Refused(f"{program.source.name} declares {len(program.templates)} templates; {advice}", EXIT_USAGE)
+    if name is None:
+        return program.only_template
+    if name not in program.templates:
+        raise Refused(f"{program.source.name} has no template {name!r}; it declares: {names}", EXIT_USAGE)
+    return program.templates[name]
+
+
+def _build(program: Program, template: Template, mode: Mode) -> Plan:
+    try:
+        return build_plan(template, program, mode=mode)
+    except PlanError as error:
+        raise Refused(_explain(error, program.source), EXIT_PROBLEMS) from error
+
+
+def _explain(error: PlanError, source: Source) -> str:
+    place = source.place(error.span.start)
+    lines = [f"{source.name}:{place.line}:{place.column}: {error.headline}", f"    {source.line(place.line).strip()}"]
+    return "\n".join([*lines, *([f"help: {error.help}"] if error.help else [])])

@@ -1,0 +1,147 @@
+"""`pasta plan`: what it writes, where, and with which exit code it refuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pastalang.cli.main import build_app
+
+ROOT = Path(__file__).parents[2]
+TRAVEL = ROOT / "examples" / "04-travel-plan.pasta"
+SMALL = """\
+template small(title: text)
+
+user \"\"\"{title}\"\"\"
+assistant json { brand: string(max=12), price: number, line: string(max=9) after brand }
+"""
+TWO = """\
+template first()
+user \"\"\"Go.\"\"\"
+assistant text \"\"\"{word: string(max=4)}\"\"\"
+
+template second()
+user \"\"\"Go.\"\"\"
+assistant text \"\"\"{word: string(max=5)}\"\"\"
+"""
+
+
+def plan(*words: str | Path, text: str | None = None) -> Result:
+    return CliRunner().invoke(build_app({"plan"}), ["plan", *map(str, words)], input=text)
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    path = tmp_path / "small.pasta"
+    path.write_text(SMALL, encoding="utf-8")
+    return path
+
+
+def test_a_program_is_shown_as_text(small: Path) -> None:
+    result = plan(small)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("small: JSON, strict: 3 values in 4 branches\n")
+    assert "passes    32 at most: price" in result.stdout
+
+
+def test_every_mode_can_be_shown(small: Path) -> None:
+    assert "in lock-step" in plan(small, "--mode", "lockstep").stdout
+    sequential = plan(small, "--mode", "sequential").stdout
+    assert "one value after another: 3 values in 1 branch" in sequential
+    assert "passes    53 at most: brand → price → line" in sequential
+
+
+def test_a_picture_goes_into_the_file_named(small: Path, tmp_path: Path) -> None:
+    target = tmp_path / "small.svg"
+    result = plan(small, "--format", "svg", "-o", target)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert ElementTree.fromstring(target.read_text(encoding="utf-8")).tag.endswith("svg")
+
+
+@pytest.mark.parametrize(("format", "beginning"), [("mermaid", "flowchart LR\n"), ("dot", 'digraph "small" {\n')])
+def test_graphs_are_written_as_they_are(small: Path, format: str, beginning: str) -> None:
+    result = plan(small, "--format", format)
+    assert result.exit_code == 0
+    assert result.stdout.startswith(beginning)
+
+
+def test_a_program_may_come_from_the_standard_input() -> None:
+    result = plan("-", text=SMALL)
+    assert result.exit_code == 0
+    assert "3 values" in result.stdout
+
+
+def refusal(words: Sequence[str | Path]) -> tuple[int, str]:
+    result = plan(*words)
+    assert result.stdout == ""
+    return result.exit_code, result.stderr
+
+
+def test_no_file_at_all_is_wrong_usage() -> None:
+    assert refusal([]) == (2, "pasta plan needs a program\n")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    code, said = refusal([tmp_path / "nowhere.pasta"])
+    assert code == 3
+    assert "there is no file" in said
+    assert "nowhere.pasta" in said
+
+
+def test_a_folder_is_not_a_program(tmp_path: Path) -> None:
+    assert refusal([tmp_path]) == (2, f"{tmp_path} is a folder; pasta plan takes one program\n")
+
+
+def test_of_several_templates_one_has_to_be_chosen(tmp_path: Path) -> None:
+    path = tmp_path / "two.pasta"
+    path.write_text(TWO, encoding="utf-8")
+    assert refusal([path]) == (2, f"{path} declares 2 templates; choose one with --template: first, second\n")
+    assert refusal([path, "--template", "third"]) == (
+        2,
+        f"{path} has no template 'third'; it declares: first, second\n",
+    )
+    assert "second: running text" in plan(path, "--template", "second").stdout
+
+
+def test_a_program_with_errors_is_not_planned_but_explained(tmp_path: Path) -> None:
+    path = tmp_path / "wrong.pasta"
+    path.write_text(SMALL.replace("after brand", "after brnad"), encoding="utf-8")
+    code, said = refusal([path])
+    assert code == 1
+    assert "brnad" in said
+    assert "^" in said
+
+
+def test_a_file_of_types_alone_has_nothing_to_plan(tmp_path: Path) -> None:
+    path = tmp_path / "types.pasta"
+    path.write_text('type Unit = "cm" | "in"\n', encoding="utf-8")
+    assert refusal([path]) == (1, f"{path} declares no template\n")
+
+
+def test_a_file_that_cannot_be_written_is_named(small: Path, tmp_path: Path) -> None:
+    code, said = refusal([small, "-o", tmp_path / "no" / "such" / "folder.svg"])
+    assert code == 3
+    assert "could not be written: No such file or directory" in said
+
+
+def test_a_terminal_without_blocks_gets_plain_letters() -> None:
+    command = [sys.executable, "-m", "pastalang.cli.main", "plan", str(TRAVEL)]
+    environment = {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(ROOT), "PATH": ""}
+    result = subprocess.run(command, capture_output=True, env=environment, cwd=ROOT, check=True)
+    assert result.stdout.isascii()
+    assert b"# on the longest path" in result.stdout
+
+
+def test_planning_never_loads_the_machine_learning_libraries() -> None:
+    code = (
+        "import sys; from pastalang.cli.main import build_app; "
+        f"build_app({{'plan'}})(['plan', {str(TRAVEL)!r}], standalone_mode=False); "
+        "sys.exit(bool({'torch', 'transformers', 'llguidance'} & set(sys.modules)))"
+    )
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
