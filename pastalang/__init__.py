@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from pastalang.errors import FileError as FileError
     from pastalang.errors import InputError as InputError
     from pastalang.errors import PastaError as PastaError
-    from pastalang.errors import PlanError as PlanError
     from pastalang.errors import ProgramError as ProgramError
     from pastalang.errors import RuntimeFailure as RuntimeFailure
+    from pastalang.plan.refusal import PlanError as PlanError
     from pastalang.program.program import Program as Program
 
 _HOMES = {
@@ -33,7 +33,7 @@ _HOMES = {
     "FileError": "pastalang.errors",
     "InputError": "pastalang.errors",
     "PastaError": "pastalang.errors",
-    "PlanError": "pastalang.errors",
+    "PlanError": "pastalang.plan.refusal",
     "ProgramError": "pastalang.errors",
     "RuntimeFailure": "pastalang.errors",
     "Program": "pastalang.program.program",

@@ -30,9 +30,5 @@ class InputError(PastaError):
     """The inputs given to a program do not fit what its template declares."""
 
 
-class PlanError(PastaError):
-    """A program that cannot be planned as asked, or a plan that does not fit its model."""
-
-
 class RuntimeFailure(PastaError):
     """Decoding could not go on. The message says where in the template that was."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from pastalang.errors import PastaError
 from pastalang.source import Span
 
 
-class PlanError(ValueError):
+class PlanError(PastaError):
     """`headline` stands alone; `help` is advice. The span points into the source of the program."""
 
     def __init__(self, headline: str, span: Span, *, help: str = "") -> None:

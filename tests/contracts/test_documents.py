@@ -1,0 +1,62 @@
+"""What the documents say is true: programs are valid, links lead somewhere, limits are the limits."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pastalang import limits
+from pastalang.compile import check_source
+from pastalang.program import regex
+
+DOCUMENTS = [Path("README.md"), Path("CONTRIBUTING.md"), *sorted(Path("docs").rglob("*.md"))]
+PROGRAM = re.compile(r"^```pasta\n(.*?)^```", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\(([^)#\s]+)\)")
+
+
+def programs() -> list[tuple[str, str]]:
+    return [
+        (f"{path}:{n}", text) for path in DOCUMENTS for n, text in enumerate(PROGRAM.findall(path.read_text("utf-8")))
+    ]
+
+
+@pytest.mark.parametrize(("place", "text"), programs(), ids=[place for place, _ in programs()])
+def test_a_program_in_a_document_has_no_problems(place: str, text: str) -> None:
+    assert check_source(text, name=place)[1] == ()
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=str)
+def test_a_link_in_a_document_leads_to_a_file(path: Path) -> None:
+    for link in LINK.findall(path.read_text("utf-8")):
+        assert "://" in link or (path.parent / link).exists(), link
+
+
+LIMITS = {
+    "bytes of one file": limits.MAX_FILE_BYTES,
+    "words and marks of one file": limits.MAX_TOKENS,
+    "brackets and blocks inside one another": limits.MAX_NESTING,
+    "characters of a name": limits.MAX_NAME_CHARS,
+    "files of one program": limits.MAX_FILES,
+    "places of one type, all names written out": limits.MAX_TYPE_PLACES,
+    "levels of one type, all names written out": limits.MAX_TYPE_DEPTH,
+    "items of an array, a map or a fork": limits.MAX_ITEMS,
+    "alternatives of a union, values of an enum": limits.MAX_ARMS,
+    "branches of one template, every list as long as it may be": limits.MAX_BRANCHES,
+    "tokens of one hole": limits.MAX_HOLE_TOKENS,
+    "characters of one string (`max_chars`)": limits.MAX_STRING_CHARS,
+    "digits of one number": limits.MAX_NUMBER_DIGITS,
+    "bytes of a JSON Schema": limits.MAX_SCHEMA_BYTES,
+    "characters of a regular expression": regex.MAX_PATTERN_CHARS,
+    "counted repetition of a regular expression": regex.MAX_REPETITION,
+    "a regular expression with its repetitions written out, in characters": regex.MAX_PATTERN_STATES,
+    "groups inside one another in a regular expression": regex.MAX_PATTERN_DEPTH,
+    "problems reported for one file by the parser": limits.MAX_SYNTAX_ERRORS,
+    "problems reported for one program by the checker": limits.MAX_FINDINGS,
+}
+
+
+def test_the_documented_limits_are_the_limits() -> None:
+    rows = re.findall(r"^\| (.+?) \| ([\d,]+) \|$", Path("docs/limits.md").read_text("utf-8"), re.MULTILINE)
+    assert {what: int(number.replace(",", "")) for what, number in rows} == LIMITS

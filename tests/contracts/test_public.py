@@ -1,0 +1,78 @@
+"""What users may rely on: the public names, and examples that check, are formatted and planned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import pastalang
+from pastalang.cli import demo
+from pastalang.compile import check_path
+from pastalang.plan.build import build_plan
+from pastalang.plan.plan import Mode
+
+EXAMPLES = sorted(Path("examples").glob("*.pasta"))
+
+
+def test_the_public_names_are_these_and_can_be_used() -> None:
+    assert sorted(pastalang.__all__) == [
+        "Diagnostic",
+        "FileError",
+        "InputError",
+        "PastaError",
+        "PlanError",
+        "Program",
+        "ProgramError",
+        "RuntimeFailure",
+        "check_path",
+        "check_source",
+        "compile",
+        "load",
+    ]
+    assert all(getattr(pastalang, name) is not None for name in pastalang.__all__)
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'complie'"):
+        pastalang.complie  # noqa: B018
+
+
+def test_compile_can_be_called_before_and_after_its_module_is_imported() -> None:
+    text = "template t()\nassistant json {a: date}"
+    assert pastalang.load(EXAMPLES[0]).only_template.name == "product"
+    assert list(pastalang.compile(text).templates) == ["t"]
+
+
+def test_there_are_nine_examples_numbered_without_gaps() -> None:
+    assert [path.name[:2] for path in EXAMPLES] == [f"{number:02}" for number in range(1, len(EXAMPLES) + 1)]
+    assert len(EXAMPLES) >= 9
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_has_no_problems_and_its_canonical_form(path: Path) -> None:
+    assert check_path(path)[1] == ()
+    assert demo.is_formatted(path)
+
+
+@pytest.mark.parametrize("mode", Mode, ids=lambda mode: mode.value)
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_can_be_planned(path: Path, mode: Mode) -> None:
+    program = pastalang.load(path)
+    for template in program.templates.values():
+        assert build_plan(template, program, mode=mode).branches
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_says_what_it_is_for_and_has_inputs_to_try(path: Path) -> None:
+    assert path.read_text("utf-8").startswith("# ")
+    given = json.loads((path.parent / "data" / f"{path.stem}.json").read_text("utf-8"))
+    (template,) = pastalang.load(path).templates.values()
+    needed = {one.name for one in template.inputs if one.default is None}
+    assert needed <= given.keys() <= {one.name for one in template.inputs}
+
+
+def test_the_demo_is_content_with_every_example(capsys: pytest.CaptureFixture[str]) -> None:
+    assert demo.main() == 0
+    assert f"{len(EXAMPLES)} examples" in capsys.readouterr().out
