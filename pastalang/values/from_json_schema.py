@@ -140,10 +140,8 @@ class _Conversion:
             raise SchemaRefused("$id", "moves what references mean; use `$defs` in one document")
         said = {keyword for keyword in schema if keyword not in ANNOTATIONS}
         for keyword in schema:
-            if keyword in REFUSED:
-                raise SchemaRefused(keyword, REFUSED[keyword])
-            if keyword not in ANNOTATIONS and keyword not in CARRIED and keyword not in _UNDERSTOOD:
-                raise SchemaRefused(keyword, "is no keyword that is known here")
+            if _is_refused(keyword):
+                raise SchemaRefused(keyword, _why(keyword))
         if not said:
             return t.Anything()
         if said & {"enum", "const"}:
@@ -328,16 +326,24 @@ class _Conversion:
         whole: dict[str, JsonValue] = {key: part for key, part in schema.items() if key != "$schema"}
         if '"$ref"' in text:
             whole |= {word: self.document[word] for word in ("$defs", "definitions") if word in self.document}
-        refused = find_keyword(whole, REFUSED)
+        refused = find_keyword(whole, _is_refused)
         if refused is not None:
-            raise SchemaRefused(refused[0].lstrip("/"), REFUSED[refused[1]])
+            raise SchemaRefused(refused[0].lstrip("/"), _why(refused[1]))
         self.note(pointer, "is enforced as one hole, so its parts are not decoded beside one another")
         return t.Schema(write_json(whole))
 
 
 _UNDERSTOOD: Final = frozenset().union(*FAMILIES.values()) | {
-    "type", "enum", "const", "anyOf", "oneOf", "allOf", "discriminator",
+    "$ref", "type", "enum", "const", "anyOf", "oneOf", "allOf", "discriminator",
 }  # fmt: skip
+
+
+def _is_refused(keyword: str) -> bool:
+    return keyword in REFUSED or not (keyword in ANNOTATIONS or keyword in CARRIED or keyword in _UNDERSTOOD)
+
+
+def _why(keyword: str) -> str:
+    return REFUSED.get(keyword, "is no keyword that is known here")
 
 
 def _exactly(value: JsonValue) -> t.Type:

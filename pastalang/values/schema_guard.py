@@ -6,7 +6,7 @@ Nothing here recurses, so no document can exhaust the stack; every problem carri
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,7 @@ from pastalang import limits
 from pastalang.program.regex import RegexError
 from pastalang.values.json_text import JsonValue, write_json
 from pastalang.values.regex import whole_pattern
+from pastalang.values.schema_shapes import shape_problem
 
 _DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})  # what they hold is no schema
 _NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
@@ -44,14 +45,14 @@ def find_hostile(document: JsonValue) -> tuple[str, str] | None:
     return None
 
 
-def find_keyword(schema: JsonValue, keywords: Container[str]) -> tuple[str, str] | None:
-    """Where one of the keywords stands in a document that is not hostile, as (JSON pointer, keyword)."""
+def find_keyword(schema: JsonValue, is_meant: Callable[[str], bool]) -> tuple[str, str] | None:
+    """Where such a keyword stands in a document that is not hostile, as (JSON pointer, keyword)."""
     waiting = deque([_Place("", schema, True, 0, schema)])
     while waiting:
         place = waiting.popleft()
         if place.is_schema and isinstance(place.value, dict):
             for key in place.value:
-                if key in keywords:
+                if is_meant(key):
                     return f"{place.pointer}/{key}", key
         waiting.extend(place.parts())
     return None
@@ -112,7 +113,12 @@ def _problem_of(schema: JsonValue, document: JsonValue) -> tuple[str, str] | Non
     for keyword, reason in _UNRESOLVED.items():
         if keyword in schema:
             return keyword, reason
-    return _reference_problem(schema, document) or _enum_problem(schema) or _pattern_problem(schema)
+    return (
+        shape_problem(schema)
+        or _reference_problem(schema, document)
+        or _enum_problem(schema)
+        or _pattern_problem(schema)
+    )
 
 
 def _reference_problem(schema: dict[str, JsonValue], document: JsonValue) -> tuple[str, str] | None:
@@ -121,7 +127,7 @@ def _reference_problem(schema: dict[str, JsonValue], document: JsonValue) -> tup
     while isinstance(target, dict) and "$ref" in target:
         reference = target["$ref"]
         if not isinstance(reference, str):
-            return "$ref", "a reference is a string"
+            return "$ref", "leads to a reference that is no string"
         if not reference.startswith("#"):
             return "$ref", f"`{reference}` leads out of the document, and nothing is fetched"
         if reference != "#" and not reference.startswith("#/"):
@@ -138,7 +144,7 @@ def _reference_problem(schema: dict[str, JsonValue], document: JsonValue) -> tup
 def _enum_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
     values = schema.get("enum")
     if not isinstance(values, list):
-        return None if "enum" not in schema else ("enum", "an enum is a list of values")
+        return None
     if not values:
         return "enum", "an empty enum has no value"
     if len(values) > limits.MAX_SCHEMA_ENUM:
@@ -154,8 +160,7 @@ def _pattern_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
     patterns = [("pattern", schema["pattern"])] if "pattern" in schema else []
     patterns += [("patternProperties", pattern) for pattern in named] if isinstance(named, dict) else []
     for keyword, pattern in patterns:
-        if not isinstance(pattern, str):
-            return keyword, "a pattern is a string"
+        assert isinstance(pattern, str)
         try:
             whole_pattern(pattern)
         except RegexError as problem:
