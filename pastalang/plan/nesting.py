@@ -33,7 +33,7 @@ def nesting_of(plan: Plan) -> Nesting:
     for joiner, written in segments.items():
         for address, join, inside in _joins(joiner, written, (), loops[joiner]):
             for joined in join.branches:
-                common[joiner, address, joined] = _shared(inside, loops[joined])
+                common[joiner, address, joined] = shared_loops(inside, loops[joined])
     return Nesting(loops, origins, common)
 
 
@@ -88,7 +88,7 @@ def _joins(
                 pass
 
 
-def _shared(one: tuple[Loop, ...], other: tuple[Loop, ...]) -> int:
+def shared_loops(one: tuple[Loop, ...], other: tuple[Loop, ...]) -> int:
     count = 0
     for mine, theirs in zip(one, other, strict=False):
         if mine != theirs:

@@ -1,0 +1,95 @@
+"""Who still needs the memory of an instance: ends of instances come in, cells that can be given back go out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pastalang.plan.nesting import nesting_of, shared_loops
+from pastalang.plan.origins import origins_of
+from pastalang.plan.plan import ROOT, BranchId, Instance, Plan, Release
+from pastalang.plan.releases import joiners_of
+from pastalang.plan.scripts import Script
+
+
+class Holders:
+    """An instance has *gone* when it and everything forked from it have ended; its holders then decide."""
+
+    def __init__(self, plan: Plan, scripts: Mapping[Instance, Script]) -> None:
+        self._releases = [branch.release for branch in plan.branches]
+        self._parents = _parents_of(plan, scripts)
+        self._open = dict.fromkeys(scripts, 1)  # itself, and children that have not gone
+        for parent in self._parents.values():
+            self._open[parent] += 1
+        self._held_by, self._holds = _holders_of(plan, scripts)
+        self._cells: dict[Instance, int] = {}
+        self._free = 0
+
+    def end(self, instance: Instance, cells: int) -> None:
+        self._cells[instance] = cells
+        here: Instance | None = instance
+        while here is not None:
+            self._open[here] -= 1
+            if self._open[here]:
+                return
+            self._go(here)
+            here = self._parents.get(here)
+
+    def released(self) -> int:
+        """The cells that have become free since the last time."""
+        free, self._free = self._free, 0
+        return free
+
+    def _go(self, gone: Instance) -> None:
+        for held in self._holds.get(gone, ()):
+            self._held_by[held] -= 1
+            if not self._held_by[held] and not self._open[held]:
+                self._free += self._cells[held]
+        release = self._releases[gone.branch]
+        if release is Release.AT_END or (release is Release.AFTER_JOIN and not self._held_by[gone]):
+            self._free += self._cells[gone]
+
+
+def _parents_of(plan: Plan, scripts: Mapping[Instance, Script]) -> dict[Instance, Instance]:
+    loops = nesting_of(plan).loops
+    parents = {}
+    for instance in scripts:
+        if instance.branch != ROOT:
+            parent = plan.branch(instance.branch).parent
+            assert parent is not None
+            parents[instance] = Instance(parent, instance.items[: len(loops[parent])])
+    return parents
+
+
+def _holders_of(
+    plan: Plan, scripts: Mapping[Instance, Script]
+) -> tuple[dict[Instance, int], dict[Instance, list[Instance]]]:
+    """How many instances hold each one that is released after joins, and whom each holds."""
+    segments = {branch.id: branch.segments for branch in plan.branches}
+    joiners = joiners_of(segments, origins_of(segments))
+    loops = nesting_of(plan).loops
+    held_by: dict[Instance, int] = {}
+    holds: dict[Instance, list[Instance]] = {}
+    known: dict[tuple[BranchId, tuple[int, ...]], list[Instance]] = {}
+    for instance in scripts:
+        for length in range(len(instance.items) + 1):
+            known.setdefault((instance.branch, instance.items[:length]), []).append(instance)
+    for instance in scripts:
+        if plan.branch(instance.branch).release is Release.AFTER_JOIN:
+            held_by[instance] = 0
+            for holder in _closure(instance.branch, joiners):
+                shared = shared_loops(loops[instance.branch], loops[holder])
+                for other in known.get((holder, instance.items[:shared]), ()):
+                    held_by[instance] += 1
+                    holds.setdefault(other, []).append(instance)
+    return held_by, holds
+
+
+def _closure(id: BranchId, joiners: Mapping[BranchId, frozenset[BranchId]]) -> set[BranchId]:
+    found: set[BranchId] = set()
+    waiting = list(joiners[id])
+    while waiting:
+        branch = waiting.pop()
+        if branch not in found and branch != id:
+            found.add(branch)
+            waiting.extend(joiners[branch])
+    return found

@@ -1,0 +1,239 @@
+"""A plan and the outcomes of a run come in; what every instance does, step by step, goes out.
+
+With all outcomes known nothing is left to decide, so joins name instances and fan-outs are written out. This is
+what the simulator executes.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias, assert_never
+
+from pastalang.plan.nesting import Nesting, nesting_of
+from pastalang.plan.plan import (
+    ROOT,
+    Address,
+    BranchId,
+    Choose,
+    Each,
+    Fork,
+    Hole,
+    InputText,
+    Instance,
+    ItemNumber,
+    Join,
+    Place,
+    Plan,
+    Repeat,
+    Segment,
+    Text,
+    TurnEnd,
+    TurnStart,
+)
+from pastalang.plan.realised import Chosen, Decision, Drawn, Items, Outcome, Realised
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """A token is taken from the logits of what was fed last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """An instance starts `ahead` positions further on than its parent stands."""
+
+    instance: Instance
+    ahead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Positions are left free."""
+
+    positions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    instances: tuple[Instance, ...]
+
+
+Action: TypeAlias = Feed | Draw | Start | Skip | Wait
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    instance: Instance
+    actions: tuple[Action, ...]
+
+    @property
+    def draws(self) -> int:
+        return sum(isinstance(action, Draw) for action in self.actions)
+
+    @property
+    def tokens(self) -> int:
+        return sum(action.tokens for action in self.actions if isinstance(action, Feed))
+
+
+def scripts_of(plan: Plan, realised: Realised) -> dict[Instance, Script]:
+    """Of every instance that the run had, parents before their children."""
+    writer = _Writer(plan, realised)
+    writer.write()
+    joined = {branch for waits in writer.waits.values() for wait in waits for branch in wait.branches}
+    seen_by_others = joined | _seen_in_lock_step(plan)
+    return {
+        instance: Script(instance, _without_tail(writer.resolved(instance), instance.branch in seen_by_others))
+        for instance in writer.actions
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Awaited:
+    """A join before it is known which instances there are: branches, each with the items that have to agree."""
+
+    branches: tuple[BranchId, ...]
+    prefixes: tuple[tuple[int, ...], ...]
+
+
+@dataclass(slots=True)
+class _Tape:
+    outcomes: deque[Outcome]
+    forced: deque[int]
+    actions: list[Action | _Awaited] = field(default_factory=list)
+
+
+class _Writer:
+    def __init__(self, plan: Plan, realised: Realised) -> None:
+        self._plan = plan
+        self._realised = realised
+        self._nesting: Nesting = nesting_of(plan)
+        self._waiting: deque[Instance] = deque()
+        self._known: dict[tuple[BranchId, tuple[int, ...]], list[Instance]] = {}
+        self.actions: dict[Instance, list[Action | _Awaited]] = {}
+        self.waits: dict[Instance, list[_Awaited]] = {}
+
+    def write(self) -> None:
+        self._start(Instance(ROOT))
+        while self._waiting:
+            instance = self._waiting.popleft()
+            run = self._realised.runs[instance]
+            tape = _Tape(deque(run.outcomes), deque(run.forced))
+            self._all(tape, instance.branch, self._plan.branch(instance.branch).segments, (), instance.items)
+            assert not tape.outcomes, f"{instance} has outcomes that the plan does not ask for"
+            self.actions[instance] = tape.actions
+            self.waits[instance] = [action for action in tape.actions if isinstance(action, _Awaited)]
+
+    def resolved(self, instance: Instance) -> tuple[Action, ...]:
+        """Its actions with every join naming the instances that it waits for."""
+        return tuple(
+            self._resolve(action) if isinstance(action, _Awaited) else action for action in self.actions[instance]
+        )
+
+    def _resolve(self, awaited: _Awaited) -> Wait:
+        places = zip(awaited.branches, awaited.prefixes, strict=True)
+        return Wait(tuple(instance for place in places for instance in self._known.get(place, ())))
+
+    def _start(self, instance: Instance) -> None:
+        for length in range(len(instance.items) + 1):
+            self._known.setdefault((instance.branch, instance.items[:length]), []).append(instance)
+        self._waiting.append(instance)
+
+    def _all(
+        self, tape: _Tape, id: BranchId, segments: tuple[Segment, ...], prefix: Address, items: tuple[int, ...]
+    ) -> None:
+        for index, segment in enumerate(segments):
+            self._one(tape, id, segment, (*prefix, index), items)
+
+    def _one(self, tape: _Tape, id: BranchId, segment: Segment, address: Address, items: tuple[int, ...]) -> None:
+        match segment:
+            case TurnStart() | TurnEnd() | Text() | InputText() | ItemNumber():
+                tape.actions.append(Feed(tape.forced.popleft() if tape.forced else 0))
+            case Hole():
+                drawn = tape.outcomes.popleft()
+                assert isinstance(drawn, Drawn)
+                tape.actions.extend(_drawing(drawn))
+            case Fork(branch=branch):
+                self._start(Instance(branch, items))
+                tape.actions.append(Start(Instance(branch, items)))
+                tape.actions.append(Skip(self._plan.branch(branch).reserve))
+            case Place():
+                pass
+            case Join(branches=branches):
+                shared = [self._nesting.common[id, address, branch] for branch in branches]
+                tape.actions.append(_Awaited(branches, tuple(items[:count] for count in shared)))
+            case Choose(arms=arms):
+                chosen = tape.outcomes.popleft()
+                assert isinstance(chosen, Chosen)
+                tape.actions.extend(_drawing(chosen.drawn))
+                self._all(tape, id, arms[chosen.arm].segments, (*address, chosen.arm), items)
+            case Repeat():
+                self._repeat(tape, id, segment, address, items)
+            case Each():
+                self._each(tape, segment, items)
+            case _:
+                assert_never(segment)
+
+    def _repeat(self, tape: _Tape, id: BranchId, repeat: Repeat, address: Address, items: tuple[int, ...]) -> None:
+        item = 0
+        if repeat.over is not None:
+            count = tape.outcomes.popleft()
+            assert isinstance(count, Items)
+            for item in range(count.count):
+                self._all(tape, id, repeat.body, (*address, 0), (*items, item))
+            return
+        while _goes_on(tape):
+            self._all(tape, id, repeat.body, (*address, 0), (*items, item))
+            item += 1
+
+    def _each(self, tape: _Tape, each: Each, items: tuple[int, ...]) -> None:
+        count = tape.outcomes.popleft()
+        assert isinstance(count, Items)
+        step = 0 if each.stacked else self._plan.branch(each.branch).reserve
+        for item in range(count.count):
+            instance = Instance(each.branch, (*items, item))
+            self._start(instance)
+            tape.actions.append(Start(instance, step * item))
+        tape.actions.append(Skip(step * count.count))
+
+
+def _goes_on(tape: _Tape) -> bool:
+    decision = tape.outcomes.popleft()
+    assert isinstance(decision, Decision)
+    tape.actions.extend(_drawing(decision.drawn))
+    return decision.goes_on
+
+
+def _drawing(drawn: Drawn) -> Iterator[Action]:
+    yield Feed(drawn.rides[0])
+    for number, ride in enumerate(drawn.rides[1:], start=1):
+        is_fed = not (drawn.dropped and number == drawn.draws)
+        yield Draw()
+        yield Feed(is_fed + ride)
+
+
+def _seen_in_lock_step(plan: Plan) -> set[BranchId]:
+    """All values of a group but its last."""
+    last: dict[int, int] = {}
+    for branch in plan.branches:
+        if branch.lockstep is not None:
+            last[branch.lockstep.group] = max(branch.lockstep.index, last.get(branch.lockstep.group, 0))
+    return {
+        branch.id
+        for branch in plan.branches
+        if branch.lockstep is not None and branch.lockstep.index < last[branch.lockstep.group]
+    }
+
+
+def _without_tail(actions: tuple[Action, ...], is_seen_by_others: bool) -> tuple[Action, ...]:
+    """What nobody sees is not fed: in a branch that nobody joins, all behind its last draw or fork."""
+    if is_seen_by_others:
+        return actions
+    end = max((index + 1 for index, action in enumerate(actions) if isinstance(action, Draw | Start)), default=0)
+    return actions[:end]

@@ -1,0 +1,127 @@
+"""Strategies for checked programs: JSON skeletons, running text with branches, stacked documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hypothesis import strategies as st
+
+from pastalang.program import pieces as p
+from pastalang.program import types as t
+from pastalang.program.program import Input, InputKind, JsonBody, ListOf, Message, Program, Role, Template, TextBody
+from pastalang.source import Source, Span
+from pastalang.testing.types import objects, scalars, values
+
+_NOWHERE = Span(0, 0)
+_PLAIN = t.Sampling()
+_TITLE = Input("title", InputKind.TEXT, None, False, _NOWHERE)
+_POINTS = Input("points", ListOf(InputKind.TEXT), None, False, _NOWHERE)
+_NOTE = Input("note", InputKind.TEXT, None, True, _NOWHERE)
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    """Programs of one template, checked, with everything that the language has in some of them."""
+    body = draw(st.one_of(json_bodies(), text_bodies()))
+    is_stacked = draw(st.booleans())
+    mentioned = _NOTE if is_stacked else _TITLE
+    user = TextBody((p.Text("Read this: "), p.InputValue((mentioned.name,), _NOWHERE), p.Text("\nNow answer.")))
+    messages = (
+        Message(Role.SYSTEM, TextBody((p.Text("You answer briefly."),)), _NOWHERE),
+        Message(Role.USER, user, _NOWHERE),
+        Message(Role.ASSISTANT, body, _NOWHERE),
+    )
+    template = Template("sample", (mentioned, _POINTS), messages, _PLAIN, None, _NOWHERE)
+    return Program(Source("sample.pasta", ""), {}, {"sample": template}, {})
+
+
+def json_bodies() -> st.SearchStrategy[JsonBody]:
+    return st.builds(JsonBody, st.one_of(objects(), values()), st.just(_PLAIN))
+
+
+@st.composite
+def text_bodies(draw: st.DrawFn) -> TextBody:
+    return TextBody(_Writer(draw).pieces(depth=2))
+
+
+@dataclass
+class _Writer:
+    """Writes pieces left to right, remembering which names are taken and what may be waited for or gone through."""
+
+    draw: st.DrawFn
+    names: int = 0
+
+    def pieces(self, *, depth: int, number: bool = False) -> tuple[p.Piece, ...]:
+        """A block begins with text, has text between all else, and keeps its promises."""
+        written: list[p.Piece] = [p.ItemNumber(_NOWHERE)] if number else []
+        beside: list[str] = []
+        lists: list[str] = []
+        owed: list[p.Promise] = []
+        for _ in range(self.draw(st.integers(1, 4))):
+            written.append(p.Text(self.draw(st.sampled_from(("\n", ". ", "\n- ", "so: ", "## more\n")))))
+            written.extend(self._piece(depth, beside, lists, owed))
+        for promise in owed:
+            written.extend((p.Text("\n"), self._keep(promise, depth)))
+            beside.append(promise.name)
+        has_sync: bool = self.draw(st.booleans())
+        if beside and has_sync:
+            names = self.draw(st.lists(st.sampled_from(beside), min_size=1, unique=True))
+            written.extend((p.Text("\n"), p.Sync(tuple(names), _NOWHERE), p.Text(" in short: "), self._hole()))
+        has_end: bool = self.draw(st.booleans())
+        if has_end:
+            written.append(p.Text("\nend"))
+        return tuple(written)
+
+    def _piece(self, depth: int, beside: list[str], lists: list[str], owed: list[p.Promise]) -> tuple[p.Piece, ...]:
+        kinds = ["hole", "object", "list", "input"]
+        if depth:
+            kinds += ["async", "async", "promise", "fork", "each", *(["over list"] if lists else [])]
+        kind = self.draw(st.sampled_from(kinds))
+        match kind:
+            case "hole":
+                return (self._hole(),)
+            case "object":
+                return (p.Hole(self._name("object"), self.draw(objects(depth=1, max_fields=3)), _PLAIN, _NOWHERE),)
+            case "list":
+                lists.append(self._name("list"))
+                return (p.Hole(lists[-1], t.Array(t.String(max_tokens=3), max_items=3), _PLAIN, _NOWHERE),)
+            case "async":
+                name = self._name("aside")
+                beside.append(name)
+                return (p.Async(name, self._reserve(), self.pieces(depth=depth - 1), False, _NOWHERE),)
+            case "promise":
+                owed.append(p.Promise(self._name("promised"), "a topic", self._reserve(), _NOWHERE))
+                return (owed[-1],)
+            case "fork":
+                return (self._fork(depth),)
+            case "each":
+                return (self._each(("points",), False, depth, beside),)
+            case "over list":
+                return (self._each((self.draw(st.sampled_from(lists)),), True, depth, beside),)
+            case _:
+                return (p.InputValue(("points",), _NOWHERE),)
+
+    def _keep(self, promise: p.Promise, depth: int) -> p.Async:
+        return p.Async(promise.name, promise.reserve, self.pieces(depth=depth - 1), True, _NOWHERE)
+
+    def _fork(self, depth: int) -> p.Fork:
+        least = self.draw(st.integers(0, 2))
+        most = least + self.draw(st.integers(0, 2)) or 1
+        name = self._name("fork")
+        return p.Fork(name, least, most, self.pieces(depth=depth - 1, number=self.draw(st.booleans())), _NOWHERE)
+
+    def _each(self, over: tuple[str, ...], over_hole: bool, depth: int, beside: list[str]) -> p.Each:
+        name = self._name("item")
+        beside.append(name)
+        body = (p.Text("* "), p.InputValue((name,), _NOWHERE), *self.pieces(depth=depth - 1))
+        return p.Each(name, over, over_hole, self._reserve(), body, _NOWHERE)
+
+    def _hole(self) -> p.Hole:
+        return p.Hole(self._name("hole"), self.draw(scalars()), _PLAIN, _NOWHERE)
+
+    def _reserve(self) -> int | None:
+        return self.draw(st.one_of(st.none(), st.integers(1, 30)))
+
+    def _name(self, kind: str) -> str:
+        self.names += 1
+        return f"{kind}{self.names}"

@@ -1,0 +1,110 @@
+"""Strategy for what a run of a plan might come to: every length, choice and number of items that the plan allows."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import assert_never
+
+from hypothesis import strategies as st
+
+from pastalang.plan.plan import (
+    ROOT,
+    Choose,
+    Each,
+    Fork,
+    Hole,
+    InputText,
+    Instance,
+    ItemNumber,
+    Join,
+    Place,
+    Plan,
+    Repeat,
+    Segment,
+    Text,
+    TurnEnd,
+    TurnStart,
+)
+from pastalang.plan.realised import Chosen, Decision, Drawn, Items, Outcome, Realised, Run
+
+
+@st.composite
+def runs(draw: st.DrawFn, plan: Plan, *, max_items: int = 3, max_draws: int = 6) -> Realised:
+    """Token counts are drawn, too; half of the runs are fed in chunks."""
+    outcomes = _Outcomes(draw, plan, max_items, max_draws)
+    chunk = draw(st.one_of(st.none(), st.integers(1, 9)))
+    return Realised(outcomes.runs(), chunk)
+
+
+class _Outcomes:
+    def __init__(self, draw: st.DrawFn, plan: Plan, max_items: int, max_draws: int) -> None:
+        self._draw = draw
+        self._plan = plan
+        self._max_items = max_items
+        self._max_draws = max_draws
+        self._waiting = deque([Instance(ROOT)])
+
+    def runs(self) -> dict[Instance, Run]:
+        found: dict[Instance, Run] = {}
+        while self._waiting:
+            instance = self._waiting.popleft()
+            outcomes: list[Outcome] = []
+            forced: list[int] = []
+            self._all(self._plan.branch(instance.branch).segments, instance.items, outcomes, forced)
+            found[instance] = Run(tuple(outcomes), tuple(forced))
+        return found
+
+    def _all(
+        self, segments: tuple[Segment, ...], items: tuple[int, ...], outcomes: list[Outcome], forced: list[int]
+    ) -> None:
+        for segment in segments:
+            self._one(segment, items, outcomes, forced)
+
+    def _one(self, segment: Segment, items: tuple[int, ...], outcomes: list[Outcome], forced: list[int]) -> None:
+        match segment:
+            case Hole(max_tokens=most):
+                outcomes.append(self._drawn(least=0, most=most))
+            case Choose(arms=arms):
+                arm = self._draw(st.integers(0, len(arms) - 1))
+                outcomes.append(Chosen(arm, self._drawn(least=1, most=len(arms))))
+                self._all(arms[arm].segments, items, outcomes, forced)
+            case Repeat():
+                self._repeat(segment, items, outcomes, forced)
+            case Each(branch=branch, maximum=maximum):
+                count = self._draw(st.integers(0, min(maximum, self._max_items)))
+                outcomes.append(Items(count))
+                self._waiting.extend(Instance(branch, (*items, item)) for item in range(count))
+            case Fork(branch=branch):
+                self._waiting.append(Instance(branch, items))
+            case Join() | Place():
+                pass
+            case TurnStart() | TurnEnd() | Text() | ItemNumber():
+                forced.append(self._draw(st.integers(1, 4)))
+            case InputText():
+                forced.append(self._draw(st.integers(0, 9)))
+            case _:
+                assert_never(segment)
+
+    def _repeat(self, repeat: Repeat, items: tuple[int, ...], outcomes: list[Outcome], forced: list[int]) -> None:
+        most = min(repeat.maximum, max(self._max_items, repeat.minimum))
+        count = self._draw(st.integers(repeat.minimum, most))
+        if repeat.over is not None:
+            outcomes.append(Items(count))
+        for item in range(count):
+            if repeat.over is None:
+                outcomes.append(Decision(True, self._decided(repeat, item)))
+            self._all(repeat.body, (*items, item), outcomes, forced)
+        if repeat.over is None:
+            outcomes.append(Decision(False, self._decided(repeat, count)))
+
+    def _decided(self, repeat: Repeat, item: int) -> Drawn:
+        has_choice = repeat.minimum <= item < repeat.maximum
+        return self._drawn(least=1, most=2) if has_choice else Drawn((self._draw(st.integers(0, 3)),))
+
+    def _drawn(self, *, least: int, most: int) -> Drawn:
+        draws = self._draw(st.integers(least, max(least, min(most, self._max_draws))))
+        left = max(most - draws, 0)
+        rides = [0] * (draws + 1)
+        if self._draw(st.booleans()):
+            rides[self._draw(st.integers(0, draws))] = self._draw(st.integers(0, min(left, 3)))
+        return Drawn(tuple(rides), dropped=draws > 0 and self._draw(st.booleans()))

@@ -1,0 +1,105 @@
+"""What holds for the plan of every program."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pastalang.plan.dependencies import Piece, dependencies_of
+from pastalang.plan.plan import WHOLE, Address, BranchId, Join, Plan
+from pastalang.plan.walk import walk
+from pastalang.testing import (
+    check_cells,
+    check_passes,
+    check_plan,
+    check_schedule_changes_nothing,
+    plans,
+    runs,
+    schedules,
+)
+
+
+@given(plans())
+@settings(max_examples=100)
+def test_every_plan_obeys_every_rule(plan: Plan) -> None:
+    check_plan(plan)
+
+
+@given(st.data(), plans())
+@settings(max_examples=100)
+def test_a_run_takes_exactly_the_passes_that_were_forecast(data: st.DataObject, plan: Plan) -> None:
+    check_passes(plan, data.draw(runs(plan)))
+
+
+@given(st.data(), plans())
+@settings(max_examples=100)
+def test_every_schedule_ends_and_shows_every_draw_the_same(data: st.DataObject, plan: Plan) -> None:
+    run = data.draw(runs(plan))
+    schedule = data.draw(schedules(plan))
+    check_schedule_changes_nothing(plan, run, schedule)
+    check_cells(plan, run, schedule)
+
+
+@pytest.mark.long
+@given(st.data(), plans())
+@settings(max_examples=10_000)
+def test_ten_thousand_plans_runs_and_schedules(data: st.DataObject, plan: Plan) -> None:
+    run = data.draw(runs(plan))
+    schedule = data.draw(schedules(plan))
+    check_plan(plan)
+    check_passes(plan, run)
+    check_schedule_changes_nothing(plan, run, schedule)
+    check_cells(plan, run, schedule)
+
+
+@given(plans())
+@settings(max_examples=60)
+def test_the_graph_and_the_views_say_the_same_about_who_sees_whom(plan: Plan) -> None:
+    graph = dependencies_of(plan)
+    sight = _Sight(plan)
+    for piece in graph.nodes:
+        before = {other for other in graph.known_before(piece) if not other.is_end}
+        assert before == sight.seen_at(piece), piece
+
+
+class _Sight:
+    """What a piece sees, by the views and joins of its plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._pieces: dict[BranchId, list[Piece]] = {}
+        for piece in dependencies_of(plan).nodes:
+            self._pieces.setdefault(piece.branch, []).append(piece)
+
+    def seen_at(self, piece: Piece) -> set[Piece]:
+        seen: set[Piece] = set()
+        for view in self._plan.branch(piece.branch).view:
+            seen |= self._prefix(view.branch, view.until)
+        return (seen | self._own(piece.branch, _place(piece))) - {piece}
+
+    def _own(self, branch: BranchId, until: Address) -> set[Piece]:
+        """Its own beginning, and everything that it joined on the way."""
+        seen = self._prefix(branch, until)
+        for address, segment in walk(self._plan.branch(branch).segments):
+            if isinstance(segment, Join) and (until == WHOLE or _is_before(address, until)):
+                for joined in segment.branches:
+                    seen |= self.seen_at(Piece(joined, WHOLE))
+        return seen
+
+    def _prefix(self, branch: BranchId, until: Address) -> set[Piece]:
+        pieces = (piece for piece in self._pieces[branch] if not piece.is_end)
+        return {piece for piece in pieces if until == WHOLE or _is_before(piece.address, until)}
+
+
+def _place(piece: Piece) -> Address:
+    """Where it stands; the end of a repeat stands where the next segment does."""
+    is_end_of_repeat = piece.address and len(piece.address) % 2 == 0
+    return (*piece.address[:-2], piece.address[-2] + 1) if is_end_of_repeat else piece.address
+
+
+def _is_before(address: Address, until: Address) -> bool:
+    """In the order written; but one arm of a choice is never before another one."""
+    pairs = enumerate(zip(address, until, strict=False))
+    parting = next((place for place, (one, other) in pairs if one != other), None)
+    return address < until and (parting is None or parting % 2 == 0)
