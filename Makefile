@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long format lint types imports check clean
+.PHONY: help install demo test test-long fuzz corpus-update format lint types imports check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,6 +27,12 @@ test: install ## run the tests
 
 test-long: install ## run the properties on many more cases (hours)
 	$(BIN)/python -m pytest -q -n auto -m long --hypothesis-profile=long
+
+fuzz: install ## throw 20,000 mutated programs at the language
+	$(BIN)/python -m pytest -q -m long tests/properties/test_syntax.py tests/properties/test_mutations.py
+
+corpus-update: install ## write what is said about the invalid programs anew, to be read as a difference
+	PASTA_UPDATE_CORPUS=1 $(BIN)/python -m pytest -q tests/corpus
 
 format: install ## format the code
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .

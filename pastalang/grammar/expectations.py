@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.grammar.advice import advice_for
 from pastalang.grammar.problems import Problem
-from pastalang.grammar.tokens import DECLARATION_WORDS, MARKS, NAME_TERMINALS, WORDS, Token
+from pastalang.grammar.tokens import DECLARATION_WORDS, MARKS, NAME_TERMINALS, Token
 
-SHOWN_MARKS = {kind: f"`{mark}`" for mark, kind in MARKS.items()}
-SHOWN = SHOWN_MARKS | {
+SHOWN = {kind: f"`{mark}`" for mark, kind in MARKS.items()} | {
     "NAME": "a name",
     "STRING": "a quoted string",
     "NUMBER": "a number",
@@ -20,30 +20,41 @@ SHOWN = SHOWN_MARKS | {
     "TAG_CLOSE": "`}`",
     "$END": "the end of the file",
 }
-TYPES = frozenset({"NAME", "STRING", "NUMBER", "REGEX", "NULL", "LEFT_BRACKET", "LEFT_BRACE"})
-VALUES = frozenset({"NAME", "STRING", "NUMBER", "REGEX", "NULL", "LEFT_BRACKET", "DOTS"})
-DECLARATIONS = frozenset({"IMPORT", "TYPE", "TEMPLATE"})
-MESSAGES = frozenset({"SYSTEM", "USER", "ASSISTANT"})
-KINDS_OF_TAGS = "the tags are {name}, {name: TYPE}, {async ...}, {promise ...}, {sync}, {fork ...} and {end}"
-BRACE = "a brace that is text is written `{{`"
+# Where all of the first set fit, the word in the middle stands for them and for the second set.
+TYPE_STARTS = frozenset({"NAME", "STRING", "NUMBER", "REGEX", "NULL", "LEFT_BRACKET", "LEFT_BRACE"})
+VALUE_STARTS = frozenset({"NAME", "STRING", "NUMBER", "REGEX", "NULL", "LEFT_BRACKET", "DOTS"})
+MEMBER_STARTS = frozenset({"NAME", "STRING", "ELLIPSIS"})
+DECLARATION_STARTS = frozenset({"IMPORT", "TYPE", "TEMPLATE"})
+MESSAGE_STARTS = frozenset({"SYSTEM", "USER", "ASSISTANT"})
+GROUPS = (
+    (TYPE_STARTS, "a type", TYPE_STARTS | NAME_TERMINALS | {"BAR"}),
+    (VALUE_STARTS, "a value", VALUE_STARTS | NAME_TERMINALS | {"LEFT_BRACE"}),
+    (MEMBER_STARTS, "a field", MEMBER_STARTS | NAME_TERMINALS | {"REGEX", "SEPARATOR"}),
+    (frozenset({"COLON", "AS"}), "`:`", frozenset({"COLON", "AS", "LEFT_PARENTHESIS"})),
+    (frozenset({"SEPARATOR", "AFTER"}), "the end of the field", frozenset(SHOWN) | NAME_TERMINALS),
+    (NAME_TERMINALS, "a name", NAME_TERMINALS),
+    (DECLARATION_STARTS, "a declaration", DECLARATION_STARTS),
+    (MESSAGE_STARTS, "a message", MESSAGE_STARTS),
+)
 MOST_SHOWN = 6
 MOST_CHARACTERS = 40
+TAG_WORDS = ("async", "promise", "sync", "fork", "end")
+KINDS_OF_TAGS = "the tags are {name}, {name: TYPE}, {async ...}, {promise ...}, {sync}, {fork ...} and {end}"
+BRACE = "a brace that is text is written `{{`"
 
 
 def unexpected(token: Token, expected: frozenset[str], tokens: list[Token], index: int) -> Problem:
-    """What to say about a token where something else is expected."""
-    found = describe(token)
-    wanted = describe_expected(expected)
-    special = _in_tag(token, tokens, index) or _at_top(token, expected)
+    """What to say about the token at `index`, where something else is expected."""
+    special = _at_top(token, expected) or _in_tag(token, tokens, index) or _missing_type(token, tokens, index)
     if special is not None:
         return special
-    advice = _advice(token, expected, tokens, index)
+    found, wanted = describe(token), describe_expected(expected)
     return Problem(
         "unexpected-token",
         f"expected {wanted}, found {found}" if wanted else f"{found} does not belong here",
         token.span,
         message=f"expected {wanted}" if wanted else "",
-        help=advice,
+        help=advice_for(token, expected, tokens, index),
     )
 
 
@@ -60,23 +71,13 @@ def describe(token: Token) -> str:
 
 
 def describe_expected(expected: frozenset[str]) -> str:
-    """The terminals in words, those that belong together under one word: `a type`, `:` or `as`."""
+    """The terminals in words, those that belong together under one: `a type`, `:`. Empty where too much fits."""
     rest = set(expected)
     words: list[str] = []
-    for group, shown in ((TYPES, "a type"), (VALUES, "a value"), (NAME_TERMINALS, "a name")):
-        if group <= rest:
-            words.append(shown)
-            rest -= group | NAME_TERMINALS | {"BAR", "DOTS"}
-            if shown == "a type":
-                rest -= {"STRING", "NUMBER", "REGEX", "LEFT_BRACKET", "LEFT_BRACE"}
-            if shown == "a value":
-                rest -= {"LEFT_BRACE"}
-    if rest >= DECLARATIONS:
-        words.append("a declaration")
-        rest -= DECLARATIONS
-    if rest >= MESSAGES:
-        words.append("a message")
-        rest -= MESSAGES
+    for all_of, word, covered in GROUPS:
+        if all_of <= rest:
+            words.append(word)
+            rest -= covered
     words += sorted(SHOWN.get(kind, f"`{kind.lower()}`") for kind in rest)
     words = list(dict.fromkeys(words))
     if len(words) > MOST_SHOWN:
@@ -86,15 +87,12 @@ def describe_expected(expected: frozenset[str]) -> str:
 
 def _at_top(token: Token, expected: frozenset[str]) -> Problem | None:
     """What stands where a declaration should begin."""
-    if not expected >= DECLARATIONS:
+    if not expected >= DECLARATION_STARTS:
         return None
-    if token.type in MESSAGES:
-        return Problem(
-            "message-outside-template",
-            f"a `{token.text}` message that belongs to no template",
-            token.span,
-            help=("begin a template before it: template name(inputs)",),
-        )
+    if token.type in MESSAGE_STARTS:
+        headline = f"a `{token.text}` message that belongs to no template"
+        advice = "begin a template before it: template name(inputs)"
+        return Problem("message-outside-template", headline, token.span, help=(advice,))
     if token.type in NAME_TERMINALS:
         known = did_you_mean(token.text, DECLARATION_WORDS)
         advice = f"did you mean `{known}`?" if known else "a file holds imports, types and templates with messages"
@@ -103,29 +101,21 @@ def _at_top(token: Token, expected: frozenset[str]) -> Problem | None:
 
 
 def _in_tag(token: Token, tokens: list[Token], index: int) -> Problem | None:
-    """A tag whose first word is misspelt, or no tag at all."""
-    start = index - 1
-    if start >= 1 and tokens[start - 1].type == "TAG_OPEN" and token.type in (NAME_TERMINALS | {"STRING"}):
-        word = tokens[start]
-        if word.type == "NAME":
-            known = did_you_mean(word.text, ("async", "promise", "sync", "fork", "end"))
-            advice = (f"did you mean `{known}`?",) if known else ()
-            return Problem(
-                "unknown-tag", f"`{word.text}` is no kind of tag", word.span, help=(*advice, KINDS_OF_TAGS, BRACE)
-            )
-    return None
+    """A tag whose first word names no kind of tag."""
+    if index < 2 or tokens[index - 2].type != "TAG_OPEN" or token.type not in (NAME_TERMINALS | {"STRING"}):
+        return None
+    word = tokens[index - 1]
+    if word.type != "NAME":
+        return None
+    known = did_you_mean(word.text, TAG_WORDS)
+    advice = (f"did you mean `{known}`?",) if known else (KINDS_OF_TAGS, BRACE)
+    return Problem("unknown-tag", f"`{word.text}` is no kind of tag", word.span, help=advice)
 
 
-def _advice(token: Token, expected: frozenset[str], tokens: list[Token], index: int) -> tuple[str, ...]:
-    if token.type == "NAME":
-        words = [kind.lower() for kind in expected if kind.lower() in WORDS and "NAME" not in expected]
-        known = did_you_mean(token.text, words)
-        if known:
-            return (f"did you mean `{known}`?",)
-    if token.type == "STRING" and "TEXT_OPEN" in expected:
-        return ('a message stands in triple quotes: """..."""',)
-    if token.type == "EQUALS" and "COLON" in expected:
-        return ("a field is written `name: TYPE`; a default follows the type: `name: TYPE = value`",)
-    if token.type == "SEPARATOR" and token.text == "," and "NAME" in expected:
-        return ()
-    return ()
+def _missing_type(token: Token, tokens: list[Token], index: int) -> Problem | None:
+    """A field that ends at its colon, so that the next one was read as its type."""
+    if token.type != "COLON" or index < 3 or tokens[index - 2].type != "COLON":
+        return None
+    key = tokens[index - 3]
+    headline = f"{describe(key)} has no type"
+    return Problem("unexpected-token", headline, tokens[index - 2].span, message="expected a type behind this")

@@ -41,7 +41,8 @@ class Recovery:
         kind, depth = self._tokens[index].type, self._depths[index]
         before = self._tokens[index - 1].type if index else ""
         begins_tag = kind == "TAG_OPEN"
-        if not (index == 0 or before in ("SEPARATOR", "LEFT_BRACE") or kind in DECLARATIONS or begins_tag):
+        begins_member = before in ("SEPARATOR", "LEFT_BRACE")
+        if index and not begins_member and not begins_tag and not (kind in DECLARATIONS and state.fits(kind)):
             return
         while self._anchors and self._anchors[-1].depth >= depth:
             self._anchors.pop()
@@ -71,7 +72,7 @@ class Recovery:
             if depth == anchor.depth and kind == "SEPARATOR":
                 return anchor.state.copy(), position + 1
             if depth == anchor.depth and kind in CLOSES:
-                if kind in anchor.state.expected():
+                if anchor.state.fits(kind):
                     return anchor.state.copy(), position
                 self._anchors.remove(anchor)  # what the anchor stands in is wrong as well
                 return self.resume(index)
@@ -90,7 +91,7 @@ class Recovery:
         while position < len(self._tokens) and not self._begins_declaration(position):
             position += 1
         kind = self._tokens[position].type if position < len(self._tokens) else ""
-        if kind in MESSAGES and kind not in state.expected():
+        if kind in MESSAGES and not state.fits(kind):
             _begin_template(state, self._tokens[position])
         return state, position
 

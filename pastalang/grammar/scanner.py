@@ -36,6 +36,7 @@ LEXEME = re.compile(
     re.VERBOSE,
 )
 PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE]([+-]?[0-9]+))?")
+FOREIGN_QUOTES = re.compile("'[^'\\n]*'|`[^`\\n]*`|[“”„][^“”„\\n]*[“”]|[‘’][^‘’\\n]*[‘’]|[«][^»\\n]*[»]")
 ADVICE = {
     "'": 'strings stand in double quotes: "like this"',
     "`": 'strings stand in double quotes: "like this"',
@@ -48,6 +49,7 @@ ADVICE = {
     "?": "a value that may be missing is a union with null: string | null",
     "$": 'a key with a `$` stands in quotes: "$ref": string',
     "@": 'a key with an `@` stands in quotes: "@id": string',
+    "<": "an array is written with brackets: [string]",
 }
 
 
@@ -221,18 +223,43 @@ def _skip_bad_characters(result: Scan, position: int) -> int:
     text = result.source.text
     while text[position] in " \t":
         position += 1
-    start = position
-    position += 1
-    while position < len(text) and text[position] == text[start]:
+    quoted = FOREIGN_QUOTES.match(text, position)
+    if quoted is not None:
+        return _add_foreign_string(result, quoted)
+    start, character = position, text[position]
+    while position < len(text) and text[position] == character:
         position += 1
-    character, span = text[start], Span(start, position)
-    if is_hidden(character):
-        if character in HIDDEN:  # the others are found wherever they stand
-            result.report(hidden_problem(span, character))
-    elif character.isprintable() or (character.isspace() and character not in "\r\f\v"):
-        shown = describe_character(character) if character.isspace() else f"`{character}`"
-        advice = (ADVICE[character],) if character in ADVICE else ()
-        result.report(Problem("bad-character", f"{shown} has no meaning here", span, help=advice))
-    elif len(character.encode("utf-8")) > 1 and not 0x80 <= ord(character) < 0xA0:
-        result.report(hidden_problem(span, character))
+    _report_bad_character(result, character, Span(start, position))
     return position
+
+
+def _add_foreign_string(result: Scan, match: re.Match[str]) -> int:
+    """A string in the quotes of another language: one problem, and parsing goes on as if it were right."""
+    result.report(
+        Problem(
+            "bad-character",
+            "a string in the wrong kind of quotes",
+            Span(*match.span()),
+            help=(f'strings stand in straight double quotes: "{match[0][1:-1]}"',),
+        )
+    )
+    result.add(Token("STRING", match[0], match.start(), match.end(), match[0][1:-1]))
+    return match.end()
+
+
+def _report_bad_character(result: Scan, character: str, span: Span) -> None:
+    """Control characters and those that re-order the line are found wherever they stand, not here."""
+    if character in HIDDEN:
+        result.report(hidden_problem(span, character))
+    elif unicodedata.category(character).startswith("M"):
+        advice = "write the letter and its mark as one character, or put the key in quotes"
+        headline = f"{describe_character(character)} cannot stand in a name"
+        result.report(Problem("bad-character", headline, span, help=(advice,)))
+    elif character.isspace() and character not in "\r\f\v\x1c\x1d\x1e\x1f\x85":
+        headline = f"{describe_character(character)} is no space to programs"
+        result.report(Problem("bad-character", headline, span, help=("write an ordinary space",)))
+    elif character.isprintable():
+        known = (ADVICE[character],) if character in ADVICE else ()
+        result.report(Problem("bad-character", f"`{character}` has no meaning here", span, help=known))
+    elif unicodedata.category(character) != "Cc" and not is_hidden(character):
+        result.report(hidden_problem(span, character))

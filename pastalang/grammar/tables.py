@@ -58,9 +58,10 @@ class ParseState:
     def expected(self) -> frozenset[str]:
         """The terminals that fit here."""
         row = self._state.parse_conf.states[self._state.position]
-        return frozenset(kind for kind in row if kind.isupper() and self._fits(kind))
+        return frozenset(kind for kind in row if kind.isupper() and self.fits(kind))
 
-    def _fits(self, kind: str) -> bool:
+    def fits(self, kind: str) -> bool:
+        """Whether a token of this kind could be fed now."""
         trial = self._state.copy(deepcopy_values=False)
         trial.parse_conf = copy(trial.parse_conf)
         trial.parse_conf.callbacks = {}  # nothing is built

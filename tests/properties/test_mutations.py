@@ -1,0 +1,81 @@
+"""Programs with random changes: the tool answers every one of them, and never crashes."""
+
+from __future__ import annotations
+
+import random
+import re
+from pathlib import Path
+
+import pytest
+
+from pastalang.compile import check_reading
+from pastalang.diagnostics.registry import CODES
+from pastalang.diagnostics.render import render_text
+from pastalang.grammar.format import format_source
+from pastalang.reading import Reading, read_bytes
+
+CORPUS = Path(__file__).parents[1] / "corpus"
+PROGRAMS = [path.read_bytes() for path in sorted(CORPUS.rglob("*.pasta"))]
+WORD = re.compile(rb"\w+|\s+|[^\w\s]")
+# What grammars stumble over: marks without partners, words in the wrong place, characters that are none.
+PIECES = [
+    *(piece.encode() for piece in '{ } [ ] ( ) , : = | ~ . .. ... " """ / # \\ \n {{ }} {end} {sync} {n}'.split(" ")),
+    *(word.encode() for word in "after with as each null json text auto fork async promise in end template type".split()),
+    b"1..5", b"-0.5e3", b"{fork a (1..2)}", b"{async a ~9: string}", b'assistant json {', b'user """', b"\xff", b"\x00",
+    "\u202e\u200b\ufeffé".encode(),
+]  # fmt: skip
+
+
+def mutated(random_numbers: random.Random) -> bytes:
+    """One to six changes to a program of the corpus: pieces removed, doubled, swapped, inserted, or another's taken."""
+    pieces = WORD.findall(random_numbers.choice(PROGRAMS))
+    for _ in range(random_numbers.randint(1, 6)):
+        start = random_numbers.randrange(len(pieces) + 1)
+        end = min(len(pieces), start + random_numbers.randint(0, 4))
+        match random_numbers.randrange(5):
+            case 0:
+                del pieces[start:end]
+            case 1:
+                pieces[start:start] = pieces[start:end]
+            case 2:
+                pieces[start:end] = reversed(pieces[start:end])
+            case 3:
+                pieces.insert(start, random_numbers.choice(PIECES))
+            case _:
+                other = WORD.findall(random_numbers.choice(PROGRAMS))
+                begin = random_numbers.randrange(len(other) + 1)
+                pieces[start:end] = other[begin : begin + random_numbers.randint(1, 12)]
+    return b"".join(pieces)
+
+
+def assert_is_answered(reading: Reading) -> None:
+    """The program is accepted, or everything said about it lies within it and can be shown and looked up."""
+    program, findings = check_reading(reading, path=None)
+    assert program is not None or any(finding.is_error for finding in findings)
+    for finding in findings:
+        assert finding.code in CODES
+        assert 0 <= finding.span.start <= finding.span.end <= len(finding.source.text)
+    render_text(findings).encode("utf-8")
+    if reading.is_usable:
+        text = format_source(reading.source).text
+        assert program is None or text is not None
+
+
+def answer_all(seed: int, count: int) -> None:
+    random_numbers = random.Random(seed)
+    for number in range(count):
+        data = mutated(random_numbers)
+        try:
+            assert_is_answered(read_bytes("mutated.pasta", data))
+        except Exception as problem:
+            raise AssertionError(f"program {number} of seed {seed}: {data!r}") from problem
+
+
+def test_mutated_programs_are_answered() -> None:
+    answer_all(seed=1, count=500)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(40))
+def test_twenty_thousand_mutated_programs_are_answered(seed: int) -> None:
+    answer_all(seed=seed + 100, count=500)
