@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from pastalang.check.numbers import exact, whole
-from pastalang.check.report import Report, listed, suggest
+from pastalang.check.report import Report, listed
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
 from pastalang.program.regex import RegexError, parse_regex
@@ -150,7 +150,7 @@ def read_arguments(
                 "wrong-argument",
                 f"{owner} has no limit `{name}`" if owner != "with" else f"there is no sampling option `{name}`",
                 argument.name.span,
-                help=hint or suggest(name, allowed, otherwise=f"it takes {listed(allowed)}" if allowed else ""),
+                help=hint or report.suggest(name, allowed, otherwise=f"it takes {listed(allowed)}" if allowed else ""),
             )
         else:
             found[name] = argument

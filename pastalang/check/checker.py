@@ -111,9 +111,10 @@ class _Checker:
         node, module = declared.node, declared.module
         report = self.report.for_source(module.source)
 
-        def lower(type: nodes.TypeNode) -> Facts:
+        def lower(node: nodes.TypeNode, *, in_json: bool = False) -> Facts:
             lowering = self._lowering(module, table)
-            facts = lowering.facts(type)
+            lowering.in_json = in_json
+            facts = lowering.facts(node)
             used.update(lowering.used)
             return facts
 

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from pastalang.check.modules import INPUT_TYPES, Module
 from pastalang.check.objects import check_default
-from pastalang.check.report import Report, suggest
+from pastalang.check.report import Report
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
 from pastalang.program import types as t
@@ -67,7 +67,7 @@ def _named(node: nodes.NamedType, module: Module, report: Report) -> InputType:
         if instead is None and name in module.types:
             help = "write the record out: `{name: text, count: integer}`"
         else:
-            help = f"write `{instead}`" if instead else suggest(name, INPUT_TYPES)
+            help = f"write `{instead}`" if instead else report.suggest(name, INPUT_TYPES)
         known = ", ".join(INPUT_TYPES[:-1])
         _refuse(node.span, f"`{name}` is no type of inputs", help or f"inputs are {known} or {INPUT_TYPES[-1]}", report)
         return InputKind.TEXT

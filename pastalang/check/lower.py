@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import assert_never
+from typing import Protocol, assert_never
 
 from pastalang.check import numerics, scalars
 from pastalang.check.arguments import Arguments, read_arguments
 from pastalang.check.modules import BUILT_IN_TYPES, DeclaredType, Module
 from pastalang.check.numbers import literal_number, whole
 from pastalang.check.objects import ObjectBuilder
-from pastalang.check.report import Report, suggest
+from pastalang.check.report import Report
 from pastalang.check.schemas import read_schema
 from pastalang.check.unions import build_union
 from pastalang.grammar import nodes
@@ -47,6 +47,12 @@ class Facts:
     verbatims: tuple[VerbatimUse, ...] = ()
 
 
+class LowerType(Protocol):
+    """Lowers a type of one module. `in_json`: it stands in a JSON answer, not in running text."""
+
+    def __call__(self, node: nodes.TypeNode, *, in_json: bool = False) -> Facts: ...
+
+
 @dataclass(slots=True)
 class TypeTable:
     """What is known about the declared types of the program, by key. `recursive` stay as names."""
@@ -73,6 +79,7 @@ class Lowering:
     deepest: int = 0
     verbatims: dict[VerbatimUse, None] = field(default_factory=dict)
     is_too_large: bool = False
+    in_json: bool = False  # inside a JSON answer, or inside a value that is written as JSON
 
     def facts(self, node: nodes.TypeNode) -> Facts:
         type = self.lower(node, 0)
@@ -82,6 +89,12 @@ class Lowering:
 
     def lower(self, node: nodes.TypeNode, depth: int) -> t.Type:
         self._grow(1, depth, node.span)
+        if isinstance(node, nodes.ArrayType | nodes.TupleType | nodes.MapType | nodes.ObjectType) and not self.in_json:
+            self.in_json = True
+            found = self.lower(node, depth)
+            self.in_json = False
+            self.places -= 1
+            return found
         match node:
             case nodes.NamedType():
                 return self._named(node, depth)
@@ -165,7 +178,7 @@ class Lowering:
             return None
         known = (*BUILT_IN_TYPES, *self.module.types)
         other = OTHER_NAMES.get(name.text) or OTHER_NAMES.get(name.text.lower())
-        advice = f"in PastaLang this is `{other}`" if other is not None else suggest(name.text, known)
+        advice = f"in PastaLang this is `{other}`" if other is not None else self.report.suggest(name.text, known)
         self.report.add(
             "unknown-name",
             f"there is no type `{name.text}`",
@@ -178,7 +191,9 @@ class Lowering:
         arguments, report = node.arguments, self.report
         match node.name.text:
             case "string":
-                return scalars.string(arguments, report)
+                found = scalars.string(arguments, report)
+                self._check_stop(found, node.span)
+                return found
             case "integer":
                 return numerics.integer(arguments, node.span, report)
             case "number":
@@ -194,6 +209,15 @@ class Lowering:
             case name:
                 read_arguments(arguments, owner=name, allowed=(), report=report)
                 return _PLAIN[name]
+
+    def _check_stop(self, found: t.String, span: Span) -> None:
+        if found.stop and self.in_json:
+            self.report.add(
+                "wrong-argument",
+                "`stop` has no meaning inside JSON, where a string ends with its quote",
+                span,
+                help="leave it out; `max` and `max_chars` limit the length",
+            )
 
     def _verbatim(self, node: nodes.NamedType) -> t.Type:
         given = read_arguments(

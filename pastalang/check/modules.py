@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
-from pastalang.check.report import Report, suggest
+from pastalang.check.report import Report
 from pastalang.diagnostics.diagnostic import Diagnostic, Label
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_FILES
@@ -157,7 +157,7 @@ class Loader:
     def _near(self, node: nodes.ImportNode) -> str:
         assert self.folder is not None
         names = sorted(path.relative_to(self.folder).as_posix() for path in self.folder.glob("*.pasta"))[:100]
-        return suggest(node.path.text.removeprefix("./"), names)
+        return self.report.suggest(node.path.text.removeprefix("./"), names)
 
     def _report_cycle(self, node: nodes.ImportNode, target: Path, report: Report) -> None:
         chain = [label for _, label in self.loading]
@@ -226,7 +226,7 @@ def _bring_in(node: nodes.ImportNode, other: Module, module: Module, report: Rep
                 "unknown-name",
                 f"{node.path.text} declares no `{name.text}`",
                 name.span,
-                help=suggest(name.text, own_types | own_templates),
+                help=report.suggest(name.text, sorted(own_types | own_templates)),
             )
 
 

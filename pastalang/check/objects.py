@@ -8,7 +8,7 @@ from typing import assert_never
 
 from pastalang.check.constants import constant, is_constant
 from pastalang.check.order import find_circle
-from pastalang.check.report import Report, suggest
+from pastalang.check.report import Report
 from pastalang.check.sampling import check_sampling
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
@@ -133,7 +133,7 @@ class ObjectBuilder:
             "unknown-name",
             f'"{key}" waits for `{target.text}`, which is no field of the same object',
             target.span,
-            help=suggest(target.text, others, otherwise="`after` names fields that stand beside this one"),
+            help=self.report.suggest(target.text, others, otherwise="`after` names fields that stand beside this one"),
         )
 
     def _check_circles(self) -> None:
@@ -147,21 +147,22 @@ class ObjectBuilder:
     def _needs_of_groups(self) -> dict[str, list[str]]:
         """Fields of a group are written in order by one branch: each needs the one before it, and whoever
         waits for one of them waits for the last."""
-        groups: dict[int, list[str]] = {}
-        for key, placed in self.placed.items():
-            if placed.field.group is not None:
-                groups.setdefault(placed.field.group, []).append(key)
-        needs: dict[str, list[str]] = {}
+        last: dict[int, str] = {}
+        before: dict[str, str] = {}
         for key, placed in self.placed.items():
             own = placed.field.group
-            needs[key] = [self._end_of(target, own, groups) for target in placed.field.after]
-            if own is not None and groups[own][0] != key:
-                needs[key].append(groups[own][groups[own].index(key) - 1])
+            if own is not None:
+                before.update({key: last[own]} if own in last else {})
+                last[own] = key
+        needs: dict[str, list[str]] = {}
+        for key, placed in self.placed.items():
+            needs[key] = [self._end_of(target, placed.field.group, last) for target in placed.field.after]
+            needs[key] += [before[key]] if key in before else []
         return needs
 
-    def _end_of(self, target: str, own: int | None, groups: Mapping[int, list[str]]) -> str:
+    def _end_of(self, target: str, own: int | None, last: Mapping[int, str]) -> str:
         group = self.placed[target].field.group
-        return target if group is None or group == own else groups[group][-1]
+        return target if group is None or group == own else last[group]
 
     def _report_circle(self, circle: tuple[str, ...]) -> None:
         pairs = list(zip(circle, (*circle[1:], circle[0]), strict=True))

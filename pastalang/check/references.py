@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pastalang.check.lower import VerbatimUse
-from pastalang.check.report import Report, listed, suggest
+from pastalang.check.report import Report, listed
 from pastalang.check.scope import Declared, Scope
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
@@ -103,7 +103,7 @@ class Resolver:
             "unknown-name",
             headline.format(name.text),
             name.span,
-            help=suggest(
+            help=self.report.suggest(
                 name.text,
                 known,
                 otherwise=f"the inputs are {listed(self.inputs)}" if self.inputs else "the template has no inputs",
@@ -128,7 +128,9 @@ class Resolver:
                     "unknown-name",
                     f"`{shown}` has no part `{name.text}`",
                     name.span,
-                    help=suggest(name.text, fields, otherwise=f"its parts are {listed(fields)}" if fields else ""),
+                    help=self.report.suggest(
+                        name.text, fields, otherwise=f"its parts are {listed(fields)}" if fields else ""
+                    ),
                 )
                 return None
             type, shown = fields[name.text], f"{shown}.{name.text}"
@@ -182,7 +184,7 @@ class Resolver:
             "unknown-name",
             f"`verbatim({use.path})` copies from an input that the template does not have",
             use.span,
-            help=suggest(
+            help=report.suggest(
                 name,
                 [*self.inputs, *scope.items, *scope.known],
                 otherwise=f"the inputs are {listed(self.inputs)}" if self.inputs else "the template has no inputs",

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from itertools import islice
 
 from pastalang.diagnostics.diagnostic import Diagnostic, Label
 from pastalang.diagnostics.registry import CODES
@@ -44,24 +45,27 @@ class Report:
             related=tuple(related),
             help=tuple(line for line in advice if line),
         )
-        has_room = len(self.found) < MAX_FINDINGS or (finding.is_error and not self.has_errors)
+        has_room = not self.is_full or (finding.is_error and not self.has_errors)
         if has_room and finding not in self.found:
             self.found.append(finding)
+
+    @property
+    def is_full(self) -> bool:
+        return len(self.found) >= MAX_FINDINGS
+
+    def suggest(self, word: str, known: Iterable[str], *, otherwise: str = "") -> str:
+        """A line of help: the name that was probably meant, or `otherwise`."""
+        meant = None if self.is_full else did_you_mean(word, known)
+        return f"did you mean `{meant}`?" if meant is not None else otherwise
 
     @property
     def has_errors(self) -> bool:
         return any(finding.is_error for finding in self.found)
 
 
-def suggest(word: str, known: Iterable[str], *, otherwise: str = "") -> str:
-    """A line of help: the name that was probably meant, or `otherwise`."""
-    meant = did_you_mean(word, known)
-    return f"did you mean `{meant}`?" if meant is not None else otherwise
-
-
-def listed(words: Iterable[str], *, most: int = 12) -> str:
+def listed(words: Collection[str], *, most: int = 12) -> str:
     """`a`, `b` and `c`"""
-    quoted = [f"`{word}`" for word in words]
-    if len(quoted) > most:
-        quoted = [*quoted[:most], f"{len(quoted) - most} more"]
-    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}" if quoted else "nothing"
+    quoted = [f"`{word}`" for word in islice(words, most)]
+    if len(words) > most:
+        quoted.append(f"{len(words) - most} more")
+    return f"{', '.join(quoted[:-1])} and {quoted[-1]}" if len(quoted) > 1 else "".join(quoted) or "nothing"

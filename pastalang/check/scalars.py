@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pastalang.check.arguments import Arguments, check_regex, read_arguments
-from pastalang.check.report import Report, listed, suggest
+from pastalang.check.report import Report, listed
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_HOLE_TOKENS, MAX_STRING_CHARS
 from pastalang.program import types as t
@@ -41,7 +41,7 @@ def _format(given: Arguments, report: Report) -> str | None:
             "wrong-argument",
             f'there is no format "{name}"',
             given.span_of("format"),
-            help=suggest(name, FORMATS, otherwise=f"the formats are {listed(FORMATS)}"),
+            help=report.suggest(name, FORMATS, otherwise=f"the formats are {listed(FORMATS)}"),
         )
         return None
     return name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pastalang.grammar import nodes
@@ -39,12 +40,13 @@ class Promised:
 class Scope:
     """One sequence of pieces: the answer, the body of an async, or one item of a fork.
 
-    `known`: values visible here. `open`: branches begun here and not joined. `items`: the variables of the
-    fan-outs around. `sync_behind`: a sync after which no text has come yet. `hole_behind`: a hole after
-    which no text has come yet.
+    `known`: values visible here; `added`: those of them that came here. `open`: branches begun here and not
+    joined. `items`: the variables of the fan-outs around. `sync_behind`: a sync after which no text has come
+    yet. `hole_behind`: a hole after which no text has come yet.
     """
 
     known: dict[str, Written] = field(default_factory=dict)
+    added: dict[str, Written] = field(default_factory=dict)
     open: dict[str, OpenBranch] = field(default_factory=dict)
     items: dict[str, InputType | t.Type] = field(default_factory=dict)
     promises: dict[str, Promised] = field(default_factory=dict)
@@ -65,6 +67,10 @@ class Scope:
             sync_behind=self.sync_behind,
             hole_behind=self.hole_behind,
         )
+
+    def add(self, values: Mapping[str, Written]) -> None:
+        self.known.update(values)
+        self.added.update(values)
 
     def find_open(self, name: str) -> OpenBranch | None:
         scope: Scope | None = self

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from pastalang.check.arguments import read_arguments
 from pastalang.check.inputs import check_inputs
-from pastalang.check.lower import Facts
+from pastalang.check.lower import LowerType
 from pastalang.check.modules import Module
 from pastalang.check.references import Resolver
-from pastalang.check.report import Report, listed, suggest
+from pastalang.check.report import Report, listed
 from pastalang.check.sampling import check_sampling
 from pastalang.check.scope import Scope, declared_names
 from pastalang.check.text import TextChecker
@@ -34,7 +33,7 @@ class TemplateChecker:
     node: nodes.TemplateDeclaration
     module: Module
     types: dict[str, t.Type]
-    lower: Callable[[nodes.TypeNode], Facts]
+    lower: LowerType
     report: Report
     spans: dict[str, Span] = field(default_factory=dict)
 
@@ -114,13 +113,16 @@ class TemplateChecker:
         found = TextBody(checker.check(block))
         self.spans.update(checker.spans)
         if not any(map(_has_hole, block.pieces)):
-            self.report.add(
-                "wrong-messages",
-                f"the answer of `{self.node.name.text}` leaves nothing for the model to write",
-                block.span,
-                help="put a hole where the model is to write: `{summary: string(max=40)}`",
-            )
+            self._report_nothing_to_write(block.span)
         return found
+
+    def _report_nothing_to_write(self, span: Span) -> None:
+        self.report.add(
+            "wrong-messages",
+            f"the answer of `{self.node.name.text}` leaves nothing for the model to write",
+            span,
+            help="put a hole where the model is to write: `{summary: string(max=40)}`",
+        )
 
     def _plain(self, block: nodes.TextBlock, message: nodes.Message, resolver: Resolver) -> tuple[p.Piece, ...]:
         """Text that is given to the model, with inputs in it and nothing to write."""
@@ -146,9 +148,11 @@ class TemplateChecker:
         self.report.add("hole-outside-answer", headline, span, help=help)
 
     def _json(self, body: nodes.JsonBody, resolver: Resolver) -> JsonBody:
-        facts = self.lower(body.type)
+        facts = self.lower(body.type, in_json=True)
         for use in facts.verbatims:
             resolver.verbatim(use, Scope())
+        if not _leaves_a_choice(facts.type):
+            self._report_nothing_to_write(body.span)
         return JsonBody(facts.type, Sampling())
 
     def _auto(self, body: nodes.AutoBody) -> AutoBody:
@@ -159,7 +163,7 @@ class TemplateChecker:
                 "unknown-policy",
                 f"there is no policy `{body.policy.text}`",
                 body.policy.span,
-                help=suggest(body.policy.text, POLICIES, otherwise=f"the policies are {listed(POLICIES)}"),
+                help=self.report.suggest(body.policy.text, POLICIES, otherwise=f"the policies are {listed(POLICIES)}"),
             )
             return AutoBody(AutoPolicy.PASTA, max_tokens, Sampling())
         return AutoBody(AutoPolicy(body.policy.text), max_tokens, Sampling())
@@ -188,3 +192,15 @@ def _has_hole(piece: nodes.Piece) -> bool:
             return any(map(_has_hole, body))
         case _:
             return False
+
+
+def _leaves_a_choice(type: t.Type) -> bool:
+    match type:
+        case t.Literal() | t.Null():
+            return False
+        case t.Object(fields=fields):
+            return any(_leaves_a_choice(field.type) for field in fields)
+        case t.Tuple(items=items):
+            return any(map(_leaves_a_choice, items))
+        case _:
+            return True

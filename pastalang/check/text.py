@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import assert_never
 
 from pastalang.check.forks import check_borders, fork_count, tokens_needed
-from pastalang.check.lower import Facts
+from pastalang.check.lower import LowerType
 from pastalang.check.numbers import whole
 from pastalang.check.references import Resolver
-from pastalang.check.report import Report, listed, suggest
+from pastalang.check.report import Report, listed
 from pastalang.check.sampling import check_sampling
 from pastalang.check.scope import Declared, OpenBranch, Promised, Scope, Written
 from pastalang.diagnostics.diagnostic import Label
@@ -28,7 +27,7 @@ class TextChecker:
 
     resolver: Resolver
     declared: dict[str, list[Declared]]
-    lower: Callable[[nodes.TypeNode], Facts]
+    lower: LowerType
     report: Report
     spans: dict[str, Span] = field(default_factory=dict)
 
@@ -101,7 +100,7 @@ class TextChecker:
         for use in facts.verbatims:
             self.resolver.verbatim(use, scope)
         sampling = check_sampling(node.sampling, self.report)
-        scope.known[node.name.text] = Written(facts.type, node.name.span)
+        scope.add({node.name.text: Written(facts.type, node.name.span)})
         scope.sync_behind, scope.hole_behind = None, node
         self.spans.setdefault(node.name.text, node.name.span)
         return p.Hole(node.name.text, facts.type, sampling, node.span)
@@ -155,8 +154,7 @@ class TextChecker:
 
     def _open(self, name: str, span: Span, scope: Scope, inner: Scope) -> None:
         """What the branch began and did not join itself can be joined here, too."""
-        shows = {key: value for key, value in inner.known.items() if scope.known.get(key) is not value}
-        scope.open[name] = OpenBranch(span, shows)
+        scope.open[name] = OpenBranch(span, inner.added)
         scope.open.update(inner.open)
 
     def _reserve(self, number: nodes.NumberValue | None) -> int | None:
@@ -225,7 +223,7 @@ class TextChecker:
         name = promised.node.name.text
         asyncs = [other for other, found in self.declared.items() if any(one.kind == "async" for one in found)]
         elsewhere = [one for one in self.declared.get(name, ()) if one.kind == "async"]
-        advice = suggest(name, asyncs, otherwise=f"write `{{async {name}: ...}}` behind it")
+        advice = self.report.suggest(name, asyncs, otherwise=f"write `{{async {name}: ...}}` behind it")
         self.report.add(
             "promise-never-kept",
             f"`{name}` is promised and never written",
@@ -256,7 +254,7 @@ class TextChecker:
         for name in names:
             branch = scope.find_open(name)
             assert branch is not None
-            scope.known.update(branch.shows)
+            scope.add(branch.shows)
             scope.open.pop(name, None)
         if not names:
             return None
@@ -275,7 +273,9 @@ class TextChecker:
                 "unknown-name",
                 f"sync waits for `{name.text}`, which nothing begins",
                 name.span,
-                help=suggest(name.text, branches, otherwise=f"it can wait for {listed(branches)}" if branches else ""),
+                help=self.report.suggest(
+                    name.text, branches, otherwise=f"it can wait for {listed(branches)}" if branches else ""
+                ),
             )
             return False
         self._report_unjoinable(name, found[0], scope)
@@ -305,10 +305,17 @@ class TextChecker:
         minimum, maximum = fork_count(node, self.report)
         inner = scope.inner(owner="", is_loop=True)
         body = self._pieces(node.body, inner)
+        if maximum > 1 and node.body:
+            self._check_next_item(node.body[0], inner)
         scope.open.update(inner.open)
         scope.hole_behind, scope.sync_behind = inner.hole_behind, inner.sync_behind
         self.spans.setdefault(node.name.text, node.name.span)
         return p.Fork(node.name.text, minimum, maximum, body, node.span)
+
+    def _check_next_item(self, first: nodes.Piece, scope: Scope) -> None:
+        """The end of an item stands before the beginning of the next one."""
+        if isinstance(first, nodes.HoleNode):
+            self._check_place(first, scope)
 
     def _each(self, node: nodes.EachNode, scope: Scope) -> p.Each | None:
         name = node.name.text

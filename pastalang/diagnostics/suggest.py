@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 LONGEST_WORD = 64  # longer words are not typing mistakes, and the distance is quadratic
+MOST_WORDS = 200  # only so many known words are compared
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str | None:
     """The known word that is closest to `word`, if one is close enough to be a slip."""
     if len(word) > LONGEST_WORD:
         return None
+    others = sorted({other for other in islice(known, MOST_WORDS) if other != word})
     allowed = max(1, len(word) // 3)
-    ranked = sorted(
-        (_distance(word.lower(), other.lower()), other)
-        for other in set(known)
-        if other != word and abs(len(other) - len(word)) <= allowed
-    )
-    if ranked and ranked[0][0] <= allowed:
-        return ranked[0][1]
-    return _longer_form(word, known)
+    ranked = [(_distance(word.lower(), other.lower()), other) for other in others if _may_be_close(word, other, allowed)]
+    nearest = min(ranked, default=(allowed + 1, ""))
+    return nearest[1] if nearest[0] <= allowed else _longer_form(word, others)
+
+
+def _may_be_close(word: str, other: str, allowed: int) -> bool:
+    """A quick answer before the distance is counted: each change alters the set of letters by two at most."""
+    if abs(len(other) - len(word)) > allowed:
+        return False
+    return len({*word.lower()} ^ {*other.lower()}) <= 2 * allowed
 
 
 def _longer_form(word: str, known: Iterable[str]) -> str | None:
