@@ -44,7 +44,10 @@ class Pool(Cache):  # type: ignore[misc]  # transformers is untyped
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write (1, heads, tokens, size) each; returns views of (1, heads, width, size)."""
+        """Write (1, heads, tokens, size) each; returns views of (1, heads, width, size).
+
+        Tokens beyond the cells only fill the step up and are not written.
+        """
         assert self._writing is not None and key_states.shape[0] == 1
         keys = self._keys[layer_idx] = _write(self._keys[layer_idx], key_states, self._writing, self.cells)
         values = self._values[layer_idx] = _write(self._values[layer_idx], value_states, self._writing, self.cells)
@@ -85,6 +88,7 @@ class Pool(Cache):  # type: ignore[misc]  # transformers is untyped
 def _write(held: torch.Tensor | None, states: torch.Tensor, writing: Writing, cells: int) -> torch.Tensor:
     if held is None:
         held = states.new_zeros((*states.shape[:2], cells, states.shape[3]))
+    states = states[:, :, : len(writing.cells)]
     if writing.first is None:
         return held.index_copy_(2, writing.cells, states)
     held[:, :, writing.first : writing.first + states.shape[2]] = states

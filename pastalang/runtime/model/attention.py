@@ -13,7 +13,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import torch
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import AttentionInterface
 
 from pastalang.runtime.model.step_masks import Part, StepMasks
@@ -34,8 +34,10 @@ def attend(
     s_aux: torch.Tensor | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Returns (1, tokens, heads, size)."""
+    """Returns (1, tokens, heads, size). Tokens that only fill the step up attend to nothing and get 0."""
     step = STEP_MASKS.get()
+    filling = query.shape[2] - step.tokens
+    query = query[:, :, : step.tokens]
     window = step.window(module.layer_idx)  # type: ignore[arg-type]
     groups = query.shape[1] // key.shape[1]  # from the tensors: the configurations of some families lie
     outs = []
@@ -48,7 +50,8 @@ def attend(
             out = _weighed(asked, keys, values, mask, scaling=scaling, softcap=softcap, sinks=s_aux)
         outs.append(_by_token(out, groups))
     together = outs[0] if len(outs) == 1 else torch.cat(outs)
-    return (together if step.places is None else together[step.places])[None], None
+    ordered = together if step.places is None else together[step.places]
+    return (pad(ordered, (0, 0, 0, 0, 0, filling)) if filling else ordered)[None], None
 
 
 def _queries(query: torch.Tensor, part: Part, kv_heads: int) -> torch.Tensor:

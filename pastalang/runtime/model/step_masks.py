@@ -33,7 +33,10 @@ class Part:
 class StepMasks:
     """The parts of one step. `places` says where each token's result is, once the parts are put end to end."""
 
-    def __init__(self, parts: Sequence[Part], places: torch.Tensor | None, windows: Sequence[Window]) -> None:
+    def __init__(
+        self, parts: Sequence[Part], places: torch.Tensor | None, windows: Sequence[Window], *, tokens: int
+    ) -> None:
+        self.tokens = tokens
         self.parts = tuple(parts)
         self.places = places
         self.used_by: set[int] = set()  # layers; all of them, or the model goes its own way somewhere
@@ -51,9 +54,9 @@ def step_masks(
     kinds = set(windows)
     if not blocks:
         masks = {kind: additive(visible(sight, window=kind), dtype=dtype, device=device)[None, None] for kind in kinds}
-        return StepMasks((Part(1, None, None, masks),), None, windows)
+        return StepMasks((Part(1, None, None, masks),), None, windows, tokens=len(sight.order))
     parts = [_part(block, sight, kinds, dtype=dtype, device=device) for block in blocks]
-    return StepMasks(parts, torch.from_numpy(_places(blocks)).to(device), windows)
+    return StepMasks(parts, torch.from_numpy(_places(blocks)).to(device), windows, tokens=len(sight.order))
 
 
 def _part(block: Block, sight: Sight, kinds: set[Window], *, dtype: torch.dtype, device: torch.device) -> Part:
