@@ -10,7 +10,10 @@ from typing import Annotated, assert_never
 import typer
 
 from pastalang.cli.files import EXIT_UNREADABLE, EXIT_USAGE
-from pastalang.cli.plan_source import Refused, read_plan
+from pastalang.cli.plan_source import read_plan
+from pastalang.cli.refused import Refused
+from pastalang.cli.tokenizer import load_counter
+from pastalang.plan.draw.stretches import Count, estimate
 from pastalang.plan.plan import Mode, Plan
 
 
@@ -26,10 +29,13 @@ def command(
     template: Annotated[str | None, typer.Option(help="Which template, where the program has several.")] = None,
     mode: Annotated[Mode, typer.Option(help="How the values of a JSON answer relate to one another.")] = Mode.STRICT,
     format: Annotated[Format, typer.Option(help="What is written.")] = Format.TEXT,
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="A tokenizer.json, or a folder with a tokenizer: counts exactly.")
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write to.")] = None,
 ) -> None:
     try:
-        _write(_show(_plan(file, template, mode), format), output)
+        _write(_show(_plan(file, template, mode), format, _counter(tokenizer)), output)
     except Refused as refused:
         typer.echo(refused.message, err=True)
         raise typer.Exit(refused.code) from refused
@@ -41,7 +47,11 @@ def _plan(file: Path | None, template: str | None, mode: Mode) -> Plan:
     return read_plan(file, template=template, mode=mode)
 
 
-def _show(plan: Plan, format: Format) -> str:
+def _counter(tokenizer: Path | None) -> Count:
+    return estimate if tokenizer is None else load_counter(tokenizer)
+
+
+def _show(plan: Plan, format: Format, count: Count) -> str:
     """Only the module of the format that is asked for is imported."""
     match format:
         case Format.TEXT:
@@ -59,7 +69,7 @@ def _show(plan: Plan, format: Format) -> str:
         case Format.SVG:
             from pastalang.plan.draw.svg import draw_svg
 
-            return draw_svg(plan)
+            return draw_svg(plan, count=count)
     assert_never(format)
 
 

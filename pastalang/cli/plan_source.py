@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pastalang.cli.files import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, STANDARD_INPUT, read_all
+from pastalang.cli.refused import Refused
 from pastalang.compile import check_reading
 from pastalang.diagnostics.render import render_text
 from pastalang.plan.build import build_plan
@@ -12,15 +13,6 @@ from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.refusal import PlanError
 from pastalang.program.program import Program, Template
 from pastalang.source import Source
-
-
-class Refused(Exception):
-    """What was asked for cannot be done: what is said to the user, and the exit code."""
-
-    def __init__(self, message: str, code: int) -> None:
-        super().__init__(message)
-        self.message = message
-        self.code = code
 
 
 def read_plan(path: Path, *, template: str | None, mode: Mode) -> Plan:

@@ -9,9 +9,16 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Whitespace
 from typer.testing import CliRunner, Result
 
+from pastalang.cli import plan_source
 from pastalang.cli.main import build_app
+from pastalang.cli.tokenizer import load_counter
+from pastalang.plan.refusal import PlanError
+from pastalang.source import Span
 
 ROOT = Path(__file__).parents[2]
 TRAVEL = ROOT / "examples" / "04-travel-plan.pasta"
@@ -145,3 +152,52 @@ def test_planning_never_loads_the_machine_learning_libraries() -> None:
         "sys.exit(bool({'torch', 'transformers', 'llguidance'} & set(sys.modules)))"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True)
+
+
+@pytest.fixture
+def tokenizer(tmp_path: Path) -> Path:
+    """One token per word or mark."""
+    words = Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    words.pre_tokenizer = Whitespace()
+    folder = tmp_path / "tokenizer"
+    folder.mkdir()
+    words.save(str(folder / "tokenizer.json"))
+    return folder
+
+
+@pytest.mark.parametrize("inside", [".", "tokenizer.json"])
+def test_a_tokenizer_may_be_named_by_its_folder_or_its_file(small: Path, tokenizer: Path, inside: str) -> None:
+    counted = plan(small, "--format", "svg", "--tokenizer", tokenizer / inside)
+    assert counted.exit_code == 0
+    assert counted.stdout != plan(small, "--format", "svg").stdout
+
+
+def test_a_tokenizer_counts_without_special_tokens(tokenizer: Path) -> None:
+    assert load_counter(tokenizer)("three words here") == 3
+
+
+def test_a_missing_tokenizer_is_named(small: Path, tmp_path: Path) -> None:
+    path = tmp_path / "nowhere"
+    assert refusal([small, "--tokenizer", path]) == (3, f"there is no tokenizer {path}\n")
+
+
+def test_a_file_that_is_no_tokenizer_is_named(small: Path) -> None:
+    code, said = refusal([small, "--tokenizer", small])
+    assert code == 3
+    assert said.startswith(f"{small} is no tokenizer that can be read: ")
+
+
+def test_a_folder_without_a_tokenizer_is_named(small: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    code, said = refusal([small, "--tokenizer", tmp_path / "empty"])
+    assert code == 3
+    assert "holds no tokenizer.json" in said
+
+
+def test_a_program_that_no_plan_can_give_is_explained(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PlanError("this cannot be planned", Span(0, 8), help="ask for less")
+
+    monkeypatch.setattr(plan_source, "build_plan", refuse)
+    said = f"{small}:1:1: this cannot be planned\n    template small(title: text)\nhelp: ask for less\n"
+    assert refusal([small]) == (1, said)

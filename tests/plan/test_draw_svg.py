@@ -12,6 +12,7 @@ import pytest
 from pastalang.plan.draw.layout import lay_out
 from pastalang.plan.draw.measure import ellipsise, text_width
 from pastalang.plan.draw.pace import pace
+from pastalang.plan.draw.stretches import stretches_of
 from pastalang.plan.draw.strip import lay_strip
 from pastalang.plan.draw.svg import LANES, WIDTH, draw_svg
 from pastalang.plan.plan import Mode, Plan
@@ -42,7 +43,7 @@ HOSTILE = {
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
 def test_no_two_labels_overlap(plan: Plan) -> None:
     layout = lay_out(pace(plan), width=WIDTH, top=LANES)
-    strip = lay_strip(plan, left=layout.axis.left, right=WIDTH - 40, top=layout.box.bottom + 56)
+    strip = lay_strip(stretches_of(plan), left=layout.axis.left, right=WIDTH - 40, top=layout.box.bottom + 56)
     labels = [*layout.labels, *layout.chips, *(strip.labels if strip else ())]
     for one, other in combinations(labels, 2):
         assert not one.box.overlaps(other.box), f"{one.text!r} and {other.text!r}"

@@ -24,6 +24,7 @@ from pastalang.plan.draw.paint import (
 )
 from pastalang.plan.draw.shapes import Box, Style, place_label
 from pastalang.plan.draw.sheet import MARGIN
+from pastalang.plan.draw.stretches import Count, estimate, stretches_of
 from pastalang.plan.draw.strip import lay_strip, paint_strip
 from pastalang.plan.plan import Plan
 
@@ -32,13 +33,13 @@ STRIP_WORDS = "of the answer: its text leaves gaps (dashed, with their length), 
 LANES = 214.0  # where the first lane begins
 
 
-def draw_svg(plan: Plan) -> str:
-    """The plan as one `<svg>` document."""
+def draw_svg(plan: Plan, *, count: Count = estimate) -> str:
+    """The plan as one `<svg>` document; `count` says how many tokens a forced text has."""
     timeline = pace(plan)
     layout = lay_out(timeline, width=WIDTH, top=LANES)
     parts = [*_head(plan, headline_of(timeline)), *_lanes(layout)]
     bottom = layout.box.bottom + 26
-    strip = lay_strip(plan, left=layout.axis.left, right=WIDTH - MARGIN, top=bottom + 30)
+    strip = lay_strip(stretches_of(plan, count), left=layout.axis.left, right=WIDTH - MARGIN, top=bottom + 30)
     if strip:
         parts += [*_text("Positions", Style.SECTION, MARGIN, bottom + 16), *paint_strip(strip)]
         parts += _text(STRIP_WORDS, Style.CAPTION, strip.box.left, bottom + 16)
