@@ -27,7 +27,7 @@ from pastalang.values.misfit import Misfit
 from pastalang.values.regex import whole_pattern
 from pastalang.values.schema_document import document_misfits
 from pastalang.values.schema_guard import OWN_IDENTIFIER, find_hostile, find_keyword, resolve
-from pastalang.values.schema_keywords import ANNOTATIONS, CARRIED, FAMILIES, REFUSED
+from pastalang.values.schema_keywords import ANNOTATIONS, FAMILIES, NOT_CARRIED, REFUSED
 from pastalang.values.schema_scalars import SchemaRefused
 
 Keywords = Mapping[str, JsonValue]
@@ -146,7 +146,7 @@ class _Conversion:
             return t.Anything()
         if said & {"enum", "const"}:
             return self.values(schema, said)
-        if said & CARRIED or not self.is_plain(schema, said):
+        if not self.is_plain(schema, said):
             return self.carried(schema, pointer)
         if said & {"anyOf", "oneOf"}:
             return self.union(schema, pointer, "anyOf" if "anyOf" in schema else "oneOf")
@@ -326,9 +326,9 @@ class _Conversion:
         whole: dict[str, JsonValue] = {key: part for key, part in schema.items() if key != "$schema"}
         if '"$ref"' in text:
             whole |= {word: self.document[word] for word in ("$defs", "definitions") if word in self.document}
-        refused = find_keyword(whole, _is_refused)
+        refused = find_keyword(whole, lambda keyword: _is_refused(keyword) or keyword in NOT_CARRIED)
         if refused is not None:
-            raise SchemaRefused(refused[0].lstrip("/"), _why(refused[1]))
+            raise SchemaRefused(refused[0].lstrip("/"), NOT_CARRIED.get(refused[1]) or _why(refused[1]))
         self.note(pointer, "is enforced as one hole, so its parts are not decoded beside one another")
         return t.Schema(write_json(whole))
 
@@ -339,7 +339,7 @@ _UNDERSTOOD: Final = frozenset().union(*FAMILIES.values()) | {
 
 
 def _is_refused(keyword: str) -> bool:
-    return keyword in REFUSED or not (keyword in ANNOTATIONS or keyword in CARRIED or keyword in _UNDERSTOOD)
+    return keyword in REFUSED or not (keyword in ANNOTATIONS or keyword in _UNDERSTOOD)
 
 
 def _why(keyword: str) -> str:

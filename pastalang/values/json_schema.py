@@ -58,15 +58,11 @@ class _Writer:
                 fixed: Document = {"type": "array", "minItems": len(items), "maxItems": len(items)}
                 return {**fixed, "prefixItems": places, "items": False} if places else fixed
             case t.Map(value=value):
-                names: Document = (
-                    {} if type.key_pattern is None else {"propertyNames": {"pattern": anchored(type.key_pattern)}}
-                )
-                return {
-                    "type": "object",
-                    "additionalProperties": self.schema(value),
-                    **names,
-                    **_counts("Properties", type.min_items, type.max_items),
-                }
+                counts = _counts("Properties", type.min_items, type.max_items)
+                if type.key_pattern is None:
+                    return {"type": "object", "additionalProperties": self.schema(value), **counts}
+                named: Document = {anchored(type.key_pattern): self.schema(value)}
+                return {"type": "object", "patternProperties": named, "additionalProperties": False, **counts}
             case t.Object():
                 return self.object(type)
             case t.Union(arms=arms):

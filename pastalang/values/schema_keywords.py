@@ -31,8 +31,16 @@ FAMILIES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     }
 )
 
-# A part that uses one of these is carried whole, as one hole: a grammar engine enforces it.
-CARRIED: Final[frozenset[str]] = frozenset()
+# No engine enforces these token by token; a finished value that breaks them is told so.
+CHECKED_AFTER: Final = frozenset({"uniqueItems"})
+
+# Become part of a type, but no engine takes them inside a part that is carried whole.
+NOT_CARRIED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "propertyNames": "cannot be enforced here; use `patternProperties` with `additionalProperties: false`",
+        "additionalItems": "cannot be enforced here; use `prefixItems` with `items`",
+    }
+)
 
 _NO_ENGINE: Final = "cannot be enforced while decoding"
 REFUSED: Final[Mapping[str, str]] = MappingProxyType(

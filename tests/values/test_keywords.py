@@ -1,0 +1,171 @@
+"""Every row of the keyword table is tried for real: by the import, by reading, and by a grammar engine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
+
+from pastalang.values.converted import Converted, NotExpressible
+from pastalang.values.engine_schema import engine_document, engine_schema
+from pastalang.values.from_json_schema import type_of_schema
+from pastalang.values.json_text import write_json
+from pastalang.values.keywords import Status, keyword_table, keywords
+from pastalang.values.read import read
+
+DOCS = Path(__file__).parents[2] / "docs"
+ROWS = {keyword.name: keyword.status for keyword in keywords()}
+
+
+class Bytes:
+    """A tokenizer whose tokens are bytes."""
+
+    eos_token_id = 256
+    bos_token_id = None
+    tokens = [bytes([code]) for code in range(256)] + [b"<end>"]
+    special_token_ids = [256]  # noqa: RUF012
+
+    def __call__(self, text: bytes | str) -> list[int]:
+        return list(text if isinstance(text, bytes) else text.encode())
+
+
+TOKENIZER = LLTokenizer(TokenizerWrapper(Bytes()))
+
+
+def engine_takes(found: Converted, value: object) -> bool:
+    """Whether the engine lets a model write this value, and stop behind it."""
+    document = engine_schema(found.type, found.types).document
+    matcher = LLMatcher(
+        TOKENIZER, LLMatcher.grammar_from_json_schema(document, overrides={"whitespace_flexible": False})
+    )
+    assert not matcher.get_error(), (document, matcher.get_error())
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    return matcher.try_consume_tokens(list(text)) == len(text) and matcher.is_accepting()
+
+
+def obj(**more: Any) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": False, **more}
+
+
+INTEGER = {"type": "integer"}
+A = {"a": INTEGER}
+# keyword -> documents, each with a value that fits and one that the keyword keeps out
+EXAMPLES: dict[str, list[tuple[dict[str, Any], Any, Any]]] = {
+    "type": [({"type": "string"}, "a", 1), ({"type": ["integer", "null"]}, None, "a")],
+    "enum": [({"enum": ["a", 1, None]}, 1, "b")],
+    "const": [({"const": {"a": 1}}, {"a": 1}, {"a": 2})],
+    "minLength": [({"type": "string", "minLength": 2}, "😀😀", "a")],
+    "maxLength": [({"type": "string", "maxLength": 2}, "😀😀", "abc")],
+    "pattern": [
+        ({"type": "string", "pattern": "^a+$"}, "aa", "ab"),
+        ({"type": "string", "pattern": r"\d"}, "a1", "ab"),
+    ],
+    "format": [({"type": "string", "format": "date"}, "2024-02-29", "2023-02-29")],
+    "minimum": [({"type": "integer", "minimum": 2}, 2, 1), ({"type": "number", "minimum": 0.5}, 0.5, 0.25)],
+    "maximum": [({"type": "integer", "maximum": 2}, 2, 3)],
+    "exclusiveMinimum": [({"type": "number", "exclusiveMinimum": 2}, 2.5, 2)],
+    "exclusiveMaximum": [({"type": "integer", "exclusiveMaximum": 2}, 1, 2)],
+    "multipleOf": [({"type": "integer", "multipleOf": 3}, 9, 10), ({"type": "number", "multipleOf": 0.1}, 0.3, 0.35)],
+    "items": [({"type": "array", "items": INTEGER}, [1], ["a"])],
+    "prefixItems": [
+        ({"type": "array", "prefixItems": [INTEGER], "items": False, "minItems": 1}, [1], ["a"]),
+        ({"type": "array", "prefixItems": [INTEGER]}, [1, "a"], ["a"]),
+    ],
+    "additionalItems": [({"type": "array", "items": [INTEGER], "additionalItems": False, "minItems": 1}, [1], [1, 2])],
+    "minItems": [({"type": "array", "items": INTEGER, "minItems": 1}, [1], [])],
+    "maxItems": [({"type": "array", "items": INTEGER, "maxItems": 1}, [1], [1, 2])],
+    "uniqueItems": [({"type": "array", "items": INTEGER, "uniqueItems": True}, [1, 2], [1, 1])],
+    "properties": [(obj(properties=A, required=["a"]), {"a": 1}, {"a": "x"})],
+    "required": [(obj(properties=A, required=["a"]), {"a": 1}, {})],
+    "additionalProperties": [
+        (obj(properties=A, required=["a"]), {"a": 1}, {"a": 1, "b": 1}),
+        ({"type": "object", "additionalProperties": INTEGER}, {"b": 1}, {"b": "x"}),
+    ],
+    "patternProperties": [
+        (obj(patternProperties={"^x": INTEGER}), {"xa": 1}, {"a": 1}),
+        (
+            {"type": "object", "patternProperties": {"^x": INTEGER}, "properties": {"b": {}}},
+            {"b": 1, "x": 1},
+            {"x": "a"},
+        ),
+    ],
+    "propertyNames": [({"type": "object", "propertyNames": {"pattern": "^x"}}, {"xa": 1}, {"a": 1})],
+    "minProperties": [({"type": "object", "additionalProperties": INTEGER, "minProperties": 1}, {"a": 1}, {})],
+    "maxProperties": [
+        ({"type": "object", "additionalProperties": INTEGER, "maxProperties": 1}, {"a": 1}, {"a": 1, "b": 1})
+    ],
+    "anyOf": [
+        ({"anyOf": [INTEGER, {"type": "null"}]}, None, "a"),
+        ({"type": "object", "properties": A, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, {"a": 1}, {}),
+    ],
+    "oneOf": [({"oneOf": [INTEGER, {"type": "null"}]}, None, "a")],
+    "allOf": [({"allOf": [INTEGER]}, 1, "a"), ({"allOf": [INTEGER, {"minimum": 3}]}, 3, 2)],
+    "$ref": [({"$ref": "#/$defs/a", "$defs": A}, 1, "a"), ({"type": "array", "items": {"$ref": "#"}}, [[], [[]]], [1])],
+    "discriminator": [
+        (
+            {
+                "discriminator": {"propertyName": "k"},
+                "oneOf": [obj(properties={"k": {"const": kind}}, required=["k"]) for kind in "xy"],
+            },
+            {"k": "x"},
+            {"k": "z"},
+        )
+    ],
+}
+REFUSED_EXAMPLES: dict[str, Any] = {"$recursiveAnchor": True, "minContains": 1, "maxContains": 1}
+
+
+@pytest.mark.parametrize("name", [name for name, status in ROWS.items() if status is Status.ENFORCED])
+def test_an_enforced_keyword_is_enforced_by_reading_and_by_the_engine(name: str) -> None:
+    for document, right, wrong in EXAMPLES[name]:
+        assert name in json.dumps(document)
+        found = type_of_schema(json.dumps(document))
+        assert read(json.dumps(right), found.type, found.types).fits
+        assert not read(json.dumps(wrong), found.type, found.types).fits
+        assert engine_takes(found, right)
+        assert not engine_takes(found, wrong)
+
+
+@pytest.mark.parametrize("name", [name for name, status in ROWS.items() if status is Status.CHECKED_AFTER])
+def test_a_keyword_that_is_checked_after_is_left_out_for_the_engine_and_read(name: str) -> None:
+    for document, right, wrong in EXAMPLES[name]:
+        found = type_of_schema(json.dumps(document))
+        assert engine_schema(found.type, found.types).checked_after == (name,)
+        assert engine_takes(found, right) and engine_takes(found, wrong)
+        assert read(json.dumps(right), found.type).fits
+        assert not read(json.dumps(wrong), found.type).fits
+
+
+@pytest.mark.parametrize("name", [name for name, status in ROWS.items() if status is Status.REFUSED])
+def test_a_refused_keyword_is_refused_by_name_wherever_it_stands(name: str) -> None:
+    document = {"type": "object", "properties": {"a": {"type": "array", name: REFUSED_EXAMPLES.get(name, {})}}}
+    with pytest.raises(NotExpressible) as refusal:
+        type_of_schema(json.dumps(document))
+    assert [problem.where for problem in refusal.value.problems] == [f"#/properties/a/{name}"]
+
+
+@pytest.mark.parametrize("name", [name for name, status in ROWS.items() if status is Status.REMARK])
+def test_a_remark_changes_no_type(name: str) -> None:
+    plain = type_of_schema('{"type":"string"}').type
+    value = {"$defs": {}, "definitions": {}}.get(name, "x")
+    assert type_of_schema(json.dumps({"type": "string", name: value})).type == plain
+
+
+def test_at_least_the_twenty_five_common_keywords_are_in_the_table() -> None:
+    assert sum(status in (Status.ENFORCED, Status.CHECKED_AFTER) for status in ROWS.values()) >= 25
+
+
+def test_the_table_in_the_documentation_is_the_one_that_the_code_writes() -> None:
+    assert keyword_table() in (DOCS / "constraints.md").read_text(encoding="utf-8")
+
+
+def test_a_document_for_the_engine_says_formats_and_patterns_in_words_that_all_engines_share() -> None:
+    given = {"type": "object", "properties": {"pattern": {"type": "string", "pattern": r"^\d$", "format": "ipv4"}}}
+    document = json.loads(engine_document(write_json(given)).document)  # type: ignore[arg-type]
+    inner = document["properties"]["pattern"]
+    assert inner["pattern"] == "^(?:[0-9])$"
+    assert inner["allOf"][0]["pattern"].startswith("^(?:")
+    assert "format" not in inner
