@@ -202,6 +202,23 @@ def test_attention_sinks_take_their_share() -> None:
     assert_exact(Twins(TransformersModel(build(), cells=CELLS, check=False), build()), PROMPT)
 
 
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_a_request_whose_numbers_overflow_harms_nobody_else(bad: float) -> None:
+    weights = in_float64(toy_model())
+    with torch.no_grad():
+        weights.model.embed_tokens.weight[66] = bad
+    fast = TransformersModel(weights, cells=CELLS, check=False)
+    both = step([5, 66], (Run(A, 0, 1), Run(B, 1, 1)), positions=[0, 0], cells=[0, 1], edits=(Empty(A), Empty(B)))
+    more = step([6, 7], (Run(A, 0, 1), Run(B, 1, 1)), positions=[1, 1], cells=[2, 3])
+    views = PlainViews()
+    with wide_softmax():
+        for batch in (both, more):
+            fed = views.feed(batch)
+            logits = fast.forward(batch)
+            torch.testing.assert_close(logits[0], reference_logits(weights, fed[0]), atol=EXACT, rtol=0)
+    assert not fast.forward(both)[1].isfinite().any()
+
+
 # ── precision, sizes, the rest of the protocol ───────────────────────────────────────────────────────────
 
 

@@ -28,7 +28,11 @@ class Writing:
 
 
 class Pool(Cache):  # type: ignore[misc]  # transformers is untyped
-    """The cells of every layer. Zeroed once: a masked cell still takes part as 0 x value, and 0 x NaN is NaN."""
+    """The cells of every layer. They hold finite numbers only, from the first zeros on.
+
+    A masked cell still takes part in attention as 0 x value, and 0 x NaN is NaN: a request whose numbers overflow
+    would spoil all others. So what is not finite is written as 0; the request's own logits show it all the same.
+    """
 
     def __init__(self, *, cells: int, layers: int) -> None:
         super().__init__(layers=[])
@@ -88,7 +92,7 @@ class Pool(Cache):  # type: ignore[misc]  # transformers is untyped
 def _write(held: torch.Tensor | None, states: torch.Tensor, writing: Writing, cells: int) -> torch.Tensor:
     if held is None:
         held = states.new_zeros((*states.shape[:2], cells, states.shape[3]))
-    states = states[:, :, : len(writing.cells)]
+    states = states[:, :, : len(writing.cells)].nan_to_num(0.0, posinf=0.0, neginf=0.0)
     if writing.first is None:
         return held.index_copy_(2, writing.cells, states)
     held[:, :, writing.first : writing.first + states.shape[2]] = states
