@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations, product
+from typing import Final
 
 from pastalang.program import types as t
 from pastalang.values.fits import value_fits
+
+_PAIRED: Final = 64  # objects that are compared two by two
+_ANY: Final = "any"
 
 
 def find_discriminator(arms: Sequence[t.Type]) -> str | None:
@@ -14,33 +18,64 @@ def find_discriminator(arms: Sequence[t.Type]) -> str | None:
     objects = [arm for arm in arms if isinstance(arm, t.Object)]
     if len(objects) < 2:
         return None
-    for candidate in objects[0].fields:
-        tags = [_tags(one, candidate.key) for one in objects]
-        if all(tags) and not any(left & right for left, right in combinations(tags, 2)):
-            return candidate.key
-    return None
+    return next((field.key for field in objects[0].fields if _tells_apart(field.key, objects)), None)
 
 
 def overlap(arms: Sequence[t.Type], types: Mapping[str, t.Type]) -> tuple[int, int] | None:
-    """The first two arms that may share a value; None where all are certainly apart."""
+    """Two arms that may share a value, by their numbers; None where all are certainly apart."""
     shapes = [types.get(arm.name, t.Anything()) if isinstance(arm, t.Named) else arm for arm in arms]
-    for (left_at, left), (right_at, right) in combinations(enumerate(shapes), 2):
-        if not _are_apart(left, right):
-            return left_at, right_at
+    literals = [at for at, shape in enumerate(shapes) if isinstance(shape, t.Literal)]
+    objects = [at for at, shape in enumerate(shapes) if isinstance(shape, t.Object)]
+    others = [at for at in range(len(shapes)) if at not in {*literals, *objects}]
+    return (
+        _equal_literals(shapes, literals)
+        or _like_objects(shapes, objects)
+        or _first_pair(shapes, combinations(others, 2))
+        or _first_pair(shapes, product(others, (*literals, *objects)))
+    )
+
+
+def _tells_apart(key: str, objects: Sequence[t.Object]) -> bool:
+    seen: set[t.Literal] = set()
+    for one in objects:
+        tags = _tags(one, key)
+        if not tags or tags & seen:
+            return False
+        seen |= tags
+    return True
+
+
+def _equal_literals(shapes: Sequence[t.Type], literals: Sequence[int]) -> tuple[int, int] | None:
+    first: dict[t.Type, int] = {}
+    for at in literals:
+        if shapes[at] in first:
+            return first[shapes[at]], at
+        first[shapes[at]] = at
     return None
 
 
+def _like_objects(shapes: Sequence[t.Type], objects: Sequence[int]) -> tuple[int, int] | None:
+    """One key for all is the usual case; else each pair has to have one of its own."""
+    if len(objects) < 2 or find_discriminator([shapes[at] for at in objects]) is not None:
+        return None
+    if len(objects) > _PAIRED:
+        return objects[0], objects[1]
+    return _first_pair(shapes, combinations(objects, 2))
+
+
+def _first_pair(shapes: Sequence[t.Type], pairs: Iterable[tuple[int, int]]) -> tuple[int, int] | None:
+    return next((pair for pair in pairs if not _are_apart(shapes[pair[0]], shapes[pair[1]])), None)
+
+
 def _are_apart(left: t.Type, right: t.Type) -> bool:
+    if isinstance(left, t.Literal) and isinstance(right, t.Literal):
+        return left != right
     if isinstance(left, t.Literal):
-        return "any" not in _kinds(right) and bool(value_fits(right, left.value))
+        return _ANY not in _kinds(right) and bool(value_fits(right, left.value))
     if isinstance(right, t.Literal):
         return _are_apart(right, left)
     if isinstance(left, t.Object) and isinstance(right, t.Object):
-        return any(
-            tags and other and not tags & other
-            for key in (field.key for field in left.fields)
-            for tags, other in [(_tags(left, key), _tags(right, key))]
-        )
+        return any(_tells_apart(field.key, (left, right)) for field in left.fields)
     return not _kinds(left) & _kinds(right)
 
 
@@ -64,6 +99,10 @@ def _kinds(type: t.Type) -> frozenset[str]:
             return frozenset({"boolean"})
         case t.Null():
             return frozenset({"null"})
+        case t.Literal(value=value):
+            return frozenset(
+                {"boolean" if isinstance(value, bool) else "string" if isinstance(value, str) else "number"}
+            )
         case t.Array() | t.Tuple():
             return frozenset({"array"})
         case t.Map() | t.Object():
@@ -71,4 +110,4 @@ def _kinds(type: t.Type) -> frozenset[str]:
         case t.Union(arms=arms):
             return frozenset().union(*map(_kinds, arms))
         case _:
-            return frozenset({"any", "string", "number", "boolean", "null", "array", "object"})
+            return frozenset({_ANY, "string", "number", "boolean", "null", "array", "object"})

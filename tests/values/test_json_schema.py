@@ -64,6 +64,7 @@ def imported(document: object) -> str:
         ({"type": "object", "required": ["b"], "additionalProperties": {"type": "null"}}, "{ b: null }"),
         ({"anyOf": [{"type": "string"}, {"type": "null"}]}, "string | null"),
         ({"oneOf": [{"type": "integer"}, {"enum": ["a", None]}]}, 'integer | "a" | null'),
+        ({"oneOf": [{"const": 1}, {"const": True}, {"const": "x"}]}, '1 | true | "x"'),
         ({"allOf": [{"type": "string"}], "description": "wrapped"}, "string"),
         ({"$ref": "#/$defs/a~1b", "$defs": {"a/b": {"type": "null"}}}, "null"),
         ({"type": "string", "title": "T", "examples": ["x"], "$comment": "c", "deprecated": True}, "string"),
@@ -107,6 +108,8 @@ def test_a_document_becomes_the_type_that_says_the_same(document: object, source
         ({"$dynamicRef": "#x"}, "#/$dynamicRef", "dynamic reference"),
         ({"type": "object", "properties": {"n": {"$ref": "#"}}, "required": ["n"]}, "#", "requires itself"),
         ({"oneOf": [{"type": "integer"}, {"type": "number"}]}, "#/oneOf", "alternatives 1 and 2"),
+        ({"oneOf": [{"const": "a"}, {"const": "b"}, {"enum": ["a"]}]}, "#/oneOf", "alternatives 1 and 3"),
+        ({"oneOf": [{"const": "a"}, {"type": "string", "maxLength": 3}]}, "#/oneOf", "alternatives 2 and 1"),
         ({"oneOf": [{"minLength": 1}, {"type": "integer"}]}, "#/oneOf/0", "names no type"),
         ({"type": "object", "required": ["a"], "additionalProperties": False}, "#/required", "'a'"),
         ({"$ref": "#/$defs/a", "type": "string", "$defs": {"a": {}}}, "#/type", "stands beside `$ref`"),
@@ -131,6 +134,8 @@ def test_what_cannot_be_enforced_is_refused_with_its_pointer(document: Any, poin
         '{"items":' * 60 + "{}" + "}" * 60 + "  ",
         json.dumps({"properties": {f"p{at}": {} for at in range(20_000)}}),
         json.dumps({"anyOf": [{"type": "string", "maxLength": at} for at in range(9_000)]}),
+        json.dumps({"oneOf": [{"type": "object", "properties": {"k": {"const": at}}} for at in range(999)]}),
+        json.dumps({"oneOf": [{"type": "object", "properties": {f"k{at}": {"const": at}}} for at in range(999)]}),
         json.dumps({"type": "string", "pattern": "(a|b)*a(a|b){500}(a*)*{100}"}),
         json.dumps({"type": "string", "pattern": "(" * 900}),
         json.dumps({"$ref": "#/$defs/0", "$defs": {str(at): {"$ref": f"#/$defs/{at + 1}"} for at in range(3_000)}}),
@@ -142,12 +147,12 @@ def test_what_cannot_be_enforced_is_refused_with_its_pointer(document: Any, poin
     ],
 )  # fmt: skip
 def test_a_hostile_document_is_answered_in_half_a_second(document: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     try:
         type_of_schema(document)
     except NotExpressible as refusal:
         assert refusal.problems
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
 
 
 def test_definitions_that_double_at_every_level_stay_small() -> None:
@@ -157,9 +162,9 @@ def test_definitions_that_double_at_every_level_stay_small() -> None:
         for at in range(30)
     }
     document = {"$ref": "#/$defs/0", "$defs": {**levels, "30": {"type": "null"}}}
-    start = time.perf_counter()
+    start = time.process_time()
     type_of_schema(json.dumps(document))
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
 
 
 def test_what_a_type_is_narrower_in_is_noted() -> None:

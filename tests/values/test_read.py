@@ -85,9 +85,9 @@ def test_a_type_takes_its_values_and_no_others(type: t.Type, right: list[str], w
     ],
 )  # fmt: skip
 def test_what_is_no_json_is_refused_at_once(text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     assert not read(text, t.Anything()).fits
-    assert time.perf_counter() - start < 0.5
+    assert time.process_time() - start < 0.5
 
 
 @pytest.mark.parametrize(
@@ -179,10 +179,10 @@ def test_a_union_of_recursive_types_is_read_in_time_that_grows_with_the_value() 
     arm = [t.Object((t.Field("x", t.Named("T")), t.Field(name, t.Integer()))) for name in "ab"]
     types = {"T": t.Union((*arm, t.Null()))}
     text = '{"b":1,"x":' * 60 + "null" + "}" * 60
-    start = time.perf_counter()
+    start = time.process_time()
     assert read(text, t.Named("T"), types).fits
     assert not read(text.replace("null", "0"), t.Named("T"), types).fits
-    assert time.perf_counter() - start < 1
+    assert time.process_time() - start < 1
 
 
 def test_a_value_that_nests_too_deep_is_a_misfit() -> None:
