@@ -7,6 +7,7 @@ from typing import assert_never
 
 from hypothesis import strategies as st
 
+from pastalang.plan.lengths import decision_draws, draws_of
 from pastalang.plan.plan import (
     ROOT,
     Choose,
@@ -62,11 +63,12 @@ class _Outcomes:
 
     def _one(self, segment: Segment, items: tuple[int, ...], outcomes: list[Outcome], forced: list[int]) -> None:
         match segment:
-            case Hole(max_tokens=most):
-                outcomes.append(self._drawn(least=0, most=most))
+            case Hole():
+                drawn = draws_of(segment)
+                outcomes.append(self._drawn(least=drawn.low, most=drawn.high))
             case Choose(arms=arms):
                 arm = self._draw(st.integers(0, len(arms) - 1))
-                outcomes.append(Chosen(arm, self._drawn(least=1, most=len(arms))))
+                outcomes.append(Chosen(arm, self._decided(len(arms))))
                 self._all(arms[arm].segments, items, outcomes, forced)
             case Repeat():
                 self._repeat(segment, items, outcomes, forced)
@@ -92,14 +94,14 @@ class _Outcomes:
             outcomes.append(Items(count))
         for item in range(count):
             if repeat.over is None:
-                outcomes.append(Decision(True, self._decided(repeat, item)))
+                outcomes.append(Decision(True, self._decided(_options(repeat, item))))
             self._all(repeat.body, (*items, item), outcomes, forced)
         if repeat.over is None:
-            outcomes.append(Decision(False, self._decided(repeat, count)))
+            outcomes.append(Decision(False, self._decided(_options(repeat, count))))
 
-    def _decided(self, repeat: Repeat, item: int) -> Drawn:
-        has_choice = repeat.minimum <= item < repeat.maximum
-        return self._drawn(least=1, most=2) if has_choice else Drawn((self._draw(st.integers(0, 3)),))
+    def _decided(self, options: int) -> Drawn:
+        draws = decision_draws(options)
+        return self._drawn(least=draws.low, most=draws.high) if options > 1 else Drawn((self._draw(st.integers(0, 3)),))
 
     def _drawn(self, *, least: int, most: int) -> Drawn:
         draws = self._draw(st.integers(least, max(least, min(most, self._max_draws))))
@@ -108,3 +110,8 @@ class _Outcomes:
         if self._draw(st.booleans()):
             rides[self._draw(st.integers(0, draws))] = self._draw(st.integers(0, min(left, 3)))
         return Drawn(tuple(rides), dropped=draws > 0 and self._draw(st.booleans()))
+
+
+def _options(repeat: Repeat, item: int) -> int:
+    """Whether the list may go on and may end here."""
+    return 2 if repeat.minimum <= item < repeat.maximum else 1

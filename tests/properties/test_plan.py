@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastalang.plan.dependencies import Piece, dependencies_of
-from pastalang.plan.plan import WHOLE, Address, BranchId, Join, Plan
+from pastalang.plan.forecast import forecast
+from pastalang.plan.lengths import Lengths
+from pastalang.plan.passes import passes_taken
+from pastalang.plan.plan import WHOLE, Address, BranchId, Join, Mode, Plan
 from pastalang.plan.walk import walk
 from pastalang.testing import (
     check_cells,
     check_passes,
     check_plan,
     check_schedule_changes_nothing,
+    execute,
     plans,
     runs,
     schedules,
@@ -39,6 +45,30 @@ def test_every_schedule_ends_and_shows_every_draw_the_same(data: st.DataObject, 
     schedule = data.draw(schedules(plan))
     check_schedule_changes_nothing(plan, run, schedule)
     check_cells(plan, run, schedule)
+
+
+class _EightEach:
+    """A tokenizer to which every text is eight tokens: more than any run of the strategy counts."""
+
+    def encode(self, text: str) -> list[int]:
+        return [0] * 8
+
+
+@given(st.data(), plans())
+@settings(max_examples=60)
+def test_no_run_leaves_the_ranges_of_the_forecast(data: st.DataObject, plan: Plan) -> None:
+    run = data.draw(runs(plan, max_items=3, max_draws=99))
+    least = forecast(plan, Lengths(items={"points": 0, "note": 0}))
+    most = forecast(plan, Lengths(_EightEach(), input_tokens=_INPUTS, items={"points": 3, "note": 3}))
+    free = replace(run, chunk=None)
+    if plan.mode is not Mode.LOCKSTEP:  # forced tokens inside values can make lock-step wait longer
+        assert least.passes.low <= passes_taken(plan, free) <= most.passes.high
+    done = execute(plan, run, data.draw(schedules(plan)), keep_views=False)
+    assert done.peak_cells <= done.fed <= most.cells.high
+    assert least.draws.low <= done.draws <= most.draws.high
+
+
+_INPUTS = {"title": 9, "points": 9, "note": 9, **{f"item{number}": 9 for number in range(40)}}
 
 
 @pytest.mark.long

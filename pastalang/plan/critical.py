@@ -1,0 +1,130 @@
+"""The critical path of a plan: the fewest and the most passes that a run can take, whatever the data.
+
+The pieces weigh what they draw. A repeat's opening also carries the rounds before the last one, each as long as
+the longest way from its opening to its end. For the fewest passes an arm that need not be chosen weighs nothing.
+"""
+
+from __future__ import annotations
+
+from pastalang.graph.graph import CriticalPath, Graph
+from pastalang.graph.order import in_order
+from pastalang.plan.dependencies import Piece, dependencies_of, end_of_repeat
+from pastalang.plan.lengths import Lengths, Range, decision_draws, draws_of
+from pastalang.plan.nesting import nesting_of
+from pastalang.plan.plan import Address, BranchId, Choose, Each, Fork, Hole, Plan, Repeat, Segment
+from pastalang.plan.walk import walk_plan
+
+
+def passes_of(plan: Plan, lengths: Lengths) -> Range:
+    return Range(_fewest(plan, lengths), critical_path(plan, lengths).length)
+
+
+def critical_path(plan: Plan, lengths: Lengths) -> CriticalPath[Piece]:
+    """The pieces that decide how long the longest run takes."""
+    graph = dependencies_of(plan)
+    return graph.critical_path(_most(plan, graph, lengths))
+
+
+def _most(plan: Plan, graph: Graph[Piece], lengths: Lengths) -> dict[Piece, int]:
+    weights: dict[Piece, int] = {}
+    repeats: list[tuple[Piece, Repeat]] = []
+    for branch, address, segment in walk_plan(plan):
+        piece = Piece(branch.id, address)
+        match segment:
+            case Hole():
+                weights[piece] = draws_of(segment).high
+            case Choose(arms=arms):
+                weights[piece] = decision_draws(len(arms)).high
+            case Repeat():
+                repeats.append((piece, segment))
+            case _:
+                pass
+    behind = _behind(graph)
+    loops = nesting_of(plan).loops
+    for piece, repeat in sorted(repeats, key=lambda pair: -len(loops[pair[0].branch]) - len(pair[0].address)):
+        # the inner ones first
+        _weigh_repeat(piece, repeat, weights, behind, lengths)
+    return weights
+
+
+def _weigh_repeat(
+    piece: Piece, repeat: Repeat, weights: dict[Piece, int], behind: dict[Piece, list[Piece]], lengths: Lengths
+) -> None:
+    """Every round decides whether there is another one, where it may; the end decides where it could go on."""
+    end = Piece(piece.branch, end_of_repeat(piece.address))
+    items = lengths.items_of_repeat(repeat).high
+    choices = max(repeat.maximum - repeat.minimum, 0) if repeat.over is None else 0
+    if not items:
+        return
+    weights[piece] = 0
+    round_ = _longest_way(piece, end, weights, behind)
+    weights[piece] = (items - 1) * round_ + min(choices, items)
+    weights[end] = 0
+
+
+def _longest_way(start: Piece, end: Piece, weights: dict[Piece, int], behind: dict[Piece, list[Piece]]) -> int:
+    """The heaviest way from one piece to another, the first one left out."""
+    reached = _reachable(start, behind)
+    edges = [(source, target) for source in reached for target in behind[source]]
+    best = dict.fromkeys(reached, 0)
+    for piece in in_order(reached, edges):
+        for target in behind[piece]:
+            best[target] = max(best[target], best[piece] + weights.get(target, 0))
+    return best[end]
+
+
+def _reachable(start: Piece, behind: dict[Piece, list[Piece]]) -> tuple[Piece, ...]:
+    found = {start: None}
+    waiting = [start]
+    while waiting:
+        for target in behind[waiting.pop()]:
+            if target not in found:
+                found[target] = None
+                waiting.append(target)
+    return tuple(found)
+
+
+def _behind(graph: Graph[Piece]) -> dict[Piece, list[Piece]]:
+    behind: dict[Piece, list[Piece]] = {piece: [] for piece in graph.nodes}
+    for source, target in graph.edges:
+        behind[source].append(target)
+    return behind
+
+
+def _fewest(plan: Plan, lengths: Lengths) -> int:
+    """A lower bound: what happens in every run, and lists as if they had one item."""
+    weights: dict[Piece, int] = {}
+    left_out: set[BranchId] = set()  # branches that a run need not have; their parents come before them
+    for branch in plan.branches:
+        optional = branch.id in left_out
+        _weigh_least(branch.id, branch.segments, (), optional, weights, left_out, lengths)
+    return dependencies_of(plan).critical_path(weights).length
+
+
+def _weigh_least(
+    id: BranchId,
+    segments: tuple[Segment, ...],
+    prefix: Address,
+    is_optional: bool,
+    weights: dict[Piece, int],
+    left_out: set[BranchId],
+    lengths: Lengths,
+) -> None:
+    for index, segment in enumerate(segments):
+        address = (*prefix, index)
+        match segment:
+            case Hole():
+                weights[Piece(id, address)] = 0 if is_optional else draws_of(segment).low
+            case Choose(arms=arms):
+                weights[Piece(id, address)] = 0 if is_optional else 1
+                for number, arm in enumerate(arms):
+                    _weigh_least(id, arm.segments, (*address, number), True, weights, left_out, lengths)
+            case Repeat(body=body):
+                may_be_empty = is_optional or lengths.items_of_repeat(segment).low == 0
+                _weigh_least(id, body, (*address, 0), may_be_empty, weights, left_out, lengths)
+            case Fork(branch=branch) if is_optional:
+                left_out.add(branch)
+            case Each(branch=branch) if is_optional or lengths.items_of_each(segment).low == 0:
+                left_out.add(branch)
+            case _:
+                pass

@@ -1,0 +1,110 @@
+"""What a plan will cost, before anything runs: a plan and what is known about its lengths come in, a forecast goes out.
+
+Ranges are bounds for every run. The figures of `typical` runs come from simulating the shortest and the longest
+run that the limits allow, with lists of at most `most_items` items.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pastalang.plan.critical import passes_of
+from pastalang.plan.lengths import Lengths, Range
+from pastalang.plan.plan import ROOT, BranchId, Plan, Release
+from pastalang.plan.realised import Realised
+from pastalang.plan.samples import longest_run, shortest_run
+from pastalang.plan.scripts import scripts_of
+from pastalang.plan.simulate import Simulated, simulate
+from pastalang.plan.totals import totals_of
+from pastalang.plan.walk import walk
+
+ANY = Lengths()
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Positions that the parent leaves free for a branch (for one instance of it)."""
+
+    branch: BranchId
+    name: str
+    positions: int
+    span_start: int  # where the program declares it
+
+
+@dataclass(frozen=True)
+class Forecast:
+    passes: Range  # L*: forward passes, the first of which is the prefill
+    draws: Range  # sampled tokens: the passes of the same plan in sequential mode
+    answer: Range  # tokens of the answer: what plain decoding takes, keys and punctuation included
+    cells: Range  # written in all; no schedule needs more at one time than the high end
+    cells_at_least: int  # no schedule does with less: what is seen until the answer is complete
+    gaps: tuple[Gap, ...]  # the largest first
+    shortest: Simulated
+    longest: Simulated
+    is_exact: bool  # whether literal text was counted by a tokenizer
+
+    @property
+    def speed_up(self) -> float:
+        """Passes saved against the same plan left to right, when everything is as long as it may be."""
+        return self.longest.draws / self.longest.passes if self.longest.passes else 1.0
+
+    @property
+    def speed_up_over_plain(self) -> float:
+        """The same against plain decoding, which samples what is known here as well."""
+        return self.answer.high / self.passes.high if self.passes.high else 1.0
+
+    @property
+    def parallelism(self) -> float:
+        """Answer tokens per pass, in the longest run: how wide the answer is, on average."""
+        return self.answer.high / self.longest.passes if self.longest.passes else 1.0
+
+    @property
+    def peak_cells(self) -> Range:
+        """At one time, with memory given back as early as the plan allows, of the two simulated runs."""
+        return Range(*sorted((self.shortest.peak_cells, self.longest.peak_cells)))
+
+    @property
+    def highest_position(self) -> Range:
+        return Range(*sorted((self.shortest.highest_position, self.longest.highest_position)))
+
+    @property
+    def attended_per_draw(self) -> float:
+        """Visible tokens per draw, in the longest run."""
+        return self.longest.attended / self.longest.draws if self.longest.draws else 0.0
+
+
+def forecast(plan: Plan, lengths: Lengths = ANY, *, most_items: int = 16) -> Forecast:
+    totals = totals_of(plan, lengths)
+    shortest = shortest_run(plan, lengths, most_items=most_items)
+    return Forecast(
+        passes=passes_of(plan, lengths),
+        draws=totals.draws,
+        answer=totals.answer,
+        cells=totals.written,
+        cells_at_least=_cells_at_least(plan, shortest),
+        gaps=costliest_gaps(plan),
+        shortest=simulate(plan, shortest),
+        longest=simulate(plan, longest_run(plan, lengths, most_items=most_items)),
+        is_exact=lengths.encoder is not None,
+    )
+
+
+def costliest_gaps(plan: Plan) -> tuple[Gap, ...]:
+    gaps = [
+        Gap(branch.id, branch.name, branch.reserve, _declared(plan, branch.id))
+        for branch in plan.branches
+        if branch.id != ROOT and branch.reserve
+    ]
+    return tuple(sorted(gaps, key=lambda gap: (-gap.positions, gap.branch)))
+
+
+def _cells_at_least(plan: Plan, shortest: Realised) -> int:
+    """The root keeps its cells to the end, and so does everything that it joins."""
+    kept = {branch.id for branch in plan.branches if branch.release is Release.NEVER}
+    scripts = scripts_of(plan, shortest)
+    return sum(script.tokens for instance, script in scripts.items() if instance.branch in kept)
+
+
+def _declared(plan: Plan, id: BranchId) -> int:
+    spans = (getattr(segment, "span", None) for _, segment in walk(plan.branch(id).segments))
+    return next((span.start for span in spans if span is not None), 0)

@@ -1,0 +1,97 @@
+"""How long things are before anything runs: texts by a tokenizer or by bounds, holes by their types and limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from pastalang.plan.plan import Each, Hole, ItemNumber, Repeat, Text
+from pastalang.plan.room import text_room
+from pastalang.program import types as t
+
+
+class Encoder(Protocol):
+    """A tokenizer, as far as a forecast needs one."""
+
+    def encode(self, text: str) -> list[int]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """From `low` to `high`, both included."""
+
+    low: int
+    high: int
+
+    def __add__(self, other: Range) -> Range:
+        return Range(self.low + other.low, self.high + other.high)
+
+    def times(self, other: Range) -> Range:
+        return Range(self.low * other.low, self.high * other.high)
+
+    @property
+    def is_exact(self) -> bool:
+        return self.low == self.high
+
+    def __str__(self) -> str:
+        return f"{self.low:,}" if self.is_exact else f"{self.low:,}-{self.high:,}"
+
+
+NOTHING = Range(0, 0)
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """`encoder` counts literal text exactly. `input_tokens` and `items` say what is known about the data.
+
+    Without an encoder a text has at least one token and at most one per UTF-8 byte. Inputs that nothing is known
+    about count nothing, and lists among them have one item. `turn_tokens` is what a chat template adds per turn.
+    """
+
+    encoder: Encoder | None = None
+    input_tokens: Mapping[str, int] = field(default_factory=dict)
+    items: Mapping[str, int] = field(default_factory=dict)
+    turn_tokens: int = 4
+
+    def text(self, text: str) -> Range:
+        if not text:
+            return NOTHING
+        if self.encoder is None:
+            return Range(1, text_room(text))
+        count = len(self.encoder.encode(text))
+        return Range(count, count)
+
+    def lead(self, lead: tuple[Text | ItemNumber, ...]) -> Range:
+        total = NOTHING
+        for segment in lead:
+            total = total + (Range(1, 5) if isinstance(segment, ItemNumber) else self.text(segment.text))
+        return total
+
+    def input(self, path: tuple[str, ...]) -> Range:
+        count = self.input_tokens.get(".".join(path), self.input_tokens.get(path[0], 0))
+        return Range(count, count)
+
+    def items_of_each(self, each: Each) -> Range:
+        return self._items(each.over, each.over_hole, each.maximum)
+
+    def items_of_repeat(self, repeat: Repeat) -> Range:
+        if repeat.over is not None:
+            return self._items(repeat.over, repeat.over_hole, repeat.maximum)
+        return Range(repeat.minimum, repeat.maximum)
+
+    def _items(self, over: str, over_hole: bool, maximum: int) -> Range:
+        known = self.items.get(over)
+        if known is not None:
+            return Range(known, known)
+        return Range(0, maximum) if over_hole else Range(1, 1)
+
+
+def draws_of(hole: Hole) -> Range:
+    """The passes that a hole draws from: at least one, unless its type leaves no choice."""
+    return Range(0 if isinstance(hole.type, t.Literal | t.Null) else 1, hole.max_tokens)
+
+
+def decision_draws(options: int) -> Range:
+    """A decision is over as soon as one option is left, which the first token that differs may decide."""
+    return Range(1, max(options - 1, 1)) if options > 1 else NOTHING

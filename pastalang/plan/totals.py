@@ -1,0 +1,130 @@
+"""Bounds on what a plan can write: draws, answer tokens, cells. Sums over patterns, so long lists cost nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from pastalang.plan.lengths import NOTHING, Lengths, Range, decision_draws, draws_of
+from pastalang.plan.plan import (
+    ROOT,
+    BranchId,
+    Choose,
+    Each,
+    Fork,
+    Hole,
+    InputText,
+    ItemNumber,
+    Join,
+    Place,
+    Plan,
+    Repeat,
+    Segment,
+    Text,
+    TurnEnd,
+    TurnStart,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    draws: Range  # tokens that are sampled
+    written: Range  # all tokens, the prompt included: the cells if none were ever given back
+    answer: Range  # the tokens of the answer: what plain left-to-right decoding has to sample
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(self.draws + other.draws, self.written + other.written, self.answer + other.answer)
+
+    def times(self, count: Range) -> Totals:
+        return Totals(self.draws.times(count), self.written.times(count), self.answer.times(count))
+
+
+_NONE = Totals(NOTHING, NOTHING, NOTHING)
+
+
+def totals_of(plan: Plan, lengths: Lengths) -> Totals:
+    return _Sum(plan, lengths).branch(ROOT)
+
+
+class _Sum:
+    def __init__(self, plan: Plan, lengths: Lengths) -> None:
+        self._plan = plan
+        self._lengths = lengths
+        self._is_answer = False  # the last turn has begun
+        self._last_turn = max((turn.index for turn in _turns(plan)), default=0)
+
+    def branch(self, id: BranchId) -> Totals:
+        return self._all(self._plan.branch(id).segments)
+
+    def _all(self, segments: tuple[Segment, ...]) -> Totals:
+        total = _NONE
+        for segment in segments:
+            total = total + self._one(segment)
+        return total
+
+    def _one(self, segment: Segment) -> Totals:
+        match segment:
+            case TurnStart(index=index):
+                self._is_answer = index == self._last_turn
+                return Totals(NOTHING, Range(self._lengths.turn_tokens, self._lengths.turn_tokens), NOTHING)
+            case TurnEnd():
+                return Totals(NOTHING, Range(self._lengths.turn_tokens, self._lengths.turn_tokens), NOTHING)
+            case Text(text=text, shown=shown):
+                return self._forced(self._lengths.text(text), is_shown=shown)
+            case InputText(path=path):
+                return self._forced(self._lengths.input(path))
+            case ItemNumber():
+                return self._forced(Range(1, 5))
+            case Hole():
+                drawn = draws_of(segment)
+                return Totals(drawn, drawn, drawn)
+            case Fork(branch=branch):
+                return self.branch(branch)
+            case Each(branch=branch):
+                return self.branch(branch).times(self._lengths.items_of_each(segment))
+            case Join() | Place():
+                return _NONE
+            case Choose(arms=arms):
+                ways = [
+                    self._decided(len(arms), self._lengths.text(arm.lead)) + self._all(arm.segments) for arm in arms
+                ]
+                return Totals(
+                    _either([way.draws for way in ways]),
+                    _either([way.written for way in ways]),
+                    _either([way.answer for way in ways]),
+                )
+            case Repeat():
+                return self._repeat(segment)
+            case _:
+                assert_never(segment)
+
+    def _repeat(self, repeat: Repeat) -> Totals:
+        items = self._lengths.items_of_repeat(repeat)
+        body = self._all(repeat.body).times(items)
+        if repeat.over is not None:
+            return body
+        rounds = Range(items.low, items.high)
+        lead = self._forced(_wider(self._lengths.lead(repeat.first), self._lengths.lead(repeat.between)))
+        stop = self._forced(_wider(self._lengths.text(repeat.stop or ""), self._lengths.text(repeat.empty or "")))
+        choices = Range(int(repeat.maximum > repeat.minimum), repeat.maximum - repeat.minimum)
+        return body + lead.times(rounds) + stop + Totals(choices, NOTHING, NOTHING)
+
+    def _forced(self, tokens: Range, *, is_shown: bool = True) -> Totals:
+        return Totals(NOTHING, tokens, tokens if self._is_answer and is_shown else NOTHING)
+
+    def _decided(self, options: int, lead: Range) -> Totals:
+        draws = decision_draws(options)
+        written = Range(max(lead.low, draws.low), max(lead.high, draws.high))
+        return Totals(draws, written, written)
+
+
+def _either(ranges: list[Range]) -> Range:
+    return Range(min(range.low for range in ranges), max(range.high for range in ranges))
+
+
+def _wider(one: Range, other: Range) -> Range:
+    return Range(min(one.low, other.low), max(one.high, other.high))
+
+
+def _turns(plan: Plan) -> list[TurnStart]:
+    return [segment for branch in plan.branches for segment in branch.segments if isinstance(segment, TurnStart)]
