@@ -1,0 +1,113 @@
+"""Plans as JSON, their fingerprints, and what differs between two of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from pastalang.plan.diff import differences
+from pastalang.plan.fingerprint import fingerprint
+from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.serialise import UnreadablePlan, from_json, to_json
+from pastalang.program import types as t
+from pastalang.program.program import AutoPolicy
+from pastalang.source import Span
+from tests.plan.programs import auto_body, field, given, json_body, or_null, plan_of, record, value
+
+
+def sample(mode: Mode = Mode.STRICT, limit: int = 8) -> Plan:
+    fields = (
+        field("a", t.String(limit)),
+        field("b", or_null(t.Number(minimum=Decimal("0.5"))), after=("a",)),
+        field("kind", t.Union((t.Literal(Decimal("1.50")), t.Literal(True), t.Literal("x")))),
+        field("size", or_null(record(field("w")))),
+    )
+    return plan_of(json_body(*fields), mode=mode, inputs=(given("title"),), prompt=(value("title"),))
+
+
+@pytest.mark.parametrize("plan", [sample(), sample(Mode.LOCKSTEP), plan_of(auto_body(AutoPolicy.APAR))])
+def test_a_plan_survives_being_written_and_read(plan: Plan) -> None:
+    assert from_json(to_json(plan)) == plan
+
+
+def test_the_same_program_gives_the_same_bytes() -> None:
+    assert to_json(sample()) == to_json(sample())
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("", "not a plan"),
+        ("[]", "not a plan"),
+        ('{"kind": "Text", "text": "x"}', "a Text, not a plan"),
+        ('{"kind": "System"}', "no 'System'"),
+        ('{"kind": "Plan"}', "missing"),
+        ("[" * 100_000, "not a plan"),
+    ],
+)
+def test_what_is_no_plan_is_refused(text: str, says: str) -> None:
+    with pytest.raises(UnreadablePlan, match=says):
+        from_json(text)
+
+
+def test_a_plan_of_another_version_is_refused() -> None:
+    with pytest.raises(UnreadablePlan, match="version 7"):
+        from_json(to_json(replace(sample(), version=7)))
+
+
+def test_a_plan_that_breaks_a_rule_is_refused() -> None:
+    with pytest.raises(UnreadablePlan, match="breaks a rule"):
+        from_json(to_json(sample()).replace('"name": "b"', '"name": "a"'))
+
+
+def test_a_plan_that_points_nowhere_is_refused() -> None:
+    with pytest.raises(UnreadablePlan):
+        from_json(to_json(sample()).replace('"parent": 0', '"parent": 70'))
+
+
+def test_the_policy_changes_with_the_mode_and_the_types_do_not() -> None:
+    strict, lockstep = fingerprint(sample()), fingerprint(sample(Mode.LOCKSTEP))
+    assert strict.types == lockstep.types
+    assert strict.policy != lockstep.policy
+
+
+def test_a_comment_changes_the_program_alone() -> None:
+    plain, moved = fingerprint(sample()), fingerprint(replace(sample(), source_text="# a comment\n"))
+    assert plain.program != moved.program
+    assert (plain.types, plain.policy) == (moved.types, moved.policy)
+
+
+def test_where_something_stands_is_no_part_of_the_policy() -> None:
+    plan = sample()
+    moved = from_json(to_json(plan).replace('"start": 0, "end": 0', '"start": 3, "end": 5'))
+    assert moved != plan and moved.branches[1].segments[0].span == Span(3, 5)  # type: ignore[union-attr]
+    assert fingerprint(moved) == fingerprint(plan)
+    assert differences(plan, moved) == ()
+
+
+def test_equal_plans_have_no_differences() -> None:
+    assert differences(sample(), sample()) == ()
+
+
+def test_a_limit_that_changed_is_said_with_what_it_costs() -> None:
+    assert differences(sample(), sample(limit=40)) == (
+        "a: its reserve is 40, no longer 8",
+        "a: 'a' has another type",
+        "a: 'a' may take 40 tokens, no longer 8",
+        "takes 2-72 passes, no longer 2-40",
+    )
+
+
+def test_a_field_that_came_is_a_branch_now() -> None:
+    old, new = plan_of(json_body(field("a"))), plan_of(json_body(field("a"), field("b", after=("a",))))
+    found = differences(old, new)
+    assert "b is a branch now" in found
+    assert "a: its release is after join, no longer at end" in found
+
+
+def test_a_field_that_waits_for_another_one_says_so() -> None:
+    old = plan_of(json_body(field("a"), field("b"), field("c", after=("a",))))
+    new = plan_of(json_body(field("a"), field("b"), field("c", after=("b",))))
+    assert "c: waits for b, no longer for a" in differences(old, new)
