@@ -45,6 +45,10 @@ class Layout:
         return bool(self.open) and self.open[-1].holds_members
 
     @property
+    def in_tag(self) -> bool:
+        return bool(self.open) and self.open[0].token.type == "TAG_OPEN"
+
+    @property
     def last_type(self) -> str:
         return self.tokens[-1].type if self.tokens else ""
 
@@ -71,7 +75,7 @@ def lay_out(scan: Scan) -> list[Token]:
             at_line_start = False
             continue
         elif kind == "NAME" and at_line_start and token.text in DECLARATION_WORDS:
-            if layout.open and _begins_declaration(raw, index):
+            if layout.open and not layout.in_tag and _begins_declaration(raw, index):
                 _report_unclosed(layout, layout.open[0], token)
                 _close_all(layout, 0, token.start)
             if not layout.open:

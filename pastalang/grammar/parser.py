@@ -57,35 +57,55 @@ def _feed(tokens: list[Token], found: list[Problem], end: int) -> tuple[nodes.Fi
     problems = list(found)
     recovery = Recovery(tokens)
     state = tables.start()
-    index = 0
+    before: tables.ParseState | None = None  # kept from the first mistake on, when replaying would repeat it
+    index, last_mistake = 0, -1
     while index < len(tokens):
         if len(problems) > MAX_SYNTAX_ERRORS:
             return None, problems
         recovery.remember(index, state)
-        problem = _feed_one(state, recovery, tokens, index)
+        problem = _feed_one(state, tokens, index, before or recovery)
         if problem is None:
             index += 1
-            continue
-        begin = recovery.region_start(index)
-        state, resume = recovery.resume(index)
-        stop = tokens[resume].start if resume < len(tokens) else end
-        if not any(begin <= other.span.start <= stop for other in found):
-            problems.append(problem)
-        index = resume
-    last = Token(tables.LAST, "", end, end)
-    file = state.finish(last)
-    if file is None and not problems:
-        problems.append(unexpected(last, recovery.replay(len(tokens)).expected(), tokens, len(tokens)))
+        else:
+            begin = recovery.region_start(index)
+            state, resumed = recovery.resume(index)
+            last_mistake, index = index, max(resumed, index + (index == last_mistake))  # twice is enough
+            stop = tokens[index].start if index < len(tokens) else end
+            if not any(begin <= other.span.start <= stop for other in found):
+                problems.append(problem)
+            before = state
+        before = state.copy() if before is not None else None
+    file, problem = _finish(state, tokens, end, before or recovery)
+    if problem is not None and not problems:
+        problems.append(problem)
     return file, problems
 
 
-def _feed_one(state: tables.ParseState, recovery: Recovery, tokens: list[Token], index: int) -> Problem | None:
+def _feed_one(
+    state: tables.ParseState, tokens: list[Token], index: int, before: tables.ParseState | Recovery
+) -> Problem | None:
     try:
         if state.feed(tokens[index]):
             return None
     except SyntaxProblem as refused:
         return refused.problem
-    return unexpected(tokens[index], recovery.replay(index).expected(), tokens, index)
+    return _unexpected(tokens[index], tokens, index, before)
+
+
+def _finish(
+    state: tables.ParseState, tokens: list[Token], end: int, before: tables.ParseState | Recovery
+) -> tuple[nodes.File | None, Problem | None]:
+    last = Token(tables.LAST, "", end, end)
+    try:
+        file = state.finish(last)
+    except SyntaxProblem as refused:
+        return None, refused.problem
+    return file, None if file is not None else _unexpected(last, tokens, len(tokens), before)
+
+
+def _unexpected(token: Token, tokens: list[Token], index: int, before: tables.ParseState | Recovery) -> Problem:
+    state = before.replay(index) if isinstance(before, Recovery) else before
+    return unexpected(token, state.expected(), tokens, index)
 
 
 def _diagnostics(source: Source, problems: Iterable[Problem]) -> tuple[Diagnostic, ...]:

@@ -68,7 +68,7 @@ class Recovery:
         for position in range(index, len(self._tokens)):
             depth, kind = self._depths[position], self._tokens[position].type
             if anchor.is_tag and kind == "TAG_CLOSE" and depth == anchor.depth + 1:
-                return anchor.state.copy(), self._behind_tag(anchor.index, position)
+                return anchor.state.copy(), max(self._behind_tag(anchor.index, position), position + 1)
             if depth == anchor.depth and kind == "SEPARATOR":
                 return anchor.state.copy(), position + 1
             if depth == anchor.depth and kind in CLOSES:

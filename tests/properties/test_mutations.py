@@ -18,12 +18,13 @@ CORPUS = Path(__file__).parents[1] / "corpus"
 PROGRAMS = [path.read_bytes() for path in sorted(CORPUS.rglob("*.pasta"))]
 WORD = re.compile(rb"\w+|\s+|[^\w\s]")
 # What grammars stumble over: marks without partners, words in the wrong place, characters that are none.
+MARKS = '{ } [ ] ( ) , : = | ~ . .. ... " """ / # \\ {{ }} {end} {sync} {n}'
+WORDS = "after with as each null json text auto fork async promise in end template type import system user"
 PIECES = [
-    *(piece.encode() for piece in '{ } [ ] ( ) , : = | ~ . .. ... " """ / # \\ \n {{ }} {end} {sync} {n}'.split(" ")),
-    *(word.encode() for word in "after with as each null json text auto fork async promise in end template type".split()),
-    b"1..5", b"-0.5e3", b"{fork a (1..2)}", b"{async a ~9: string}", b'assistant json {', b'user """', b"\xff", b"\x00",
-    "\u202e\u200b\ufeffé".encode(),
-]  # fmt: skip
+    *(piece.encode() for piece in f"{MARKS} {WORDS}".split()),
+    *(b"\n", b"1..5", b"-0.5e3", b"{fork a (1..2)}", b"{async a ~9: string}", b"assistant json {", b'user """'),
+    *(b"\xff", b"\x00", "\u202e\u200b\ufeffé".encode()),
+]
 
 
 def mutated(random_numbers: random.Random) -> bytes:
