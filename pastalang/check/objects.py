@@ -17,6 +17,8 @@ from pastalang.source import Span
 from pastalang.values.fits import value_fits
 from pastalang.values.json_text import write_json
 
+LONGEST_SHOWN = 12  # fields of a circle that are named
+
 
 @dataclass(frozen=True, slots=True)
 class Placed:
@@ -165,13 +167,13 @@ class ObjectBuilder:
         return target if group is None or group == own else last[group]
 
     def _report_circle(self, circle: tuple[str, ...]) -> None:
-        pairs = list(zip(circle, (*circle[1:], circle[0]), strict=True))
+        pairs = list(zip(circle, (*circle[1:], circle[0]), strict=True))[:LONGEST_SHOWN]
+        names = [f'"{key}"' for key in circle[:LONGEST_SHOWN]]
+        names += ["…"] if len(circle) > LONGEST_SHOWN else []
         if len(circle) == 1:
             headline = f'"{circle[0]}" waits for itself'
         else:
-            headline = " ".join(
-                ["these fields wait for one another:", " → ".join(f'"{key}"' for key in (*circle, circle[0]))]
-            )
+            headline = f"these fields wait for one another: {' → '.join([*names, names[0]])}"
         labels = [Label(self._edge_span(one, other), self._edge(one, other)) for one, other in pairs]
         self.report.add(
             "dependency-cycle",

@@ -123,7 +123,10 @@ def _cut_line(span: Span, source: Source) -> tuple[str, int, int]:
 
 def _cut(text: str, start: int, end: int) -> tuple[str, int, int]:
     """The line as it is shown, the columns before the carets, and how many carets."""
-    before, marked, behind = (_visible(part) for part in (text[:start], text[start:end], text[end:]))
+    near = slice(max(0, start - WIDEST_LINE), start), slice(start, end), slice(end, end + WIDEST_LINE)
+    before, marked, behind = (_visible(text[part][: 2 * WIDEST_LINE]) for part in near)
+    if start > WIDEST_LINE:
+        before = CUT + before
     column, width = _columns(before), _columns(marked)
     if column + width + _columns(behind) <= WIDEST_LINE:
         return before + marked + behind, column, width

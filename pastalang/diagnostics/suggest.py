@@ -15,7 +15,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
         return None
     others = sorted({other for other in islice(known, MOST_WORDS) if other != word})
     allowed = max(1, len(word) // 3)
-    ranked = [(_distance(word.lower(), other.lower()), other) for other in others if _may_be_close(word, other, allowed)]
+    ranked = [
+        (_distance(word.lower(), other.lower()), other) for other in others if _may_be_close(word, other, allowed)
+    ]
     nearest = min(ranked, default=(allowed + 1, ""))
     return nearest[1] if nearest[0] <= allowed else _longer_form(word, others)
 

@@ -1,0 +1,90 @@
+"""Programs made to take time or memory: each is answered with a located finding, quickly."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from pastalang.compile import check_path, check_source
+from pastalang.diagnostics.render import render_text
+
+SECONDS = 3.0  # a busy machine included; each takes well under one
+
+MANY_TYPES = "".join(f"type T{n} = {{ a: T{n + 1} }}\n" for n in range(5_000)) + "type T5000 = date\n"
+DOUBLING = "".join(f"type T{n} = {{ a: T{n + 1}, b: T{n + 1} }}\n" for n in range(40)) + "type T40 = date\n"
+CIRCLE = "".join(f"type T{n} = {{ a: T{(n + 1) % 3000} }}\n" for n in range(3_000))
+ANSWER = "\ntemplate t()\nassistant json { a: T0 }\n"
+FIELDS = ", ".join(f"f{n}: string after f{n + 1}" for n in range(4_000))
+
+HOSTILE = {
+    "a chain of 5,000 types": (MANY_TYPES + ANSWER, "too-large"),
+    "a type that doubles 40 times": (DOUBLING + ANSWER, "too-large"),
+    "a circle of 3,000 types without a value": (CIRCLE + ANSWER, "impossible-type"),
+    "a circle of 4,000 fields": (
+        f"template t()\nassistant json {{ {FIELDS}, f4000: string after f0 }}",
+        "dependency-cycle",
+    ),
+    "4,000 unknown types among 4,000 known ones": (
+        "".join(f"type Known{n} = date\n" for n in range(4_000))
+        + "template t()\nassistant json { "
+        + ", ".join(f"a{n}: Konwn{n}x" for n in range(4_000))
+        + " }",
+        "unknown-name",
+    ),
+    "6,000 values of one enum": (
+        "template t()\nassistant json { a: " + " | ".join(f'"{n}"' for n in range(6_000)) + " }",
+        "too-large",
+    ),
+    "a million items of a fork": (
+        'template t()\nassistant text """{fork a (1..1000000)}- {b: string}{end}"""',
+        "too-large",
+    ),
+    "forks inside forks": (
+        'template t()\nassistant text """' + "".join(f"{{fork a{n} (1..9)}}- " for n in range(20))
+        + "{async x: string}" + "{end}" * 20 + '"""',
+        "too-large",
+    ),
+    "a pattern that multiplies": (
+        "template t()\nassistant json { a: /((((a{99}){99}){99}){99}){99}/ }",
+        "unsupported-regex",
+    ),
+    "a number that grows": ("template t()\nassistant json { a: integer(max=9e300) }", "wrong-argument"),
+    "a default that makes patterns backtrack": (
+        f'template t()\nassistant json {{ a: string(pattern=/(a*)*b/) = "{"a" * 5_000}" }}',
+        "wrong-default",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", HOSTILE)
+def test_it_is_refused_quickly(what: str) -> None:
+    text, code = HOSTILE[what]
+    begin = time.perf_counter()
+    program, found = check_source(text)
+    assert program is None
+    assert code in {one.code for one in found}
+    render_text(found)
+    assert time.perf_counter() - begin < SECONDS
+
+
+def test_thousands_of_branches_are_checked_in_time_that_grows_with_them() -> None:
+    parts = "".join(f"{{h{n}: date}} {{async a{n}: date}}\n" for n in range(3_000))
+    begin = time.perf_counter()
+    program, _ = check_source(f'template t()\nassistant text """{parts}{{sync}}\nso: {{z: date}}"""')
+    assert program is not None
+    assert time.perf_counter() - begin < SECONDS
+
+
+def test_a_chain_of_200_files_is_too_long(tmp_path: Path) -> None:
+    for number in range(200):
+        text = f'import T{number + 1} from "./{number + 1}.pasta"\ntype T{number} = T{number + 1}\n'
+        (tmp_path / f"{number}.pasta").write_text(text, encoding="utf-8")
+    (tmp_path / "200.pasta").write_text("type T200 = date\n", encoding="utf-8")
+    (tmp_path / "main.pasta").write_text(
+        'import T0 from "./0.pasta"\ntemplate t()\nassistant json { a: T0 }\n', encoding="utf-8"
+    )
+    program, found = check_path(tmp_path / "main.pasta")
+    assert program is None
+    assert "too-large" in {one.code for one in found}
