@@ -139,7 +139,7 @@ def lengths(low: int | None, high: int | None) -> Any:
     return Field(min_length=low, max_length=high)
 
 
-SPAN = st.tuples(st.none() | st.integers(0, 2), st.none() | st.integers(2, 4))
+SPAN = st.tuples(st.none() | st.integers(0, 2), st.none() | st.integers(3, 4))
 FIELD_SCALARS: st.SearchStrategy[Any] = st.one_of(
     SPAN.map(lambda span: Annotated[str, lengths(*span)]),
     st.sampled_from(["^[a-z]{1,3}$", "a|b", "^A-[0-9]+", "x$"]).map(
