@@ -1,4 +1,4 @@
-"""`pasta plan FILE`: from a program to a picture of its plan."""
+"""`pasta plan FILE`: from a program, or a plan that was saved, to a picture of it; or to what two plans differ in."""
 
 from __future__ import annotations
 
@@ -9,55 +9,87 @@ from typing import Annotated, assert_never
 
 import typer
 
-from pastalang.cli.files import EXIT_UNREADABLE, EXIT_USAGE
+from pastalang.cli.files import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.refused import Refused
-from pastalang.cli.tokenizer import load_counter
-from pastalang.plan.draw.stretches import Count, estimate
+from pastalang.cli.tokenizer import load_encoder
+from pastalang.plan.diff import differences
+from pastalang.plan.fit import DoesNotFit, Limits, fit
+from pastalang.plan.lengths import Lengths
 from pastalang.plan.plan import Mode, Plan
 
 
 class Format(StrEnum):
     TEXT = "text"
+    JSON = "json"
     MERMAID = "mermaid"
     DOT = "dot"
     SVG = "svg"
 
 
 def command(
-    file: Annotated[Path | None, typer.Argument(help="A program; - is the standard input.")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(help="A program, or a plan saved as JSON; - is standard input.")
+    ] = None,
     template: Annotated[str | None, typer.Option(help="Which template, where the program has several.")] = None,
     mode: Annotated[Mode, typer.Option(help="How the values of a JSON answer relate to one another.")] = Mode.STRICT,
     format: Annotated[Format, typer.Option(help="What is written.")] = Format.TEXT,
     tokenizer: Annotated[
         Path | None, typer.Option(help="A tokenizer.json, or a folder with a tokenizer: counts exactly.")
     ] = None,
+    positions: Annotated[
+        int | None, typer.Option(min=1, help="How many positions the model has; refuse what needs more.")
+    ] = None,
+    cells: Annotated[int | None, typer.Option(min=1, help="How many tokens fit into memory; likewise.")] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write to.")] = None,
+    diff: Annotated[
+        tuple[Path, Path] | None, typer.Option(metavar="A B", help="Say what differs between two programs or plans.")
+    ] = None,
 ) -> None:
     try:
-        _write(_show(_plan(file, template, mode), format, _counter(tokenizer)), output)
+        if diff is not None:
+            raise typer.Exit(_compare(file, diff, template, mode, output))
+        if file is None:
+            raise Refused("pasta plan needs a program", EXIT_USAGE)
+        plan = read_plan(file, template=template, mode=mode)
+        lengths = Lengths(None if tokenizer is None else load_encoder(tokenizer))
+        _check_fit(plan, Limits(positions, cells), lengths)
+        _write(_show(plan, format, lengths), output)
     except Refused as refused:
         typer.echo(refused.message, err=True)
         raise typer.Exit(refused.code) from refused
 
 
-def _plan(file: Path | None, template: str | None, mode: Mode) -> Plan:
-    if file is None:
-        raise Refused("pasta plan needs a program", EXIT_USAGE)
-    return read_plan(file, template=template, mode=mode)
+def _compare(file: Path | None, pair: tuple[Path, Path], template: str | None, mode: Mode, output: Path | None) -> int:
+    """Like `diff`: 0 where there is no difference, 1 where there is one."""
+    if file is not None:
+        raise Refused("pasta plan takes a program, or --diff with two of them, and not both", EXIT_USAGE)
+    old, new = (read_plan(path, template=template, mode=mode) for path in pair)
+    found = differences(old, new)
+    _write("".join(f"{line}\n" for line in found or ("the plans are the same",)), output)
+    return EXIT_PROBLEMS if found else EXIT_FINE
 
 
-def _counter(tokenizer: Path | None) -> Count:
-    return estimate if tokenizer is None else load_counter(tokenizer)
+def _check_fit(plan: Plan, limits: Limits, lengths: Lengths) -> None:
+    if limits == Limits():
+        return
+    try:
+        fit(plan, limits, lengths)
+    except DoesNotFit as error:
+        raise Refused(str(error), EXIT_PROBLEMS) from error
 
 
-def _show(plan: Plan, format: Format, count: Count) -> str:
+def _show(plan: Plan, format: Format, lengths: Lengths) -> str:
     """Only the module of the format that is asked for is imported."""
     match format:
         case Format.TEXT:
             from pastalang.plan.draw.text import draw_text
 
-            return draw_text(plan, ascii_only=not _can_show_blocks())
+            return draw_text(plan, lengths=lengths, ascii_only=not _can_show_blocks())
+        case Format.JSON:
+            from pastalang.plan.serialise import to_json
+
+            return to_json(plan)
         case Format.MERMAID:
             from pastalang.plan.draw.mermaid import draw_mermaid
 
@@ -69,7 +101,7 @@ def _show(plan: Plan, format: Format, count: Count) -> str:
         case Format.SVG:
             from pastalang.plan.draw.svg import draw_svg
 
-            return draw_svg(plan, count=count)
+            return draw_svg(plan, lengths=lengths)
     assert_never(format)
 
 

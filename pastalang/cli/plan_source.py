@@ -1,4 +1,4 @@
-"""From a path on the command line to a plan: a program is planned."""
+"""From a path on the command line to a plan: a program is planned, a plan that was saved is read back."""
 
 from __future__ import annotations
 
@@ -11,8 +11,11 @@ from pastalang.diagnostics.render import render_text
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.refusal import PlanError
+from pastalang.plan.serialise import UnreadablePlan, from_json
 from pastalang.program.program import Program, Template
 from pastalang.source import Source
+
+SAVED = ".json"
 
 
 def read_plan(path: Path, *, template: str | None, mode: Mode) -> Plan:
@@ -22,10 +25,19 @@ def read_plan(path: Path, *, template: str | None, mode: Mode) -> Plan:
     given = next(read_all([path]))
     if not given.reading.was_opened:
         raise Refused(render_text(given.reading.diagnostics), EXIT_UNREADABLE)
+    if path.suffix == SAVED:
+        return _read_saved(given.reading.source)
     program, findings = check_reading(given.reading, path=None if str(path) == STANDARD_INPUT else path)
     if program is None:
         raise Refused(render_text(finding for finding in findings if finding.is_error), EXIT_PROBLEMS)
     return _build(program, _choose(program, template), mode)
+
+
+def _read_saved(source: Source) -> Plan:
+    try:
+        return from_json(source.text)
+    except UnreadablePlan as error:
+        raise Refused(f"{source.name}: {error}", EXIT_PROBLEMS) from error
 
 
 def _choose(program: Program, name: str | None) -> Template:

@@ -1,17 +1,19 @@
-"""From a path on the command line to a function that counts the tokens of a text."""
+"""From a path on the command line to an encoder that counts the tokens of texts."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pastalang.cli.files import EXIT_UNREADABLE
 from pastalang.cli.refused import Refused
-from pastalang.plan.draw.stretches import Count
+from pastalang.plan.lengths import Encoder
 
 FILE = "tokenizer.json"
 
 
-def load_counter(path: Path) -> Count:
+def load_encoder(path: Path) -> Encoder:
     """A `tokenizer.json`, a folder that holds one, or a folder that transformers can read. Raises `Refused`."""
     if not path.exists():
         raise Refused(f"there is no tokenizer {path}", EXIT_UNREADABLE)
@@ -22,7 +24,27 @@ def load_counter(path: Path) -> Count:
     return _from_folder(path)
 
 
-def _from_file(path: Path) -> Count:
+@dataclass(frozen=True, slots=True)
+class _Fast:
+    """A tokenizer of the tokenizers library."""
+
+    tokenizer: Any
+
+    def encode(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slow:
+    """A tokenizer of transformers."""
+
+    tokenizer: Any
+
+    def encode(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+
+def _from_file(path: Path) -> Encoder:
     from tokenizers import Tokenizer
 
     try:
@@ -30,13 +52,10 @@ def _from_file(path: Path) -> Count:
     except Exception as error:  # the library raises nothing more precise
         raise Refused(f"{path} is no tokenizer that can be read: {error}", EXIT_UNREADABLE) from error
 
-    def count(text: str) -> int:
-        return len(tokenizer.encode(text, add_special_tokens=False).ids)
-
-    return count
+    return _Fast(tokenizer)
 
 
-def _from_folder(path: Path) -> Count:
+def _from_folder(path: Path) -> Encoder:
     from transformers import AutoTokenizer
 
     try:
@@ -45,7 +64,4 @@ def _from_folder(path: Path) -> Count:
         reason = str(error).splitlines()[0]
         raise Refused(f"{path} holds no {FILE}, and transformers cannot read it: {reason}", EXIT_UNREADABLE) from error
 
-    def count(text: str) -> int:
-        return len(tokenizer.encode(text, add_special_tokens=False))
-
-    return count
+    return _Slow(tokenizer)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from pastalang.cli import plan_source
 from pastalang.cli.main import build_app
-from pastalang.cli.tokenizer import load_counter
+from pastalang.cli.tokenizer import load_encoder
 from pastalang.plan.refusal import PlanError
 from pastalang.source import Span
 
@@ -54,14 +54,14 @@ def test_a_program_is_shown_as_text(small: Path) -> None:
     result = plan(small)
     assert result.exit_code == 0
     assert result.stdout.startswith("small: JSON, strict: 3 values in 4 branches\n")
-    assert "passes    32 at most: price" in result.stdout
+    assert "passes     32 at most: price" in result.stdout
 
 
 def test_every_mode_can_be_shown(small: Path) -> None:
     assert "in lock-step" in plan(small, "--mode", "lockstep").stdout
     sequential = plan(small, "--mode", "sequential").stdout
     assert "one value after another: 3 values in 1 branch" in sequential
-    assert "passes    53 at most: brand → price → line" in sequential
+    assert "passes     53 at most: brand → price → line" in sequential
 
 
 def test_a_picture_goes_into_the_file_named(small: Path, tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_tokenizer_may_be_named_by_its_folder_or_its_file(small: Path, tokeniz
 
 
 def test_a_tokenizer_counts_without_special_tokens(tokenizer: Path) -> None:
-    assert load_counter(tokenizer)("three words here") == 3
+    assert len(load_encoder(tokenizer).encode("three words here")) == 3
 
 
 def test_a_missing_tokenizer_is_named(small: Path, tmp_path: Path) -> None:
@@ -201,3 +201,60 @@ def test_a_program_that_no_plan_can_give_is_explained(small: Path, monkeypatch: 
     monkeypatch.setattr(plan_source, "build_plan", refuse)
     said = f"{small}:1:1: this cannot be planned\n    template small(title: text)\nhelp: ask for less\n"
     assert refusal([small]) == (1, said)
+
+
+def test_a_saved_plan_is_shown_like_its_program(small: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "small.json"
+    assert plan(small, "--format", "json", "-o", saved).exit_code == 0
+    assert plan(saved).stdout == plan(small).stdout
+    assert plan(saved, "--format", "json").stdout == saved.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"kind": "Plan"}', "[1]", '{"kind": "Span", "start": 1, "end": 2}'])
+def test_json_that_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "wrong.json"
+    path.write_text(text, encoding="utf-8")
+    code, said = refusal([path])
+    assert code == 1
+    assert said.startswith(f"{path}: this ")
+    assert "Traceback" not in said
+
+
+def test_two_programs_are_compared(small: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.pasta"
+    other.write_text(SMALL.replace("max=9", "max=7"), encoding="utf-8")
+    result = plan("--diff", small, other)
+    assert result.exit_code == 1
+    assert "line: 'line' may take 7 tokens, no longer 9\n" in result.stdout
+
+
+def test_a_program_and_its_saved_plan_do_not_differ(small: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "small.json"
+    plan(small, "--format", "json", "-o", saved)
+    result = plan("--diff", small, saved)
+    assert (result.exit_code, result.stdout) == (0, "the plans are the same\n")
+
+
+def test_a_comparison_takes_no_further_program(small: Path) -> None:
+    code, said = refusal([small, "--diff", small, small])
+    assert (code, said) == (2, "pasta plan takes a program, or --diff with two of them, and not both\n")
+
+
+def test_of_two_files_to_compare_the_missing_one_is_named(small: Path, tmp_path: Path) -> None:
+    code, said = refusal(["--diff", small, tmp_path / "nowhere.pasta"])
+    assert code == 3
+    assert "nowhere.pasta" in said
+
+
+def test_a_plan_that_does_not_fit_a_model_is_refused_with_what_costs_most(small: Path) -> None:
+    code, said = refusal([small, "--positions", "40"])
+    assert code == 1
+    assert "positions, and there are 40" in said
+    assert "price (32)" in said
+    assert plan(small, "--positions", "4096").exit_code == 0
+
+
+def test_a_plan_that_does_not_fit_into_memory_is_refused(small: Path) -> None:
+    code, said = refusal([small, "--cells", "3"])
+    assert code == 1
+    assert "cells, and there are 3" in said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pastalang.plan.lengths import decision_draws
 from pastalang.plan.plan import ROOT, BranchId, Choose, Each, Fork, Hole, Instance, Plan, Repeat, Segment
 from pastalang.plan.realised import Chosen, Decision, Drawn, Items, Outcome, Realised, Run
 
@@ -9,7 +10,7 @@ MOST_ITEMS = 6  # of a list that data gives
 
 
 def slowest_run(plan: Plan, *, arm: int) -> Realised:
-    """Every choice takes its arm number `arm` (or its last one), with one draw."""
+    """Every choice takes its arm number `arm` (or its last one), in as many draws as that can need."""
     runs: dict[Instance, Run] = {}
     _add(plan, ROOT, (), arm, runs)
     return Realised(runs)
@@ -32,7 +33,7 @@ def _add(plan: Plan, id: BranchId, items: tuple[int, ...], arm: int, runs: dict[
                         _add(plan, segment.branch, (*items, item), arm, runs)
                 case Choose():
                     taken = min(arm, len(segment.arms) - 1)
-                    outcomes.append(Chosen(taken, Drawn.plain(1)))
+                    outcomes.append(Chosen(taken, Drawn.plain(decision_draws(len(segment.arms)).high)))
                     go(segment.arms[taken].segments, items)
                 case Repeat(over=None):
                     for item in range(segment.maximum):

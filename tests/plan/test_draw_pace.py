@@ -8,9 +8,10 @@ import pytest
 
 from pastalang.compile import load
 from pastalang.plan.build import build_plan
-from pastalang.plan.draw.headline import measure_load
+from pastalang.plan.draw.headline import busiest
 from pastalang.plan.draw.pace import pace
 from pastalang.plan.draw.timeline import Bar, Joined, Lane, Timeline
+from pastalang.plan.forecast import forecast
 from pastalang.plan.passes import passes_taken
 from pastalang.plan.plan import BranchId, Mode, Plan
 from tests.plan import samples
@@ -41,8 +42,8 @@ def test_the_values_of_a_skeleton_all_start_at_once() -> None:
 
 def test_the_same_skeleton_left_to_right_takes_the_sum_of_its_limits() -> None:
     timeline = pace(samples.inline(5))
-    assert timeline.passes == sum(bar.hole.max_tokens for bar in timeline.bars) == measure_load(timeline).tokens
-    assert measure_load(timeline).most == 1
+    assert timeline.passes == sum(bar.hole.max_tokens for bar in timeline.bars)
+    assert busiest(timeline) == 1
 
 
 def test_a_join_waits_for_the_slowest_of_what_it_names() -> None:
@@ -88,8 +89,7 @@ def test_a_wave_is_everything_that_waits_for_equally_many_values() -> None:
 
 
 def test_a_stacked_document_is_counted_once() -> None:
-    load = measure_load(pace(samples.stacked()))
-    assert (load.tokens, load.most) == (32, 2)
+    assert busiest(pace(samples.stacked())) == 2
 
 
 def test_every_branch_stands_directly_below_its_family() -> None:
@@ -116,3 +116,12 @@ def test_the_slowest_run_of_an_example_takes_as_many_passes_as_are_drawn(path: P
     for template in program.templates.values():
         plan = build_plan(template, program, mode=mode)
         assert pace(plan).passes == passes_of_the_slowest_run(plan)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.pasta")), ids=lambda path: path.stem)
+def test_a_drawing_ends_where_the_forecast_says(path: Path, mode: Mode) -> None:
+    program = load(path)
+    for template in program.templates.values():
+        plan = build_plan(template, program, mode=mode)
+        assert pace(plan).passes == forecast(plan).passes.high

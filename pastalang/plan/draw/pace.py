@@ -20,6 +20,7 @@ from pastalang.plan.draw.timeline import (
     Timeline,
     Words,
 )
+from pastalang.plan.lengths import decision_draws
 from pastalang.plan.plan import (
     ROOT,
     Branch,
@@ -190,7 +191,8 @@ class _Walk:
                 case Repeat():
                     clock = yield from self._repeat(id, segment, clock, row, loops)
                 case Each():
-                    self.loops.append(Copies(0, segment.maximum, 0, 0, segment.stacked))
+                    per = "document" if segment.stacked else "" if segment.over_hole else "item"
+                    self.loops.append(Copies(0, segment.maximum, 0, 0, per))
                     self._fork(id, segment.branch, clock, row, (*loops, len(self.loops) - 1))
         return clock
 
@@ -245,10 +247,11 @@ class _Walk:
     def _choose(self, id: BranchId, choose: Choose, clock: _Clock, row: int, loops: tuple[int, ...]) -> _Steps:
         track = self.tracks[id]
         self._flush(track, clock, row)
-        cause = _Cause("", clock.at + 1, clock.cause)
+        end = clock.at + decision_draws(len(choose.arms)).high
+        cause = _Cause("", end, clock.cause)
         labels = tuple(arm.label for arm in choose.arms)
-        track.events.append(_Noted(Chosen(labels, clock.at, clock.at + 1, row), cause, loops))
-        chosen = latest = _Clock(clock.at + 1, cause, clock.wave)
+        track.events.append(_Noted(Chosen(labels, clock.at, end, row), cause, loops))
+        chosen = latest = _Clock(end, cause, clock.wave)
         used = 0
         for arm in choose.arms:
             if not arm.segments:
@@ -256,9 +259,9 @@ class _Walk:
             arm_row = row if used == 0 else track.rows
             track.rows = max(track.rows, arm_row + 1)
             track.pending.append(Text(arm.lead))
-            end = yield from self._segments(id, arm.segments, chosen, arm_row, loops)
-            self._flush(track, end, arm_row)
-            latest = latest.latest(end)
+            after = yield from self._segments(id, arm.segments, chosen, arm_row, loops)
+            self._flush(track, after, arm_row)
+            latest = latest.latest(after)
             used += 1
         return latest
 
@@ -276,11 +279,15 @@ class _Walk:
         track.pending.extend(repeat.first)
         first = yield from self._segments(id, repeat.body, clock, row, (*loops, number))
         self._flush(track, first, row)
+        per = "item" if repeat.over is not None and not repeat.over_hole else ""
+        rounds = 1 if per else repeat.maximum
         later_choices = repeat.maximum - max(repeat.minimum, 1) if chooses else 0
-        last = max(0, (repeat.maximum - 1) * (first.at - clock.at) + later_choices)
-        self.loops[number] = Copies(repeat.minimum, repeat.maximum, first.at - start, last)
+        last = max(0, (rounds - 1) * (first.at - clock.at) + later_choices)
+        self.loops[number] = Copies(repeat.minimum, repeat.maximum, first.at - start, last, per)
         end = first.at + last
-        track.events.append(_Noted(Looped(repeat.field, repeat.minimum, repeat.maximum, start, first.at, end, row)))
+        track.events.append(
+            _Noted(Looped(repeat.field, repeat.minimum, repeat.maximum, start, first.at, end, row, per))
+        )
         return _Clock(end, first.cause, first.wave)
 
     # ── what has ended ───────────────────────────────────────────────────────────────────────────────────

@@ -117,7 +117,8 @@ def _room_wanted(timeline: Timeline, lane: Lane) -> float:
 
 
 def times_of(lane: Lane) -> str:
-    return " ".join(f"×({each.minimum}..{each.maximum})" for each in lane.loops)
+    """How often the lane occurs; that it does so in every document is said once, at the document."""
+    return " ".join(str(copies) for copies in lane.copies if copies.per != "document")
 
 
 def bar_names(lane: Lane, bar: Bar) -> tuple[str, ...]:

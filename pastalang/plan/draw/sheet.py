@@ -56,8 +56,8 @@ class Sheet:
         if row.number == 0:
             left = MARGIN + INDENT * row.lane.depth
             self._label(row.lane.title, Style.NAME, left, row.line, self.axis.left - 14 - left)
-            times = "×(one per document)" if _is_document(row.lane) else times_of(row.lane)
-            if times and not row.stacked:
+            times = str(row.lane.copies[-1]) if _is_document(row.lane) else times_of(row.lane)
+            if times and not row.lane.bars:
                 self._label(times, Style.TIMES, self.axis.leave(row.lane.end) + 8, row.line, 200)
 
     def _label(self, text: str, style: Style, left: float, middle: float, room: float) -> Label | None:
@@ -236,7 +236,7 @@ class Sheet:
             inside = next((loop for loop in looped if loop.start <= bar.start < loop.end), None)
             self._bar_labels(row, bar, shape, limit, reach, inside)
         for loop in looped:
-            times = f"×({loop.minimum}..{loop.maximum})"
+            times = str(loop)
             left = self.axis.enter(loop.end) + 8
             limit = min([x for x in ends if x > left], default=self.right)
             self._label(times, Style.TIMES, left, row.line, limit - left - 4)
@@ -270,7 +270,7 @@ class Sheet:
         """A frame around all items; the bars after the first item's are ghosts."""
         left, right = self.axis.leave(loop.start), self.axis.enter(loop.end)
         self.loops.append(Box(left - 5, row.line - row.half - 4, right + 4, row.line + row.half + 4))
-        drawn = min(loop.maximum, 40)
+        drawn = 1 if loop.per else min(loop.maximum, 40)
         for number in range(1, drawn):
             for bar in bars:
                 if loop.start <= bar.start < loop.first:
@@ -306,4 +306,8 @@ def _crossing(spines: dict[float, tuple[float, float]], y: float) -> list[float]
 
 
 def _is_document(lane: Lane) -> bool:
-    return bool(lane.copies) and lane.copies[-1].stacked and any(isinstance(event, Prompt) for event in lane.events)
+    return (
+        bool(lane.copies)
+        and lane.copies[-1].per == "document"
+        and any(isinstance(event, Prompt) for event in lane.events)
+    )

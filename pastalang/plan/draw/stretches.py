@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from pastalang.plan.draw.describe import describe_words
+from pastalang.plan.lengths import Lengths
 from pastalang.plan.plan import (
     ROOT,
     BranchId,
@@ -55,6 +56,12 @@ class Stretch:
 def estimate(text: str) -> int:
     """The tokens of a text, without a tokenizer."""
     return max(1, len(text) // CHARACTERS_PER_TOKEN)
+
+
+def counter_of(lengths: Lengths) -> Count:
+    """Exact with a tokenizer; its bounds would draw text far too long without one."""
+    encoder = lengths.encoder
+    return estimate if encoder is None else lambda text: len(encoder.encode(text))
 
 
 def stretches_of(plan: Plan, count: Count = estimate) -> tuple[Stretch, ...]:

@@ -24,8 +24,10 @@ from pastalang.plan.draw.paint import (
 )
 from pastalang.plan.draw.shapes import Box, Style, place_label
 from pastalang.plan.draw.sheet import MARGIN
-from pastalang.plan.draw.stretches import Count, estimate, stretches_of
+from pastalang.plan.draw.stretches import counter_of, stretches_of
 from pastalang.plan.draw.strip import lay_strip, paint_strip
+from pastalang.plan.forecast import ANY, forecast
+from pastalang.plan.lengths import Lengths
 from pastalang.plan.plan import Plan
 
 WIDTH = 1280.0
@@ -33,13 +35,15 @@ STRIP_WORDS = "of the answer: its text leaves gaps (dashed, with their length), 
 LANES = 214.0  # where the first lane begins
 
 
-def draw_svg(plan: Plan, *, count: Count = estimate) -> str:
-    """The plan as one `<svg>` document; `count` says how many tokens a forced text has."""
+def draw_svg(plan: Plan, *, lengths: Lengths = ANY) -> str:
+    """The plan as one `<svg>` document."""
     timeline = pace(plan)
     layout = lay_out(timeline, width=WIDTH, top=LANES)
-    parts = [*_head(plan, headline_of(timeline)), *_lanes(layout)]
+    parts = [*_head(plan, headline_of(timeline, forecast(plan, lengths))), *_lanes(layout)]
     bottom = layout.box.bottom + 26
-    strip = lay_strip(stretches_of(plan, count), left=layout.axis.left, right=WIDTH - MARGIN, top=bottom + 30)
+    strip = lay_strip(
+        stretches_of(plan, counter_of(lengths)), left=layout.axis.left, right=WIDTH - MARGIN, top=bottom + 30
+    )
     if strip:
         parts += [*_text("Positions", Style.SECTION, MARGIN, bottom + 16), *paint_strip(strip)]
         parts += _text(STRIP_WORDS, Style.CAPTION, strip.box.left, bottom + 16)

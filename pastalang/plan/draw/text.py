@@ -5,11 +5,13 @@ from __future__ import annotations
 from textwrap import wrap
 
 from pastalang.plan.draw.describe import describe_type
-from pastalang.plan.draw.headline import describe_plan, measure_load
+from pastalang.plan.draw.headline import busiest, describe_plan, speed_up
 from pastalang.plan.draw.measure import cells_of, fit, printable
 from pastalang.plan.draw.pace import pace
 from pastalang.plan.draw.rows import times_of
 from pastalang.plan.draw.timeline import Bar, Chosen, Joined, Lane, Looped, Timeline
+from pastalang.plan.forecast import ANY, Forecast, Gap, forecast
+from pastalang.plan.lengths import Lengths
 from pastalang.plan.plan import Plan
 
 WIDEST_NAME = 26
@@ -19,24 +21,31 @@ MOST_GAPS = 5
 LETTERS = str.maketrans({"█": "#", "▓": "=", "░": "-", "·": ".", "×": "x", "→": ">", "…": "~", "◆": "?"})
 
 
-def draw_text(plan: Plan, *, width: int = 96, ascii_only: bool = False) -> str:
+def draw_text(plan: Plan, *, lengths: Lengths = ANY, width: int = 96, ascii_only: bool = False) -> str:
     """At most `width` columns. `ascii_only` is for terminals that have no other characters."""
-    timeline = pace(plan)
-    blocks = (_summary(timeline, width), _lanes(timeline, width), _waves(timeline, width), _gaps(timeline, width))
+    timeline, cost = pace(plan), forecast(plan, lengths)
+    blocks = (
+        _summary(timeline, cost, width),
+        _lanes(timeline, width),
+        _waves(timeline, width),
+        _gaps(cost.gaps, width),
+    )
     text = "\n\n".join("\n".join(line.rstrip() for line in block) for block in blocks if block) + "\n"
     return text.translate(LETTERS).encode("ascii", "replace").decode() if ascii_only else text
 
 
-def _summary(timeline: Timeline, width: int) -> list[str]:
-    load = measure_load(timeline)
+def _summary(timeline: Timeline, cost: Forecast, width: int) -> list[str]:
     path = " → ".join(timeline.critical) or "nothing is decoded"
+    exactly = "" if cost.is_exact else " (text counted in bytes; see --tokenizer)"
     figures = (
-        ("passes", f"{timeline.passes:,} at most: {path}"),
-        ("speed-up", f"{load.speed_up(timeline.passes):,.1f}×, as one value after another takes {load.tokens:,}"),
-        ("at once", f"{load.most:,} tokens in the busiest pass"),
+        ("passes", f"{cost.passes.high:,} at most: {path}"),
+        ("speed-up", f"{speed_up(cost)}, as one value after another takes {cost.draws.high:,} at most"),
+        ("at once", f"{busiest(timeline):,} tokens in the busiest pass"),
+        ("cells", f"{cost.peak_cells.high:,} at the peak, at most{exactly}"),
+        ("positions", f"up to {cost.highest_position.high:,}"),
     )
     head = fit(f"{printable(timeline.plan.template)}: {describe_plan(timeline)}", width)
-    return [head, "", *(fit(f"  {name:<10}{printable(words)}", width) for name, words in figures)]
+    return [head, "", *(fit(f"  {name:<11}{printable(words)}", width) for name, words in figures)]
 
 
 # ── lanes ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -79,7 +88,7 @@ def _lane(lane: Lane, scale: float, room: int) -> str:
 def _with_words(drawn: str, lane: Lane) -> str:
     """What the lane holds, written behind it where there is room."""
     kind = " ".join(dict.fromkeys(describe_type(bar.hole.type) for bar in lane.bars))
-    own = [f"×({each.minimum}..{each.maximum})" for each in lane.events if isinstance(each, Looped)]
+    own = [str(each) for each in lane.events if isinstance(each, Looped)]
     words = " ".join(part for part in (kind, *own, times_of(lane)) if part)
     used = len(drawn.rstrip())
     return f"{drawn[:used]} {fit(printable(words), len(drawn) - used - 1)}" if len(drawn) - used > 6 else drawn
@@ -152,12 +161,9 @@ def _listed(names: list[str], room: int) -> str:
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
 
 
-def _gaps(timeline: Timeline, width: int) -> list[str]:
+def _gaps(gaps: tuple[Gap, ...], width: int) -> list[str]:
     """The forks that cost most positions; what is shorter than its gap leaves the rest of it unused."""
-    branches = [lane.branch for lane in timeline.lanes if lane.branch.reserve]
-    largest = sorted(branches, key=lambda branch: (-branch.reserve, branch.id))[:MOST_GAPS]
-    if not largest:
+    if not gaps:
         return []
-    total = sum(branch.reserve for branch in branches)
-    lines = [f"  {branch.reserve:>7,}  {fit(printable(branch.name), width - 12)}" for branch in largest]
-    return [f"Positions kept free: {total:,}; the largest gaps", *lines]
+    lines = [f"  {gap.positions:>7,}  {fit(printable(gap.name), width - 12)}" for gap in gaps[:MOST_GAPS]]
+    return [f"Positions kept free: {sum(gap.positions for gap in gaps):,}; the largest gaps", *lines]

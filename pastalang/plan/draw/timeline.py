@@ -1,8 +1,8 @@
 """From a plan to when everything happens at the latest: lanes of events, in forward passes.
 
 Time is counted in passes, as if every value were as long as its limit: a hole of 12 tokens takes 12, forced
-text takes none (it rides along), a choice takes one, a join waits for the slowest. Loops are shown by their
-first item; `period` says how much later the next one begins.
+text takes none (it rides along), a choice takes one for each arm but one, a join waits for the slowest. Loops are
+shown by their first item; `period` says how much later the next one begins.
 """
 
 from __future__ import annotations
@@ -17,14 +17,17 @@ from pastalang.plan.plan import Branch, BranchId, Hole, Plan
 class Copies:
     """A loop around something: its second instance begins `period` after the first, its last `last` after it.
 
-    Stacked documents are many answers, not one; all that is said of them is said of one.
+    Where data says how many there are (`per` names what there is one of), all that is said is said of one.
     """
 
     minimum: int
     maximum: int
     period: int
     last: int
-    stacked: bool = False
+    per: str = ""
+
+    def __str__(self) -> str:
+        return f"×(one per {self.per})" if self.per else f"×({self.minimum}..{self.maximum})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Looped:
-    """The first item ends at `first`, the last at `end`; each begins `period` after the one before it."""
+    """The first item ends at `first`, the last at `end`."""
 
     field: str
     minimum: int
@@ -105,10 +108,10 @@ class Looped:
     first: int
     end: int
     row: int
+    per: str = ""
 
-    @property
-    def period(self) -> int:
-        return self.first - self.start
+    def __str__(self) -> str:
+        return f"×(one per {self.per})" if self.per else f"×({self.minimum}..{self.maximum})"
 
 
 Event: TypeAlias = Prompt | Words | Bar | Forked | Joined | Chosen | Looped
@@ -128,8 +131,8 @@ class Lane:
 
     @property
     def loops(self) -> tuple[Copies, ...]:
-        """The loops of one answer that it is in."""
-        return tuple(copies for copies in self.copies if not copies.stacked)
+        """The loops around it whose length the model chooses."""
+        return tuple(copies for copies in self.copies if not copies.per)
 
     @property
     def title(self) -> str:
