@@ -29,6 +29,7 @@ class Simulated:
     peak_cells: int  # with memory given back as early as the plan allows
     attended: int  # visible tokens, summed over the draws
     highest_position: int
+    starts: Mapping[Instance, int]  # the position of the first token of each instance
     views: Mapping[tuple[Instance, int], Mapping[Instance, int]]  # of each draw, if they were asked for
 
 
@@ -108,6 +109,7 @@ class Machine:
         self._views: dict[tuple[Instance, int], dict[Instance, int]] | None = {} if keep_views else None
         self._passes = self._draws = self._fed = self._live = self._peak = self._attended = 0
         self._highest = -1
+        self._starts: dict[Instance, int] = {}
         self._start(Instance(ROOT), position=0, seen={}, highest=-1)
 
     @property
@@ -129,6 +131,7 @@ class Machine:
             peak_cells=self._peak,
             attended=self._attended,
             highest_position=self._highest,
+            starts=self._starts,
             views=self._views or {},
         )
 
@@ -184,6 +187,7 @@ class Machine:
             self._scripts[instance], position, seen, sum(seen.values()), highest, overrun
         )  # fmt: skip
         self._awake[instance] = None
+        self._starts[instance] = position
 
     def _feed(self, actor: _Actor) -> list[Instance]:
         """Gives the values that waited for these tokens in lock-step."""

@@ -16,9 +16,12 @@ from typing import TypeAlias
 View: TypeAlias = Mapping[Hashable, int]  # how many tokens of each branch, its own included, may be seen
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Token:
-    """`index` in its branch; `parent` is the token in flight that it follows, or None behind the accepted ones."""
+    """`index` in its branch; `parent` is the token in flight that it follows, or None behind the accepted ones.
+
+    Tokens are compared by identity: several drafts may stand at the same index of one branch.
+    """
 
     branch: Hashable
     index: int
@@ -26,13 +29,15 @@ class Token:
     parent: Token | None = None
 
     def __post_init__(self) -> None:
-        assert self.parent is None or (self.in_flight and self.parent.in_flight), "accepted tokens hang on nothing"
+        if self.parent is not None:
+            assert self.in_flight and self.parent.in_flight, "accepted tokens hang on nothing"
+            assert self.branch == self.parent.branch, "a tree in flight belongs to one branch"
 
 
 def may_see(query: Token, key: Token, view: View) -> bool:
     """`view` is the query's: of its branch when the query was fed."""
     if key.in_flight:
-        return query.in_flight and query.branch == key.branch and key in ancestors(query)
+        return any(key is token for token in ancestors(query))
     if not query.in_flight and query.branch == key.branch:
         return key.index <= query.index
     return key.index < view.get(key.branch, 0)

@@ -1,0 +1,203 @@
+"""The worked examples of the papers whose methods become policies here."""
+
+from __future__ import annotations
+
+import pytest
+
+from pastalang.plan.passes import timing_of
+from pastalang.plan.plan import Instance, Mode, Overrun, Plan, Release
+from pastalang.plan.positions import after_fork, after_join, room_left
+from pastalang.plan.realised import Drawn, Outcome, Realised, Run
+from pastalang.plan.simulate import Machine, simulate
+from pastalang.plan.visibility import Token, may_see, may_see_in_lock_step, position_in_flight
+from pastalang.program import types as t
+from tests.plan.programs import async_, field, hole, json_body, named, plan_of, sync, text, text_body
+
+
+def skeleton(attributes: int, k_max: int, mode: Mode = Mode.STRICT) -> Plan:
+    return plan_of(json_body(*[field(f"a{n}", t.String(k_max)) for n in range(attributes)]), mode=mode)
+
+
+def run(plan: Plan, prompt: int, blocks: list[int], draws: list[int]) -> Realised:
+    """A prompt and attribute blocks of so many tokens; values of so many draws."""
+    turns = (0, 0, 0, 0, 0, 0, 0)  # the texts and marks in front of the skeleton; the prompt is counted in one piece
+    runs = {Instance(plan.branches[0].id): Run((), (*turns[:-1], prompt, *blocks, 1))}
+    for branch, count in zip(plan.branches[1:], draws, strict=True):
+        runs[Instance(branch.id)] = Run((Drawn.plain(count),))
+    return Realised(runs)
+
+
+def starts(plan: Plan, realised: Realised) -> list[int]:
+    found = simulate(plan, realised).starts
+    return [found[Instance(branch.id)] for branch in plan.branches[1:]]
+
+
+# ── hyper-parallel decoding ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("mode", [Mode.STRICT, Mode.LOCKSTEP])
+def test_figure_2_values_read_at_12_22_32_stand_at_13_23_33(mode: Mode) -> None:
+    plan = skeleton(3, k_max=7, mode=mode)
+    # The first block ends at position 12; each of the others has three tokens behind a gap of seven.
+    realised = run(plan, prompt=10, blocks=[3, 3, 3], draws=[3, 3, 3])
+    assert starts(plan, realised) == [13, 23, 33]
+    assert timing_of(plan, realised).passes == 3  # "three values of three tokens in three inference steps"
+
+
+@pytest.mark.parametrize(("prompt", "blocks", "k_max"), [(1, [1], 1), (17, [4, 2, 9, 1], 30), (300, [5] * 16, 30)])
+def test_algorithm_2_assigns_the_same_positions(prompt: int, blocks: list[int], k_max: int) -> None:
+    ids = list(range(prompt + sum(blocks)))
+    offset, start = 0, prompt
+    ends = []
+    for length in blocks:
+        for index in range(start, start + length):
+            ids[index] += offset
+        ends.append(ids[start + length - 1])
+        start, offset = start + length, offset + k_max
+    plan = skeleton(len(blocks), k_max)
+    assert starts(plan, run(plan, prompt, blocks, [1] * len(blocks))) == [end + 1 for end in ends]
+
+
+def test_the_lock_step_mask_is_that_of_training() -> None:
+    """No value sees a later token of an earlier value, nor anything of a later value."""
+    assert may_see_in_lock_step((2, 3), (1, 3))
+    assert not may_see_in_lock_step((2, 3), (1, 4))
+    assert not may_see_in_lock_step((1, 3), (2, 1))
+
+
+def test_in_lock_step_a_draw_sees_the_earlier_values_up_to_its_own_token() -> None:
+    plan = skeleton(3, k_max=7, mode=Mode.LOCKSTEP)
+    realised = run(plan, prompt=10, blocks=[3, 3, 3], draws=[3, 1, 5])
+    views = simulate(plan, realised, keep_views=True).views
+    first, second, third = (Instance(branch.id) for branch in plan.branches[1:])
+    seen = views[third, 3]  # when the third value has three tokens
+    assert (seen[first], seen[second], seen[third]) == (3, 1, 3)
+
+
+# ── PASTA ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_figure_2_the_sync_sampled_at_3_enters_the_cache_at_80_behind_34() -> None:
+    one = async_("fork1", text("<async>"), hole("one", t.String(99)), text("</async>"))
+    two = async_("fork2", text("<async>"), hole("two", t.String(99)), text("</async>"))
+    tail = (sync("fork1", "fork2"), text("<sync/>"), hole("rest"))
+    plan = plan_of(text_body(text("prompt"), hole("promise1"), one, hole("promise2"), two, hole("sync"), *tail))
+    tag = Drawn((0, 0))
+    realised = Realised(
+        {
+            Instance(plan.branches[0].id): Run(
+                (tag, tag, Drawn((0, 0), dropped=True), Drawn.plain(5)), (0, 0, 0, 0, 0, 0, 0, 21, 1)
+            ),
+            Instance(named(plan, "fork1").id): Run((Drawn.plain(33),), (1, 1)),
+            Instance(named(plan, "fork2").id): Run((Drawn.plain(20),), (1, 1)),
+        }
+    )
+    spans = timing_of(plan, realised).spans
+    assert spans[Instance(named(plan, "fork1").id)].last_draw == 34
+    assert spans[Instance(named(plan, "fork2").id)].last_draw == 22
+    machine = Machine(plan, realised)
+    for _ in range(34):
+        machine.step()
+    behind = machine.result.fed + 2  # the last token of fork 1 and its closing tag are fed before the sync
+    assert behind == 80
+    machine.step()
+    assert machine.result.fed == 81 and machine.result.draws == 2 + 1 + 33 + 20 + 1  # the main text goes on
+
+
+@pytest.mark.parametrize(
+    ("overrun", "position"), [(Overrun.CONTINUE, 19), (Overrun.PAPER, 14), (Overrun.CAP, 19)]
+)  # fmt: skip
+def test_announced_4_and_written_9_main_goes_on_behind_it_or_repeats_its_positions(
+    overrun: Overrun, position: int
+) -> None:
+    forked = after_fork(10, reserve=4)
+    assert (forked.child, forked.parent) == (10, 14)
+    assert after_join(forked.parent, forked.child + 9 - 1, overrun) == position
+
+
+@pytest.mark.parametrize("overrun", Overrun)
+def test_announced_too_long_a_gap_remains(overrun: Overrun) -> None:
+    assert after_join(after_fork(10, reserve=20).parent, 15, overrun) == 30
+
+
+def test_only_a_capped_branch_has_to_stop_at_its_reserve() -> None:
+    assert room_left(13, start=10, reserve=4, overrun=Overrun.CAP) == 1
+    assert room_left(19, start=10, reserve=4, overrun=Overrun.CAP) == 0
+    assert room_left(13, start=10, reserve=4, overrun=Overrun.CONTINUE) is None
+    assert room_left(13, start=10, reserve=0, overrun=Overrun.CAP) is None  # an overlap has nothing to pass
+
+
+# ── APAR ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_figure_3_child_and_parent_both_go_on_one_position_behind_the_fork() -> None:
+    t1 = 41
+    forked = after_fork(t1 + 1, reserve=0)
+    assert (forked.child, forked.parent) == (t1 + 1, t1 + 1)
+
+
+def test_figure_3_a_detail_and_the_next_root_are_issued_together_and_freed_at_their_ends() -> None:
+    pieces = (text("p0"), async_("detail0", hole("d0")), text("[Fork]"), hole("p1"))
+    plan = plan_of(text_body(*pieces, async_("detail1", hole("d1")), text("[Fork]"), hole("p2")))
+    outcomes: tuple[Outcome, ...] = (Drawn.plain(4), Drawn.plain(3))
+    detail0, detail1 = Instance(named(plan, "detail0").id), Instance(named(plan, "detail1").id)
+    runs = {Instance(plan.branches[0].id): Run(outcomes, (1,) * 20)}
+    runs |= {detail0: Run((Drawn.plain(6),)), detail1: Run((Drawn.plain(2),))}
+    spans = timing_of(plan, Realised(runs)).spans
+    assert spans[detail0].start == 1  # with the first token of p1's root
+    assert spans[detail1].start == 5  # with the first token of p2's root
+    assert {named(plan, name).release for name in ("detail0", "detail1")} == {Release.AT_END}
+
+
+# ── SPACE and PPD: trees in flight ───────────────────────────────────────────────────────────────────────
+
+
+def flying(parent: Token | None = None) -> Token:
+    """Behind two accepted tokens, or behind another one in flight."""
+    return Token("main", 2 if parent is None else parent.index + 1, in_flight=True, parent=parent)
+
+
+def test_figure_7_masks_see_their_own_group_and_the_candidates_before_it() -> None:
+    llms, are = Token("main", 0), Token("main", 1)
+    auto = flying()
+    model = flying(auto)
+    groups: list[Token] = []
+    for host in (None, auto, model):
+        first = flying(host)
+        groups.extend((first, flying(first)))
+    order = [llms, are, *groups[:2], auto, *groups[2:4], model, *groups[4:]]
+    view = {"main": 2}
+    mask = ["".join("1" if may_see(query, key, view) else "." for key in order) for query in order]
+    assert mask == [
+        "1.........",
+        "11........",
+        "111.......",
+        "1111......",
+        "11..1.....",
+        "11..11....",
+        "11..111...",
+        "11..1..1..",
+        "11..1..11.",
+        "11..1..111",
+    ]
+
+
+def test_a_mask_stands_where_the_token_would_that_it_stands_for() -> None:
+    auto = flying()
+    first = flying(auto)
+    assert [position_in_flight(token, 2) for token in (auto, first, flying(first))] == [2, 3, 4]
+
+
+def test_prompt_tokens_see_their_host_and_its_ancestors_and_nobody_sees_them() -> None:
+    """A tree of candidates, each node with a chain of prompt tokens of its own."""
+    root = Token("main", 1)
+    left, right = flying(), flying()
+    below = flying(left)
+    chain = flying(left)
+    second = flying(chain)
+    view = {"main": 2}
+    assert all(may_see(second, key, view) for key in (root, left, chain, second))
+    assert not any(may_see(second, key, view) for key in (right, below))
+    assert not any(may_see(key, chain, view) for key in (root, left, right, below))
+    assert may_see(below, left, view) and not may_see(below, right, view)
+    assert position_in_flight(left, 2) == position_in_flight(right, 2) == 2
