@@ -13,6 +13,7 @@ from pastalang.grammar.printer import print_file
 from pastalang.plan.build import build_plan
 from pastalang.plan.draw.headline import headline_of
 from pastalang.plan.draw.pace import pace
+from pastalang.plan.forecast import forecast
 from pastalang.program.program import Program, Template
 
 EXAMPLES = Path("examples")
@@ -65,8 +66,8 @@ def _purpose(path: Path) -> list[str]:
 
 
 def _plan_lines(program: Program, template: Template) -> list[str]:
-    timeline = pace(build_plan(template, program))
-    shape, figures = headline_of(timeline)
+    plan = build_plan(template, program)
+    shape, figures = headline_of(pace(plan), forecast(plan))
     return [f"  {shape}", f"  {' · '.join(f'{figure.value} {figure.caption}' for figure in figures)}"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pastalang.compile import load
 from pastalang.plan.build import build_plan
-from pastalang.plan.draw.headline import busiest
+from pastalang.plan.draw.load import busiest
 from pastalang.plan.draw.pace import pace
 from pastalang.plan.draw.timeline import Bar, Joined, Lane, Timeline
 from pastalang.plan.forecast import forecast
@@ -90,6 +90,12 @@ def test_a_wave_is_everything_that_waits_for_equally_many_values() -> None:
 
 def test_a_stacked_document_is_counted_once() -> None:
     assert busiest(pace(samples.stacked())) == 2
+
+
+def test_of_the_arms_of_a_choice_the_busier_one_counts() -> None:
+    """A call of one of three functions, with four, two and three arguments."""
+    program = load(EXAMPLES / "08-function-call.pasta")
+    assert busiest(pace(build_plan(program.only_template, program))) == 4
 
 
 def test_every_branch_stands_directly_below_its_family() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import accumulate
 
-from pastalang.plan.draw.timeline import Bar, Chosen, Copies, Timeline
+from pastalang.plan.draw.load import busiest
+from pastalang.plan.draw.timeline import Timeline
 from pastalang.plan.forecast import Forecast
 from pastalang.plan.plan import Mode
 
@@ -49,29 +49,3 @@ def describe_plan(timeline: Timeline) -> str:
 
 def _count(count: int, one: str, many: str = "") -> str:
     return f"{count} {one if count == 1 else many or one + 's'}"
-
-
-def busiest(timeline: Timeline) -> int:
-    """How many tokens are sampled at once, where most are: every loop as often as it may go round."""
-    changes: dict[int, int] = {}
-    for event in (event for lane in timeline.lanes for event in lane.events):
-        if isinstance(event, (Bar, Chosen)):
-            for later, times in _instances(event.copies):
-                changes[event.start + later] = changes.get(event.start + later, 0) + times
-                changes[event.end + later] = changes.get(event.end + later, 0) - times
-    return max(accumulate(changes[at] for at in sorted(changes)), default=0)
-
-
-def _instances(around: tuple[Copies, ...]) -> list[tuple[int, int]]:
-    """By how much later each instance begins, with how many begin then (those of a fan-out, all at once)."""
-    laters = [(0, 1)]
-    for copies in around:
-        if copies.per:
-            continue
-        if copies.last == 0:
-            laters = [(later, times * copies.maximum) for later, times in laters]
-        else:
-            even = max(1, copies.maximum - 1)
-            steps = [copies.last * step // even for step in range(copies.maximum)]
-            laters = [(later + step, times) for later, times in laters for step in steps]
-    return laters

@@ -17,6 +17,7 @@ from pastalang.plan.draw.timeline import (
     Lane,
     Looped,
     Prompt,
+    Taken,
     Timeline,
     Words,
 )
@@ -106,7 +107,7 @@ class _Walk:
         self.plan = plan
         self.tracks: dict[BranchId, _Track] = {}
         self.children: dict[BranchId, list[BranchId]] = {}
-        self.loops: list[Copies | None] = []
+        self.loops: list[Copies | Taken | None] = []  # all that anything stands in; None while it is walked
         self.turn: TurnStart | None = None
         self.answer = max((s.index for b in plan.branches for s in b.segments if isinstance(s, TurnStart)), default=0)
         self.ready: deque[Generator[tuple[BranchId, ...], None, None]] = deque()
@@ -252,14 +253,16 @@ class _Walk:
         labels = tuple(arm.label for arm in choose.arms)
         track.events.append(_Noted(Chosen(labels, clock.at, end, row), cause, loops))
         chosen = latest = _Clock(end, cause, clock.wave)
-        used = 0
-        for arm in choose.arms:
+        used, choice = 0, len(self.loops)
+        for number, arm in enumerate(choose.arms):
             if not arm.segments:
                 continue
+            self.loops.append(Taken(choice, number))
+            inside = (*loops, len(self.loops) - 1)
             arm_row = row if used == 0 else track.rows
             track.rows = max(track.rows, arm_row + 1)
             track.pending.append(Text(arm.lead))
-            after = yield from self._segments(id, arm.segments, chosen, arm_row, loops)
+            after = yield from self._segments(id, arm.segments, chosen, arm_row, inside)
             self._flush(track, after, arm_row)
             latest = latest.latest(after)
             used += 1
@@ -301,7 +304,7 @@ class _Walk:
         track = self.tracks[branch]
         assert track.end is not None
         later = [self.loops[number] for number in track.loops if number not in loops]
-        last = sum(copies.last for copies in later if copies)
+        last = sum(copies.last for copies in later if isinstance(copies, Copies))
         return _Clock(track.end.at + last, track.end.cause, track.end.wave)
 
     def _last_end(self, branch: BranchId) -> int:
@@ -310,8 +313,9 @@ class _Walk:
     def _settle(self, noted: _Noted, longest: set[int]) -> Event:
         event = noted.event
         if isinstance(event, (Bar, Chosen)):
-            return replace(event, critical=id(noted.cause) in longest, copies=self._copies(noted.loops))
+            arms = tuple(each for number in noted.loops if isinstance(each := self.loops[number], Taken))
+            return replace(event, critical=id(noted.cause) in longest, copies=self._copies(noted.loops), arms=arms)
         return event
 
     def _copies(self, loops: tuple[int, ...]) -> tuple[Copies, ...]:
-        return tuple(copies for number in loops if (copies := self.loops[number]))
+        return tuple(each for number in loops if isinstance(each := self.loops[number], Copies))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from textwrap import wrap
 
 from pastalang.plan.draw.describe import describe_type
-from pastalang.plan.draw.headline import busiest, describe_plan, speed_up
+from pastalang.plan.draw.headline import describe_plan, speed_up
+from pastalang.plan.draw.load import busiest
 from pastalang.plan.draw.measure import cells_of, fit, printable
 from pastalang.plan.draw.pace import pace
 from pastalang.plan.draw.rows import times_of

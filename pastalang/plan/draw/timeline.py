@@ -31,6 +31,14 @@ class Copies:
 
 
 @dataclass(frozen=True, slots=True)
+class Taken:
+    """An arm of a choice around something: what stands in different arms of one choice never occurs together."""
+
+    choice: int
+    arm: int
+
+
+@dataclass(frozen=True, slots=True)
 class Prompt:
     """A turn that is given, not decoded."""
 
@@ -53,7 +61,7 @@ class Words:
 class Bar:
     """A hole, as long as its limit; `wave` counts the holes that come before it, one after another, and itself.
 
-    `critical`: it is on the longest path. `copies`: all loops around it.
+    `critical`: it is on the longest path. `copies` and `arms`: all loops and choices around it.
     """
 
     hole: Hole
@@ -63,6 +71,7 @@ class Bar:
     wave: int
     critical: bool = False
     copies: tuple[Copies, ...] = ()
+    arms: tuple[Taken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +104,7 @@ class Chosen:
     row: int
     critical: bool = False
     copies: tuple[Copies, ...] = ()
+    arms: tuple[Taken, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
