@@ -21,14 +21,24 @@ if TYPE_CHECKING:
     from pastalang.errors import PastaError as PastaError
     from pastalang.errors import ProgramError as ProgramError
     from pastalang.errors import RuntimeFailure as RuntimeFailure
+    from pastalang.models import from_model as from_model
+    from pastalang.models import from_schema as from_schema
+    from pastalang.models import model_of as model_of
+    from pastalang.models import schema_of as schema_of
     from pastalang.plan.refusal import PlanError as PlanError
     from pastalang.program.program import Program as Program
+    from pastalang.values.converted import NotExpressible as NotExpressible
 
 _HOMES = {
     "check_path": "pastalang.compile",
     "check_source": "pastalang.compile",
     "compile": "pastalang.compile",
     "load": "pastalang.compile",
+    "from_model": "pastalang.models",
+    "from_schema": "pastalang.models",
+    "model_of": "pastalang.models",
+    "schema_of": "pastalang.models",
+    "NotExpressible": "pastalang.values.converted",
     "Diagnostic": "pastalang.diagnostics.diagnostic",
     "FileError": "pastalang.errors",
     "InputError": "pastalang.errors",

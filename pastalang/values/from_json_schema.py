@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Final
 
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError
@@ -25,9 +24,10 @@ from pastalang.values.inhabited import uninhabited
 from pastalang.values.json_text import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.misfit import Misfit
 from pastalang.values.regex import whole_pattern
+from pastalang.values.schema_carried import carried_document
 from pastalang.values.schema_document import document_misfits
-from pastalang.values.schema_guard import OWN_IDENTIFIER, find_hostile, find_keyword, resolve
-from pastalang.values.schema_keywords import ANNOTATIONS, FAMILIES, NOT_CARRIED, REFUSED
+from pastalang.values.schema_guard import OWN_IDENTIFIER, find_hostile, resolve
+from pastalang.values.schema_keywords import ANNOTATIONS, FAMILIES, is_refused, why_refused
 from pastalang.values.schema_scalars import SchemaRefused
 
 Keywords = Mapping[str, JsonValue]
@@ -52,7 +52,7 @@ def _convert(document: JsonValue, name: str) -> Converted:
     found = conversion.convert(document, "#")
     empty = uninhabited(conversion.types)
     if empty and not conversion.problems:
-        if _is_endless(document):
+        if is_endless(document):
             conversion.problems.append(_problem(conversion.pointers[empty[0]], "requires itself, so no value can end"))
         else:  # a value ends only where a key is left out, and our objects write all of theirs
             whole = _Conversion(document, conversion.root_name)
@@ -63,7 +63,7 @@ def _convert(document: JsonValue, name: str) -> Converted:
     return Converted(found, MappingProxyType(conversion.types), tuple(dict.fromkeys(conversion.notes)))
 
 
-def _is_endless(document: JsonValue) -> bool:
+def is_endless(document: JsonValue) -> bool:
     """Whether values would not end even if every key that may be left out were left out."""
     shortest = _Conversion(document, "Root", keep_optional=False)
     shortest.convert(document, "#")
@@ -140,8 +140,8 @@ class _Conversion:
             raise SchemaRefused("$id", "moves what references mean; use `$defs` in one document")
         said = {keyword for keyword in schema if keyword not in ANNOTATIONS}
         for keyword in schema:
-            if _is_refused(keyword):
-                raise SchemaRefused(keyword, _why(keyword))
+            if is_refused(keyword):
+                raise SchemaRefused(keyword, why_refused(keyword))
         if not said:
             return t.Anything()
         if said & {"enum", "const"}:
@@ -318,32 +318,9 @@ class _Conversion:
 
     def carried(self, schema: Keywords, pointer: str) -> t.Type:
         """The part as one hole, with the definitions that it may refer to."""
-        assert isinstance(self.document, dict)
-        text = write_json(dict(schema))
-        outside = [found for found in re.findall(r'"\$ref":"([^"]*)"', text) if not _is_definition(found)]
-        if outside and pointer != "#":
-            raise SchemaRefused("$ref", f"`{outside[0]}` leads out of a part that is enforced as a whole; use `$defs`")
-        whole: dict[str, JsonValue] = {key: part for key, part in schema.items() if key != "$schema"}
-        if '"$ref"' in text:
-            whole |= {word: self.document[word] for word in ("$defs", "definitions") if word in self.document}
-        refused = find_keyword(whole, lambda keyword: _is_refused(keyword) or keyword in NOT_CARRIED)
-        if refused is not None:
-            raise SchemaRefused(refused[0].lstrip("/"), NOT_CARRIED.get(refused[1]) or _why(refused[1]))
+        document = carried_document(schema, self.document, is_root=pointer == "#")
         self.note(pointer, "is enforced as one hole, so its parts are not decoded beside one another")
-        return t.Schema(write_json(whole))
-
-
-_UNDERSTOOD: Final = frozenset().union(*FAMILIES.values()) | {
-    "$ref", "type", "enum", "const", "anyOf", "oneOf", "allOf", "discriminator",
-}  # fmt: skip
-
-
-def _is_refused(keyword: str) -> bool:
-    return keyword in REFUSED or not (keyword in ANNOTATIONS or keyword in _UNDERSTOOD)
-
-
-def _why(keyword: str) -> str:
-    return REFUSED.get(keyword, "is no keyword that is known here")
+        return t.Schema(document)
 
 
 def _exactly(value: JsonValue) -> t.Type:
@@ -396,10 +373,6 @@ def _key_pattern(schema: JsonValue) -> str | None:
             return None if (least, most) == (None, None) else rf"[\s\S]{{{least or 0},{'' if most is None else most}}}"
         case _:
             raise SchemaRefused("propertyNames", "says more than a pattern or lengths")
-
-
-def _is_definition(reference: str) -> bool:
-    return reference.startswith(("#/$defs/", "#/definitions/"))
 
 
 def _type_name(text: str) -> str:

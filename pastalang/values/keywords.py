@@ -14,7 +14,7 @@ from typing import Final
 
 from pastalang.values.formats import FORMATS
 from pastalang.values.json_schema import STANDARD_FORMATS
-from pastalang.values.schema_keywords import ANNOTATIONS, CHECKED_AFTER, FAMILIES, REFUSED
+from pastalang.values.schema_keywords import ANNOTATIONS, CHECKED_AFTER, COMBINING, FAMILIES, REFUSED
 
 
 class Status(Enum):
@@ -31,7 +31,6 @@ class Keyword:
     words: str  # how it is written here, or why it is refused
 
 
-_COMBINING: Final = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "discriminator")
 _WORDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "type": "the type; several become a union",
@@ -90,7 +89,7 @@ def keyword_table() -> str:
 
 
 def _rows() -> Iterator[Keyword]:
-    understood = dict.fromkeys((*_COMBINING, *(name for family in FAMILIES.values() for name in sorted(family))))
+    understood = dict.fromkeys((*COMBINING, *(name for family in FAMILIES.values() for name in sorted(family))))
     for name in understood:
         if name not in CHECKED_AFTER:
             yield Keyword(name, Status.ENFORCED, _WORDS[name])

@@ -45,15 +45,17 @@ def find_hostile(document: JsonValue) -> tuple[str, str] | None:
     return None
 
 
-def find_keyword(schema: JsonValue, is_meant: Callable[[str], bool]) -> tuple[str, str] | None:
-    """Where such a keyword stands in a document that is not hostile, as (JSON pointer, keyword)."""
+def find_in_schemas(
+    schema: JsonValue, find: Callable[[dict[str, JsonValue]], tuple[str, str] | None]
+) -> tuple[str, str] | None:
+    """The first thing that `find` finds in a document that is not hostile, as (JSON pointer, reason)."""
     waiting = deque([_Place("", schema, True, 0, schema)])
     while waiting:
         place = waiting.popleft()
         if place.is_schema and isinstance(place.value, dict):
-            for key in place.value:
-                if is_meant(key):
-                    return f"{place.pointer}/{key}", key
+            found = find(place.value)
+            if found is not None:
+                return f"{place.pointer}/{found[0]}", found[1]
         waiting.extend(place.parts())
     return None
 

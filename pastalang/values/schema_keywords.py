@@ -65,3 +65,17 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "divisibleBy": "is a keyword of an old draft; use `multipleOf`",
     }
 )
+
+# What else becomes part of a type, whatever the type.
+COMBINING: Final = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "discriminator")
+
+_UNDERSTOOD: Final = frozenset(COMBINING).union(ANNOTATIONS, *FAMILIES.values())
+
+
+def is_refused(keyword: str) -> bool:
+    """Also a keyword that nobody knows: it may be a constraint."""
+    return keyword in REFUSED or keyword not in _UNDERSTOOD
+
+
+def why_refused(keyword: str) -> str:
+    return REFUSED.get(keyword, "is no keyword that is known here")

@@ -32,7 +32,6 @@ _OWN_PATTERNS: Final[Mapping[str, t.Type]] = {
     anchored(MOMENTS[t.Moment.DATETIME]): t.Temporal(t.Moment.DATETIME),
     anchored(MOMENTS[t.Moment.TIME]): t.Temporal(t.Moment.TIME),
 } | {anchored(FORMATS[name].pattern): t.String(format=name) for name in FORMATS if name not in STANDARD_FORMATS}
-_ALIASES: Final[Mapping[str, str]] = {"idn-email": "email", "iri": "uri"}
 
 
 def string_type(schema: Keywords) -> t.Type:
@@ -120,9 +119,14 @@ def _second_pattern(schema: Keywords) -> str | None:
             raise SchemaRefused("allOf", "cannot be joined with a string")
 
 
+def format_name(name: JsonValue) -> str | None:
+    """Our name of a format of JSON Schema."""
+    return str(name) if name in STANDARD_FORMATS else None
+
+
 def _format(name: JsonValue) -> str:
-    known = _ALIASES.get(str(name), str(name))
-    if known not in STANDARD_FORMATS:
+    known = format_name(name)
+    if known is None:
         raise SchemaRefused("format", f"the format {name} is not known")
     return known
 

@@ -21,6 +21,7 @@ def test_the_public_names_are_these_and_can_be_used() -> None:
         "Diagnostic",
         "FileError",
         "InputError",
+        "NotExpressible",
         "PastaError",
         "PlanError",
         "Program",
@@ -29,7 +30,11 @@ def test_the_public_names_are_these_and_can_be_used() -> None:
         "check_path",
         "check_source",
         "compile",
+        "from_model",
+        "from_schema",
         "load",
+        "model_of",
+        "schema_of",
     ]
     assert all(getattr(pastalang, name) is not None for name in pastalang.__all__)
 

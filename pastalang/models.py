@@ -1,0 +1,66 @@
+"""From Pydantic models and JSON Schemas to programs, and from a program's answer back to a model or a schema."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pastalang.compile import compile
+from pastalang.errors import InputError
+from pastalang.program.program import JsonBody, Program
+from pastalang.values.converted import Converted
+from pastalang.values.to_source import program_source
+
+if TYPE_CHECKING:  # Pydantic is imported by whoever uses models, and by nobody else
+    from pydantic import BaseModel
+
+    from pastalang.values.json_schema import Document
+
+
+def from_model(model: type[BaseModel], *, name: str | None = None) -> Program:
+    """A program that reads a `text` and answers with the model. Raises `NotExpressible` with every path."""
+    from pastalang.values.pydantic_model import type_of_model
+
+    return _compiled(type_of_model(model), name or model.__name__)
+
+
+def from_schema(document: str, *, name: str = "record") -> Program:
+    """A program that reads a `text` and answers with a value of the JSON Schema, given as text."""
+    from pastalang.values.from_json_schema import type_of_schema
+
+    return _compiled(type_of_schema(document, name=name), name)
+
+
+def model_of(program: Program, *, template: str | None = None) -> type[BaseModel]:
+    """The Pydantic model of a template's answer; the template's name is needed where there are several."""
+    from pastalang.values.to_pydantic import model_of as model_of_type
+
+    body, name = _answer(program, template)
+    return model_of_type(body.type, program.types, name=_class_name(name))
+
+
+def schema_of(program: Program, *, template: str | None = None) -> Document:
+    """The JSON Schema of a template's answer, numbers exact."""
+    from pastalang.values.json_schema import schema_of as schema_of_type
+
+    return schema_of_type(_answer(program, template)[0].type, program.types)
+
+
+def _compiled(found: Converted, name: str) -> Program:
+    return compile(program_source(found, name=name), name=f"<{name}>")
+
+
+def _answer(program: Program, template: str | None) -> tuple[JsonBody, str]:
+    names = list(program.templates)
+    if template is None and len(names) > 1:
+        raise InputError(f"the program has several templates, name one of them: {', '.join(names)}")
+    name = names[0] if template is None else template
+    if name not in program.templates:
+        raise InputError(f"the program has no template {name}; it has {', '.join(names)}")
+    body = program.templates[name].messages[-1].body
+    if not isinstance(body, JsonBody):
+        raise InputError(f"the answer of {name} is running text, which has no model")
+    return body, name
+
+
+def _class_name(name: str) -> str:
+    return "".join(word[:1].upper() + word[1:] for word in name.split("_"))

@@ -1,0 +1,42 @@
+"""From a part of a JSON Schema to the document of one hole, or to the keyword that no grammar engine enforces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from pastalang.values.json_text import JsonValue, write_json
+from pastalang.values.schema_guard import find_in_schemas
+from pastalang.values.schema_keywords import NOT_CARRIED, is_refused, why_refused
+from pastalang.values.schema_scalars import SchemaRefused, format_name
+
+
+def carried_document(schema: Mapping[str, JsonValue], document: JsonValue, *, is_root: bool) -> str:
+    """The part as canonical text, with the definitions that it may refer to. Raises `SchemaRefused`."""
+    text = write_json(dict(schema))
+    outside = [found for found in re.findall(r'"\$ref":"([^"]*)"', text) if not _is_definition(found)]
+    if outside and not is_root:
+        raise SchemaRefused("$ref", f"`{outside[0]}` leads out of a part that is enforced as a whole; use `$defs`")
+    whole: dict[str, JsonValue] = {key: part for key, part in schema.items() if key != "$schema"}
+    if '"$ref"' in text and isinstance(document, dict):
+        whole |= {word: document[word] for word in ("$defs", "definitions") if word in document}
+    refused = find_in_schemas(whole, carrying_problem)
+    if refused is not None:
+        raise SchemaRefused(refused[0].lstrip("/"), refused[1])
+    return write_json(whole)
+
+
+def carrying_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
+    """Why one schema inside such a part cannot be enforced, as (keyword, reason)."""
+    for keyword in schema:
+        if keyword in NOT_CARRIED:
+            return keyword, NOT_CARRIED[keyword]
+        if is_refused(keyword):
+            return keyword, why_refused(keyword)
+    if "format" in schema and format_name(schema["format"]) is None:
+        return "format", f"the format {schema['format']} is not known"
+    return None
+
+
+def _is_definition(reference: str) -> bool:
+    return reference.startswith(("#/$defs/", "#/definitions/"))

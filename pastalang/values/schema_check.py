@@ -1,0 +1,21 @@
+"""From a JSON Schema document that is to be one hole to why it cannot be enforced, each with its JSON pointer."""
+
+from __future__ import annotations
+
+from pastalang.values.from_json_schema import is_endless
+from pastalang.values.json_text import JsonValue
+from pastalang.values.misfit import Misfit
+from pastalang.values.schema_carried import carrying_problem
+from pastalang.values.schema_guard import find_hostile, find_in_schemas
+
+
+def document_problem(document: JsonValue) -> Misfit | None:
+    """The first problem; None where a grammar engine can be given the document."""
+    if document is False:
+        return Misfit(("#",), "`false` takes no value")
+    found = (
+        find_hostile(document)
+        or find_in_schemas(document, carrying_problem)
+        or (("", "requires itself, so no value can end") if is_endless(document) else None)
+    )
+    return None if found is None else Misfit((f"#{found[0]}",), found[1])

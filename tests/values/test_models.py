@@ -1,0 +1,73 @@
+"""A model and a program are two spellings of one thing."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import pytest
+from pydantic import BaseModel, Field, ValidationError
+
+import pastalang
+from pastalang.program import types as t
+from pastalang.program.program import JsonBody
+
+
+class Ticket(BaseModel):
+    """What a customer wants."""
+
+    kind: Literal["bug", "wish"]
+    severity: int = Field(ge=1, le=5, description="1 is worst")
+    follows: Ticket | None = None
+
+
+class Size(BaseModel):
+    width: float = Field(gt=0)
+    unit: Literal["cm", "in"] = "cm"
+
+
+def test_a_model_becomes_a_program_and_a_model_again() -> None:
+    program = pastalang.from_model(Ticket)
+    assert list(program.templates) == ["ticket"]
+    again = pastalang.model_of(program)
+    text = '{"kind":"bug","severity":2,"follows":{"kind":"wish","severity":5}}'
+    assert again.model_validate_json(text).model_dump() == Ticket.model_validate_json(text).model_dump()
+    with pytest.raises(ValidationError):
+        again.model_validate_json('{"kind":"bug","severity":6}')
+
+
+def test_an_object_is_the_answer_itself() -> None:
+    program = pastalang.from_model(Size, name="measure")
+    body = program.only_template.messages[-1].body
+    assert isinstance(body, JsonBody)
+    assert isinstance(body.type, t.Object)
+    assert [field.key for field in body.type.fields] == ["width", "unit"]
+    assert pastalang.model_of(program).__name__ == "Measure"
+
+
+def test_a_schema_becomes_a_program_and_a_schema_again() -> None:
+    document = '{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"],"additionalProperties":false}'
+    program = pastalang.from_schema(document, name="a")
+    assert pastalang.schema_of(program) == {
+        "type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"], "additionalProperties": False,
+    }  # fmt: skip
+
+
+def test_the_template_has_to_be_named_where_there_are_several() -> None:
+    program = pastalang.compile(
+        'template a()\n\nassistant json { x: integer }\n\ntemplate b()\n\nassistant text """\n{x: string}\n"""\n'
+    )
+    assert pastalang.model_of(program, template="a").__name__ == "A"
+    with pytest.raises(pastalang.InputError, match="name one of them: a, b"):
+        pastalang.model_of(program)
+    with pytest.raises(pastalang.InputError, match="has no template c"):
+        pastalang.model_of(program, template="c")
+    with pytest.raises(pastalang.InputError, match="running text"):
+        pastalang.model_of(program, template="b")
+
+
+def test_what_cannot_be_expressed_is_told_with_every_path() -> None:
+    class Photo(BaseModel):
+        data: bytes
+
+    with pytest.raises(pastalang.NotExpressible, match="data: bytes"):
+        pastalang.from_model(Photo)

@@ -1,0 +1,35 @@
+"""A document that is to be one hole is judged before any engine sees it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pastalang.values.json_text import JsonValue
+from pastalang.values.schema_check import document_problem
+
+OPTIONAL_TREE: JsonValue = {"type": "object", "properties": {"left": {"$ref": "#"}}}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [True, {}, {"type": "string"}, OPTIONAL_TREE, {"allOf": [{"minLength": 1}, {"pattern": "a"}], "uniqueItems": True}],
+)
+def test_a_document_that_an_engine_can_be_given_has_no_problem(document: JsonValue) -> None:
+    assert document_problem(document) is None
+
+
+@pytest.mark.parametrize(
+    ("document", "problem"),
+    [
+        (False, "#: `false` takes no value"),
+        ({"$ref": "#"}, "#/$ref: `#` refers to itself"),
+        ({**OPTIONAL_TREE, "required": ["left"]}, "#: requires itself, so no value can end"),  # type: ignore[dict-item]
+        ({"items": {"contains": {}}}, "#/items/contains: cannot be enforced while decoding"),
+        ({"anyOf": [{"format": "colour"}]}, "#/anyOf/0/format: the format colour is not known"),
+        ({"items": {"x-mine": 1}}, "#/items/x-mine: is no keyword that is known here"),
+        ({"items": {"minLength": -1}}, "#/items/minLength: must be a whole number that is not negative"),
+        ({"pattern": "(?!a)"}, "#/pattern: the pattern `(?!a)` cannot be enforced while decoding: look-around"),
+    ],
+)  # fmt: skip
+def test_the_first_problem_is_told_with_its_pointer(document: JsonValue, problem: str) -> None:
+    assert str(document_problem(document)) == problem
