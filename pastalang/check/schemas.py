@@ -11,6 +11,7 @@ from pastalang.grammar import nodes
 from pastalang.limits import MAX_HOLE_TOKENS, MAX_SCHEMA_BYTES
 from pastalang.program import types as t
 from pastalang.values.json_text import NotJson, parse_json, write_json
+from pastalang.values.schema_check import document_problem
 
 
 def read_schema(node: nodes.NamedType, module: Module, folder: Path | None, report: Report) -> t.Schema | None:
@@ -64,7 +65,7 @@ def _read_file(value: nodes.StringValue, module: Module, folder: Path | None, re
 
 
 def _canonical(text: str, value: nodes.StringValue, report: Report) -> str | None:
-    """Compact JSON with its keys as written; keywords are judged where the schema becomes a guide."""
+    """Compact JSON with its keys as written."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_SCHEMA_BYTES:
         report.add("too-large", f"a JSON Schema of more than {MAX_SCHEMA_BYTES:,} bytes", value.span)
         return None
@@ -75,5 +76,9 @@ def _canonical(text: str, value: nodes.StringValue, report: Report) -> str | Non
         return None
     if not isinstance(document, dict | bool):
         report.add("bad-schema", "a JSON Schema is an object", value.span)
+        return None
+    misfit = document_problem(document)
+    if misfit is not None:
+        report.add("bad-schema", "this JSON Schema cannot be enforced", value.span, message=str(misfit))
         return None
     return write_json(document)

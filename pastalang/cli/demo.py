@@ -11,8 +11,6 @@ from pastalang.diagnostics.render import render_text
 from pastalang.grammar.parser import parse_text
 from pastalang.grammar.printer import print_file
 from pastalang.plan.build import build_plan
-from pastalang.plan.draw.headline import headline_of
-from pastalang.plan.draw.pace import pace
 from pastalang.plan.forecast import forecast
 from pastalang.program.program import Program, Template
 
@@ -67,8 +65,10 @@ def _purpose(path: Path) -> list[str]:
 
 def _plan_lines(program: Program, template: Template) -> list[str]:
     plan = build_plan(template, program)
-    shape, figures = headline_of(pace(plan), forecast(plan))
-    return [f"  {shape}", f"  {' · '.join(f'{figure.value} {figure.caption}' for figure in figures)}"]
+    cost = forecast(plan)
+    times = cost.draws.high / max(1, cost.passes.high)
+    passes = f"at most {cost.passes.high:,} forward passes, {cost.draws.high:,} in a row: {times:.1f} times fewer"
+    return [f"  {template.name}: {len(plan.branches)} branches; {passes}"]
 
 
 if __name__ == "__main__":
