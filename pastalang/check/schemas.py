@@ -15,8 +15,10 @@ from pastalang.values.schema_check import document_problem
 
 
 def read_schema(node: nodes.NamedType, module: Module, folder: Path | None, report: Report) -> t.Schema | None:
-    given = read_arguments(node.arguments, owner="schema", allowed=("max",), nameless=nodes.StringValue, report=report)
-    max_tokens = given.integer("max", minimum=1, maximum=MAX_HOLE_TOKENS)
+    given = read_arguments(
+        node.arguments, owner="schema", allowed=("max_tokens",), nameless=nodes.StringValue, report=report
+    )
+    max_tokens = given.integer("max_tokens", minimum=1, maximum=MAX_HOLE_TOKENS)
     if not given.has(""):
         report.add(
             "wrong-argument",
