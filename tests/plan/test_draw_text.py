@@ -12,11 +12,12 @@ from tests.plan.test_draw_svg import HOSTILE, PLANS
 
 PRODUCT = """\
 product: running text, strict: 9 values in 11 branches
+everything at its limit, inputs not counted
 
-  passes     36 at most: brand → headline
-  speed-up   3.2×, as one value after another takes 114 at most
+  passes     36: brand → headline
+  speed-up   3.2×, as one value after another takes 114
   at once    7 tokens in the busiest pass
-  cells      408 at the peak, at most (text counted in bytes; see --tokenizer)
+  cells      408 at the peak, text counted in bytes (see --tokenizer)
   positions  up to 454
 
                      0         5         10        15        20        25        30  36 passes
@@ -48,11 +49,12 @@ Positions kept free: 177; the largest gaps
 
 TRAVEL = """\
 trip: running text, strict: 4 values in 3 branches
+everything at its limit, inputs not counted
 
-  passes     170 at most: opening → food → summary
-  speed-up   1.4×, as one value after another takes 240 at most
+  passes     170: opening → food → summary
+  speed-up   1.4×, as one value after another takes 240
   at once    2 tokens in the busiest pass
-  cells      250 at the peak, at most (text counted in bytes; see --tokenizer)
+  cells      250 at the peak, text counted in bytes (see --tokenizer)
   positions  up to 286
 
             0                  50                 100               170 passes

@@ -10,6 +10,7 @@ from pastalang.plan.draw.timeline import Timeline
 from pastalang.plan.forecast import Forecast
 from pastalang.plan.plan import Mode
 
+MOST_ITEMS = 16  # of a list, in the run that is simulated
 MODES: Mapping[Mode, str] = {
     Mode.STRICT: "strict",
     Mode.LOCKSTEP: "in lock-step",
@@ -24,15 +25,22 @@ class Figure:
 
 
 def headline_of(timeline: Timeline, cost: Forecast) -> tuple[str, tuple[Figure, ...]]:
-    """One sentence on what the plan is, and its figures, all at the limits."""
+    """What the plan is and what its figures are about, in a line; and the figures."""
     figures = (
         Figure(f"{cost.passes.high:,}", "forward passes, at most"),
         Figure(speed_up(cost), f"fewer than {cost.draws.high:,} in a row"),
         Figure(f"{busiest(timeline):,}", "tokens in the busiest pass"),
-        Figure(f"{cost.peak_cells.high:,}", "tokens in memory, at most"),
-        Figure(f"{cost.highest_position.high:,}", "the highest position, at most"),
+        Figure(f"{cost.peak_cells.high:,}", "tokens in memory at the peak"),
+        Figure(f"{cost.highest_position.high:,}", "the highest position"),
     )
-    return describe_plan(timeline), figures
+    return f"{describe_plan(timeline)} · {measured_with(timeline)}", figures
+
+
+def measured_with(timeline: Timeline) -> str:
+    """Memory and positions come from a simulated run, which does not make very long lists as long as they may be."""
+    around = [copies for bar in timeline.bars for copies in bar.copies if not copies.per]
+    longer = any(copies.maximum > MOST_ITEMS for copies in around)
+    return "everything at its limit, inputs not counted" + (f", memory with {MOST_ITEMS} items" if longer else "")
 
 
 def speed_up(cost: Forecast) -> str:

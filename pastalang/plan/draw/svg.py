@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pastalang.plan.draw.headline import Figure, headline_of
+from pastalang.plan.draw.headline import MOST_ITEMS, Figure, headline_of
 from pastalang.plan.draw.layout import Layout, lay_out
 from pastalang.plan.draw.legend import Sign, signs_of
 from pastalang.plan.draw.measure import text_width
@@ -39,7 +39,7 @@ def draw_svg(plan: Plan, *, lengths: Lengths = ANY) -> str:
     """The plan as one `<svg>` document."""
     timeline = pace(plan)
     layout = lay_out(timeline, width=WIDTH, top=LANES)
-    parts = [*_head(plan, headline_of(timeline, forecast(plan, lengths))), *_lanes(layout)]
+    parts = [*_head(plan, headline_of(timeline, forecast(plan, lengths, most_items=MOST_ITEMS))), *_lanes(layout)]
     bottom = layout.box.bottom + 26
     strip = lay_strip(
         stretches_of(plan, counter_of(lengths)), left=layout.axis.left, right=WIDTH - MARGIN, top=bottom + 30

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import wrap
 
 from pastalang.plan.draw.describe import describe_type
-from pastalang.plan.draw.headline import describe_plan, speed_up
+from pastalang.plan.draw.headline import MOST_ITEMS, describe_plan, measured_with, speed_up
 from pastalang.plan.draw.load import busiest
 from pastalang.plan.draw.measure import cells_of, fit, printable
 from pastalang.plan.draw.pace import pace
@@ -24,7 +24,7 @@ LETTERS = str.maketrans({"█": "#", "▓": "=", "░": "-", "·": ".", "×": "x
 
 def draw_text(plan: Plan, *, lengths: Lengths = ANY, width: int = 96, ascii_only: bool = False) -> str:
     """At most `width` columns. `ascii_only` is for terminals that have no other characters."""
-    timeline, cost = pace(plan), forecast(plan, lengths)
+    timeline, cost = pace(plan), forecast(plan, lengths, most_items=MOST_ITEMS)
     blocks = (
         _summary(timeline, cost, width),
         _lanes(timeline, width),
@@ -37,16 +37,21 @@ def draw_text(plan: Plan, *, lengths: Lengths = ANY, width: int = 96, ascii_only
 
 def _summary(timeline: Timeline, cost: Forecast, width: int) -> list[str]:
     path = " → ".join(timeline.critical) or "nothing is decoded"
-    exactly = "" if cost.is_exact else " (text counted in bytes; see --tokenizer)"
+    exactly = "" if cost.is_exact else ", text counted in bytes (see --tokenizer)"
     figures = (
-        ("passes", f"{cost.passes.high:,} at most: {path}"),
-        ("speed-up", f"{speed_up(cost)}, as one value after another takes {cost.draws.high:,} at most"),
+        ("passes", f"{cost.passes.high:,}: {path}"),
+        ("speed-up", f"{speed_up(cost)}, as one value after another takes {cost.draws.high:,}"),
         ("at once", f"{busiest(timeline):,} tokens in the busiest pass"),
-        ("cells", f"{cost.peak_cells.high:,} at the peak, at most{exactly}"),
+        ("cells", f"{cost.peak_cells.high:,} at the peak{exactly}"),
         ("positions", f"up to {cost.highest_position.high:,}"),
     )
     head = fit(f"{printable(timeline.plan.template)}: {describe_plan(timeline)}", width)
-    return [head, "", *(fit(f"  {name:<11}{printable(words)}", width) for name, words in figures)]
+    return [
+        head,
+        fit(measured_with(timeline), width),
+        "",
+        *(fit(f"  {name:<11}{printable(words)}", width) for name, words in figures),
+    ]
 
 
 # ── lanes ────────────────────────────────────────────────────────────────────────────────────────────────
