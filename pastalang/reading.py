@@ -54,6 +54,7 @@ def read_bytes(name: str, data: bytes) -> Reading:
 
 def read_text(name: str, text: str) -> Reading:
     """The source in a text: line ends become `\\n`, a byte order mark is dropped, what cannot be shown is found."""
+    name = shown_name(name)
     if len(text) > MAX_FILE_BYTES:
         return _too_large(name)
     if text.startswith(BYTE_ORDER_MARK):

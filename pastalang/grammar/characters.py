@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from pastalang.diagnostics.diagnostic import Severity
 from pastalang.grammar.problems import Problem
@@ -20,16 +21,16 @@ HIDDEN = frozenset(
 MOST_PROBLEMS = 10
 
 
-def find_forbidden(text: str, quoted: Iterable[Span]) -> Iterator[Problem]:
-    """Control characters anywhere, and characters that re-order the line; in `quoted` text these only warn."""
-    for count, match in enumerate(CONTROL.finditer(text)):
-        if count == MOST_PROBLEMS:
-            return
-        yield _control(Span(match.start(), match.end()), text[match.start()])
+def find_control(text: str) -> list[Problem]:
+    """Control characters, which stand nowhere; the first few of them."""
+    matches = islice(CONTROL.finditer(text), MOST_PROBLEMS)
+    return [_control(Span(match.start(), match.end()), text[match.start()]) for match in matches]
+
+
+def find_reordering(text: str, quoted: Iterable[Span]) -> Iterator[Problem]:
+    """Characters that re-order what is shown; in `quoted` text they only warn. The first few of them."""
     regions = tuple(quoted)
-    for count, match in enumerate(REORDERING.finditer(text)):
-        if count == MOST_PROBLEMS:
-            return
+    for match in islice(REORDERING.finditer(text), MOST_PROBLEMS):
         inside = any(region.start <= match.start() < region.end for region in regions)
         yield _reordering(Span(match.start(), match.end()), text[match.start()], is_text=inside)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pastalang.grammar.characters import find_forbidden
-from pastalang.grammar.scanner import Scan, scan_code
+from pastalang.grammar.characters import MOST_PROBLEMS, find_control, find_reordering
+from pastalang.grammar.scanner import Scan, TooMuch, scan_code
 from pastalang.grammar.schema_text import scan_schema_text
 from pastalang.grammar.text import scan_text
 from pastalang.source import Source
@@ -15,6 +15,9 @@ BEFORE_A_VALUE = frozenset({"LEFT_PARENTHESIS", "COMMA", "EQUALS", "LEFT_BRACKET
 def scan(source: Source) -> Scan:
     """All words and marks of a source, line ends included."""
     result = Scan(source)
+    result.problems.extend(find_control(source.text))
+    if len(result.problems) == MOST_PROBLEMS:
+        raise TooMuch(*result.problems)  # this is no text
     position = 0
     while position < len(source.text):
         position = scan_code(result, position)
@@ -22,7 +25,7 @@ def scan(source: Source) -> Scan:
             break
         scan_quotes = scan_schema_text if _expects_value(result) else scan_text
         position = scan_quotes(result, position)
-    for problem in find_forbidden(source.text, result.quoted):
+    for problem in find_reordering(source.text, result.quoted):
         result.report(problem)
     return result
 

@@ -31,7 +31,7 @@ def type_document(node: nodes.TypeNode, *, over_lines: bool = False) -> Document
         case nodes.RegexType(pattern=pattern, arguments=arguments):
             return sequence(write_pattern(pattern.pattern), arguments_document(arguments))
         case nodes.ArrayType(item=item, arguments=arguments):
-            return sequence(brackets("[", [type_document(item)], "]"), arguments_document(arguments))
+            return sequence(brackets("[", [type_document(item)], "]", last_comma=False), arguments_document(arguments))
         case nodes.TupleType(items=items, arguments=arguments):
             return sequence(brackets("[", map(type_document, items), "]"), arguments_document(arguments))
         case nodes.MapType(key=key, value=value_type, arguments=arguments):

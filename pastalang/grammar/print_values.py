@@ -59,12 +59,12 @@ def name_or_string(key: nodes.Name | nodes.StringValue) -> str:
     return key.text if isinstance(key, nodes.Name) else write_string(key.text)
 
 
-def brackets(opening: str, items: Iterable[Document], closing: str) -> Document:
-    """Items with commas between them, on one line or one to a line."""
+def brackets(opening: str, items: Iterable[Document], closing: str, *, last_comma: bool = True) -> Document:
+    """Items with commas between them, on one line or one to a line, then with a comma behind the last."""
     inside = join(sequence(",", Break()), items)
     if not inside.parts:
         return opening + closing
-    return Group(sequence(opening, Nest(sequence(SOFT, inside, IfBroken(","))), SOFT, closing))
+    return Group(sequence(opening, Nest(sequence(SOFT, inside, IfBroken("," if last_comma else ""))), SOFT, closing))
 
 
 def _argument(argument: nodes.Argument) -> Document:
