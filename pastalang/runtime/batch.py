@@ -6,7 +6,7 @@ Every live branch owns a *view row*: the cells that it sees, in the order in whi
 edits rows, feeds runs of tokens, and leaves the rows grown by what was fed:
 
     edits     before the step    a new row, cells that a join adds, cells kept from an earlier request
-    runs      during the step    a token sees its row, the `after` tokens and what they see, the run before it, itself
+    runs      during the step    a token sees its row, what its run goes on `after`, the run before it, itself
     captures  behind the step    a fork: a row that sees exactly what one of the fed tokens sees
 
 Visibility inside a step never depends on the order of the runs of different rows, only on `after`.
@@ -53,19 +53,42 @@ Edit: TypeAlias = Empty | Follow | Show
 
 
 @dataclass(frozen=True, slots=True)
+class OfRow:
+    """Everything that a row sees at the beginning of the step, the edits done."""
+
+    row: RowId
+
+
+@dataclass(frozen=True, slots=True)
+class OfCells:
+    """These cells, in this order."""
+
+    cells: tuple[CellId, ...]
+
+
+# An index is a token of this same step, before the run: it and everything that it sees.
+After: TypeAlias = int | OfRow | OfCells
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """Consecutive tokens of one row: `count` of them from index `start` of the step.
 
-    `after` names tokens of this step, all before `start`: the run sees them and everything that they see.
-    A branch forked behind a token of this very step starts with an empty row and `after` that token; a joiner
-    names the last tokens of branches that end in this step; the node of a draft tree names its parent.
-    What is not kept (drafts) is not seen from the row afterwards, unless a later edit shows it.
+    The run sees what its row sees, then what `after` names and the row does not see yet, in that order. So the path
+    is the same whether what it goes on from was fed earlier (a row, cells) or is fed in this very step (a token):
+
+        a branch forked behind a token of this step    an empty row, after=(that token,)
+        the same row goes on behind a join             after=(its own last token, each joined branch's last or OfRow)
+        a lock-step token                              after=(the same token of the values before it, ...)
+        a node of a draft tree                         after=(its parent,), not kept
+
+    What is not kept is not seen from the row afterwards, unless a later edit shows it.
     """
 
     row: RowId
     start: int
     count: int
-    after: tuple[int, ...] = ()
+    after: tuple[After, ...] = ()
     keep: bool = True
 
     @property
@@ -103,7 +126,8 @@ class StepBatch:
         assert len(set(self.cells)) == size, "two tokens of one step in one cell"
         assert list(self._covered()) == list(range(size)), "the runs cover the tokens in order"
         for run in self.runs:
-            assert run.count > 0 and all(0 <= token < run.start for token in run.after), f"{run} looks ahead"
+            assert run.count > 0, f"{run} feeds nothing"
+            assert all(0 <= each < run.start for each in run.after if isinstance(each, int)), f"{run} looks ahead"
         last: dict[RowId, int] = {}
         for run in (run for run in self.runs if run.keep):
             assert run.row not in last or last[run.row] in run.after, f"{run} does not see what its row was fed before"

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from walk import Walk
 
-from pastalang.runtime.batch import Capture, CellId, Empty, Follow, RowId, Run, Show, StepBatch, TokenId
+from pastalang.runtime.batch import Capture, CellId, Empty, Follow, OfCells, OfRow, RowId, Run, Show, StepBatch, TokenId
 from pastalang.runtime.layout.mask import additive, visible
 from pastalang.runtime.layout.predicate import Fed, PlainViews
 from pastalang.runtime.layout.views import Views
@@ -75,6 +75,18 @@ def test_a_join_inside_a_step_sees_the_last_tokens_of_the_joined_branches_and_wh
     seen_in(views, step(Run(A, 0, 2), captures=(Capture(B, 1), Capture(C, 1))))
     seen = seen_in(views, step(Run(B, 0, 2), Run(C, 2, 1), Run(A, 3, 1, after=(2, 1)), cells=(4, 3, 9, 8)))
     assert seen[3] == [0, 1, 9, 4, 3, 8]
+
+
+def test_a_join_gives_the_same_path_whether_the_joined_are_fed_now_or_were_fed_before() -> None:
+    now, before = Views(16), Views(16)
+    for views in (now, before):
+        seen_in(views, step(Run(A, 0, 2), captures=(Capture(B, 1), Capture(C, 1))))
+    seen_in(now, step(Run(C, 0, 1), cells=(5,)))
+    seen_in(before, step(Run(C, 0, 1), Run(B, 1, 1), cells=(5, 6)))
+    runs = (Run(B, 0, 1), Run(A, 1, 1), Run(A, 2, 1, after=(1, 0, OfRow(C))))
+    at_once = seen_in(now, step(*runs, cells=(6, 7, 8)))
+    later = seen_in(before, step(Run(A, 0, 1), Run(A, 1, 1, after=(0, OfRow(B), OfCells((CellId(5),)))), cells=(7, 8)))
+    assert at_once[-1] == later[-1] == [0, 1, 7, 6, 5, 8]
 
 
 def test_a_row_that_follows_another_sees_what_that_one_sees_behind_its_own() -> None:

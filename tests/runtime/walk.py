@@ -10,7 +10,21 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pastalang.runtime.batch import Capture, CellId, Edit, Empty, Follow, RowId, Run, Show, StepBatch, TokenId
+from pastalang.runtime.batch import (
+    After,
+    Capture,
+    CellId,
+    Edit,
+    Empty,
+    Follow,
+    OfCells,
+    OfRow,
+    RowId,
+    Run,
+    Show,
+    StepBatch,
+    TokenId,
+)
 from pastalang.runtime.layout.predicate import Fed, PlainViews
 from pastalang.runtime.memory.cells import Cells
 
@@ -145,7 +159,7 @@ class Feeding:
         for branch in chosen:
             self._advance(branch)
         if len(chosen) > 1 and self._walk._chance(0.4):
-            self._join_inside(chosen)
+            self._join_inside(chosen, live)
         for branch in chosen:
             if self._walk._chance(0.2):
                 self._draft(branch)
@@ -182,10 +196,16 @@ class Feeding:
             child = self._walk._branch(self._edits, position=position)
             self._feed(child, self._choices.randint(1, 3), after=(at,))
 
-    def _join_inside(self, chosen: Sequence[Live]) -> None:
+    def _join_inside(self, chosen: Sequence[Live], live: Sequence[Live]) -> None:
         joiner, joined = self._choices.sample(chosen, 2)
         joiner.position = max(joiner.position, joined.position)
-        self._feed(joiner, self._choices.randint(1, 2), after=(self._last[joiner.row], self._last[joined.row]))
+        seen: list[After] = [self._last[joined.row]]
+        for other in live:
+            path = () if Empty(other.row) in self._edits else self._walk.views.seen_by(other.row)
+            if path and not other.joined and other not in (joiner, joined) and self._walk._chance(0.3):
+                seen.append(OfRow(other.row) if self._walk._chance(0.5) else OfCells(tuple(fed.cell for fed in path)))
+        self._choices.shuffle(seen)
+        self._feed(joiner, self._choices.randint(1, 2), after=(self._last[joiner.row], *seen))
 
     def _draft(self, branch: Live) -> None:
         """A small tree: a stem, and two tokens behind its end."""
@@ -197,7 +217,7 @@ class Feeding:
             branch.drafts.append((*stem, *leaf))
 
     def _feed(
-        self, branch: Live, count: int, *, after: tuple[int, ...] = (), keep: bool = True, ahead: int = 0
+        self, branch: Live, count: int, *, after: tuple[After, ...] = (), keep: bool = True, ahead: int = 0
     ) -> range:
         start = len(self._tokens)
         for offset in range(count):

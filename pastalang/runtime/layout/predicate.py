@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from pastalang.runtime.batch import CellId, Edit, Empty, Follow, RowId, Show, StepBatch, TokenId
+from pastalang.runtime.batch import CellId, Edit, Empty, Follow, OfCells, OfRow, RowId, Show, StepBatch, TokenId
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Fed:
     """A token that was fed: `sees` is its path, oldest first, itself left out."""
 
@@ -20,6 +20,9 @@ class Fed:
     position: int
     cell: CellId
     sees: tuple[Fed, ...]
+
+    def __repr__(self) -> str:
+        return f"Fed(token={self.token}, position={self.position}, cell={self.cell}, sees {len(self.sees)})"
 
     @property
     def path(self) -> tuple[Fed, ...]:
@@ -70,8 +73,14 @@ class PlainViews:
         fed: list[Fed] = []
         for run in batch.runs:
             path = self.seen_by(run.row)
-            for before in run.after:
-                path = joined(path, fed[before].path)
+            for after in run.after:
+                match after:
+                    case OfRow(row):
+                        path = joined(path, self.seen_by(row))
+                    case OfCells(cells):
+                        path = joined(path, tuple(self._in_cell[cell] for cell in cells))
+                    case _:
+                        path = joined(path, fed[after].path)
             for index in range(run.start, run.end):
                 fed.append(Fed(batch.tokens[index], batch.positions[index], batch.cells[index], path))
                 path = fed[-1].path

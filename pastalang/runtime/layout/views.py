@@ -10,13 +10,14 @@ cell costs nothing, because a cell is only freed when no living row sees it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.runtime.batch import CellId, Edit, Empty, Follow, RowId, Run, Show, StepBatch
+from pastalang.runtime.batch import CellId, Edit, Empty, Follow, OfCells, OfRow, RowId, Run, Show, StepBatch
 
 Order: TypeAlias = NDArray[np.int32]
 Indexes: TypeAlias = NDArray[np.intp]
@@ -54,7 +55,7 @@ class Views:
         rows: Indexes = np.array([run.row for run in batch.runs], dtype=np.intp)
         self._grow(int(rows.max(initial=0)))
         cells: Indexes = np.array(batch.cells, dtype=np.intp)
-        width = max(int(cells.max(initial=0)) + 1, int(self._widths[rows].max(initial=0)))
+        width = max(int(cells.max(initial=0)) + 1, int(self._widths[rows].max(initial=0)), self._width_of_afters(batch))
         order = self._table[rows, :width]
         if len(batch.runs) < len(batch):
             order = np.repeat(order, [run.count for run in batch.runs], axis=0)
@@ -94,9 +95,7 @@ class Views:
                 self._grow(source)
                 self._append(row, self._table[source, : self._widths[source]])
             case Show(row, cells):
-                shown = np.zeros(max(cells, default=-1) + 1, dtype=np.int32)
-                shown[np.array(cells, dtype=np.intp)] = np.arange(1, len(cells) + 1)
-                self._append(row, shown)
+                self._append(row, _in_order(cells))
             case _:
                 assert_never(edit)
 
@@ -113,6 +112,18 @@ class Views:
         self._counts[row] = order.max()
         self._widths[row] = len(order)
 
+    def _width_of_afters(self, batch: StepBatch) -> int:
+        width = 0
+        for run in batch.runs:
+            for after in run.after:
+                match after:
+                    case OfRow(row):
+                        self._grow(row)
+                        width = max(width, int(self._widths[row]))
+                    case OfCells(cells):
+                        width = max(width, max(cells, default=-1) + 1)
+        return width
+
     def _add_lone_tokens(self, order: Order, batch: StepBatch, rows: Indexes, cells: Indexes) -> None:
         lone = [index for index, run in enumerate(batch.runs) if run.count == 1 and not run.after]
         at = np.array([batch.runs[index].start for index in lone], dtype=np.intp)
@@ -123,8 +134,15 @@ class Views:
         tokens = order[run.start : run.end]
         if run.after:
             base = tokens[0]
-            for token in run.after:
-                count = merge(base, order[token], count)
+            for after in run.after:
+                match after:
+                    case OfRow(row):
+                        source = self._table[row, : len(base)]
+                    case OfCells(cells_shown):
+                        source = _in_order(cells_shown)
+                    case _:
+                        source = order[after]
+                count = merge(base[: len(source)], source, count)
             tokens[1:] = base
         numbers = np.arange(count + 1, count + 1 + run.count, dtype=np.int32)
         own = cells[run.start : run.end]
@@ -138,6 +156,13 @@ class Views:
         self._table = np.concatenate([self._table, np.zeros((more, cells), dtype=np.int32)])
         self._counts = np.concatenate([self._counts, np.zeros(more, dtype=np.int32)])
         self._widths = np.concatenate([self._widths, np.zeros(more, dtype=np.int64)])
+
+
+def _in_order(cells: Sequence[CellId]) -> Order:
+    """A path of these cells alone, as wide as it has to be."""
+    order = np.zeros(max(cells, default=-1) + 1, dtype=np.int32)
+    order[np.array(cells, dtype=np.intp)] = np.arange(1, len(cells) + 1)
+    return order
 
 
 def merge(base: Order, source: Order, count: int) -> int:
