@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pastalang.check.facts import Facts, TypeTable, report_waits
 from pastalang.check.inhabited import without_values
-from pastalang.check.lower import Facts, Lowering, TypeTable
+from pastalang.check.lower import Lowering
 from pastalang.check.modules import DeclaredTemplate, DeclaredType, Loader, Module, Parse
 from pastalang.check.order import components
 from pastalang.check.report import Report
@@ -73,6 +74,8 @@ class _Checker:
                 table.recursive.update(group)
             for key in group:
                 table.add(key, self._lower(declared[key], table))
+                if key in table.recursive:
+                    report_waits(table.facts[key].waits, self.report)
         ordered = {key: table.facts[key] for key in declared}
         return TypeTable(ordered, {key: facts.type for key, facts in ordered.items()}, table.recursive)
 
@@ -83,7 +86,7 @@ class _Checker:
         if isinstance(facts.type, t.Object) and isinstance(node.type, nodes.ObjectType):
             description = node.description.text if node.description is not None else None
             named = t.Object(facts.type.fields, declared.key, description)
-            return Facts(named, facts.places, facts.depth, facts.verbatims)
+            return replace(facts, type=named)
         return facts
 
     def _lowering(self, module: Module, table: TypeTable) -> Lowering:

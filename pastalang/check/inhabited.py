@@ -1,4 +1,4 @@
-"""Which types have a value at all: a recursive type without a way out has none."""
+"""How many values types have: whether any at all, and how many where that is a small number."""
 
 from __future__ import annotations
 
@@ -39,3 +39,19 @@ def _has_value(type: t.Type, inhabited: set[str]) -> bool:
             return True
         case _:
             assert_never(type)
+
+
+def count_values(type: t.Type) -> int | None:
+    """How many values the type has, where that is a small number."""
+    match type:
+        case t.Boolean():
+            return 2
+        case t.Null() | t.Literal():
+            return 1
+        case t.Integer(minimum=int() as low, maximum=int() as high, multiple_of=None):
+            return max(0, high - low + 1)
+        case t.Union(arms=arms):
+            counts = [count_values(arm) for arm in arms]
+            return sum(count for count in counts if count is not None) if None not in counts else None
+        case _:
+            return None

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from pastalang.check import numerics, scalars
 from pastalang.check.arguments import Arguments, read_arguments
+from pastalang.check.facts import Facts, TypeTable, VerbatimUse, Wait, report_waits
+from pastalang.check.inhabited import count_values
 from pastalang.check.modules import BUILT_IN_TYPES, DeclaredType, Module
 from pastalang.check.numbers import literal_number, whole
 from pastalang.check.objects import ObjectBuilder
@@ -28,44 +30,6 @@ OTHER_NAMES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class VerbatimUse:
-    """Where a type copies from an input: which one, and where that is written."""
-
-    path: str
-    span: Span
-    module: Module
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """A lowered type, how large it is with every name written out, and what it copies from."""
-
-    type: t.Type
-    places: int = 1
-    depth: int = 0
-    verbatims: tuple[VerbatimUse, ...] = ()
-
-
-class LowerType(Protocol):
-    """Lowers a type of one module. `in_json`: it stands in a JSON answer, not in running text."""
-
-    def __call__(self, node: nodes.TypeNode, *, in_json: bool = False) -> Facts: ...
-
-
-@dataclass(slots=True)
-class TypeTable:
-    """What is known about the declared types of the program, by key. `recursive` stay as names."""
-
-    facts: dict[str, Facts] = field(default_factory=dict)
-    types: dict[str, t.Type] = field(default_factory=dict)
-    recursive: set[str] = field(default_factory=set)
-
-    def add(self, key: str, facts: Facts) -> None:
-        self.facts[key] = facts
-        self.types[key] = facts.type
-
-
 @dataclass(slots=True)
 class Lowering:
     """Lowers one type of one module. `used` collects the declared types that it names."""
@@ -78,6 +42,7 @@ class Lowering:
     places: int = 0
     deepest: int = 0
     verbatims: dict[VerbatimUse, None] = field(default_factory=dict)
+    waits: dict[Wait, None] = field(default_factory=dict)
     is_too_large: bool = False
     in_json: bool = False  # inside a JSON answer, or inside a value that is written as JSON
 
@@ -85,7 +50,7 @@ class Lowering:
         type = self.lower(node, 0)
         if self.is_too_large:
             return Facts(t.Anything())
-        return Facts(type, self.places, self.deepest, tuple(self.verbatims))
+        return Facts(type, self.places, self.deepest, tuple(self.verbatims), tuple(self.waits))
 
     def lower(self, node: nodes.TypeNode, depth: int) -> t.Type:
         self._grow(1, depth, node.span)
@@ -106,7 +71,7 @@ class Lowering:
                 return self._array(node, depth)
             case nodes.TupleType():
                 given = read_arguments(node.arguments, owner="a tuple", allowed=("max_tokens",), report=self.report)
-                items = tuple(self.lower(item, depth + 1) for item in node.items)
+                items = tuple(self._in_one_hole(item, depth + 1) for item in node.items)
                 return t.Tuple(items, max_tokens=_tokens(given))
             case nodes.MapType():
                 return self._map(node, depth)
@@ -263,7 +228,8 @@ class Lowering:
             report=self.report,
         )
         minimum, maximum = self._counts(given, node.span, "an array")
-        item = self.lower(node.item, depth + 1)
+        lower = self._in_one_hole if isinstance(node.item, nodes.ArrayType | nodes.TupleType) else self.lower
+        item = lower(node.item, depth + 1)
         unique = given.boolean("unique")
         self._check_unique(item, minimum, unique=unique, span=node.span)
         if isinstance(item, t.Object) and maximum != 0:
@@ -281,7 +247,7 @@ class Lowering:
             )
 
     def _check_unique(self, item: t.Type, minimum: int, *, unique: bool, span: Span) -> None:
-        count = _count_values(item)
+        count = count_values(item)
         if unique and count is not None and count < minimum:
             self.report.add(
                 "contradictory-limits",
@@ -299,7 +265,7 @@ class Lowering:
         )
         minimum, maximum = self._counts(given, node.span, "a map")
         pattern = self._key_pattern(node.key)
-        return t.Map(self.lower(node.value, depth + 1), pattern, minimum, maximum, _tokens(given))
+        return t.Map(self._in_one_hole(node.value, depth + 1), pattern, minimum, maximum, _tokens(given))
 
     def _key_pattern(self, key: nodes.NamedType | nodes.RegexType) -> str | None:
         if isinstance(key, nodes.RegexType):
@@ -360,13 +326,23 @@ class Lowering:
             types=self.table.types,
             report=self.report,
         )
-        return builder.build(node)
+        found = builder.build(node)
+        self.waits.update(dict.fromkeys(Wait(span, self.module) for span in builder.waits_against_order()))
+        return found
+
+    def _in_one_hole(self, node: nodes.TypeNode, depth: int) -> t.Type:
+        """A part of a value that is written as a whole, in the order of its keys."""
+        before = set(self.waits)
+        found = self.lower(node, depth)
+        report_waits((wait for wait in self.waits if wait not in before), self.report)
+        return found
 
     # ── size ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _include(self, facts: Facts, depth: int, span: Span) -> None:
         self._grow(facts.places, depth + facts.depth, span)
         self.verbatims.update(dict.fromkeys(facts.verbatims))
+        self.waits.update(dict.fromkeys(facts.waits))
 
     def _grow(self, places: int, depth: int, span: Span) -> None:
         self.places += places
@@ -398,19 +374,3 @@ _PLAIN: Mapping[str, t.Type] = {
 
 def _tokens(given: Arguments, name: str = "max_tokens") -> int | None:
     return given.integer(name, minimum=1, maximum=MAX_HOLE_TOKENS)
-
-
-def _count_values(type: t.Type) -> int | None:
-    """How many values the type has, where that is a small number."""
-    match type:
-        case t.Boolean():
-            return 2
-        case t.Null() | t.Literal():
-            return 1
-        case t.Integer(minimum=int() as low, maximum=int() as high, multiple_of=None):
-            return max(0, high - low + 1)
-        case t.Union(arms=arms):
-            counts = [_count_values(arm) for arm in arms]
-            return sum(count for count in counts if count is not None) if None not in counts else None
-        case _:
-            return None

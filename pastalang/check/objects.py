@@ -138,6 +138,15 @@ class ObjectBuilder:
             help=self.report.suggest(target.text, others, otherwise="`after` names fields that stand beside this one"),
         )
 
+    def waits_against_order(self) -> tuple[Span, ...]:
+        """Where a field waits for one that is written behind it: right in a skeleton, impossible in one hole."""
+        position = {key: index for index, key in enumerate(self.placed)}
+        found: list[Span] = []
+        for key, placed in self.placed.items():
+            later = [target for target in placed.field.after if position[target] > position[key]]
+            found += [self._edge_span(key, later[0])] if later and placed.after else []
+        return tuple(found)
+
     def _check_circles(self) -> None:
         needs = {key: list(placed.field.after) for key, placed in self.placed.items()}
         circle = find_circle(needs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pastalang.check.lower import VerbatimUse
+from pastalang.check.facts import VerbatimUse
 from pastalang.check.report import Report, listed
 from pastalang.check.scope import Declared, Scope
 from pastalang.diagnostics.diagnostic import Label

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pastalang.check.arguments import read_arguments
+from pastalang.check.facts import LowerType
 from pastalang.check.inputs import check_inputs
-from pastalang.check.lower import LowerType
 from pastalang.check.modules import Module
 from pastalang.check.references import Resolver
 from pastalang.check.report import Report, listed

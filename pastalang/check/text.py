@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import assert_never
 
+from pastalang.check.facts import LowerType, report_waits
 from pastalang.check.forks import check_borders, fork_count, tokens_needed
-from pastalang.check.lower import LowerType
 from pastalang.check.numbers import whole
 from pastalang.check.references import Resolver
 from pastalang.check.report import Report, listed
@@ -99,6 +99,7 @@ class TextChecker:
         facts = self.lower(node.type)
         for use in facts.verbatims:
             self.resolver.verbatim(use, scope)
+        report_waits(facts.waits, self.report)
         sampling = check_sampling(node.sampling, self.report)
         scope.add({node.name.text: Written(facts.type, node.name.span)})
         scope.sync_behind, scope.hole_behind = None, node

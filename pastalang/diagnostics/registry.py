@@ -96,6 +96,7 @@ TYPES = (
 ORDER = (
     Code("used-before-known", "something read where it cannot be seen yet"),
     Code("dependency-cycle", "parts that wait for one another in a circle"),
+    Code("wait-against-order", "a field that waits for a later one inside a value written as a whole"),
     Code("sync-of-nothing", "a sync with nothing to wait for"),
     Code("promise-never-kept", "a promise without its async"),
     Code("promise-out-of-order", "a promise made twice, or after its async"),

@@ -10,7 +10,7 @@ import pytest
 from pastalang.compile import check_path, check_source
 from pastalang.diagnostics.render import render_text
 
-SECONDS = 3.0  # a busy machine included; each takes well under one
+SECONDS = 3.0  # of the processor; each takes well under one on an idle machine
 
 MANY_TYPES = "".join(f"type T{n} = {{ a: T{n + 1} }}\n" for n in range(5_000)) + "type T5000 = date\n"
 DOUBLING = "".join(f"type T{n} = {{ a: T{n + 1}, b: T{n + 1} }}\n" for n in range(40)) + "type T40 = date\n"
@@ -61,20 +61,20 @@ HOSTILE = {
 @pytest.mark.parametrize("what", HOSTILE)
 def test_it_is_refused_quickly(what: str) -> None:
     text, code = HOSTILE[what]
-    begin = time.perf_counter()
+    begin = time.process_time()
     program, found = check_source(text)
     assert program is None
     assert code in {one.code for one in found}
     render_text(found)
-    assert time.perf_counter() - begin < SECONDS
+    assert time.process_time() - begin < SECONDS
 
 
 def test_thousands_of_branches_are_checked_in_time_that_grows_with_them() -> None:
     parts = "".join(f"{{h{n}: date}} {{async a{n}: date}}\n" for n in range(3_000))
-    begin = time.perf_counter()
+    begin = time.process_time()
     program, _ = check_source(f'template t()\nassistant text """{parts}{{sync}}\nso: {{z: date}}"""')
     assert program is not None
-    assert time.perf_counter() - begin < SECONDS
+    assert time.process_time() - begin < SECONDS
 
 
 def test_a_chain_of_200_files_is_too_long(tmp_path: Path) -> None:
