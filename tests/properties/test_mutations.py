@@ -72,6 +72,18 @@ def answer_all(seed: int, count: int) -> None:
             raise AssertionError(f"program {number} of seed {seed}: {data!r}") from problem
 
 
+def soup(random_numbers: random.Random) -> bytes:
+    """Words and marks in any order, behind the beginning of a template, of a text or of nothing."""
+    beginning = random_numbers.choice([b"", b"template t()\nassistant json {", b'template t()\nassistant """'])
+    return beginning + b" ".join(random_numbers.choices(PIECES, k=random_numbers.randint(1, 30)))
+
+
+def test_words_in_any_order_are_answered() -> None:
+    random_numbers = random.Random(2)
+    for _ in range(500):
+        assert_is_answered(read_bytes("soup.pasta", soup(random_numbers)))
+
+
 def test_mutated_programs_are_answered() -> None:
     answer_all(seed=1, count=500)
 
