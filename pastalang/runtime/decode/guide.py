@@ -17,12 +17,22 @@ from numpy.typing import NDArray
 TokenMask = NDArray[np.uint32]  # ceil(vocabulary / 32) words; bit t of word t // 32 allows token t
 
 
+class GuideError(ValueError):
+    """A type that cannot be enforced, with the reason in the user's words."""
+
+
+class NoEndingFits(GuideError):
+    """No value of the type can be written within the limit."""
+
+
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """What taking a token did: `text` is what it added to the value, `kept` whether the token is fed as it is.
 
     A token that crosses the border to the text that follows is not fed: `kept` is False, `text` is the part
-    of it before the border, and the runtime feeds that part as forced text if anybody will see it.
+    of it before the border, and the runtime feeds that part as forced text if anybody will see it. The same
+    holds for the end of the model's turn, and where the limit ends the value: `text` is then what closes it.
+    `State.text` has the last word: a stop text that spans several tokens is taken back from it.
     """
 
     text: str
@@ -34,13 +44,16 @@ class State(Protocol):
     """Where one hole stands. `remaining` tokens are left of its limit."""
 
     def allowed(self) -> TokenMask:
-        """The tokens that keep the value completable within the limit; never empty before the end."""
+        """The tokens that keep the value completable within the limit; never empty before the end.
+
+        Read-only, and the same array for holes that stand alike: what is made of it may be kept by identity.
+        """
         ...
 
     def advance(self, token: int) -> Accepted: ...
 
     def forced(self) -> tuple[int, ...]:
-        """The tokens that are the only way on from here (may be empty)."""
+        """The tokens that are the only way on from here (may be empty). They count against the limit."""
         ...
 
     @property
@@ -56,15 +69,33 @@ class State(Protocol):
         """Whether the limit, not the model, ended the value."""
         ...
 
+    @property
+    def remaining(self) -> int: ...
+
+    def unlimited(self) -> TokenMask:
+        """What would be allowed without the limit: for confidence, never for sampling."""
+        ...
+
     def fork(self) -> State: ...
 
     def roll_back(self, tokens: int) -> None: ...
+
+    def explain(self) -> str:
+        """One sentence for people: where the value stands and what may come."""
+        ...
 
 
 class Guide(Protocol):
     """A compiled constraint; `start` is cheap."""
 
-    def start(self, *, max_tokens: int) -> State: ...
+    def start(self, *, max_tokens: int) -> State:
+        """Raises `NoEndingFits` where no value fits into the limit."""
+        ...
+
+    @property
+    def shortest(self) -> int:
+        """Tokens of a short valid value: no limit may be below it."""
+        ...
 
     def explain(self) -> str:
         """One sentence for people: what is enforced, by which engine."""

@@ -1,0 +1,47 @@
+"""Where a value ends inside a token: the text that follows a hole comes in, which tokens agree with it goes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.decode.mask import mask_of
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.trie import ROOT, Ints
+
+
+@dataclass(frozen=True)
+class Border:
+    """`follow` is empty at the end of the answer: there only the end of the model's turn ends the value."""
+
+    tokens: Tokens
+    follow: bytes
+
+    def agrees(self, rest: bytes) -> bool:
+        """Whether a text that stands behind the value may be what follows it."""
+        return bool(self.follow) and (rest.startswith(self.follow) or self.follow.startswith(rest))
+
+    @cached_property
+    def mask(self) -> TokenMask:
+        """The tokens that begin behind the value."""
+        if not self.follow:
+            return mask_of(self.tokens.size, sorted(self.tokens.vocabulary.ends))
+        return mask_of(self.tokens.size, self.behind(np.array([ROOT])))
+
+    def behind(self, nodes: Ints) -> Ints:
+        """The tokens below these nodes whose part behind the node agrees with what follows."""
+        trie = self.tokens.trie
+        found: list[Ints] = []
+        for at, byte in enumerate(self.follow):
+            nodes = trie.child(nodes, byte)
+            nodes = nodes[nodes >= 0]
+            if not len(nodes):
+                break
+            if at + 1 == len(self.follow):
+                found.extend(trie.below(int(node)) for node in nodes)
+            else:
+                found.append(trie.ending_at(nodes)[0])
+        return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)

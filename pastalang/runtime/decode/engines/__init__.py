@@ -1,0 +1,1 @@
+"""The engines behind the guide protocol, one kind of value each."""

@@ -1,0 +1,198 @@
+"""From a small automaton over bytes to token masks: all tokens are followed through it at once, state by state.
+
+States are found as they are reached, so no automaton is ever built whole and none can explode. For every state
+the tokens that stay inside are kept with the state they lead to; how far those are from an ending says what a
+limit lets through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pastalang.runtime.decode.border import Border
+from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.decode.machine import MachineState
+from pastalang.runtime.decode.mask import mask_of
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.trie import ROOT, Ints
+
+DEAD = -1
+_MAX_MASKS = 512
+
+
+class Automaton(Protocol):
+    """Where each byte leads to, where a value may end, and the shortest way there."""
+
+    @property
+    def start(self) -> Hashable: ...
+
+    def edges(self, state: Hashable) -> Mapping[int, Hashable]: ...
+
+    def accepts(self, state: Hashable) -> bool: ...
+
+    def ending(self, state: Hashable) -> bytes: ...
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """The tokens that stay inside, the index of the state each leads to, and those that cross the border."""
+
+    tokens: Ints
+    ends: Ints
+    crossing: Ints
+    farthest: int  # bytes from the farthest of `ends` to its ending
+
+
+class AutomatonMachine:
+    """See `machine.Machine`. States are found on demand; `index` numbers those that were met."""
+
+    def __init__(self, automaton: Automaton, border: Border) -> None:
+        self._automaton = automaton
+        self._border = border
+        self._tokens: Tokens = border.tokens
+        self._index: dict[Hashable, int] = {}
+        self._states: list[Hashable] = []
+        self._edges: list[Mapping[int, Hashable] | None] = []
+        self._rows: NDArray[np.int32] = np.full((16, 256), DEAD, dtype=np.int32)
+        self._ready: NDArray[np.bool_] = np.zeros(16, dtype=np.bool_)
+        self._accepting: NDArray[np.bool_] = np.zeros(16, dtype=np.bool_)
+        self._endings: dict[int, bytes] = {}
+        self._reach: dict[int, _Reach] = {}
+        self._masks: dict[tuple[int, int | None], TokenMask] = {}
+
+    @property
+    def start(self) -> MachineState:
+        return self._number(self._automaton.start)
+
+    def step(self, state: MachineState, byte: int) -> MachineState | None:
+        following = int(self._row(self._at(state))[byte])
+        return None if following == DEAD else following
+
+    def accepts(self, state: MachineState) -> bool:
+        return bool(self._accepting[self._at(state)])
+
+    def goes_on(self, state: MachineState) -> bool:
+        return bool(self._edges_of(self._at(state)))
+
+    def trimmed(self, state: MachineState) -> int:
+        return 0
+
+    def ending(self, state: MachineState) -> tuple[int, ...] | None:
+        return self._tokens.shortest(self._ending(self._at(state)))
+
+    def forced(self, state: MachineState) -> bytes:
+        found, at = bytearray(), self._at(state)
+        while not self._accepting[at] and len(edges := self._edges_of(at)) == 1:
+            byte, following = next(iter(edges.items()))
+            found.append(byte)
+            at = self._number(following)
+        return bytes(found)
+
+    def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
+        at = self._at(state)
+        reach = self._reach_of(at)
+        if remaining is not None and remaining - 1 >= reach.farthest and self._tokens.vocabulary.covers_bytes:
+            remaining = None
+        key = (at, remaining)
+        if key not in self._masks:
+            if len(self._masks) >= _MAX_MASKS:
+                self._masks.clear()
+            self._masks[key] = self._make_mask(reach, remaining)
+        return self._masks[key]
+
+    # ── states ───────────────────────────────────────────────────────────────────────────────────────────
+
+    @staticmethod
+    def _at(state: MachineState) -> int:
+        assert isinstance(state, int)
+        return state
+
+    def _number(self, state: Hashable) -> int:
+        found = self._index.get(state)
+        if found is None:
+            found = len(self._states)
+            self._index[state] = found
+            self._states.append(state)
+            self._edges.append(None)
+            if found >= len(self._rows):
+                self._grow()
+            self._accepting[found] = self._automaton.accepts(state)
+        return found
+
+    def _grow(self) -> None:
+        more = len(self._rows)
+        self._rows = np.concatenate([self._rows, np.full((more, 256), DEAD, dtype=np.int32)])
+        self._ready = np.concatenate([self._ready, np.zeros(more, dtype=np.bool_)])
+        self._accepting = np.concatenate([self._accepting, np.zeros(more, dtype=np.bool_)])
+
+    def _edges_of(self, at: int) -> Mapping[int, Hashable]:
+        found = self._edges[at]
+        if found is None:
+            found = self._edges[at] = self._automaton.edges(self._states[at])
+        return found
+
+    def _row(self, at: int) -> NDArray[np.int32]:
+        if not self._ready[at]:
+            numbers = {byte: self._number(following) for byte, following in self._edges_of(at).items()}
+            self._rows[at, list(numbers)] = list(numbers.values())
+            self._ready[at] = True
+        row: NDArray[np.int32] = self._rows[at]
+        return row
+
+    def _ending(self, at: int) -> bytes:
+        if at not in self._endings:
+            self._endings[at] = self._automaton.ending(self._states[at])
+        return self._endings[at]
+
+    # ── tokens ───────────────────────────────────────────────────────────────────────────────────────────
+
+    def _reach_of(self, at: int) -> _Reach:
+        if at not in self._reach:
+            if len(self._reach) >= _MAX_MASKS:
+                self._reach.clear()
+            self._reach[at] = self._follow(at)
+        return self._reach[at]
+
+    def _follow(self, at: int) -> _Reach:
+        """Goes down the trie with the automaton, level by level, all nodes of a level at once."""
+        trie = self._tokens.trie
+        nodes, states = np.array([ROOT]), np.array([at])
+        tokens, ends, crossing = [], [], []
+        while len(nodes):
+            self._prepare(states)
+            children, parent = trie.expand(nodes)
+            following = self._rows[states[parent], trie.byte[children]]
+            alive = following != DEAD
+            nodes, states = children[alive], following[alive].astype(np.int64)
+            found, place = trie.ending_at(nodes)
+            tokens.append(found)
+            ends.append(states[place])
+            if self._border.follow and (accepting := self._accepting[states]).any():
+                crossing.append(self._border.behind(nodes[accepting]))
+        reached = np.concatenate(ends)
+        farthest = max((len(self._ending(end)) for end in np.unique(reached).tolist()), default=0)
+        beyond = np.concatenate(crossing) if crossing else np.zeros(0, dtype=np.int64)
+        return _Reach(np.concatenate(tokens), reached, beyond, farthest)
+
+    def _prepare(self, states: Ints) -> None:
+        for at in np.unique(states).tolist():
+            self._row(at)
+
+    def _make_mask(self, reach: _Reach, remaining: int | None) -> TokenMask:
+        inside = reach.tokens
+        if remaining is not None or not self._tokens.vocabulary.covers_bytes:
+            fits = {end: self._fits(end, remaining) for end in np.unique(reach.ends).tolist()}
+            inside = inside[np.array([fits[end] for end in reach.ends.tolist()], dtype=np.bool_)]
+        return mask_of(self._tokens.size, np.concatenate([inside, reach.crossing]))
+
+    def _fits(self, end: int, remaining: int | None) -> bool:
+        text = self._ending(end)
+        if self._tokens.vocabulary.covers_bytes and (remaining is None or len(text) <= remaining - 1):
+            return True
+        ending = self._tokens.shortest(text)
+        return ending is not None and (remaining is None or len(ending) <= remaining - 1)

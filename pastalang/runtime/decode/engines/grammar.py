@@ -1,0 +1,149 @@
+"""From a type that nests to a grammar for llguidance: its JSON with `, ` and `: ` between the parts and no other space.
+
+What is spelled in one way is written out here; free strings and bounded numbers are JSON Schema inside the grammar.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from pastalang.program import types as t
+from pastalang.runtime.decode.guide import GuideError
+from pastalang.values.bounds import spell
+from pastalang.values.json_schema import Document, anchored, schema_of
+from pastalang.values.json_text import parse_json, write_json
+from pastalang.values.schema_guard import find_hostile
+
+_OPTIONS: Document = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
+_INTEGER = "/0|-?[1-9][0-9]{0,18}/"
+_NUMBER = r"/(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?|-([1-9][0-9]{0,14}(\.[0-9]{1,15})?|0\.[0-9]{0,14}[1-9])/"
+_MAX_TAIL = 16
+
+
+def grammar_of(type: t.Type, types: Mapping[str, t.Type], *, follow: str, source_text: str | None = None) -> str:
+    """As text in llguidance's dialect of Lark. What follows may begin behind the value, so tokens may cross."""
+    writer = _Writer(types, source_text)
+    value = writer.rule(type)
+    tails = [json.dumps(follow[: end + 1]) for end in range(min(len(follow), _MAX_TAIL))]
+    tail = f" ({' | '.join(tails)})?" if tails else ""
+    return "\n".join([f"start: {value}{tail}", *writer.lines]) + "\n"
+
+
+@dataclass
+class _Writer:
+    types: Mapping[str, t.Type]
+    source_text: str | None
+    lines: list[str] = field(default_factory=list)
+    names: dict[str, str] = field(default_factory=dict)
+
+    def rule(self, type: t.Type) -> str:
+        """The name of a rule for the type; named types have one rule each, so they may be recursive."""
+        if isinstance(type, t.Named):
+            if type.name not in self.names:
+                name = self.names[type.name] = f"named_{len(self.names)}"
+                self.lines.append(f"{name}: {self.rule(self.types[type.name])}")
+            return self.names[type.name]
+        name = f"rule_{len(self.lines)}"
+        at = len(self.lines)
+        self.lines.append("")
+        self.lines[at] = f"{name}: {self.body(type)}"
+        return name
+
+    def body(self, type: t.Type) -> str:
+        match type:
+            case t.Boolean():
+                return '"true" | "false"'
+            case t.Null():
+                return '"null"'
+            case t.Literal(value=value):
+                return json.dumps(spell(value))
+            case t.Integer():
+                return self.number(type, _INTEGER)
+            case t.Number():
+                return self.number(type, _NUMBER)
+            case t.String() | t.Regex() | t.Temporal() | t.Uuid():
+                document = schema_of(type)
+                if "pattern" in document:
+                    document.pop("format", None)
+                return self.schema(document)
+            case t.Verbatim(source=source):
+                return self.verbatim(source)
+            case t.Array():
+                return self.array(type)
+            case t.Tuple(items=items):
+                return " ".join(['"["', ' ", " '.join(self.rule(item) for item in items), '"]"'])
+            case t.Map():
+                return self.map(type)
+            case t.Object(fields=fields):
+                return self.object(fields)
+            case t.Union(arms=arms):
+                return " | ".join(self.rule(arm) for arm in arms)
+            case t.Schema(document=text):
+                return self.document(text)
+            case t.Anything():
+                return self.schema({})
+            case t.Named():
+                return self.rule(type)
+            case _:
+                assert_never(type)
+
+    def number(self, type: t.Integer | t.Number, free: str) -> str:
+        document = schema_of(type)
+        return free if len(document) == 1 else self.schema(document)
+
+    def array(self, type: t.Array) -> str:
+        item = self.rule(type.item)
+        return f'"[" {_repeated(item, type.min_items, type.max_items)} "]"'
+
+    def map(self, type: t.Map) -> str:
+        pattern = {} if type.key_pattern is None else {"pattern": anchored(type.key_pattern)}
+        key = f"rule_{len(self.lines)}"
+        self.lines.append(f"{key}: {self.schema({'type': 'string', **pattern})}")
+        pair = f"rule_{len(self.lines)}"
+        self.lines.append("")
+        at = len(self.lines) - 1
+        self.lines[at] = f'{pair}: {key} ": " {self.rule(type.value)}'
+        return f'"{{" {_repeated(pair, type.min_items, type.max_items)} "}}"'
+
+    def object(self, fields: tuple[t.Field, ...]) -> str:
+        if not fields:
+            return '"{}"'
+        parts = []
+        for number, place in enumerate(fields):
+            opening = "{" if number == 0 else ", "
+            parts.append(json.dumps(opening + json.dumps(place.key, ensure_ascii=False) + ": "))
+            parts.append(self.rule(place.type))
+        return " ".join([*parts, '"}"'])
+
+    def verbatim(self, source: str) -> str:
+        if self.source_text is None:
+            raise GuideError(f"the text of `{source}` is needed to quote from it")
+        chunks = [json.dumps(character, ensure_ascii=False)[1:-1] for character in self.source_text]
+        name = f"SPAN_{len(self.lines)}"
+        self.lines.append(f"{name}: %regex {json.dumps({'substring_chunks': chunks})}")
+        return f'"\\"" {name} "\\""'
+
+    def schema(self, document: Document) -> str:
+        return f"%json {write_json({**document, 'x-guidance': _OPTIONS})}"
+
+    def document(self, text: str) -> str:
+        document = parse_json(text)
+        if document is True:
+            return self.schema({})
+        if not isinstance(document, dict):
+            raise GuideError("the schema takes no value")
+        if (problem := find_hostile(document)) is not None:
+            pointer, reason = problem
+            raise GuideError(f"the schema cannot be enforced at `{pointer or '/'}`: {reason}")
+        return self.schema(document)
+
+
+def _repeated(item: str, least: int, most: int | None) -> str:
+    if most == 0:
+        return ""
+    more = f"{{{max(least - 1, 0)},{'' if most is None else most - 1}}}"
+    row = f'{item} (", " {item}){more}'
+    return row if least else f"({row})?"

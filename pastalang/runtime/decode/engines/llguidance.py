@@ -1,0 +1,256 @@
+"""Values that nest: llguidance says which tokens a grammar lets through, and an ending is always at hand.
+
+    every state knows a short ending ──> a token is taken only if, behind it, an ending still fits
+    no ending fits behind it         ──> the token is dropped and the value is closed with the ending before it
+
+One matcher is made per guide and copied for each hole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pastalang.program import types as t
+from pastalang.runtime.decode.border import Border
+from pastalang.runtime.decode.engines.ending import find_ending
+from pastalang.runtime.decode.engines.grammar import grammar_of
+from pastalang.runtime.decode.engines.matcher import Matcher, compile_grammar
+from pastalang.runtime.decode.engines.trace import Trace
+from pastalang.runtime.decode.guide import Accepted, GuideError, NoEndingFits, TokenMask
+from pastalang.runtime.decode.mask import frozen, mask_of
+from pastalang.values.words import describe
+
+
+def compile_structure(
+    type: t.Type, types: Mapping[str, t.Type], border: Border, source_text: str | None = None
+) -> StructureGuide:
+    grammar = grammar_of(type, types, follow=border.follow.decode(), source_text=source_text)
+    unique = isinstance(type, t.Array) and type.unique
+    return StructureGuide(compile_grammar(grammar, border.tokens), border, unique, describe(type))
+
+
+class StructureGuide:
+    """See `guide.Guide`."""
+
+    def __init__(self, matcher: Matcher, border: Border, unique: bool, meaning: str) -> None:
+        self._matcher = matcher
+        self.border = border
+        self._meaning = meaning
+        self.first = Trace(unique)
+        ending = find_ending(matcher, self.first, border.tokens, several=True)
+        if ending is None:
+            raise GuideError(f"no short value of {meaning} was found")
+        self.ending = ending
+        self.level = sum(len(border.tokens.text(token) or b"") for token in ending) + 8
+
+    @property
+    def shortest(self) -> int:
+        return max(1, len(self.ending))
+
+    def matcher(self) -> Matcher:
+        return self._matcher.copy()
+
+    def start(self, *, max_tokens: int) -> Growth:
+        if self.shortest > max_tokens:
+            raise NoEndingFits(f"no value fits into {max_tokens} tokens; a short one takes {self.shortest}")
+        return Growth(self, self.matcher(), [_Stand(self.first, max_tokens, self.ending)])
+
+    def explain(self) -> str:
+        return f"{self._meaning}, by a grammar"
+
+
+@dataclass(frozen=True, slots=True)
+class _Stand:
+    """`ending` None: there is room enough that none had to be looked for."""
+
+    trace: Trace
+    remaining: int
+    ending: tuple[int, ...] | None
+    taken: tuple[int, ...] = field(default=())
+    end: int | None = None
+    truncated: bool = False
+
+
+class Growth:
+    """See `guide.State`."""
+
+    def __init__(self, guide: StructureGuide, matcher: Matcher, stands: list[_Stand]) -> None:
+        self._guide = guide
+        self._matcher: Matcher | None = matcher  # None: to be made again from the tokens that were taken
+        self._stands = stands
+        self._mask: TokenMask | None = None
+
+    @property
+    def _stand(self) -> _Stand:
+        return self._stands[-1]
+
+    @property
+    def is_finished(self) -> bool:
+        return self._stand.end is not None
+
+    @property
+    def truncated(self) -> bool:
+        return self._stand.truncated
+
+    @property
+    def remaining(self) -> int:
+        return self._stand.remaining
+
+    @property
+    def text(self) -> str:
+        return self._stand.trace.raw[: self._stand.end].decode("utf-8", "ignore")
+
+    def fork(self) -> Growth:
+        copied = Growth(self._guide, self._here().copy(), list(self._stands))
+        copied._mask = self._mask
+        return copied
+
+    def roll_back(self, tokens: int) -> None:
+        assert tokens < len(self._stands), "rolled back behind the start"
+        if tokens:
+            del self._stands[-tokens:]
+            self._matcher = self._mask = None
+
+    def explain(self) -> str:
+        where = "ended" if self.is_finished else f"{self.remaining} tokens left"
+        return f"{self._guide.explain()}; {self.text!r} so far, {where}"
+
+    # ── what may come ────────────────────────────────────────────────────────────────────────────────────
+
+    def allowed(self) -> TokenMask:
+        assert not self.is_finished, "the value has ended"
+        ending = self._stand.ending
+        if ending is not None and len(ending) >= self._stand.remaining:
+            return mask_of(self._guide.border.tokens.size, ending[:1])
+        if self._mask is None:
+            self._mask = self._free_mask()
+        return self._mask
+
+    def unlimited(self) -> TokenMask:
+        return self._free_mask()
+
+    def _free_mask(self) -> TokenMask:
+        matcher, border = self._here(), self._guide.border
+        mask = matcher.mask()
+        matcher.check()
+        self._drop_taken_keys(mask)
+        if matcher.accepts and not border.follow:
+            np.bitwise_or(mask, border.mask, out=mask)
+        if not mask.any() and self._stand.ending:
+            return mask_of(border.tokens.size, self._stand.ending[:1])
+        return frozen(mask)
+
+    def _drop_taken_keys(self, mask: TokenMask) -> None:
+        """A key that the object has already is not closed again."""
+        found = self._stand.trace.open_key()
+        if found is None:
+            return
+        begun, taken = found
+        trie = self._guide.border.tokens.trie
+        for key in taken:
+            spelled = json.dumps(key, ensure_ascii=False)[1:].encode()
+            if spelled.startswith(begun) and (node := trie.find(spelled[len(begun) :])) >= 0:
+                mask &= ~mask_of(self._guide.border.tokens.size, trie.below(node))
+
+    def forced(self) -> tuple[int, ...]:
+        """What the grammar forces, as far as an ending fits behind it."""
+        if self.is_finished:
+            return ()
+        text = bytes(self._here().inner.compute_ff_bytes())
+        if not text:
+            return ()
+        tokens = self._guide.border.tokens.canonical(text)
+        if not tokens:
+            return ()
+        ahead = self._here().copy()
+        trace = self._stand.trace.grown(text)
+        if trace.spoiled or (trace.end is not None and trace.end < len(trace.raw)) or not ahead.take(tokens):
+            return ()
+        ending = () if trace.end is not None else find_ending(ahead, trace, self._guide.border.tokens)
+        return tokens if ending is not None and len(tokens) + len(ending) <= self._stand.remaining else ()
+
+    def _here(self) -> Matcher:
+        if self._matcher is None:
+            matcher = self._guide.matcher()
+            if not matcher.take(self._stand.taken):
+                raise ValueError("the tokens that were taken are not taken again")
+            self._matcher = matcher
+        return self._matcher
+
+    # ── taking a token ───────────────────────────────────────────────────────────────────────────────────
+
+    def advance(self, token: int) -> Accepted:
+        assert not self.is_finished, "the value has ended"
+        known = self.text
+        stand, kept = self._after(token)
+        self._stands.append(stand)
+        self._mask = None
+        return Accepted(self.text[len(known) :], kept, stand.end is not None)
+
+    def _after(self, token: int) -> tuple[_Stand, bool]:
+        stand, border = self._stand, self._guide.border
+        piece = border.tokens.text(token)
+        taken, remaining = (*stand.taken, token), stand.remaining - 1
+        if piece is None:
+            matcher = self._here()
+            if token not in border.tokens.vocabulary.ends or border.follow or not matcher.accepts:
+                raise ValueError(f"token {token} is not allowed here")
+            return replace(stand, end=len(stand.trace.raw), remaining=remaining), False
+        before = self._ending_here()
+        if not self._here().take([token]):
+            self._matcher = None
+            raise ValueError(f"token {token} ({piece!r}) is not allowed here")
+        trace = stand.trace.grown(piece)
+        if trace.end is not None and not trace.spoiled:
+            return _Stand(trace, remaining, (), taken, trace.end), trace.end == len(trace.raw)
+        if not trace.spoiled and self._here().is_over and not self._here().inner.is_error():
+            return _Stand(trace, remaining, (), taken, len(trace.raw)), True
+        ending = None if trace.spoiled else self._ending_after(trace, remaining, before, token)
+        if trace.spoiled or (ending is not None and len(ending) > remaining):
+            return self._cut(before), False
+        if not remaining:
+            return _Stand(trace, 0, (), taken, len(trace.raw), truncated=True), True
+        return _Stand(trace, remaining, None if ending == _PLENTY else ending, taken), True
+
+    def _ending_after(
+        self, trace: Trace, remaining: int, before: tuple[int, ...], token: int
+    ) -> tuple[int, ...] | None:
+        """An ending behind the token; too long a one where none was found; `_PLENTY` where it need not be known."""
+        if before[:1] == (token,):
+            return before[1:]
+        if remaining >= (trace.depth + 2) * self._guide.level + 16:
+            return _PLENTY
+        found = find_ending(self._here(), trace, self._guide.border.tokens)
+        return (0,) * (remaining + 1) if found is None else found
+
+    def _ending_here(self) -> tuple[int, ...]:
+        stand = self._stand
+        if stand.ending is not None:
+            return stand.ending
+        if stand.remaining > 1 + (stand.trace.depth + 3) * self._guide.level + 32:
+            return ()  # far from the limit; looked for only if it has to be
+        return find_ending(self._here(), stand.trace, self._guide.border.tokens) or ()
+
+    def _cut(self, before: tuple[int, ...]) -> _Stand:
+        """Closes the value without the token: with the ending from here, or from the last place that had one."""
+        tokens = self._guide.border.tokens
+        for back, stand in enumerate(reversed(self._stands)):
+            ending = before if back == 0 and before else stand.ending
+            if ending is None or not ending or len(ending) > stand.remaining:
+                matcher = self._guide.matcher()
+                matcher.take(stand.taken)
+                ending = find_ending(matcher, stand.trace, tokens)
+            if ending is not None and len(ending) <= self._stand.remaining:
+                raw = stand.trace.raw + b"".join(tokens.text(token) or b"" for token in ending)
+                self._matcher = None
+                trace = replace(stand.trace, raw=raw)
+                remaining = self._stand.remaining - max(1, len(ending))
+                return _Stand(trace, remaining, (), stand.taken, len(raw), truncated=True)
+        raise AssertionError("no ending fits")
+
+
+_PLENTY: tuple[int, ...] = (-1,)

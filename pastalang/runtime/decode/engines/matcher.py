@@ -1,0 +1,81 @@
+"""llguidance behind a small front: a grammar comes in, a matcher that says what it refuses goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
+
+from pastalang.runtime.decode.guide import GuideError, TokenMask
+from pastalang.runtime.decode.tokens import Tokens
+
+# Fuel for its lexer: bounds the time of a hostile document, far above what real ones take.
+_LIMITS = {"initial_lexer_fuel": 2_000_000, "step_lexer_fuel": 400_000, "max_lexer_states": 50_000}
+
+
+def compile_grammar(grammar: str, tokens: Tokens) -> Matcher:
+    tokenizer = tokens.keep("llguidance", lambda: _tokenizer_of(tokens))
+    matcher = Matcher(LLMatcher(tokenizer, grammar, log_level=0, limits=LLParserLimits(**_LIMITS)), tokens.size)
+    matcher.check()
+    matcher.mask()  # some documents fail only here
+    matcher.check()
+    return matcher
+
+
+@dataclass(frozen=True)
+class Matcher:
+    """llguidance never raises: every answer has to be asked whether it is one."""
+
+    inner: Any
+    size: int
+
+    def copy(self) -> Matcher:
+        return Matcher(self.inner.deep_copy(), self.size)
+
+    def check(self) -> None:
+        if self.inner.is_error():
+            reason = str(self.inner.get_error()).strip().splitlines()
+            raise GuideError(f"the grammar cannot be enforced: {reason[0] if reason else 'unknown'}")
+
+    def mask(self) -> TokenMask:
+        """The end of the model's turn is none of the tokens here: llguidance has one of its own, behind all others."""
+        words = (self.size + 1 + 31) // 32
+        found = np.zeros(words, dtype=np.uint32)
+        self.inner.unsafe_compute_mask_ptr(found.ctypes.data, words * 4)
+        found[self.size >> 5] &= np.uint32((1 << (self.size & 31)) - 1)
+        return found[: (self.size + 31) // 32]
+
+    def take(self, tokens: Sequence[int]) -> bool:
+        return bool(self.inner.try_consume_tokens(list(tokens)) == len(tokens)) and not self.inner.is_error()
+
+    @property
+    def accepts(self) -> bool:
+        return bool(self.inner.is_accepting())
+
+    @property
+    def is_over(self) -> bool:
+        return bool(self.inner.is_stopped())
+
+
+class _Words:
+    """A vocabulary as llguidance wants it, with an end of its own behind all tokens."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        spelling = tokens.vocabulary.spelling
+        self.eos_token_id = len(spelling)
+        self.bos_token_id = None
+        never = [id for id, text in enumerate(spelling) if text is None]
+        self.special_token_ids = [*never, self.eos_token_id]
+        self.tokens = [text if text is not None else b"<never %d>" % id for id, text in enumerate(spelling)]
+        self.tokens.append(b"<end of value>")
+        self._tokens = tokens
+
+    def __call__(self, text: bytes) -> list[int]:
+        return list(self._tokens.shortest(text) or ())
+
+
+def _tokenizer_of(tokens: Tokens) -> Any:
+    return LLTokenizer(TokenizerWrapper(_Words(tokens)), n_vocab=tokens.size + 1)

@@ -1,0 +1,251 @@
+"""From the bounds and the step of a number to an automaton over its digits: exact, without exponents.
+
+No leading zeros, no `-0`, nothing that a double cannot tell from its neighbour. All arithmetic is on integers:
+a number is counted in units of its last possible decimal place. `12.5` with two places is 1250 units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from math import lcm
+
+from pastalang.program import types as t
+from pastalang.runtime.decode.guide import GuideError
+
+_ZERO, _MINUS, _POINT = ord("0"), ord("-"), ord(".")
+_INTEGER_DIGITS = 19  # as many as 64-bit integers have, where no bound says more
+_EXACT_DIGITS = 15  # decimal digits that a double keeps
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What stands there so far: the digits as one integer, how many are before the point and behind it.
+
+    `places` None: no point yet. `digits` 0: no digit yet.
+    """
+
+    negative: bool
+    value: int
+    digits: int
+    places: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Magnitudes in units, both ends included, for one sign; empty where `low > high`."""
+
+    low: int
+    high: int
+
+
+class NumberAutomaton:
+    """See `automaton.Automaton`."""
+
+    def __init__(self, type: t.Integer | t.Number) -> None:
+        self._places = _places(type)
+        self._step = max(1, int(Decimal(type.multiple_of or 0).scaleb(self._places)))
+        if not type.multiple_of and isinstance(type, t.Integer):
+            self._step = 1
+        low, high = _limits(type, self._places)
+        self._digits = _digits(type, low, high, self._places)
+        self._exact = max(_EXACT_DIGITS, self._places) if type.multiple_of is None else self._digits + self._places
+        most = 10 ** (self._digits + self._places) - 1
+        low, high = max(-most, low if low is not None else -most), min(most, high if high is not None else most)
+        self._rules = {False: _Rule(max(low, 0), high), True: _Rule(max(-high, 1), -low)}
+        self._alike: dict[Hashable, Written] = {}
+        self._known: dict[Written, bytes | None] = {}
+        self.start: Hashable = Written(False, 0, 0, None)
+        if not any(self._shortest(state) is not None for state in (self.start, Written(True, 0, 0, None))):
+            raise GuideError("no number fits these bounds")
+
+    def edges(self, state: Hashable) -> Mapping[int, Hashable]:
+        assert isinstance(state, Written)
+        found: dict[int, Hashable] = {}
+        for byte, following in self._candidates(state):
+            if self._shortest(following) is not None:
+                found[byte] = self._share(following)
+        return found
+
+    def accepts(self, state: Hashable) -> bool:
+        assert isinstance(state, Written)
+        if not state.digits or state.places == 0:
+            return False
+        rule, units = self._rules[state.negative], state.value * self._unit(state.places or 0)
+        return rule.low <= units <= rule.high and units % self._step == 0
+
+    def ending(self, state: Hashable) -> bytes:
+        assert isinstance(state, Written)
+        found = self._shortest(state)
+        if state == self.start:
+            behind = self._shortest(Written(True, 0, 0, None))
+            if found is None or (behind is not None and len(behind) + 1 < len(found)):
+                assert behind is not None
+                return b"-" + behind
+        assert found is not None
+        return found
+
+    def _unit(self, places: int) -> int:
+        return int(10 ** (self._places - places))
+
+    def _candidates(self, state: Written) -> list[tuple[int, Written]]:
+        if not state.digits:
+            digits = [(_ZERO + digit, Written(state.negative, digit, 1, None)) for digit in range(10)]
+            return digits if state.negative else [(_MINUS, Written(True, 0, 0, None)), *digits]
+        places = None if state.places is None else state.places + 1
+        more = (places or 0) <= self._places and (places is None or _significant(state) + places <= self._exact)
+        grows = state.value > 0 or state.places is not None
+        digits = [
+            (_ZERO + digit, Written(state.negative, state.value * 10 + digit, state.digits + (places is None), places))
+            for digit in range(10)
+            if more and grows
+        ]
+        if state.places is None and self._places:
+            digits.append((_POINT, Written(state.negative, state.value, state.digits, 0)))
+        return digits
+
+    # ── what can still become of it ──────────────────────────────────────────────────────────────────────
+
+    def _shortest(self, state: Written) -> bytes | None:
+        """The fewest further bytes to a number that fits; None where there is none."""
+        if state not in self._known:
+            self._known[state] = self._find_shortest(state)
+        return self._known[state]
+
+    def _find_shortest(self, state: Written) -> bytes | None:
+        if not state.digits:
+            found = [
+                (str(digit).encode() + rest)
+                for digit in range(10)
+                if (rest := self._shortest(Written(state.negative, digit, 1, None))) is not None
+            ]
+            return min(found, key=len, default=None)
+        if state.places is not None:
+            return self._with_places(state, state.places)
+        best: bytes | None = None
+        further = 0 if state.value == 0 else max(0, self._digits - state.digits)
+        for more in range(further + 1):
+            found_here = self._with_digits(state, more)
+            if found_here is not None and (best is None or len(found_here) < len(best)):
+                best = found_here
+            if best is not None and len(best) <= more + 1:
+                break
+        return best
+
+    def _with_digits(self, state: Written, more: int) -> bytes | None:
+        """With exactly so many more digits before the point, and as few places as do."""
+        low = state.value * 10 ** (more + self._places)
+        high = (state.value + 1) * 10 ** (more + self._places) - 1
+        room = self._places if state.value == 0 and not more else min(self._places, self._exact - state.digits - more)
+        for places in range(max(room, 0) + 1):
+            units = self._first(state.negative, low, high, places)
+            if units is not None:
+                digits = str(units // 10**self._places)[state.digits :]
+                return (digits + self._fraction(units, places)).encode()
+        return None
+
+    def _with_places(self, state: Written, written: int) -> bytes | None:
+        scale = self._places - written
+        low, high = state.value * 10**scale, (state.value + 1) * 10**scale - 1
+        room = min(self._places, self._exact - _significant(state))
+        for places in range(max(written, 1), max(room, written) + 1):
+            units = self._first(state.negative, low, high, places)
+            if units is not None:
+                return self._fraction(units, places)[1 + written :].encode()
+        return None
+
+    def _fraction(self, units: int, places: int) -> str:
+        if not places:
+            return ""
+        return "." + str(units % 10**self._places).zfill(self._places)[:places]
+
+    def _first(self, negative: bool, low: int, high: int, places: int) -> int | None:
+        """The smallest fitting number of units in the range that needs no more than so many places."""
+        rule = self._rules[negative]
+        low, high = max(low, rule.low), min(high, rule.high)
+        grid = lcm(self._step, 10 ** (self._places - places))
+        found = -(-low // grid) * grid
+        return found if found <= high else None
+
+    def _share(self, state: Written) -> Written:
+        """One state for all that have the same future, so that few states serve all numbers."""
+        if state.places is not None:
+            blocks = [(state.value * 10 ** (self._places - state.places), 10 ** (self._places - state.places))]
+        elif state.value == 0:
+            return state
+        else:
+            most = max(0, self._digits - state.digits)
+            blocks = [
+                (state.value * 10 ** (more + self._places), 10 ** (more + self._places)) for more in range(most + 1)
+            ]
+        rule = self._rules[state.negative]
+        where = tuple(_position(start, start + size - 1, rule) for start, size in blocks)
+        if any(place is None for place in where):
+            return state
+        key = (state.negative, state.digits, state.places, where, blocks[0][0] % self._step, state.value == 0)
+        return self._alike.setdefault(key, state)
+
+
+def _significant(state: Written) -> int:
+    """Digits before the point that a double spends; a single zero costs none."""
+    whole = state.digits
+    return 0 if whole == 1 and _whole(state) == 0 else whole
+
+
+def _whole(state: Written) -> int:
+    return state.value // int(10 ** (state.places or 0))
+
+
+def _position(low: int, high: int, rule: _Rule) -> bool | None:
+    """True: all of the range fits; False: nothing does; None: some of it."""
+    if high < rule.low or low > rule.high:
+        return False
+    return True if rule.low <= low and high <= rule.high else None
+
+
+def _places(type: t.Integer | t.Number) -> int:
+    if isinstance(type, t.Integer):
+        return 0
+    if type.multiple_of is not None:
+        return _decimals(type.multiple_of)
+    bounds = (type.minimum, type.maximum, type.exclusive_minimum, type.exclusive_maximum)
+    needed = max((_decimals(bound) for bound in bounds if bound is not None), default=0)
+    return max(_EXACT_DIGITS, needed + 2)
+
+
+def _decimals(value: Decimal) -> int:
+    exponent = Decimal(value).normalize().as_tuple().exponent
+    assert isinstance(exponent, int)
+    return max(0, -exponent)
+
+
+def _limits(type: t.Integer | t.Number, places: int) -> tuple[int | None, int | None]:
+    """In units, both ends included."""
+    unit = 10**places
+    lows = [_ceil(type.minimum, unit)] if type.minimum is not None else []
+    if type.exclusive_minimum is not None:
+        lows.append(_floor(type.exclusive_minimum, unit) + 1)
+    highs = [_floor(type.maximum, unit)] if type.maximum is not None else []
+    if type.exclusive_maximum is not None:
+        highs.append(_ceil(type.exclusive_maximum, unit) - 1)
+    return max(lows, default=None), min(highs, default=None)
+
+
+def _floor(value: int | Decimal, unit: int) -> int:
+    numerator, denominator = Decimal(value).as_integer_ratio() if isinstance(value, Decimal) else (value, 1)
+    return numerator * unit // denominator
+
+
+def _ceil(value: int | Decimal, unit: int) -> int:
+    return -_floor(-value, unit)
+
+
+def _digits(type: t.Integer | t.Number, low: int | None, high: int | None, places: int) -> int:
+    """Digits before the point: enough for both bounds, and for a step beyond one of them."""
+    usual = _INTEGER_DIGITS if isinstance(type, t.Integer) else _EXACT_DIGITS
+    known = [len(str(abs(bound) // 10**places)) for bound in (low, high) if bound is not None]
+    if low is not None and high is not None:
+        return max(known)
+    step = len(str(abs(int(Decimal(type.multiple_of))))) if type.multiple_of is not None else 1
+    return max(usual, step + 1, *(digits + step + 1 for digits in known)) if known else max(usual, step + 1)

@@ -1,0 +1,254 @@
+"""From the tree of a regular expression to an automaton over the bytes of its matches, as plain text or as JSON.
+
+The automaton has one place per character of the pattern; a state is a set of places. Sets are made as they are
+reached, so a pattern costs what its matches cost and never the powers of two that it could have.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import assert_never
+
+from pastalang.program.character_class import SURROGATES, Ranges, complement, normalised
+from pastalang.program.regex import Chars, Choice, Node, Repetition, Sequence
+
+_NONE: tuple[tuple[int, int], ...] = ()
+_SHORT = {0x08: b"\\b", 0x09: b"\\t", 0x0A: b"\\n", 0x0C: b"\\f", 0x0D: b"\\r", 0x22: b'\\"', 0x5C: b"\\\\"}
+_END = -1
+
+
+@dataclass
+class Places:
+    """A nondeterministic automaton. `arcs[p]`: (lowest byte, highest byte, next place); `jumps[p]` cost nothing."""
+
+    arcs: list[list[tuple[int, int, int]]] = field(default_factory=list)
+    jumps: list[list[int]] = field(default_factory=list)
+
+    def new(self) -> int:
+        self.arcs.append([])
+        self.jumps.append([])
+        return len(self.arcs) - 1
+
+    def arc(self, start: int, low: int, high: int, end: int) -> None:
+        self.arcs[start].append((low, high, end))
+
+    def text(self, start: int, text: bytes, end: int) -> None:
+        for byte in text[:-1]:
+            middle = self.new()
+            self.arc(start, byte, byte, middle)
+            start = middle
+        self.arc(start, text[-1], text[-1], end)
+
+
+class PatternAutomaton:
+    """See `automaton.Automaton`. A state is a frozen set of places; the place `final` ends a value."""
+
+    def __init__(self, node: Node, *, quoted: bool) -> None:
+        self._places = Places()
+        self._quoted = quoted
+        start, self._final = self._places.new(), self._places.new()
+        if quoted:
+            inside, closing = self._places.new(), self._places.new()
+            self._places.arc(start, 0x22, 0x22, inside)
+            self._places.arc(closing, 0x22, 0x22, self._final)
+            self._add(node, inside, closing)
+        else:
+            self._add(node, start, self._final)
+        self._distance, self._next = _distances(self._places, self._final)
+        self.start: Hashable = self._closure({start})
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing matches at all."""
+        return not self.start
+
+    def edges(self, state: Hashable) -> Mapping[int, Hashable]:
+        assert isinstance(state, frozenset)
+        targets: dict[int, set[int]] = defaultdict(set)
+        for place in state:
+            for low, high, end in self._places.arcs[place]:
+                for byte in range(low, high + 1):
+                    targets[byte].add(end)
+        known: dict[frozenset[int], frozenset[int]] = {}
+        found: dict[int, Hashable] = {}
+        for byte in sorted(targets):
+            ends = frozenset(targets[byte])
+            if ends not in known:
+                known[ends] = self._closure(ends)
+            if known[ends]:
+                found[byte] = known[ends]
+        return found
+
+    def accepts(self, state: Hashable) -> bool:
+        assert isinstance(state, frozenset)
+        return self._final in state
+
+    def ending(self, state: Hashable) -> bytes:
+        assert isinstance(state, frozenset)
+        text, place = bytearray(), min(state, key=lambda place: (self._distance[place], place))
+        while (step := self._next[place])[1] != _END:
+            if step[0] is not None:
+                text.append(step[0])
+            place = step[1]
+        return bytes(text)
+
+    def _closure(self, places: set[int] | frozenset[int]) -> frozenset[int]:
+        """With all that costs nothing, without places that lead nowhere or hold no arc."""
+        found, waiting = set(places), list(places)
+        while waiting:
+            for place in self._places.jumps[waiting.pop()]:
+                if place not in found:
+                    found.add(place)
+                    waiting.append(place)
+        return frozenset(
+            place for place in found if place in self._distance and (place == self._final or self._places.arcs[place])
+        )
+
+    # ── the tree ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _add(self, node: Node, start: int, end: int) -> None:
+        match node:
+            case Chars(ranges):
+                self._add_characters(ranges, start, end)
+            case Sequence(items):
+                for item in items[:-1]:
+                    middle = self._places.new()
+                    self._add(item, start, middle)
+                    start = middle
+                if items:
+                    self._add(items[-1], start, end)
+                else:
+                    self._places.jumps[start].append(end)
+            case Choice(arms):
+                for arm in arms:
+                    self._add(arm, start, end)
+            case Repetition(item, minimum, maximum):
+                self._repeat(item, minimum, maximum, start, end)
+            case _:
+                assert_never(node)
+
+    def _repeat(self, item: Node, minimum: int, maximum: int | None, start: int, end: int) -> None:
+        for _ in range(minimum):
+            middle = self._places.new()
+            self._add(item, start, middle)
+            start = middle
+        if maximum is None:
+            loop = self._places.new()  # of its own, so that nothing that leads to `start` takes part in it
+            self._places.jumps[start].append(loop)
+            back = self._places.new()
+            self._add(item, loop, back)
+            self._places.jumps[back].append(loop)
+            self._places.jumps[loop].append(end)
+            return
+        self._places.jumps[start].append(end)
+        for _ in range(maximum - minimum):
+            middle = self._places.new()
+            self._add(item, start, middle)
+            self._places.jumps[middle].append(end)
+            start = middle
+
+    # ── characters ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _add_characters(self, ranges: Ranges, start: int, end: int) -> None:
+        if self._quoted:
+            for code in [*range(0x20), 0x22, 0x5C]:
+                if any(low <= code <= high for low, high in ranges):
+                    self._places.text(start, _SHORT.get(code, b"\\u%04x" % code), end)
+            ranges = _without(ranges, ((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)))
+        shared: dict[tuple[tuple[int, int], ...], int] = {}
+        for spelled in utf8_ranges(ranges):
+            self._add_bytes(spelled, start, end, shared)
+
+    def _add_bytes(
+        self,
+        spelled: tuple[tuple[int, int], ...],
+        start: int,
+        end: int,
+        shared: dict[tuple[tuple[int, int], ...], int],
+    ) -> None:
+        """Tails that are alike are one row of places: a class of many ranges stays small."""
+        (low, high), rest = spelled[0], spelled[1:]
+        if not rest:
+            self._places.arc(start, low, high, end)
+            return
+        if rest not in shared:
+            shared[rest] = self._places.new()
+            self._add_bytes(rest, shared[rest], end, shared)
+        self._places.arc(start, low, high, shared[rest])
+
+
+def _without(ranges: Ranges, taken: Ranges) -> Ranges:
+    return complement(normalised([*complement(ranges), *taken, SURROGATES]))
+
+
+def utf8_ranges(ranges: Ranges) -> Iterator[tuple[tuple[int, int], ...]]:
+    """The UTF-8 spellings of these characters, as rows of byte ranges."""
+    for low, high in _without(ranges, _NONE):
+        start = low
+        for limit in (0x7F, 0x7FF, 0xFFFF, 0x10FFFF):
+            if start <= min(high, limit):
+                yield from _same_length(chr(start).encode(), chr(min(high, limit)).encode())
+                start = min(high, limit) + 1
+
+
+def _same_length(low: bytes, high: bytes) -> Iterator[tuple[tuple[int, int], ...]]:
+    if len(low) == 1:
+        yield ((low[0], high[0]),)
+        return
+    rest = len(low) - 1
+    first, last = low[0], high[0]
+    if first == last:
+        yield from (((first, first), *tail) for tail in _same_length(low[1:], high[1:]))
+        return
+    if low[1:] != b"\x80" * rest:
+        yield from (((first, first), *tail) for tail in _same_length(low[1:], b"\xbf" * rest))
+        first += 1
+    if high[1:] != b"\xbf" * rest:
+        yield from (((last, last), *tail) for tail in _same_length(b"\x80" * rest, high[1:]))
+        last -= 1
+    if first <= last:
+        yield ((first, last), *[(0x80, 0xBF)] * rest)
+
+
+def _distances(places: Places, final: int) -> tuple[dict[int, int], dict[int, tuple[int | None, int]]]:
+    """For each place from which the end can be reached: the bytes to it, and the next step on that way."""
+    back: list[list[tuple[int, int | None]]] = [[] for _ in places.arcs]
+    for place, arcs in enumerate(places.arcs):
+        for low, _, end in arcs:
+            back[end].append((place, low))
+    for place, jumps in enumerate(places.jumps):
+        for end in jumps:
+            back[end].append((place, None))
+    distance: dict[int, int] = {final: 0}
+    following: dict[int, tuple[int | None, int]] = {final: (None, _END)}
+    level = [final]
+    while level:
+        level = _spread(level, back, distance, following)
+    return distance, following
+
+
+def _spread(
+    level: list[int],
+    back: list[list[tuple[int, int | None]]],
+    distance: dict[int, int],
+    following: dict[int, tuple[int | None, int]],
+) -> list[int]:
+    """All places of one distance come in, all of the next go out; what costs nothing stays in its level."""
+    waiting, further = list(level), []
+    while waiting:
+        place = waiting.pop()
+        for start, byte in back[place]:
+            if byte is None and start not in distance:
+                distance[start] = distance[place]
+                following[start] = (None, place)
+                waiting.append(start)
+                level.append(start)
+    for place in level:
+        for start, byte in back[place]:
+            if byte is not None and start not in distance:
+                distance[start] = distance[place] + 1
+                following[start] = (byte, place)
+                further.append(start)
+    return further

@@ -1,0 +1,256 @@
+"""Free strings with limits on characters: tokens are sorted once by how many characters they add and where they end.
+
+For a vocabulary, every token is followed through the spelling from a place, and tokens that add as many characters
+and end at the same place share a mask. What a hole may take is then a union of a few such masks, whatever its
+limits; the exact cost of every ending is known, so nothing has to be searched.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from pastalang.runtime.decode.border import Border
+from pastalang.runtime.decode.engines.characters import DEAD, Spelling
+from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.decode.machine import MachineState
+from pastalang.runtime.decode.mask import join_masks, mask_of
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.trie import ROOT, Ints
+
+_MAX_MASKS = 512
+
+
+class Inside(NamedTuple):
+    """At a place of the spelling, with so many characters complete; `trim` bytes at the end were a stop."""
+
+    place: int
+    characters: int
+    trim: int = 0
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """From one place: masks of the tokens that stay inside, by (place, characters), and of those that close.
+
+    `fillers` holds one token for every number of characters that a token between two characters can add.
+    """
+
+    inside: dict[tuple[int, int], TokenMask]
+    closing: dict[int, TokenMask]
+    fillers: dict[int, int]
+    most: int
+
+
+class StringMachine:
+    """See `machine.Machine`."""
+
+    def __init__(self, spelling: Spelling, border: Border, *, least: int, most: int | None) -> None:
+        self._spelling = spelling
+        self._border = border
+        self._tokens: Tokens = border.tokens
+        self._least = least
+        self._most = most
+        self._masks: dict[object, TokenMask] = {}
+        self.start: MachineState = Inside(spelling.start, 0)
+
+    def step(self, state: MachineState, byte: int) -> MachineState | None:
+        here = _inside(state)
+        place = int(self._spelling.next[here.place, byte])
+        if place == DEAD:
+            return None
+        if place == self._spelling.closed:
+            characters = here.characters - int(self._spelling.taken[here.place, byte])
+            fits = self._least <= characters and (self._most is None or characters <= self._most)
+            return Inside(place, characters, int(self._spelling.stops[here.place, byte])) if fits else None
+        characters = here.characters + bool(self._spelling.completes[here.place, byte])
+        begun = characters + self._has_begun(place) - self._spelling.pending[place]
+        return None if self._most is not None and begun > self._most else Inside(place, characters)
+
+    def _has_begun(self, place: int) -> bool:
+        """Whether it is inside a character."""
+        return not self._between(place) and not self._is_before(place) and place != self._spelling.closed
+
+    def _is_before(self, place: int) -> bool:
+        """Whether no character has begun there: in front of the opening quote."""
+        return place == self._spelling.start and not self._between(place)
+
+    def accepts(self, state: MachineState) -> bool:
+        here = _inside(state)
+        if self._spelling.closing:
+            return here.place == self._spelling.closed
+        fits = self._least <= here.characters and (self._most is None or here.characters <= self._most)
+        return here.place == self._spelling.closed or (self._between(here.place) and fits)
+
+    def goes_on(self, state: MachineState) -> bool:
+        here = _inside(state)
+        if here.place == self._spelling.closed:
+            return False
+        if self._spelling.closing or self._most is None:
+            return True
+        return here.characters < self._most or not self._between(here.place)
+
+    def trimmed(self, state: MachineState) -> int:
+        return _inside(state).trim
+
+    def forced(self, state: MachineState) -> bytes:
+        here = _inside(state)
+        if self._is_before(here.place) or (self._most == here.characters and self._between(here.place)):
+            return self._spelling.closing
+        return b""
+
+    def ending(self, state: MachineState) -> tuple[int, ...] | None:
+        here = _inside(state)
+        return self._tail(here.place, here.characters)
+
+    def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
+        here = _inside(state)
+        groups = self._groups(here.place)
+        least = max(0, self._least - here.characters)
+        most = None if self._most is None else min(self._most - here.characters, groups.most + 1)
+        horizon = 16 + least
+        limit = None if remaining is None or remaining > horizon else remaining
+        key = (here.place, least, most, limit)
+        if key not in self._masks:
+            if len(self._masks) >= _MAX_MASKS:
+                self._masks.clear()
+            self._masks[key] = self._make_mask(here, groups, limit)
+        return self._masks[key]
+
+    # ── masks ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _between(self, place: int) -> bool:
+        return self._spelling.between[place]
+
+    def _make_mask(self, here: Inside, groups: _Groups, remaining: int | None) -> TokenMask:
+        most, covers = self._most, self._tokens.vocabulary.covers_bytes
+        parts = []
+        for (place, added), mask in groups.inside.items():
+            characters = here.characters + added
+            if most is not None and characters + self._has_begun(place) > most:
+                continue
+            if (remaining is not None or not covers) and not self._closes_in(place, characters, remaining):
+                continue
+            parts.append(mask)
+        for added, mask in groups.closing.items():
+            characters = here.characters + added
+            if characters >= self._least and (most is None or characters <= most):
+                parts.append(mask)
+        return join_masks(self._tokens.size, parts)
+
+    def _closes_in(self, place: int, characters: int, remaining: int | None) -> bool:
+        ending = self._tail(place, characters)
+        return ending is not None and (remaining is None or len(ending) <= remaining - 1)
+
+    def _tail(self, place: int, characters: int) -> tuple[int, ...] | None:
+        """Tokens that end the character, fill up what is missing and close."""
+        if place == self._spelling.closed:
+            return ()
+        if self._is_before(place):
+            opened = self._tail(int(self._spelling.next[place, self._spelling.closing[0]]), characters)
+            quote = self._tokens.ids.get(self._spelling.closing)
+            return None if opened is None or quote is None else (quote, *opened)
+        text = self._spelling.endings[place]
+        first = None if text is None else self._tokens.shortest(text)
+        if text is None or first is None:
+            return None
+        here = place
+        for byte in text:
+            here = int(self._spelling.next[here, byte])
+        filled = self._fill(here, self._least - characters - bool(text))
+        close = self._tokens.shortest(self._spelling.closing)
+        return None if filled is None or close is None else (*first, *filled, *close)
+
+    def _fill(self, place: int, missing: int) -> tuple[int, ...] | None:
+        if missing <= 0:
+            return ()
+        fillers = self._groups(place).fillers
+        found: list[int] = []
+        while missing > 0:
+            size = max((size for size in fillers if size <= missing), default=0)
+            if not size:
+                return None
+            found.extend([fillers[size]] * (missing // size))
+            missing -= size * (missing // size)
+        return tuple(found)
+
+    # ── tokens, sorted once per vocabulary ───────────────────────────────────────────────────────────────
+
+    def _groups(self, place: int) -> _Groups:
+        key = ("string", id(self._spelling), self._border.follow, place)
+        return self._tokens.keep(key, lambda: self._make_groups(place))
+
+    def _make_groups(self, start: int) -> _Groups:
+        sorted_ = self._tokens.keep(("sorted", id(self._spelling), start), lambda: self._sort(start))
+        inside: dict[tuple[int, int], TokenMask] = {}
+        fillers: dict[int, int] = {}
+        for (place, added), tokens in sorted_.inside.items():
+            inside[place, added] = mask_of(self._tokens.size, tokens)
+            if added and place == start and self._between(place):  # the same filler can be repeated
+                fillers[added] = int(tokens.min())
+        closing = {
+            added: mask_of(self._tokens.size, np.concatenate([ends, *self._agreeing(nodes)]))
+            for added, (ends, nodes) in sorted_.closing.items()
+        }
+        most = max((added for _, added in [*inside, *((0, added) for added in closing)]), default=0)
+        return _Groups(inside, closing, fillers, most)
+
+    def _agreeing(self, nodes: Ints) -> list[Ints]:
+        """The tokens below a closed value: behind a stop anything may stand, behind a quote what follows."""
+        if self._spelling.closing:
+            return [self._border.behind(nodes)]
+        trie = self._tokens.trie
+        return [trie.below(int(node)) for node in nodes]
+
+    def _sort(self, start: int) -> _Sorted:
+        """Follows all tokens through the spelling at once, level by level."""
+        trie, spelling = self._tokens.trie, self._spelling
+        nodes = np.array([ROOT])
+        places, counts = np.array([start]), np.array([0])
+        inside: list[tuple[Ints, Ints, Ints]] = []
+        closing: list[tuple[Ints, Ints]] = []
+        while len(nodes):
+            children, parent = trie.expand(nodes)
+            bytes_ = trie.byte[children]
+            before, count = places[parent], counts[parent]
+            following = spelling.next[before, bytes_]
+            ended = count + spelling.completes[before, bytes_]
+            shut = following == spelling.closed
+            closing.append((children[shut], count[shut] - spelling.taken[before, bytes_][shut]))
+            alive = (following != DEAD) & ~shut
+            nodes, places, counts = children[alive], following[alive].astype(np.int64), ended[alive]
+            found, at = trie.ending_at(nodes)
+            inside.append((found, places[at], counts[at]))
+        return _Sorted(_grouped(inside), self._closers(closing))
+
+    def _closers(self, closing: list[tuple[Ints, Ints]]) -> dict[int, tuple[Ints, Ints]]:
+        nodes = np.concatenate([nodes for nodes, _ in closing])
+        added = np.concatenate([added for _, added in closing])
+        return {
+            int(count): (self._tokens.trie.ending_at(nodes[added == count])[0], nodes[added == count])
+            for count in np.unique(added)
+        }
+
+
+@dataclass(frozen=True)
+class _Sorted:
+    """`closing[c]`: the tokens that end with what closes, and the nodes where it is closed."""
+
+    inside: dict[tuple[int, int], Ints]
+    closing: dict[int, tuple[Ints, Ints]]
+
+
+def _grouped(found: list[tuple[Ints, Ints, Ints]]) -> dict[tuple[int, int], Ints]:
+    tokens, places, counts = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    keys = places * 1_000 + counts
+    order = np.argsort(keys, kind="stable")
+    unique, starts = np.unique(keys[order], return_index=True)
+    groups = np.split(tokens[order], starts[1:])
+    return {(int(key) // 1_000, int(key) % 1_000): group for key, group in zip(unique, groups, strict=True)}
+
+
+def _inside(state: MachineState) -> Inside:
+    assert isinstance(state, Inside)
+    return state

@@ -1,0 +1,180 @@
+"""JSON as it grows, byte by byte: what is open, which keys are taken, whether the value is complete or was spoiled.
+
+A grammar says nothing of keys that come twice, of items that must differ, of depth, or of numbers that no reader
+takes. This does.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from pastalang import limits
+from pastalang.values.json_text import NotJson, parse_json, same_json, write_json
+
+_MAX_DEPTH = limits.MAX_JSON_NESTING - 4
+_MAX_NUMBER = 60
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """An object or an array that is open; `taken` are its keys, or the items of an array whose items differ."""
+
+    is_object: bool
+    taken: tuple[str, ...] = ()
+    wants_key: bool = False
+    since: int = 0  # where its latest item begins
+
+
+_Stack: TypeAlias = tuple[_Open, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """`end` is set when the outermost value is complete: how many bytes are its own."""
+
+    unique: bool  # whether the items of the outermost array differ
+    raw: bytes = b""
+    stack: _Stack = ()
+    string: int | None = None  # where the string begins that is open
+    escaped: bool = False
+    word: int | None = None  # where the number or the word begins that is open
+    end: int | None = None
+    spoiled: bool = False
+
+    @property
+    def depth(self) -> int:
+        return len(self.stack)
+
+    @property
+    def in_string(self) -> bool:
+        return self.string is not None
+
+    @property
+    def is_scalar(self) -> bool:
+        """Whether a number or a word stands outermost: it may be complete or not."""
+        return not self.stack and self.word is not None
+
+    def grown(self, piece: bytes) -> Trace:
+        here = self
+        for byte in piece:
+            here = here._step(byte)
+            if here.spoiled:
+                break
+        return replace(here, raw=self.raw + piece)
+
+    def closed_word(self) -> Trace:
+        """As it is when nothing more comes behind an outermost number."""
+        return self._end_word() if self.word is not None else self
+
+    def open_key(self) -> tuple[bytes, tuple[str, ...]] | None:
+        """The key that is being written, as far as it is, and the keys that it must not become."""
+        if self.string is None or not self.stack or not self.stack[-1].wants_key:
+            return None
+        return self.raw[self.string + 1 :], self.stack[-1].taken
+
+    def _step(self, byte: int) -> Trace:
+        raw = self.raw + bytes((byte,))
+        if self.end is not None:
+            return replace(self, raw=raw)
+        if self.string is not None:
+            return self._in_string(byte, raw)
+        here = self
+        if self.word is not None:
+            if byte not in b" \n\r\t,]}:":
+                return replace(self, raw=raw, spoiled=len(raw) - self.word > _MAX_NUMBER)
+            here = self._end_word()
+            if here.end is not None or here.spoiled:
+                return replace(here, raw=raw)
+        return here._structure(byte, raw)
+
+    def _in_string(self, byte: int, raw: bytes) -> Trace:
+        if self.escaped:
+            return replace(self, raw=raw, escaped=False)
+        if byte == 0x5C:
+            return replace(self, raw=raw, escaped=True)
+        if byte != 0x22:
+            return replace(self, raw=raw)
+        assert self.string is not None
+        ended = replace(self, raw=raw, string=None)
+        if not self.stack:
+            return replace(ended, end=len(raw))
+        top = self.stack[-1]
+        if not (top.is_object and top.wants_key):
+            return ended
+        key = _text_of(raw[self.string :])
+        if key is None or key in top.taken:
+            return replace(ended, spoiled=True)
+        return replace(ended, stack=(*self.stack[:-1], replace(top, taken=(*top.taken, key), wants_key=False)))
+
+    def _end_word(self) -> Trace:
+        assert self.word is not None
+        text = self.raw[self.word :]
+        spoiled = not _is_sound(text)
+        ended = replace(self, word=None, spoiled=spoiled)
+        return replace(ended, end=len(self.raw)) if not self.stack else ended
+
+    def _structure(self, byte: int, raw: bytes) -> Trace:
+        match byte:
+            case 0x22:
+                return replace(self, raw=raw, string=len(raw) - 1)
+            case 0x7B | 0x5B:
+                stack = (*self.stack, _Open(byte == 0x7B, wants_key=byte == 0x7B, since=len(raw)))
+                return replace(self, raw=raw, stack=stack, spoiled=len(stack) > _MAX_DEPTH)
+            case 0x7D | 0x5D:
+                return self._item_ended(raw)._closed()
+            case 0x2C:
+                return self._item_ended(raw)._next()
+            case 0x20 | 0x0A | 0x0D | 0x09 | 0x3A:
+                return replace(self, raw=raw)
+            case _:
+                return replace(self, raw=raw, word=len(raw) - 1)
+
+    def _item_ended(self, raw: bytes) -> Trace:
+        """Items that must differ are compared when they end."""
+        here = replace(self, raw=raw)
+        if not self.unique or len(self.stack) != 1 or self.stack[0].is_object:
+            return here
+        top = self.stack[0]
+        item = _canonical(raw[top.since : -1])
+        if item is None:
+            return here
+        if any(same_json(parse_json(item), parse_json(other)) for other in top.taken):
+            return replace(here, spoiled=True)
+        return replace(here, stack=(replace(top, taken=(*top.taken, item), since=len(raw)),))
+
+    def _closed(self) -> Trace:
+        stack = self.stack[:-1]
+        return replace(self, stack=stack, end=len(self.raw) if not stack else None)
+
+    def _next(self) -> Trace:
+        top = self.stack[-1]
+        return replace(self, stack=(*self.stack[:-1], replace(top, wants_key=top.is_object)))
+
+
+def _text_of(quoted: bytes) -> str | None:
+    try:
+        text = json.loads(quoted)
+    except ValueError:
+        return None
+    return text if isinstance(text, str) else None
+
+
+def _canonical(item: bytes) -> str | None:
+    """None: nothing stands there, as in an empty array."""
+    try:
+        return write_json(parse_json(item.decode("utf-8").strip(" ,")))
+    except (NotJson, UnicodeDecodeError):
+        return None
+
+
+def _is_sound(word: bytes) -> bool:
+    """Whether a number is one that every reader takes; `true` and its kind are."""
+    if word[:1] not in b"-0123456789":
+        return True
+    try:
+        value = float(word)
+    except ValueError:
+        return True  # the grammar has the last word on what is a number
+    return abs(value) != float("inf") and not (word.startswith(b"-") and value == 0)

@@ -1,0 +1,73 @@
+"""One of several kinds of value: every kind that the bytes so far allow goes on beside the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.decode.machine import Machine, MachineState
+from pastalang.runtime.decode.mask import join_masks
+from pastalang.runtime.decode.tokens import Tokens
+
+Alive: TypeAlias = tuple[tuple[int, MachineState], ...]  # the arms that are left, by number
+
+
+class UnionMachine:
+    """See `machine.Machine`."""
+
+    def __init__(self, arms: Sequence[Machine], tokens: Tokens) -> None:
+        self._arms = tuple(arms)
+        self._tokens = tokens
+        self.start: MachineState = tuple((number, arm.start) for number, arm in enumerate(arms))
+
+    def step(self, state: MachineState, byte: int) -> MachineState | None:
+        alive = tuple(
+            (number, following)
+            for number, here in _alive(state)
+            if (following := self._arms[number].step(here, byte)) is not None
+        )
+        return alive or None
+
+    def accepts(self, state: MachineState) -> bool:
+        return any(self._arms[number].accepts(here) for number, here in _alive(state))
+
+    def goes_on(self, state: MachineState) -> bool:
+        return any(self._arms[number].goes_on(here) for number, here in _alive(state))
+
+    def trimmed(self, state: MachineState) -> int:
+        return max(self._arms[number].trimmed(here) for number, here in _alive(state))
+
+    def ending(self, state: MachineState) -> tuple[int, ...] | None:
+        endings = [self._arms[number].ending(here) for number, here in _alive(state)]
+        return min((ending for ending in endings if ending is not None), key=len, default=None)
+
+    def forced(self, state: MachineState) -> bytes:
+        alive = _alive(state)
+        if len(alive) == 1:
+            number, here = alive[0]
+            return self._arms[number].forced(here)
+        common = self._arms[alive[0][0]].forced(alive[0][1])
+        for number, here in alive[1:]:
+            common = _common(common, self._arms[number].forced(here))
+        return common
+
+    def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
+        masks = [self._arms[number].mask(here, remaining) for number, here in _alive(state)]
+        if len(masks) == 1:
+            return masks[0]
+        key = ("union", *map(id, masks))
+        joined, _ = self._tokens.keep_some(key, lambda: (join_masks(self._tokens.size, masks), masks))
+        return joined
+
+
+def _alive(state: MachineState) -> Alive:
+    assert isinstance(state, tuple)
+    return state
+
+
+def _common(first: bytes, second: bytes) -> bytes:
+    end = 0
+    while end < min(len(first), len(second)) and first[end] == second[end]:
+        end += 1
+    return first[:end]

@@ -1,0 +1,194 @@
+"""From a hole type to a guide: `compile_guide`, and the table of which engine serves which type.
+
+booleans, null, literals, enums        choice      a sorted list
+integers, numbers                      number      an automaton over digits
+dates, times, UUIDs, patterns, formats pattern     an automaton over places of the expression
+free strings                           string      tokens grouped by what they add
+verbatim                               verbatim    places in the source
+unions of these                        union       the arms side by side
+arrays, tuples, maps, objects, schemas llguidance  a grammar, with an ending always at hand
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeGuard
+
+from pastalang.plan.plan import Form
+from pastalang.program import types as t
+from pastalang.program.regex import Chars, Repetition, parse_regex
+from pastalang.runtime.decode.border import Border
+from pastalang.runtime.decode.engines.automaton import AutomatonMachine
+from pastalang.runtime.decode.engines.characters import spell_json, spell_text
+from pastalang.runtime.decode.engines.choice import ChoiceMachine
+from pastalang.runtime.decode.engines.number import NumberAutomaton
+from pastalang.runtime.decode.engines.pattern import PatternAutomaton
+from pastalang.runtime.decode.engines.string import StringMachine
+from pastalang.runtime.decode.engines.union import UnionMachine
+from pastalang.runtime.decode.engines.verbatim import VerbatimMachine, spell_source
+from pastalang.runtime.decode.guide import Guide, GuideError
+from pastalang.runtime.decode.machine import Machine
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.walk import MachineGuide
+from pastalang.values.bounds import NO_TYPES, spell
+from pastalang.values.formats import FORMATS, MOMENTS, UUID
+from pastalang.values.words import describe
+
+Closed = t.Boolean | t.Null | t.Literal
+LINE_END = "\n"
+
+
+def compile_guide(
+    type: t.Type,
+    *,
+    form: Form,
+    follow: str,
+    vocabulary: Tokens,
+    types: Mapping[str, t.Type] = NO_TYPES,
+    source_text: str | None = None,
+    forbidden: tuple[str, ...] = (),
+) -> Guide:
+    """Raises `GuideError` where the type cannot be enforced.
+
+    `source_text` is what a `verbatim` quotes from. `forbidden` texts never appear in a free string.
+    """
+    compiler = _Compiler(vocabulary, Border(vocabulary, follow.encode()), form, types, source_text, forbidden)
+    return compiler.guide(type)
+
+
+class _Compiler:
+    def __init__(
+        self,
+        tokens: Tokens,
+        border: Border,
+        form: Form,
+        types: Mapping[str, t.Type],
+        source_text: str | None,
+        forbidden: tuple[str, ...],
+    ) -> None:
+        self.tokens = tokens
+        self.border = border
+        self.quoted = form is Form.JSON
+        self.types = types
+        self.source_text = source_text
+        self.forbidden = forbidden
+
+    def guide(self, type: t.Type) -> Guide:
+        type = self.resolve(type)
+        if not self.is_simple(type):
+            from pastalang.runtime.decode.engines.llguidance import compile_structure
+
+            return compile_structure(type, self.types, self.border, self.source_text)
+        return MachineGuide(self.machine(type), self.border, describe(type))
+
+    def resolve(self, type: t.Type) -> t.Type:
+        while isinstance(type, t.Named):
+            type = self.types[type.name]
+        return type
+
+    def is_simple(self, type: t.Type) -> bool:
+        """Whether machines over bytes serve it; what nests or has a schema of its own is for a grammar."""
+        type = self.resolve(type)
+        if isinstance(type, t.Union):
+            return all(self.is_simple(arm) for arm in type.arms)
+        return not isinstance(type, t.Array | t.Tuple | t.Map | t.Object | t.Schema | t.Anything)
+
+    def machine(self, type: t.Type) -> Machine:
+        type = self.resolve(type)
+        match type:
+            case t.Boolean() | t.Null() | t.Literal():
+                return ChoiceMachine(_spellings(type, quoted=self.quoted), self.border)
+            case t.Integer() | t.Number():
+                return AutomatonMachine(NumberAutomaton(type), self.border)
+            case t.Temporal(kind=kind):
+                return self.pattern(MOMENTS[kind])
+            case t.Uuid():
+                return self.pattern(UUID)
+            case t.Regex(pattern=pattern):
+                return self.pattern(pattern)
+            case t.String():
+                return self.string(type)
+            case t.Verbatim():
+                return self.verbatim(type)
+            case t.Union():
+                return self.union(type)
+            case _:
+                raise GuideError(f"{describe(type)} is no type of plain values")
+
+    def pattern(self, pattern: str) -> Machine:
+        automaton = PatternAutomaton(parse_regex(pattern), quoted=self.quoted)
+        if automaton.is_empty:
+            raise GuideError(f"nothing matches /{pattern}/")
+        return AutomatonMachine(automaton, self.border)
+
+    def string(self, type: t.String) -> Machine:
+        patterns = [type.pattern] if type.pattern is not None else []
+        if type.format is not None:
+            patterns.insert(0, FORMATS[type.format].pattern)
+        if patterns:
+            from pastalang.runtime.decode.engines.meet import meet_patterns
+
+            bounded = type.min_chars > 0 or type.max_chars is not None
+            length = Repetition(Chars(((0, 0xD7FF), (0xE000, 0x10FFFF))), type.min_chars, type.max_chars)
+            nodes = [parse_regex(pattern) for pattern in patterns] + ([length] if bounded else [])
+            return AutomatonMachine(meet_patterns(nodes, quoted=self.quoted), self.border)
+        if self.quoted:
+            spelling = self.tokens.keep(("json", self.forbidden), lambda: spell_json(self.forbidden))
+        else:
+            stops = type.stop or (LINE_END,)
+            spelling = self.tokens.keep(("text", stops, self.forbidden), lambda: spell_text(stops, self.forbidden))
+        return StringMachine(spelling, self.border, least=type.min_chars, most=type.max_chars)
+
+    def verbatim(self, type: t.Verbatim) -> Machine:
+        if self.source_text is None:
+            raise GuideError(f"the text of `{type.source}` is needed to quote from it")
+        text = self.source_text
+        return VerbatimMachine(spell_source(text, quoted=self.quoted), self.border, quoted=self.quoted)
+
+    def union(self, type: t.Union) -> Machine:
+        """All literals are one list; a verbatim arm of an empty text is no arm."""
+        arms = [self.resolve(arm) for arm in _flat(type, self.types)]
+        closed = [text for arm in arms if _is_closed(arm) for text in _spellings(arm, quoted=self.quoted)]
+        machines: list[Machine] = [ChoiceMachine(closed, self.border)] if closed else []
+        for arm in arms:
+            if _is_closed(arm) or (isinstance(arm, t.Verbatim) and self.source_text == ""):
+                continue
+            machines.append(self.machine(arm))
+        if not machines:
+            raise GuideError("no arm of the union has a value")
+        return machines[0] if len(machines) == 1 else UnionMachine(machines, self.tokens)
+
+
+def _is_closed(type: t.Type) -> TypeGuard[Closed]:
+    return isinstance(type, t.Boolean | t.Null | t.Literal)
+
+
+def _spellings(type: Closed, *, quoted: bool) -> list[bytes]:
+    match type:
+        case t.Boolean():
+            return [b"true", b"false"]
+        case t.Null():
+            return [b"null"]
+        case t.Literal(value=value):
+            return [spell(value, quoted=quoted).encode()]
+
+
+def _flat(type: t.Type, types: Mapping[str, t.Type]) -> list[t.Type]:
+    while isinstance(type, t.Named):
+        type = types[type.name]
+    if isinstance(type, t.Union):
+        return [inner for arm in type.arms for inner in _flat(arm, types)]
+    return [type]
+
+
+def prepare(vocabulary: Tokens) -> None:
+    """Does once what all guides of a vocabulary need, so that the first of them is not slow."""
+    for form in Form:
+        guide = compile_guide(t.String(), form=form, follow="", vocabulary=vocabulary)
+        state = guide.start(max_tokens=64)
+        state.allowed()
+        if form is Form.JSON:
+            quote = vocabulary.ids.get(b'"')
+            if quote is not None:
+                state.advance(quote)
+                state.allowed()

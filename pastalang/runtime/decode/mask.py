@@ -1,0 +1,46 @@
+"""Bit masks over the vocabulary: made from token ids, joined, read. Bit t of word t // 32 allows token t."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pastalang.runtime.decode.guide import TokenMask
+
+
+def empty_mask(size: int) -> TokenMask:
+    return np.zeros((size + 31) // 32, dtype=np.uint32)
+
+
+def mask_of(size: int, tokens: Iterable[int] | NDArray[np.int64]) -> TokenMask:
+    """Exactly these tokens. Masks are shared between holes, so they are read-only."""
+    ids = tokens if isinstance(tokens, np.ndarray) else np.fromiter(tokens, dtype=np.int64)
+    mask = empty_mask(size)
+    np.bitwise_or.at(mask, ids >> 5, np.uint32(1) << (ids & 31).astype(np.uint32))
+    return frozen(mask)
+
+
+def join_masks(size: int, masks: Sequence[TokenMask]) -> TokenMask:
+    """What any of them allows."""
+    if len(masks) == 1:
+        return masks[0]
+    joined = empty_mask(size)
+    for mask in masks:
+        np.bitwise_or(joined, mask, out=joined)
+    return frozen(joined)
+
+
+def frozen(mask: TokenMask) -> TokenMask:
+    mask.flags.writeable = False
+    return mask
+
+
+def allows(mask: TokenMask, token: int) -> bool:
+    return bool(mask[token >> 5] >> np.uint32(token & 31) & np.uint32(1))
+
+
+def tokens_of(mask: TokenMask) -> NDArray[np.int64]:
+    """The allowed tokens, ascending."""
+    return np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))

@@ -1,0 +1,113 @@
+"""A vocabulary prepared for guides: its trie, its ids by text, and the fewest tokens that spell a text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+
+from pastalang.runtime.decode.trie import Ints, TokenTrie, build_trie
+from pastalang.runtime.decode.vocabulary import Vocabulary
+
+T = TypeVar("T")
+
+MAX_RECENT = 2_000  # masks of a 128k vocabulary take 16 kB each
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Made once per vocabulary and shared by all its guides; `kept` holds what several guides need alike."""
+
+    vocabulary: Vocabulary
+    kept: dict[Any, Any] = field(default_factory=dict, repr=False)
+    recent: dict[Any, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def size(self) -> int:
+        return self.vocabulary.size
+
+    @cached_property
+    def trie(self) -> TokenTrie:
+        return build_trie(self.vocabulary)
+
+    @cached_property
+    def ids(self) -> dict[bytes, int]:
+        """The lowest token for each text."""
+        spelled = enumerate(self.vocabulary.spelling)
+        return {text: id for id, text in reversed(list(spelled)) if text}
+
+    @cached_property
+    def by_text(self) -> dict[bytes, tuple[int, ...]]:
+        """All tokens with the same text: byte tokens double the letters of some vocabularies."""
+        found: dict[bytes, tuple[int, ...]] = {}
+        for id, text in enumerate(self.vocabulary.spelling):
+            if text:
+                found[text] = (*found.get(text, ()), id)
+        return found
+
+    @staticmethod
+    def node(node: int) -> Ints:
+        return np.array([node], dtype=np.int64)
+
+    @cached_property
+    def longest(self) -> int:
+        return max((len(text) for text in self.ids), default=0)
+
+    def text(self, token: int) -> bytes | None:
+        return self.vocabulary.spelling[token]
+
+    def shortest(self, text: bytes) -> tuple[int, ...] | None:
+        """The fewest tokens that spell the text; None where they cannot."""
+        return _shortest(text, self.ids, self.longest)
+
+    def canonical(self, text: bytes) -> tuple[int, ...] | None:
+        """The text as the tokenizer itself would write it, where it does so without control tokens."""
+        encode = self.vocabulary.encode
+        if encode is not None:
+            try:
+                found = tuple(encode(text.decode("utf-8")))
+            except UnicodeDecodeError:
+                return self.shortest(text)
+            spelled = [self.vocabulary.spelling[token] for token in found]
+            if b"".join(part or b"" for part in spelled) == text and None not in spelled:
+                return found
+        return self.shortest(text)
+
+    def keep_some(self, key: object, make: Callable[[], T]) -> T:
+        """What `make` gives, kept for a while: the oldest go when there are many."""
+        if key not in self.recent:
+            if len(self.recent) >= MAX_RECENT:
+                self.recent.pop(next(iter(self.recent)), None)
+            self.recent[key] = make()
+        found: T = self.recent[key]
+        return found
+
+    def keep(self, key: object, make: Callable[[], T]) -> T:
+        """What `make` gives, made once."""
+        if key not in self.kept:
+            self.kept[key] = make()
+        found: T = self.kept[key]
+        return found
+
+
+def _shortest(text: bytes, ids: dict[bytes, int], longest: int) -> tuple[int, ...] | None:
+    """The fewest tokens that spell the text; None where it cannot be spelled."""
+    best: list[tuple[int, int, int] | None] = [None] * len(text) + [(0, 0, 0)]  # tokens left, this one, its length
+    for start in range(len(text) - 1, -1, -1):
+        for end in range(min(len(text), start + longest), start, -1):
+            rest = best[end]
+            if rest is None or ((mine := best[start]) is not None and mine[0] <= rest[0] + 1):
+                continue
+            if (token := ids.get(text[start:end])) is not None:
+                best[start] = (rest[0] + 1, token, end - start)
+    tokens, at = [], 0
+    while at < len(text):
+        step = best[at]
+        if step is None:
+            return None
+        tokens.append(step[1])
+        at += step[2]
+    return tuple(tokens)
