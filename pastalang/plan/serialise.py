@@ -1,7 +1,7 @@
 """Plans as JSON and back. The same plan gives the same bytes; what is read is checked before it is believed.
 
-Every record is an object with its `kind`; fields that have their default are left out, tuples are lists, numbers
-with a point are texts under the kind `Decimal`.
+Every record is an object that names its kind under `$`; fields that have their default are left out, tuples are
+lists, words of an enumeration and decimals say what they are under `is`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import Any, Final, get_args, get_type_hints
+from typing import Any, Final
 
 from pastalang.plan import plan as plans
 from pastalang.plan.verify import breaches
@@ -24,7 +24,7 @@ VERSION: Final = 1
 _RECORDS: Final[tuple[type, ...]] = (
     *(found for found in vars(plans).values() if isinstance(found, type) and found.__module__ == plans.__name__),
     *(found for found in vars(types).values() if isinstance(found, type) and found.__module__ == types.__name__),
-    *(program.Input, program.ListOf, program.RecordOf, Span),
+    *(program.Input, program.ListOf, program.RecordOf, program.InputKind, program.Role, program.AutoPolicy, Span),
 )  # fmt: skip
 
 
@@ -43,7 +43,7 @@ def to_json(plan: plans.Plan) -> str:
 
 def from_json(text: str) -> plans.Plan:
     try:
-        found = decode(json.loads(text))
+        found = decode(json.loads(text, parse_constant=_refuse))
     except (ValueError, KeyError, TypeError, RecursionError, InvalidOperation) as error:
         raise UnreadablePlan(f"this is not a plan: {error}") from error
     if not isinstance(found, plans.Plan):
@@ -58,28 +58,30 @@ def encode(value: Any) -> Any:
     """Any part of a plan as JSON data."""
     match value:
         case enum.Enum():
-            return value.value
+            return {"$": type(value).__name__, "is": value.value}
         case Decimal():
-            return {"kind": "Decimal", "value": str(value)}
+            return {"$": "Decimal", "is": str(value)}
         case tuple():
             return [encode(item) for item in value]
         case _ if is_dataclass(value) and not isinstance(value, type):
             kept = {field.name: getattr(value, field.name) for field in fields(value)}
             written = {field.name: encode(kept[field.name]) for field in fields(value) if not _is_default(field, kept)}
-            return {"kind": type(value).__name__, **written}
+            return {"$": type(value).__name__, **written}
         case _:
             return value
 
 
 def decode(data: Any) -> Any:
     match data:
-        case {"kind": "Decimal", "value": str(value)}:
+        case {"$": "Decimal", "is": str(value)}:
             return Decimal(value)
-        case {"kind": str(kind), **rest}:
+        case {"$": str(kind), "is": value}:
+            return _enums()[kind](value)
+        case {"$": str(kind), **rest}:
             return _record(kind, {str(name): value for name, value in rest.items()})
         case list():
             return tuple(decode(item) for item in data)
-        case str() | int() | None:  # bool is an int
+        case str() | int() | float() | None:  # bool is an int
             return data
         case _:
             raise ValueError(f"{type(data).__name__} has no place in a plan")
@@ -89,13 +91,11 @@ def _record(kind: str, data: Mapping[str, Any]) -> Any:
     record = _records().get(kind)
     if record is None:
         raise ValueError(f"there is no {kind!r}")
-    enums = _enums_of(record)
-    values = {name: _enum(enums[name], data[name]) if name in enums else decode(data[name]) for name in data}
-    return record(**values)
+    return record(**{name: decode(data[name]) for name in data})
 
 
-def _enum(kind: type[enum.Enum], data: Any) -> Any:
-    return kind(data) if isinstance(data, str) else decode(data)
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number")
 
 
 def _is_default(field: Field[Any], kept: Mapping[str, Any]) -> bool:
@@ -111,14 +111,8 @@ def _records() -> Mapping[str, type]:
 
 
 @cache
-def _enums_of(record: type) -> Mapping[str, type[enum.Enum]]:
-    """The fields that hold a word of an enumeration (or, beside that, a record)."""
-    found = {}
-    for name, hint in get_type_hints(record).items():
-        for kind in (hint, *get_args(hint)):
-            if isinstance(kind, type) and issubclass(kind, enum.Enum):
-                found[name] = kind
-    return found
+def _enums() -> Mapping[str, type[enum.Enum]]:
+    return {kind.__name__: kind for kind in _RECORDS if issubclass(kind, enum.Enum)}
 
 
 def _check(plan: plans.Plan) -> None:

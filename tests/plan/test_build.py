@@ -128,6 +128,13 @@ def test_objects_that_begin_alike_are_told_apart_by_their_tags() -> None:
     assert [branch.name for branch in plan.branches[2:]] == ["shape(circle).radius", "shape(square).radius"]
 
 
+def test_an_object_may_begin_with_a_group_that_begins_with_something_known() -> None:
+    group = record(field("kind", t.Null(), group=0), field("x", group=0))
+    (choose,) = named(plan_of(json_body(field("it", or_null(group)))), "it").segments
+    assert isinstance(choose, Choose)
+    assert choose.arms[0].lead == '{\n    "kind": '
+
+
 def test_objects_that_cannot_be_told_apart_are_one_hole() -> None:
     plan = plan_of(json_body(field("shape", t.Union((record(field("a")), record(field("a"), field("b")))))))
     (only,) = named(plan, "shape").segments
@@ -158,6 +165,12 @@ def test_in_lock_step_values_know_their_place_and_stay_to_the_end() -> None:
     assert first.lockstep is not None and second.lockstep is not None
     assert (first.lockstep.index, second.lockstep.index) == (0, 1)
     assert (first.release, second.release) == (Release.NEVER, Release.AT_END)
+
+
+def test_in_lock_step_only_plain_values_go_together() -> None:
+    structured = (field("a", group=1), field("b", group=1), field("size", or_null(record(field("w")))))
+    plan = plan_of(json_body(*structured, field("c"), field("d", after=("c",))), mode=Mode.LOCKSTEP)
+    assert [branch.name for branch in plan.branches if branch.lockstep is not None] == ["c"]
 
 
 def test_sequential_mode_writes_everything_left_to_right_in_one_branch() -> None:

@@ -12,7 +12,7 @@ from pastalang.plan.fingerprint import fingerprint
 from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.serialise import UnreadablePlan, from_json, to_json
 from pastalang.program import types as t
-from pastalang.program.program import AutoPolicy
+from pastalang.program.program import AutoPolicy, InputKind, ListOf, RecordOf
 from pastalang.source import Span
 from tests.plan.programs import auto_body, field, given, json_body, or_null, plan_of, record, value
 
@@ -23,11 +23,19 @@ def sample(mode: Mode = Mode.STRICT, limit: int = 8) -> Plan:
         field("b", or_null(t.Number(minimum=Decimal("0.5"))), after=("a",)),
         field("kind", t.Union((t.Literal(Decimal("1.50")), t.Literal(True), t.Literal("x")))),
         field("size", or_null(record(field("w")))),
+        field("day", t.Temporal(t.Moment.DATE)),
     )
     return plan_of(json_body(*fields), mode=mode, inputs=(given("title"),), prompt=(value("title"),))
 
 
-@pytest.mark.parametrize("plan", [sample(), sample(Mode.LOCKSTEP), plan_of(auto_body(AutoPolicy.APAR))])
+def with_everything_else() -> Plan:
+    """Inputs of every shape, a temperature, an auto body."""
+    shape = RecordOf((("title", InputKind.TEXT), ("tags", ListOf(InputKind.INTEGER))))
+    drawn = replace(auto_body(AutoPolicy.APAR), sampling=t.Sampling(temperature=0.7))
+    return plan_of(drawn, inputs=(given("listing", shape, is_each=True),), prompt=(value("listing", "title"),))
+
+
+@pytest.mark.parametrize("plan", [sample(), sample(Mode.LOCKSTEP), with_everything_else()])
 def test_a_plan_survives_being_written_and_read(plan: Plan) -> None:
     assert from_json(to_json(plan)) == plan
 
@@ -41,9 +49,9 @@ def test_the_same_program_gives_the_same_bytes() -> None:
     [
         ("", "not a plan"),
         ("[]", "not a plan"),
-        ('{"kind": "Text", "text": "x"}', "a Text, not a plan"),
-        ('{"kind": "System"}', "no 'System'"),
-        ('{"kind": "Plan"}', "missing"),
+        ('{"$": "Text", "text": "x"}', "a Text, not a plan"),
+        ('{"$": "System"}', "no 'System'"),
+        ('{"$": "Plan"}', "missing"),
         ("[" * 100_000, "not a plan"),
     ],
 )

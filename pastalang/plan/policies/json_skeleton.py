@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pastalang.plan.draft import Draft
-from pastalang.plan.plan import BranchId, Fork, Join, Segment, Text
+from pastalang.plan.plan import BranchId, Fork, Hole, Join, Segment, Text
 from pastalang.plan.policies.json_place import At, Segments, WriteValue, key_text, merged
 from pastalang.plan.policies.json_stretches import Stretch, order_of_need, stretches_of
 from pastalang.plan.policies.json_text import opening
@@ -81,13 +81,18 @@ def _forked(draft: Draft, stretch: Stretch, at: At, value: WriteValue) -> Segmen
     """The key of the first field stays in the skeleton."""
     first = stretch.fields[0]
     branch = draft.start(at.key(first.key, None).path)
-    lockstep = None if at.group is None else draft.next_in_group(at.group)
     lead, *rest = _stretch(draft, stretch, at, value)
     assert isinstance(lead, Text)
     key = key_text(first.key)
     segments = merged((Text(lead.text.removeprefix(key)), *rest))
+    lockstep = draft.next_in_group(at.group) if at.group is not None and _is_plain(segments) else None
     draft.finish(branch, segments, reserve=room_of(segments, draft.reserves), lockstep=lockstep)
     return (Text(key), Fork(branch))
+
+
+def _is_plain(segments: Segments) -> bool:
+    """One value: in lock-step the keys and brackets of a structure would hold everything up, or be held up by it."""
+    return len(segments) == 1 and isinstance(segments[0], Hole)
 
 
 def _awaiting(draft: Draft, stretch: Stretch, awaited: tuple[BranchId, ...], at: At, value: WriteValue) -> Segments:

@@ -80,8 +80,11 @@ def _object_opening(fields: tuple[t.Field, ...], depth: int) -> tuple[str, bool]
         text += ("," if index else "") + "\n" + INDENT * (depth + 1)
         if field.after:
             return text, False
+        text += key_text(field.key)
+        if field.group is not None:  # what is behind the first key of a group may be in a branch of its own
+            return text, False
         start, is_whole = opening(field.type, depth + 1)
-        text += key_text(field.key) + start
+        text += start
         if not is_whole:
             return text, False
     return text + "\n" + INDENT * depth + "}", True
