@@ -1,8 +1,8 @@
 """What a step costs besides the model: python benchmarks/step_overhead.py [--out benchmarks/results/step.md]
 
 Random models of three sizes; a prompt, then branches that each feed one token per step. `around` is everything that
-the forward of a step does outside the model's own forward: views, masks, tensors. `in attention` is our attention
-function, masks grouped, inside the model. Medians over the steps of one run.
+the forward of a step does outside the model's own forward: views, clusters, masks, tensors. The second table compares
+attention in one piece with attention in clusters, where several documents share a step.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ import platform
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 
-from pastalang.runtime.batch import Capture, CellId, Empty, RowId, Run, StepBatch, TokenId
+from pastalang.runtime.batch import Capture, CellId, RowId, Run, StepBatch, TokenId
+from pastalang.runtime.layout.clusters import Costs
 from pastalang.runtime.model.toy import Family, toy_model
 from pastalang.runtime.model.transformers import TransformersModel
 
@@ -48,57 +50,117 @@ class Stopwatch:
         return self._function.config  # type: ignore[attr-defined]
 
 
-def measure(model: Any, *, branches: int, prompt: int, steps: int, wanted: bool = True) -> tuple[float, float]:
-    """Median milliseconds of a step, and of what is around the model in it."""
-    fast = TransformersModel(model, cells=prompt + branches * (steps + 1), check=False)
+@dataclass(frozen=True)
+class Load:
+    """`documents` of `own` tokens behind a prompt of `shared`, each with `fields` branches that feed a token a step."""
+
+    documents: int
+    fields: int
+    shared: int
+    own: int
+
+    @property
+    def branches(self) -> int:
+        return self.documents * self.fields
+
+    @property
+    def prompt(self) -> int:
+        return self.shared + self.documents * self.own
+
+    def first(self) -> StepBatch:
+        """The prompt and all documents in one step; every field is forked from the end of its document."""
+        runs = [Run(RowId(self.branches), 0, self.shared)]
+        captures = []
+        for document in range(self.documents):
+            start = self.shared + document * self.own
+            runs.append(Run(RowId(self.branches + 1 + document), start, self.own, after=(self.shared - 1,)))
+            for field in range(self.fields):
+                captures.append(Capture(RowId(document * self.fields + field), start + self.own - 1))
+        places = [*range(self.shared), *(self.shared + at for _ in range(self.documents) for at in range(self.own))]
+        return StepBatch(
+            tokens=tuple(TokenId(token % 300) for token in range(self.prompt)),
+            positions=tuple(places),
+            cells=tuple(CellId(cell) for cell in range(self.prompt)),
+            runs=tuple(runs),
+            wanted=(),
+            captures=tuple(captures),
+        )
+
+    def then(self, index: int) -> StepBatch:
+        """One token for every field."""
+        start = self.shared + self.own + index
+        return StepBatch(
+            tokens=tuple(TokenId(row % 300) for row in range(self.branches)),
+            positions=tuple(start + 32 * (row % self.fields) for row in range(self.branches)),
+            cells=tuple(CellId(self.prompt + index * self.branches + row) for row in range(self.branches)),
+            runs=tuple(Run(RowId(row), row, 1) for row in range(self.branches)),
+            wanted=tuple(range(self.branches)),
+        )
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Milliseconds: the first step, the median of the later ones, and what is around the model in these."""
+
+    first: float
+    step: float
+    around: float
+
+
+def measure(model: Any, load: Load, *, steps: int, costs: Costs | None = None) -> Timing:
+    cells = load.prompt + load.branches * steps
+    fast = TransformersModel(model, cells=cells, check=False, costs=costs)
     inner = Stopwatch(model)
     fast._model = inner
-    fast.forward(prompt_step(branches, prompt))
-    totals, around = [], []
-    for index in range(steps):
-        batch = branch_step(branches, prompt, index)
-        inner.seconds = 0.0
-        start = time.perf_counter()
-        fast.forward(batch)
-        total = time.perf_counter() - start
-        totals.append(total * 1e3)
-        around.append((total - inner.seconds) * 1e3)
-    return statistics.median(totals[2:]), statistics.median(around[2:])
-
-
-def prompt_step(branches: int, prompt: int) -> StepBatch:
-    return StepBatch(
-        tokens=tuple(TokenId(token % 300) for token in range(prompt)),
-        positions=tuple(range(prompt)),
-        cells=tuple(CellId(cell) for cell in range(prompt)),
-        runs=(Run(RowId(branches), 0, prompt),),
-        wanted=(prompt - 1,),
-        edits=(Empty(RowId(branches)),),
-        captures=tuple(Capture(RowId(row), prompt - 1) for row in range(branches)),
+    first, _ = timed(fast, load.first(), inner)
+    pairs = [timed(fast, load.then(index), inner) for index in range(steps)]
+    return Timing(
+        first, statistics.median(total for total, _ in pairs[2:]), statistics.median(own for _, own in pairs[2:])
     )
 
 
-def branch_step(branches: int, prompt: int, index: int) -> StepBatch:
-    return StepBatch(
-        tokens=tuple(TokenId(row) for row in range(branches)),
-        positions=tuple(prompt + 32 * row + index for row in range(branches)),
-        cells=tuple(CellId(prompt + index * branches + row) for row in range(branches)),
-        runs=tuple(Run(RowId(row), row, 1) for row in range(branches)),
-        wanted=tuple(range(branches)),
-    )
+def timed(fast: TransformersModel, batch: StepBatch, inner: Stopwatch) -> tuple[float, float]:
+    """Milliseconds of the whole step and of what is not inside the model."""
+    inner.seconds = 0.0
+    start = time.perf_counter()
+    fast.forward(batch)
+    total = time.perf_counter() - start
+    return total * 1e3, (total - inner.seconds) * 1e3
 
 
-def table(*, prompt: int, steps: int) -> str:
+def toy(name: str) -> Any:
+    size = SIZES[name]
+    return toy_model(Family.LLAMA, dtype=torch.float32 if name == "0.1 M" else torch.bfloat16, spread=0.02, **size)
+
+
+def branches_table(*, prompt: int, steps: int) -> list[str]:
     lines = ["| model | branches | step, ms | around, ms | around, % |", "|---|---|---|---|---|"]
-    for name, size in SIZES.items():
-        dtype = torch.float32 if size["hidden"] < 100 else torch.bfloat16
-        model = toy_model(Family.LLAMA, dtype=dtype, spread=0.02, **size)
+    for name in SIZES:
+        model = toy(name)
         for branches in (1, 16, 96):
-            step, around = measure(model, branches=branches, prompt=prompt, steps=steps)
-            share = 100 * around / step
-            lines.append(f"| {name} {str(dtype)[6:]} | {branches} | {step:.1f} | {around:.2f} | {share:.1f} |")
+            timing = measure(model, Load(1, branches, 1, prompt - 1), steps=steps)
+            times = f"{timing.step:.1f} | {timing.around:.2f} | {100 * timing.around / timing.step:.1f}"
+            lines.append(f"| {name} {str(model.dtype)[6:]} | {branches} | {times} |")
             print(lines[-1], flush=True)
-    return "\n".join(lines)
+    return lines
+
+
+def documents_table(*, steps: int) -> list[str]:
+    lines = [
+        "| documents x fields | first step, ms: whole | clusters | later steps, ms: whole | clusters | around, ms |",
+        "|---|---|---|---|---|---|",
+    ]
+    model = toy("135 M")
+    for documents, fields in ((1, 16), (1, 96), (4, 16), (16, 16)):
+        load = Load(documents, fields, 64, 200)
+        whole = measure(model, load, steps=steps, costs=Costs(small_step=1 << 60))
+        apart = measure(model, load, steps=steps)
+        lines.append(
+            f"| {documents} x {fields} | {whole.first:.0f} | {apart.first:.0f} | {whole.step:.0f} | {apart.step:.0f} "
+            f"| {apart.around:.2f} |"
+        )
+        print(lines[-1], flush=True)
+    return lines
 
 
 def main() -> None:
@@ -107,15 +169,26 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=14)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
-    rows = table(prompt=options.prompt, steps=options.steps)
-    header = (
-        f"# A step, and what is around the model in it\n\n"
-        f"`python benchmarks/step_overhead.py --prompt {options.prompt} --steps {options.steps}`; "
+    setting = (
+        f"`python benchmarks/step_overhead.py --prompt {options.prompt} --steps {options.steps}`: "
         f"{torch.get_num_threads()} threads, {platform.machine()}, torch {torch.__version__}, "
-        f"transformers {transformers.__version__}, prompt of {options.prompt} tokens.\n\n"
+        f"transformers {transformers.__version__}. Medians of one run."
     )
+    page = [
+        "# A step, and what is around the model in it",
+        "",
+        setting,
+        "",
+        f"## Branches behind a prompt of {options.prompt} tokens",
+        "",
+        *branches_table(prompt=options.prompt, steps=options.steps),
+        "",
+        "## Documents of 200 tokens behind 64 shared ones, 135 M parameters",
+        "",
+        *documents_table(steps=options.steps),
+    ]
     if options.out:
-        options.out.write_text(header + rows + "\n")
+        options.out.write_text("\n".join(page) + "\n")
 
 
 if __name__ == "__main__":
