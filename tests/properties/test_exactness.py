@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-sys.path.append(str(Path(__file__).parents[1] / "runtime"))
-
-from exact import APART, EXACT, WHOLE, Twins, twins, walk_of, worst_error
-
 from pastalang.runtime.model.toy import Family
+from tests.runtime.exact import APART, EXACT, WHOLE, Twins, twins, walk_of, worst_error
 
 KINDS = [(family, window, costs) for family in Family for window, costs in ((None, APART), (6, WHOLE), (6, APART))]
 SEEDS = st.integers(0, 10**9)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from syntax_trees import Program, programs, without_spans
 
 from pastalang.grammar.compare import says_the_same
 from pastalang.grammar.format import format_source
@@ -18,6 +17,7 @@ from pastalang.grammar.nodes import Comment, File
 from pastalang.grammar.parser import parse, parse_text
 from pastalang.grammar.printer import print_file
 from pastalang.source import Source, Span
+from tests.properties.syntax_trees import Program, programs, without_spans
 
 
 def parsed(text: str) -> File:

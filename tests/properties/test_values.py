@@ -10,7 +10,6 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal, Optional, Union
 
 import pytest
-from hole_types import ANY_VALUE, NAMED, TYPES, near
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
@@ -29,6 +28,7 @@ from pastalang.values.read import read, to_python
 from pastalang.values.schema_document import document_misfits
 from pastalang.values.to_pydantic import model_of
 from pastalang.values.to_source import program_source
+from tests.properties.hole_types import ANY_VALUE, NAMED, TYPES, near
 
 TYPES_AND_VALUES = TYPES.flatmap(lambda type: st.tuples(st.just(type), st.lists(near(type), min_size=1, max_size=5)))
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from float64 import in_float64, wide_softmax
-from walk import Walk
+from tests.runtime.float64 import in_float64, wide_softmax
+from tests.runtime.walk import Walk
 
 from pastalang.runtime.batch import StepBatch
 from pastalang.runtime.layout.clusters import Costs

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
-from exact import APART, walk_of
+from tests.runtime.exact import APART, walk_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

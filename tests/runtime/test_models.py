@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from exact import APART, CELLS, EXACT, WHOLE, Twins, twins, walk_of, wanted
-from float64 import in_float64, wide_softmax
+from tests.runtime.exact import APART, CELLS, EXACT, WHOLE, Twins, twins, walk_of, wanted
+from tests.runtime.float64 import in_float64, wide_softmax
 
 from pastalang.runtime.batch import Capture, CellId, Empty, Follow, RowId, Run, StepBatch, TokenId
 from pastalang.runtime.layout.predicate import PlainViews
