@@ -213,7 +213,9 @@ class Growth:
         if trace.spoiled or (ending is not None and len(ending) > remaining):
             return self._cut(before), False
         if not remaining:
-            return _Stand(trace, 0, (), taken, len(trace.raw), truncated=True), True
+            end = trace.closed_word().end
+            assert end is not None, "the limit ended a value that is not complete"
+            return _Stand(trace, 0, (), taken, end, truncated=True), end == len(trace.raw)
         return _Stand(trace, remaining, None if ending == _PLENTY else ending, taken), True
 
     def _ending_after(

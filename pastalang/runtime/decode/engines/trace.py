@@ -7,6 +7,7 @@ takes. This does.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -82,7 +83,7 @@ class Trace:
             return self._in_string(byte, raw)
         here = self
         if self.word is not None:
-            if byte not in b" \n\r\t,]}:":
+            if _goes_on(self.raw[self.word :], byte):
                 return replace(self, raw=raw, spoiled=len(raw) - self.word > _MAX_NUMBER)
             here = self._end_word()
             if here.end is not None or here.spoiled:
@@ -111,9 +112,10 @@ class Trace:
     def _end_word(self) -> Trace:
         assert self.word is not None
         text = self.raw[self.word :]
-        spoiled = not _is_sound(text)
-        ended = replace(self, word=None, spoiled=spoiled)
-        return replace(ended, end=len(self.raw)) if not self.stack else ended
+        if self.stack:
+            return replace(self, word=None, spoiled=not _is_sound(text))
+        text = text[: _whole_length(text)]  # `12.` before a full stop is 12
+        return replace(self, word=None, spoiled=not _is_sound(text), end=self.word + len(text))
 
     def _structure(self, byte: int, raw: bytes) -> Trace:
         match byte:
@@ -167,6 +169,21 @@ def _canonical(item: bytes) -> str | None:
         return write_json(parse_json(item.decode("utf-8").strip(" ,")))
     except (NotJson, UnicodeDecodeError):
         return None
+
+
+_NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_BEGUN = re.compile(rb"-?(?:0|[1-9][0-9]*)?(?:(?<=[0-9])\.[0-9]*)?(?:(?<=[0-9])[eE][+-]?[0-9]*)?|[a-z]+")
+
+
+def _goes_on(word: bytes, byte: int) -> bool:
+    """Whether the byte belongs to the number or word still."""
+    return _BEGUN.fullmatch(word + bytes((byte,))) is not None
+
+
+def _whole_length(word: bytes) -> int:
+    """How much of it is a number or a word by itself."""
+    found = _NUMBER.match(word)
+    return found.end() if found is not None else len(word)
 
 
 def _is_sound(word: bytes) -> bool:

@@ -1,0 +1,65 @@
+"""Three kinds of tokenizers, trained on a few lines: byte-level BPE, SentencePiece with byte fallback, plain bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.model.bytes import byte_tokenizer
+
+END = "<|end|>"
+CONTROL = "<sync/>"
+
+
+def _corpus() -> Iterator[str]:
+    for number in range(300):
+        yield json.dumps(
+            {"brand": "Sony", "price": number * 1.25, "tags": ["new", None, True], "sku": f"AB-{number:04}"}
+        )
+        yield f'The TV has a screen of {number} inches, "4K" — größer, 日本語 😀\nIt came out on 2024-02-{number % 28 + 1:02}.'
+        yield json.dumps([{"name": "x", "qty": number}], indent=2) + '",\n  "next": '
+
+
+@lru_cache
+def byte_level() -> Tokens:
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    backend.train_from_iterator(_corpus(), trainers.BpeTrainer(vocab_size=1_500, initial_alphabet=alphabet))
+    return Tokens(vocabulary_of(_with_control(backend)))
+
+
+@lru_cache
+def sentence_piece() -> Tokens:
+    backend = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+    backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    trainer = trainers.BpeTrainer(
+        vocab_size=1_300, special_tokens=["<unk>", *(f"<0x{byte:02X}>" for byte in range(256))], limit_alphabet=200
+    )
+    backend.train_from_iterator(_corpus(), trainer)
+    described = json.loads(backend.to_str())
+    described["added_tokens"] = [token for token in described["added_tokens"] if not token["content"].startswith("<0x")]
+    return Tokens(vocabulary_of(_with_control(Tokenizer.from_str(json.dumps(described)))))
+
+
+@lru_cache
+def plain_bytes() -> Tokens:
+    return Tokens(vocabulary_of(byte_tokenizer(control=[CONTROL])))
+
+
+def _with_control(backend: Tokenizer) -> Any:
+    backend.add_special_tokens([AddedToken(END, special=True)])
+    backend.add_tokens([AddedToken(CONTROL, special=False)])
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=END)
+
+
+VOCABULARIES = {"byte-level": byte_level, "sentence-piece": sentence_piece, "bytes": plain_bytes}
