@@ -31,6 +31,7 @@ class Sheet:
     loops: list[Box] = field(default_factory=list)
     words_before: list[tuple[Row, str, float]] = field(default_factory=list)  # with where they end
     words_behind: list[tuple[Row, str, Style, float, float]] = field(default_factory=list)  # between two places
+    written: dict[int, list[Box]] = field(default_factory=dict)  # by the height of the line
     waits_at: dict[float, list[int]] = field(default_factory=dict)
     joined_at: dict[BranchId, int] = field(default_factory=dict)
     arrivals: dict[BranchId, tuple[float, float, str]] = field(default_factory=dict)  # spine, height, lead of its fork
@@ -62,8 +63,17 @@ class Sheet:
 
     def _label(self, text: str, style: Style, left: float, middle: float, room: float) -> Label | None:
         label = place_label(text, style, left=left, middle=middle, room=room)
-        if label:
-            self.labels.append(label)
+        return self._add(label)
+
+    def _add(self, label: Label | None) -> Label | None:
+        """Nothing is written on top of something else: what comes too late is left out (tips still say it)."""
+        if label is None:
+            return None
+        here = self.written.setdefault(round(label.box.top), [])
+        if any(label.box.overlaps(other) for other in here):
+            return None
+        here.append(label.box)
+        self.labels.append(label)
         return label
 
     # ── forced text ──────────────────────────────────────────────────────────────────────────────────────
@@ -113,8 +123,7 @@ class Sheet:
             return []
         room = end - 5 - spine - 14
         label = place_label(words, Style.WORDS, left=end - 5, middle=row.line, room=room, from_right=True)
-        if label:
-            self.labels.append(label)
+        label = self._add(label)
         self.bends.append(Bend((spine, line), spine, (label.box.left - 4 if label else end, row.line), False))
         return [label.box.left] if label else []
 
@@ -125,8 +134,7 @@ class Sheet:
             crossing = [spine + 6 for spine in _crossing(spines, row.line) if spine < end - 1]
             begin = max([self.axis.left, *crossing])
             label = place_label(text, Style.WORDS, left=end, middle=row.line, room=end - begin, from_right=True)
-            if label:
-                self.labels.append(label)
+            if self._add(label) and label:
                 self._end_waits_before(label)
         for row, text, style, left, limit in self.words_behind:
             width = text_width(text, style.size)
@@ -232,7 +240,7 @@ class Sheet:
         for bar in bars:
             reach = self._copies(row, bar) if row.stacked else 0.0
             shape = self._bar(row, bar)
-            limit = min([x for x in ends if x >= shape.box.right - 1], default=self.right)
+            limit = min([x for x in ends if x > shape.box.left + 0.5], default=self.right)
             inside = next((loop for loop in looped if loop.start <= bar.start < loop.end), None)
             self._bar_labels(row, bar, shape, limit, reach, inside)
         for loop in looped:
