@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pastalang.diagnostics.diagnostic import Label
+from pastalang.grammar.indentation import indentation
 from pastalang.grammar.problems import Problem
 from pastalang.grammar.scanner import Scan, TooMuch, too_deep
 from pastalang.grammar.tokens import CLOSING, CLOSING_TEXT, DECLARATION_WORDS, NAME_TERMINALS, OPENING, Token
@@ -39,6 +40,7 @@ class Layout:
     scan: Scan
     tokens: list[Token] = field(default_factory=list)
     open: list[Open] = field(default_factory=list)
+    suspect: tuple[Token, Token] | None = None  # a pair of braces whose second stands too far to the left
 
     @property
     def in_members(self) -> bool:
@@ -61,8 +63,9 @@ def lay_out(scan: Scan) -> list[Token]:
     for index, token in enumerate(raw):
         kind = token.type
         if kind == "NEWLINE":
+            is_first = index == 0 or raw[index - 1].type != "NEWLINE"  # comments leave several in a row
             at_line_start = True
-            if layout.in_members and _separates(layout, raw, index):
+            if is_first and layout.in_members and _separates(layout, raw, index):
                 layout.tokens.append(Token("SEPARATOR", "\n", token.start, token.end))
             continue
         if kind == "COMMA" and layout.in_members:
@@ -76,7 +79,7 @@ def lay_out(scan: Scan) -> list[Token]:
             continue
         elif kind == "NAME" and at_line_start and token.text in DECLARATION_WORDS:
             if layout.open and not layout.in_tag and _begins_declaration(raw, index):
-                _report_unclosed(layout, layout.open[0], token)
+                _report_never_closed(layout, token)
                 _close_all(layout, 0, token.start)
             if not layout.open:
                 token = token._replace(type=token.text.upper())
@@ -84,7 +87,7 @@ def lay_out(scan: Scan) -> list[Token]:
         at_line_start = False
     if layout.open:
         end = len(scan.source.text)
-        _report_unclosed(layout, layout.open[0], None)
+        _report_never_closed(layout, None)
         _close_all(layout, 0, end)
     return layout.tokens
 
@@ -155,7 +158,7 @@ def _close(layout: Layout, token: Token) -> None:
             if depth < len(layout.open) - 1:
                 _report_unclosed(layout, layout.open[-1], token)
                 _close_all(layout, depth + 1, token.start)
-            layout.open.pop()
+            _suspect(layout, layout.open.pop().token, token)
             layout.tokens.append(token)
             return
         if layout.open[depth].token.type == "TAG_OPEN":
@@ -169,6 +172,36 @@ def _close_all(layout: Layout, depth: int, at: int) -> None:
     while len(layout.open) > depth:
         closing = OPENING[layout.open.pop().token.type]
         layout.tokens.append(Token(closing, CLOSING_TEXT[closing], at, at))
+
+
+def _suspect(layout: Layout, opening: Token, closing: Token) -> None:
+    """Remember the first pair inside another whose closing brace begins a line further left than its opening one."""
+    if not layout.open:
+        layout.suspect = None
+    elif layout.suspect is None and closing.type == "RIGHT_BRACE":
+        text = layout.scan.source.text
+        line_start = text.rfind("\n", 0, closing.start) + 1
+        before = text[line_start : closing.start]
+        opening_line = text[text.rfind("\n", 0, opening.start) + 1 : opening.start]
+        if not before.strip() and line_start > opening.start and len(before) < len(indentation(opening_line)):
+            layout.suspect = (opening, closing)
+
+
+def _report_never_closed(layout: Layout, noticed: Token | None) -> None:
+    """Report the bracket that was probably forgotten: by indentation, or else the outermost."""
+    if layout.suspect is None or layout.open[0].token.type != "LEFT_BRACE":
+        _report_unclosed(layout, layout.open[0], noticed)
+        return
+    opening, closing = layout.suspect
+    layout.scan.report(
+        Problem(
+            "unclosed-brace",
+            "a `{` that is not closed",
+            opening.span,
+            message="no closing `}`, going by the indentation",
+            related=(Label(closing.span, "this one stands too far to the left to be it"),),
+        )
+    )
 
 
 def _report_unclosed(layout: Layout, opened: Open, noticed: Token | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pastalang.diagnostics.diagnostic import Diagnostic
+from pastalang.diagnostics.diagnostic import Diagnostic, Severity
 from pastalang.grammar import nodes, tables
 from pastalang.grammar.expectations import unexpected
 from pastalang.grammar.layout import lay_out
@@ -55,6 +55,7 @@ def parse(source: Source) -> ParseResult:
 def _feed(tokens: list[Token], found: list[Problem], end: int) -> tuple[nodes.File | None, list[Problem]]:
     """Feed the tokens to the automaton; behind a mistake go on at the next member, tag or declaration."""
     problems = list(found)
+    mistakes = [problem for problem in found if problem.severity is Severity.ERROR]
     recovery = Recovery(tokens)
     state = tables.start()
     before: tables.ParseState | None = None  # kept from the first mistake on, when replaying would repeat it
@@ -71,14 +72,14 @@ def _feed(tokens: list[Token], found: list[Problem], end: int) -> tuple[nodes.Fi
             state, resumed = recovery.resume(index)
             last_mistake, index = index, max(resumed, index + (index == last_mistake))  # twice is enough
             stop = tokens[index].start if index < len(tokens) else end
-            if not any(begin <= other.span.start <= stop for other in found):
+            if not any(begin <= mistake.span.start <= stop for mistake in mistakes):
                 problems.append(problem)
             before = state
         before = state.copy() if before is not None else None
     file, problem = _finish(state, tokens, end, before or recovery)
-    if problem is not None and not problems:
+    if problem is not None and not mistakes and before is None:
         problems.append(problem)
-    return file, problems
+    return (file if before is None else None), problems
 
 
 def _feed_one(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pastalang.grammar.tables import ParseState
+from pastalang.grammar.tables import ParseState, start
 from pastalang.grammar.text import closes_block, opens_block
 from pastalang.grammar.tokens import CLOSING, OPENING, Token
 
@@ -92,7 +92,7 @@ class Recovery:
             position += 1
         kind = self._tokens[position].type if position < len(self._tokens) else ""
         if kind in MESSAGES and not state.fits(kind):
-            _begin_template(state, self._tokens[position])
+            return _inside_template(self._tokens[position]), position
         return state, position
 
     def _begins_declaration(self, position: int) -> bool:
@@ -130,7 +130,9 @@ def _depths(tokens: list[Token]) -> list[int]:
     return depths
 
 
-def _begin_template(state: ParseState, before: Token) -> None:
+def _inside_template(before: Token) -> ParseState:
     """Pretend that a template begins, so that its messages are read although its first line was not."""
+    state = start()
     state.feed(before._replace(type="TEMPLATE"))
     state.feed(before._replace(type="NAME"))
+    return state
