@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from pastalang.runtime.model.layers import FULL, SLIDING, layer_types
+from pastalang.runtime.layout.layers import FULL, SLIDING, layer_types
 
 _ALIBI = frozenset({"bloom", "mpt"})
 _OWN_ATTENTION_FAMILIES = frozenset({"falcon", "gptj", "codegen"})
