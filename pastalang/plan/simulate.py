@@ -74,6 +74,8 @@ class _Actor:
 
     def feed(self, count: int) -> None:
         if count:
+            is_ahead = self.position > self.highest or self.overrun is Overrun.PAPER
+            assert is_ahead, f"{self.script.instance} goes on at {self.position}, and sees {self.highest}"
             self.highest = max(self.highest, self.position + count - 1)
         self.fed += count
         self.fed_in_pass += count

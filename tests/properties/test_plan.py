@@ -33,13 +33,13 @@ from pastalang.testing import (
 
 
 @given(plans())
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_every_plan_obeys_every_rule(plan: Plan) -> None:
     check_plan(plan)
 
 
 @given(programs(), st.sampled_from(Mode))
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_the_same_program_gives_the_same_bytes_and_these_the_same_plan(program: Program, mode: Mode) -> None:
     first, second = (build_plan(program.only_template, program, mode=mode) for _ in range(2))
     assert to_json(first) == to_json(second)
@@ -49,13 +49,13 @@ def test_the_same_program_gives_the_same_bytes_and_these_the_same_plan(program: 
 
 
 @given(st.data(), plans())
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_a_run_takes_exactly_the_passes_that_were_forecast(data: st.DataObject, plan: Plan) -> None:
     check_passes(plan, data.draw(runs(plan)))
 
 
 @given(st.data(), plans())
-@settings(max_examples=100)
+@settings(max_examples=60)
 def test_every_schedule_ends_and_shows_every_draw_the_same(data: st.DataObject, plan: Plan) -> None:
     run = data.draw(runs(plan))
     schedule = data.draw(schedules(plan))
@@ -71,7 +71,7 @@ class _EightEach:
 
 
 @given(st.data(), plans())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_no_run_leaves_the_ranges_of_the_forecast(data: st.DataObject, plan: Plan) -> None:
     run = data.draw(runs(plan, max_items=3, max_draws=99))
     least = forecast(plan, Lengths(items={"points": 0, "note": 0}))
@@ -99,7 +99,7 @@ def test_ten_thousand_plans_runs_and_schedules(data: st.DataObject, plan: Plan) 
 
 
 @given(plans())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_the_graph_and_the_views_say_the_same_about_who_sees_whom(plan: Plan) -> None:
     graph = dependencies_of(plan)
     sight = _Sight(plan)

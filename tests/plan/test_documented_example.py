@@ -1,0 +1,31 @@
+"""The example of docs/testing.md is run as it stands there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
+
+
+def _example() -> dict[str, Any]:
+    found = re.search(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    names: dict[str, Any] = {}
+    exec(compile(found[1], str(PAGE), "exec"), names)
+    return names
+
+
+EXAMPLE = _example()
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLE if name.startswith("test_")])
+def test_the_documented_example_holds(name: str) -> None:
+    EXAMPLE[name]()
+
+
+def test_the_documented_example_has_tests() -> None:
+    assert sum(name.startswith("test_") for name in EXAMPLE) == 3
