@@ -124,7 +124,7 @@ def _split_lines(result: Scan, start: int, position: int) -> tuple[list[Line], i
     while True:
         match = MARK.search(text, position)
         if match is None or (match[0] == QUOTES and _begins_message(text, match.start(), start)):
-            end = len(text) if match is None else text.rindex("\n", 0, match.start()) + 1
+            end = len(text) if match is None else text.rindex("\n", 0, match.start())  # the line end is code again
             _add_text(lines, text, position, max(end, position))
             _report_unclosed_text(result, start, None if match is None else match.start())
             return lines, max(end, position), False
