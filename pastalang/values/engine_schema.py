@@ -14,14 +14,15 @@ from typing import Final
 from pastalang.program import types as t
 from pastalang.values.bounds import NO_TYPES
 from pastalang.values.formats import FORMATS
-from pastalang.values.json_schema import anchored, schema_of
+from pastalang.values.json_schema import STANDARD_FORMATS, anchored, schema_of
 from pastalang.values.json_text import JsonValue, parse_json, write_json
 from pastalang.values.regex import engine_pattern, whole_pattern
-from pastalang.values.schema_keywords import ANNOTATIONS, CHECKED_AFTER
+from pastalang.values.schema_keywords import CHECKED_AFTER, is_constraint
 
 _DATA: Final = frozenset({"const", "enum"})
 _NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
-_KEPT_ANNOTATIONS: Final = frozenset({"$defs", "definitions", "$id"})
+_KEPT: Final = frozenset({"$defs", "definitions", "$id"})
+_REWRITTEN: Final = frozenset({"pattern", "format", "discriminator"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +65,7 @@ class _Rewriting:
                 result[key] = value
             elif key in _NAMED and isinstance(value, dict):
                 result[key] = self.named(key, value)
-            elif key not in ("pattern", "format", "discriminator") and (
-                key not in ANNOTATIONS or key in _KEPT_ANNOTATIONS
-            ):
+            elif key not in _REWRITTEN and (is_constraint(key) or key in _KEPT):
                 result[key] = self.schema(value)
         return self.with_patterns(result, schema)
 
@@ -78,7 +77,7 @@ class _Rewriting:
     def with_patterns(self, result: dict[str, JsonValue], schema: dict[str, JsonValue]) -> JsonValue:
         """A pattern and a format are both patterns; a second one goes into `allOf`."""
         patterns = [_portable(schema["pattern"])] if isinstance(schema.get("pattern"), str) else []
-        if schema.get("format") in FORMATS:
+        if schema.get("format") in STANDARD_FORMATS:
             patterns.append(anchored(engine_pattern(FORMATS[str(schema["format"])].pattern)))
         different = list(dict.fromkeys(patterns))
         if different:

@@ -27,7 +27,7 @@ from pastalang.values.regex import whole_pattern
 from pastalang.values.schema_carried import carried_document
 from pastalang.values.schema_document import document_misfits
 from pastalang.values.schema_guard import OWN_IDENTIFIER, find_hostile, resolve
-from pastalang.values.schema_keywords import ANNOTATIONS, FAMILIES, is_refused, why_refused
+from pastalang.values.schema_keywords import ANNOTATIONS, FAMILIES, is_constraint, is_refused, is_unknown, why_refused
 from pastalang.values.schema_scalars import SchemaRefused
 
 Keywords = Mapping[str, JsonValue]
@@ -96,7 +96,7 @@ class _Conversion:
     def resolved(self, schema: JsonValue, pointer: str) -> t.Type:
         """Follows references; a schema that the walk already stands inside of becomes a name."""
         if isinstance(schema, dict) and "$ref" in schema:
-            others = set(schema) - ANNOTATIONS - {"$ref"}
+            others = {keyword for keyword in schema if is_constraint(keyword)} - {"$ref"}
             if others:
                 raise SchemaRefused(min(others), "stands beside `$ref`; put it into the schema that is referred to")
             target = str(schema["$ref"])
@@ -138,10 +138,12 @@ class _Conversion:
             return t.Schema(write_json({key: part for key, part in schema.items() if key != "$id"}))
         if identifier is not None and pointer != "#":
             raise SchemaRefused("$id", "moves what references mean; use `$defs` in one document")
-        said = {keyword for keyword in schema if keyword not in ANNOTATIONS}
+        said = {keyword for keyword in schema if is_constraint(keyword)}
         for keyword in schema:
             if is_refused(keyword):
                 raise SchemaRefused(keyword, why_refused(keyword))
+            if is_unknown(keyword):
+                self.note(pointer, f"`{keyword}` is no keyword of JSON Schema, and is taken for a remark")
         if not said:
             return t.Anything()
         if said & {"enum", "const"}:
@@ -184,6 +186,8 @@ class _Conversion:
     def kind(self, kind: str, schema: Keywords, pointer: str) -> t.Type:
         match kind:
             case "string":
+                if scalars.is_remark_format(schema):
+                    self.note(pointer, f"the format {schema['format']} is not known, and is taken for a remark")
                 return scalars.string_type(schema)
             case "integer":
                 return scalars.integer_type(schema)

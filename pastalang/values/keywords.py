@@ -14,7 +14,7 @@ from typing import Final
 
 from pastalang.values.formats import FORMATS
 from pastalang.values.json_schema import STANDARD_FORMATS
-from pastalang.values.schema_keywords import ANNOTATIONS, CHECKED_AFTER, COMBINING, FAMILIES, REFUSED
+from pastalang.values.schema_keywords import ANNOTATIONS, CHECKED_AFTER, COMBINING, FAMILIES, REFUSED, REFUSED_FORMATS
 
 
 class Status(Enum):
@@ -39,7 +39,7 @@ _WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "minLength": "`string(min_chars=...)`, in characters",
         "maxLength": "`string(max_chars=...)`, in characters",
         "pattern": "`string(pattern=/.../)`; unanchored ends are written out; no look-around",
-        "format": "`string(format=...)`; unknown formats are refused",
+        "format": "`string(format=...)`; names that the standard does not know are remarks",
         "minimum": "`integer(min=...)`, `number(min=...)`, exact",
         "maximum": "`integer(max=...)`, `number(max=...)`, exact",
         "exclusiveMinimum": "`above=...`",
@@ -82,6 +82,7 @@ def keyword_table() -> str:
     rows = [("keyword", "what happens", "how")]
     rows += [(f"`{keyword.name}`", keyword.status.value, keyword.words) for keyword in keywords()]
     rows += [(f"`format: {name}`", Status.ENFORCED.value, FORMATS[name].meaning) for name in sorted(STANDARD_FORMATS)]
+    rows += [(f"`format: {name}`", Status.REFUSED.value, "cannot be enforced") for name in sorted(REFUSED_FORMATS)]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     lines = [f"| {row[0]:<{widths[0]}} | {row[1]:<{widths[1]}} | {row[2]} |" for row in rows]
     lines.insert(1, f"|{'-' * (widths[0] + 2)}|{'-' * (widths[1] + 2)}|---|")

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from pastalang.values.json_text import JsonValue, write_json
 from pastalang.values.schema_guard import find_in_schemas
-from pastalang.values.schema_keywords import NOT_CARRIED, is_refused, why_refused
-from pastalang.values.schema_scalars import SchemaRefused, format_name
+from pastalang.values.schema_keywords import NOT_CARRIED, REFUSED_FORMATS, is_refused, why_refused
+from pastalang.values.schema_scalars import SchemaRefused
 
 
 def carried_document(schema: Mapping[str, JsonValue], document: JsonValue, *, is_root: bool) -> str:
@@ -33,8 +33,8 @@ def carrying_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
             return keyword, NOT_CARRIED[keyword]
         if is_refused(keyword):
             return keyword, why_refused(keyword)
-    if "format" in schema and format_name(schema["format"]) is None:
-        return "format", f"the format {schema['format']} is not known"
+    if schema.get("format") in REFUSED_FORMATS:
+        return "format", f"the format {schema['format']} cannot be enforced"
     return None
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pastalang import limits
 from pastalang.program.regex import RegexError
 from pastalang.values.formats import FORMATS
+from pastalang.values.json_schema import STANDARD_FORMATS
 from pastalang.values.json_text import JsonValue, parse_json
 from pastalang.values.misfit import Misfit
 from pastalang.values.regex import matches, whole_pattern
@@ -40,8 +41,8 @@ def _validator(document: str) -> Validator:
         type_checker=checker,
     )
     formats = FormatChecker(formats=())
-    for name, format in FORMATS.items():
-        formats.checks(name)(_format_check(format.pattern))
+    for name in STANDARD_FORMATS:
+        formats.checks(name)(_format_check(FORMATS[name].pattern))
     return exact(parse_json(document), registry=Registry(), format_checker=formats)
 
 

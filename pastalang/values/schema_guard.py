@@ -14,6 +14,7 @@ from pastalang import limits
 from pastalang.program.regex import RegexError
 from pastalang.values.json_text import JsonValue, write_json
 from pastalang.values.regex import whole_pattern
+from pastalang.values.schema_keywords import is_unknown
 from pastalang.values.schema_shapes import shape_problem
 
 _DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})  # what they hold is no schema
@@ -79,7 +80,7 @@ class _Place:
         identifier = self.value.get("$id") if self.is_schema else None
         own = isinstance(identifier, str) and identifier.startswith(OWN_IDENTIFIER)
         for key, part in self.value.items():
-            if self.is_schema and key in _DATA:
+            if self.is_schema and (key in _DATA or is_unknown(key)):
                 continue
             step = key.replace("~", "~0").replace("/", "~1")
             inner = not self.is_schema or key not in _NAMED
@@ -134,6 +135,9 @@ def _reference_problem(schema: dict[str, JsonValue], document: JsonValue) -> tup
             return "$ref", f"`{reference}` leads out of the document, and nothing is fetched"
         if reference != "#" and not reference.startswith("#/"):
             return "$ref", f"`{reference}` is an anchor; use a path such as `#/$defs/name`"
+        first = reference.removeprefix("#/").partition("/")[0]
+        if reference != "#" and is_unknown(first):
+            return "$ref", f"`{reference}` leads below `{first}`, which is no keyword; use `$defs`"
         if reference in seen:
             return "$ref", f"`{reference}` refers to itself"
         seen.add(reference)

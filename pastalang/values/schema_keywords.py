@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from pastalang.diagnostics.suggest import did_you_mean
+
 # Say nothing about values, or are read where they stand (`description`, `title`, `default`).
 ANNOTATIONS: Final = frozenset(
     {
@@ -69,13 +71,37 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
 # What else becomes part of a type, whatever the type.
 COMBINING: Final = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "discriminator")
 
-_UNDERSTOOD: Final = frozenset(COMBINING).union(ANNOTATIONS, *FAMILIES.values())
+_CONSTRAINTS: Final = frozenset(COMBINING).union(REFUSED, *FAMILIES.values())
+
+# Formats of the standard that no expression of ours says. Other names that are not known are remarks.
+REFUSED_FORMATS: Final = frozenset(
+    {
+        "regex", "json-pointer", "relative-json-pointer", "uri-reference", "uri-template", "iri", "iri-reference",
+        "idn-email", "idn-hostname",
+    }
+)  # fmt: skip
+
+
+def is_constraint(keyword: str) -> bool:
+    """Whether it says something about values; what nobody knows is a remark, as the standard has it."""
+    return keyword in _CONSTRAINTS
 
 
 def is_refused(keyword: str) -> bool:
-    """Also a keyword that nobody knows: it may be a constraint."""
-    return keyword in REFUSED or keyword not in _UNDERSTOOD
+    """Also what looks like a slip of the pen: a constraint that is misspelt would be lost."""
+    return keyword in REFUSED or _slip(keyword) is not None
 
 
 def why_refused(keyword: str) -> str:
-    return REFUSED.get(keyword, "is no keyword that is known here")
+    return REFUSED.get(keyword, f"is no keyword; did you mean `{_slip(keyword)}`?")
+
+
+def is_unknown(keyword: str) -> bool:
+    return keyword not in _CONSTRAINTS and keyword not in ANNOTATIONS
+
+
+def _slip(keyword: str) -> str | None:
+    if not is_unknown(keyword) or not keyword.isalpha():  # `x-format`, `_format`: somebody meant another word
+        return None
+    meant = did_you_mean(keyword, _CONSTRAINTS)
+    return meant if meant is not None and abs(len(meant) - len(keyword)) <= 2 else None

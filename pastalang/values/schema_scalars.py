@@ -14,6 +14,7 @@ from pastalang.values.bounds import decimal_text
 from pastalang.values.formats import FORMATS, MOMENTS
 from pastalang.values.json_schema import STANDARD_FORMATS, anchored
 from pastalang.values.json_text import JsonValue
+from pastalang.values.schema_keywords import REFUSED_FORMATS
 
 
 class SchemaRefused(Exception):
@@ -124,11 +125,16 @@ def format_name(name: JsonValue) -> str | None:
     return str(name) if name in STANDARD_FORMATS else None
 
 
-def _format(name: JsonValue) -> str:
-    known = format_name(name)
-    if known is None:
-        raise SchemaRefused("format", f"the format {name} is not known")
-    return known
+def is_remark_format(schema: Keywords) -> bool:
+    """A name that the standard does not know says nothing about values."""
+    name = schema.get("format")
+    return name is not None and name not in STANDARD_FORMATS and name not in REFUSED_FORMATS
+
+
+def _format(name: JsonValue) -> str | None:
+    if name in REFUSED_FORMATS:
+        raise SchemaRefused("format", f"the format {name} cannot be enforced")
+    return format_name(name)
 
 
 def _bounds(schema: Keywords) -> tuple[Decimal | None, Decimal | None, Decimal | None, Decimal | None, Decimal | None]:

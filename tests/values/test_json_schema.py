@@ -81,9 +81,9 @@ def test_a_document_becomes_the_type_that_says_the_same(document: object, source
         ({"not": {}}, "#/not", "cannot be enforced"),
         ({"type": "object", "properties": {"a": {"if": {}}}}, "#/properties/a/if", "cannot be enforced"),
         ({"type": "array", "contains": {}}, "#/contains", "cannot be enforced"),
-        ({"type": "object", "properties": {"a": {"x-unknown": 1}}}, "#/properties/a/x-unknown", "no keyword"),
+        ({"type": "object", "properties": {"a": {"minLenght": 1}}}, "#/properties/a/minLenght", "did you mean"),
         ({"type": "thing"}, "#/type", '"thing" names no types'),
-        ({"type": "string", "format": "colour"}, "#/format", "the format colour is not known"),
+        ({"type": "string", "format": "regex"}, "#/format", "the format regex cannot be enforced"),
         ({"type": "string", "pattern": "(?=a)"}, "#/pattern", "look-around"),
         ({"type": "string", "pattern": r"(a)\1"}, "#/pattern", "back-reference"),
         ({"type": "string", "pattern": "a" * 2_000}, "#/pattern", "characters"),
@@ -103,7 +103,8 @@ def test_a_document_becomes_the_type_that_says_the_same(document: object, source
         ({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}, "#/$ref", "refers to itself"),
         ({"$ref": "https://example.org/s.json"}, "#/$ref", "nothing is fetched"),
         ({"$ref": "other.json#/a"}, "#/$ref", "nothing is fetched"),
-        ({"$ref": "#/nowhere"}, "#/$ref", "leads nowhere"),
+        ({"$ref": "#/$defs/nowhere"}, "#/$ref", "leads nowhere"),
+        ({"$ref": "#/parts/a", "parts": {"a": {}}}, "#/$ref", "which is no keyword; use `$defs`"),
         ({"$ref": "#name"}, "#/$ref", "is an anchor"),
         ({"$dynamicRef": "#x"}, "#/$dynamicRef", "dynamic reference"),
         ({"type": "object", "properties": {"n": {"$ref": "#"}}, "required": ["n"]}, "#", "requires itself"),
@@ -168,11 +169,15 @@ def test_definitions_that_double_at_every_level_stay_small() -> None:
 
 
 def test_what_a_type_is_narrower_in_is_noted() -> None:
-    found = type_of_schema('{"type":"object","properties":{"a":{"type":"null"},"b":{"minLength":1}}}')
+    found = type_of_schema(
+        '{"type":"object","properties":{"a":{"type":"null"},"b":{"minLength":1,"x-mine":1,"format":"colour"}}}'
+    )
     assert [str(note) for note in found.notes] == [
         "#: the schema takes further keys; none are written or read",
         "#/properties/a: the key may be left out by the schema; it is always written and read",
+        "#/properties/b: `x-mine` is no keyword of JSON Schema, and is taken for a remark",
         "#/properties/b: the schema names no type; string is written, as its keywords suggest",
+        "#/properties/b: the format colour is not known, and is taken for a remark",
         "#/properties/b: the key may be left out by the schema; it is always written and read",
     ]
 
