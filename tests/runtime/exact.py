@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from tests.runtime.float64 import in_float64, wide_softmax
-from tests.runtime.walk import Walk
 
 from pastalang.runtime.batch import StepBatch
 from pastalang.runtime.layout.clusters import Costs
@@ -16,6 +14,8 @@ from pastalang.runtime.layout.predicate import Fed
 from pastalang.runtime.model.toy import Family, toy_model
 from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.reference import reference_logits
+from tests.runtime.float64 import in_float64, wide_softmax
+from tests.runtime.walk import Walk
 
 CELLS = 320
 EXACT = 1e-9

@@ -9,12 +9,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from walk import Walk
 
 from pastalang.runtime.batch import Capture, CellId, Empty, Follow, OfCells, OfRow, RowId, Run, Show, StepBatch, TokenId
 from pastalang.runtime.layout.mask import additive, visible
 from pastalang.runtime.layout.predicate import Fed, PlainViews
 from pastalang.runtime.layout.views import Views
+from tests.runtime.walk import Walk
 
 A, B, C = RowId(0), RowId(1), RowId(2)
 

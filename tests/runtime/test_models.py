@@ -5,8 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.runtime.exact import APART, CELLS, EXACT, WHOLE, Twins, twins, walk_of, wanted
-from tests.runtime.float64 import in_float64, wide_softmax
 
 from pastalang.runtime.batch import Capture, CellId, Empty, Follow, RowId, Run, StepBatch, TokenId
 from pastalang.runtime.layout.predicate import PlainViews
@@ -14,6 +12,8 @@ from pastalang.runtime.layout.views import Sight, Views
 from pastalang.runtime.model.toy import Family, toy_model
 from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.reference import ReferenceModel, reference_logits, reference_path
+from tests.runtime.exact import APART, CELLS, EXACT, WHOLE, Twins, twins, walk_of, wanted
+from tests.runtime.float64 import in_float64, wide_softmax
 
 A, B, C = RowId(0), RowId(1), RowId(2)
 KINDS = [(family, window) for family in Family for window in (None, 4)]
