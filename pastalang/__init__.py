@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from pastalang.models import from_schema as from_schema
     from pastalang.models import model_of as model_of
     from pastalang.models import schema_of as schema_of
+    from pastalang.plan.build import build_plan as build_plan
+    from pastalang.plan.plan import Mode as Mode
+    from pastalang.plan.plan import Plan as Plan
     from pastalang.plan.refusal import PlanError as PlanError
     from pastalang.program.program import Program as Program
     from pastalang.values.converted import NotExpressible as NotExpressible
@@ -46,6 +49,9 @@ _HOMES = {
     "PlanError": "pastalang.plan.refusal",
     "ProgramError": "pastalang.errors",
     "RuntimeFailure": "pastalang.errors",
+    "Mode": "pastalang.plan.plan",
+    "Plan": "pastalang.plan.plan",
+    "build_plan": "pastalang.plan.build",
     "Program": "pastalang.program.program",
 }
 

@@ -6,8 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from pastalang import limits
+from pastalang.cli.main import build_app
 from pastalang.compile import check_source
 from pastalang.program import regex
 
@@ -61,3 +63,18 @@ LIMITS = {
 def test_the_documented_limits_are_the_limits() -> None:
     rows = re.findall(r"^\| (.+?) \| ([\d,]+) \|$", Path("docs/limits.md").read_text("utf-8"), re.MULTILINE)
     assert {what: int(number.replace(",", "")) for what, number in rows} == LIMITS
+
+
+CALL = re.compile(r"^```text\n\$ pasta (\w+) (\S+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize(("command", "file", "output"), CALL.findall(Path("README.md").read_text("utf-8")))
+def test_the_readme_shows_what_the_tool_prints(
+    command: str, file: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = PROGRAM.findall(Path("README.md").read_text("utf-8"))[0]
+    monkeypatch.chdir(tmp_path)
+    Path("product.pasta").write_text(first, encoding="utf-8")
+    Path("wrong.pasta").write_text(first.replace("after brand", "after brnad"), encoding="utf-8")
+    result = CliRunner().invoke(build_app({command}), [command, file])
+    assert result.output.startswith(output)
