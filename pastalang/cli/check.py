@@ -39,6 +39,9 @@ def command(
         typer.echo("pasta check needs at least one file or folder", err=True)
         raise typer.Exit(EXIT_USAGE)
     given = list(read_all(files))
+    if not given:
+        typer.echo(f"there are no programs in {', '.join(map(str, files))}", err=True)
+        raise typer.Exit(EXIT_USAGE)
     found = list(dict.fromkeys(finding for one in given for finding in _findings(one)))
     _write(found, len(given), format)
     raise typer.Exit(_exit_code(given, found, strict=strict))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,10 @@ def test_a_folder_stands_for_the_programs_in_it_but_not_for_hidden_ones(folder: 
     assert "checked 3 files: 1 error, 1 warning" in result.output
 
 
+def test_a_folder_without_programs_is_wrong_usage(tmp_path: Path) -> None:
+    assert pasta("check", str(tmp_path)).exit_code == 2
+
+
 def test_the_standard_input_is_a_program() -> None:
     result = pasta("check", "-", input=WRONG)
     assert result.exit_code == 1
@@ -125,6 +130,25 @@ def test_explain_without_a_code_lists_all() -> None:
 
 def test_explain_knows_what_was_meant() -> None:
     assert "did you mean dependency-cycle?" in pasta("explain", "dependancy-cycle").output
+
+
+def test_what_is_said_does_not_depend_on_the_order_of_sets() -> None:
+    code = (
+        "from pathlib import Path\nfrom pastalang.compile import check_path\n"
+        "from pastalang.diagnostics.render import render_text\n"
+        "for path in sorted(Path('tests/corpus/invalid').glob('*.pasta')):\n"
+        "    print(render_text(check_path(path)[1]))\n"
+    )
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONIOENCODING": "utf-8"},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(outputs) == 1
 
 
 # ── the command as a process ─────────────────────────────────────────────────────────────────────────────
