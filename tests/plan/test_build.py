@@ -257,3 +257,11 @@ def test_what_was_joined_before_a_fork_is_seen_from_it() -> None:
     pieces = (async_("a", hole("a")), text("x"), sync("a"), text("y"), async_("b", hole("b")))
     plan = plan_of(text_body(*pieces))
     assert named(plan, "b").view[-1] == Seen(named(plan, "a").id, WHOLE)
+
+
+def test_deep_types_are_looked_at_once_per_level() -> None:
+    deep: t.Type = record(field("x"))
+    for _ in range(30):
+        deep = or_null(t.Array(deep, max_items=1))
+    plan = plan_of(json_body(field("deep", deep)))
+    assert [segment.field for segment in named(plan, "deep").segments if isinstance(segment, Choose)] == ["deep"]

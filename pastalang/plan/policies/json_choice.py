@@ -23,7 +23,7 @@ def write_choice(draft: Draft, union: t.Union, at: At, value: WriteValue) -> Cho
     written = []
     for arm, label in zip(arms, labels, strict=True):
         place = at.arm(label if with_fields > 1 else None)
-        lead, _ = opening(arm, at.depth)
+        lead = opening(arm, at.depth)
         written.append(Arm(label, lead, _behind(lead, value(draft, arm, place))))
     return Choose(field, tuple(written), at.sampling, draft.span_of(at.declared, at.span))
 
@@ -52,7 +52,7 @@ def _label(arm: t.Type, number: int, discriminator: str | None) -> str:
         case t.Array():
             return f"list {number + 1}"
         case _:
-            return opening(arm, 0)[0]
+            return opening(arm, 0)
 
 
 def _tag(fields: tuple[t.Field, ...], discriminator: str | None) -> str | None:

@@ -14,7 +14,7 @@ from pastalang.plan.draft import Draft
 from pastalang.plan.plan import BranchId, Fork, Hole, Join, Segment, Text
 from pastalang.plan.policies.json_place import At, Segments, WriteValue, key_text, merged
 from pastalang.plan.policies.json_stretches import Stretch, order_of_need, stretches_of
-from pastalang.plan.policies.json_text import opening
+from pastalang.plan.policies.json_text import look_at
 from pastalang.plan.room import room_of
 from pastalang.program.types import Field, Object
 
@@ -70,7 +70,7 @@ def _needs_no_branch(stretch: Stretch) -> bool:
 
 
 def _is_known(field: Field) -> bool:
-    return opening(field.type, 0)[1]
+    return look_at(field.type, 0).is_whole
 
 
 def _in_place(draft: Draft, field: Field, at: At, value: WriteValue, *, is_root: bool) -> Segments:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 
 from pastalang.plan.policies.json_place import INDENT, key_text
@@ -24,34 +25,40 @@ def known_text(type: t.Type) -> str | None:
             return None
 
 
-def opening(type: t.Type, depth: int) -> tuple[str, bool]:
-    """How the text of a value surely begins, and whether that is all of it. `depth`: indentation of its line."""
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What can be said about a value by its type alone."""
+
+    opening: str  # how its text surely begins
+    is_whole: bool  # whether that is all of its text
+    is_structured: bool  # whether branches can make it faster: there is an object inside that stays visible
+
+
+def look_at(type: t.Type, depth: int) -> Look:
+    """`depth` is the indentation of the line on which the value begins. Every part is looked at once.
+
+    A limit on the tokens of the whole makes a list or a choice one hole, because branches have no common count.
+    """
     known = known_text(type)
     if known is not None:
-        return known, True
+        return Look(known, True, False)
     match type:
         case t.Object(fields=fields):
-            return _object_opening(fields, depth)
-        case t.Array(item=item) if is_structured(item):
-            return "[", False
+            return _look_at_object(fields, depth)
+        case t.Array(item=item, max_tokens=None) if look_at(item, depth + 1).is_structured:
+            return Look("[", False, True)
+        case t.Union(max_tokens=None):
+            return Look("", False, _is_choice([look_at(arm, depth) for arm in arms_of(type)]))
         case _:
-            return "", False
+            return Look("", False, False)
+
+
+def opening(type: t.Type, depth: int) -> str:
+    return look_at(type, depth).opening
 
 
 def is_structured(type: t.Type) -> bool:
-    """Whether branches can make it faster: an object, or something with an object inside that stays visible.
-
-    A limit on the tokens of the whole makes it one hole, because branches have no common count.
-    """
-    match type:
-        case t.Object(fields=fields):
-            return bool(fields)
-        case t.Array(item=item, max_tokens=None, max_items=most):
-            return most != 0 and is_structured(item)
-        case t.Union(max_tokens=None):
-            return any(is_structured(arm) for arm in arms_of(type)) and has_distinct_openings(type)
-        case _:
-            return False
+    return look_at(type, 0).is_structured
 
 
 def arms_of(union: t.Union) -> tuple[t.Type, ...]:
@@ -68,23 +75,24 @@ def arms_of(union: t.Union) -> tuple[t.Type, ...]:
     return tuple(arms)
 
 
-def has_distinct_openings(union: t.Union) -> bool:
-    """Whether the first letters of the text decide the arm: no opening begins another one."""
-    openings = sorted(opening(arm, 0)[0] for arm in arms_of(union))
-    return bool(openings[0]) and not any(second.startswith(first) for first, second in pairwise(openings))
+def _is_choice(arms: list[Look]) -> bool:
+    """Whether the first letters of the text decide the arm: no opening is empty, and none begins another one."""
+    openings = sorted(arm.opening for arm in arms)
+    is_decided = all(openings) and not any(second.startswith(first) for first, second in pairwise(openings))
+    return is_decided and any(arm.is_structured for arm in arms)
 
 
-def _object_opening(fields: tuple[t.Field, ...], depth: int) -> tuple[str, bool]:
+def _look_at_object(fields: tuple[t.Field, ...], depth: int) -> Look:
     text = "{"
     for index, field in enumerate(fields):
         text += ("," if index else "") + "\n" + INDENT * (depth + 1)
         if field.after:
-            return text, False
+            return Look(text, False, True)
         text += key_text(field.key)
         if field.group is not None:  # what is behind the first key of a group may be in a branch of its own
-            return text, False
-        start, is_whole = opening(field.type, depth + 1)
-        text += start
-        if not is_whole:
-            return text, False
-    return text + "\n" + INDENT * depth + "}", True
+            return Look(text, False, True)
+        value = look_at(field.type, depth + 1)
+        text += value.opening
+        if not value.is_whole:
+            return Look(text, False, True)
+    return Look(text + "\n" + INDENT * depth + "}", True, True)
