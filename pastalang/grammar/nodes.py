@@ -11,26 +11,11 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
+from pastalang.grammar.comments import NO_TRIVIA as NO_TRIVIA
+from pastalang.grammar.comments import Comment as Comment
+from pastalang.grammar.comments import Trivia as Trivia
 from pastalang.source import Span
 
-
-@dataclass(frozen=True, slots=True)
-class Comment:
-    text: str  # without the leading `#` and the space behind it
-    span: Span
-    blank_before: bool = False  # a blank line stands above it
-
-
-@dataclass(frozen=True, slots=True)
-class Trivia:
-    """What people write around a node and machines ignore."""
-
-    comments: tuple[Comment, ...] = ()
-    trailing: Comment | None = None
-    blank_before: bool = False  # a blank line stands above the node, below its comments
-
-
-NO_TRIVIA = Trivia()
 NOWHERE = Span(0, 0)
 
 
