@@ -322,6 +322,8 @@ class _Conversion:
 
     def carried(self, schema: Keywords, pointer: str) -> t.Type:
         """The part as one hole, with the definitions that it may refer to."""
+        if not self.keep_optional:
+            return t.Anything()
         document = carried_document(schema, self.document, is_root=pointer == "#")
         self.note(pointer, "is enforced as one hole, so its parts are not decoded beside one another")
         return t.Schema(document)

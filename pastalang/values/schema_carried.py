@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from pastalang.values.json_text import JsonValue, write_json
-from pastalang.values.schema_guard import find_in_schemas
+from pastalang.values.schema_guard import find_in_schemas, unescape
 from pastalang.values.schema_keywords import NOT_CARRIED, REFUSED_FORMATS, is_refused, why_refused
 from pastalang.values.schema_scalars import SchemaRefused
 
@@ -19,11 +19,26 @@ def carried_document(schema: Mapping[str, JsonValue], document: JsonValue, *, is
         raise SchemaRefused("$ref", f"`{outside[0]}` leads out of a part that is enforced as a whole; use `$defs`")
     whole: dict[str, JsonValue] = {key: part for key, part in schema.items() if key != "$schema"}
     if '"$ref"' in text and isinstance(document, dict):
-        whole |= {word: document[word] for word in ("$defs", "definitions") if word in document}
+        whole |= _definitions(text, document)
     refused = find_in_schemas(whole, carrying_problem)
     if refused is not None:
         raise SchemaRefused(refused[0].lstrip("/"), refused[1])
     return write_json(whole)
+
+
+def _definitions(text: str, document: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The definitions that the text refers to, and those that they refer to."""
+    found: dict[tuple[str, str], JsonValue] = {}
+    waiting = [text]
+    while waiting:
+        for word, step in re.findall(r'"\$ref":"#/(\$defs|definitions)/([^/"]*)', waiting.pop()):
+            name = unescape(step)
+            container = document.get(word)
+            if (word, name) not in found and isinstance(container, dict) and name in container:
+                found[word, name] = container[name]
+                waiting.append(write_json(container[name]))
+    words = dict.fromkeys(word for word, _ in found)
+    return {word: {name: part for (other, name), part in found.items() if other == word} for word in words}
 
 
 def carrying_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:

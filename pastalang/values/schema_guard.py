@@ -91,7 +91,7 @@ def resolve(pointer: str, document: JsonValue) -> JsonValue | None:
     """What a local reference `#/a/b` points to; None for nothing."""
     found = document
     for step in pointer.removeprefix("#").split("/")[1:]:
-        name = _unescape(step)
+        name = unescape(step)
         if isinstance(found, dict) and name in found:
             found = found[name]
         elif isinstance(found, list) and name.isascii() and name.isdigit() and int(name[:9]) < len(found):
@@ -101,7 +101,7 @@ def resolve(pointer: str, document: JsonValue) -> JsonValue | None:
     return found
 
 
-def _unescape(step: str) -> str:
+def unescape(step: str) -> str:
     from urllib.parse import unquote
 
     return unquote(step).replace("~1", "/").replace("~0", "~")

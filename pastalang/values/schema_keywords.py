@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
@@ -100,8 +101,12 @@ def is_unknown(keyword: str) -> bool:
     return keyword not in _CONSTRAINTS and keyword not in ANNOTATIONS
 
 
+@lru_cache(maxsize=4096)
 def _slip(keyword: str) -> str | None:
     if not is_unknown(keyword) or not keyword.isalpha():  # `x-format`, `_format`: somebody meant another word
         return None
     meant = did_you_mean(keyword, _CONSTRAINTS)
-    return meant if meant is not None and abs(len(meant) - len(keyword)) <= 2 else None
+    if meant is None or abs(len(meant) - len(keyword)) > 2:
+        return None
+    is_other_word = meant.startswith(keyword) or keyword.startswith(meant)  # `form` is no misspelt `format`
+    return None if is_other_word and abs(len(meant) - len(keyword)) > 1 else meant
