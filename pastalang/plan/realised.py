@@ -28,6 +28,10 @@ class Drawn:
     rides: tuple[int, ...]
     dropped: bool = False
 
+    def __post_init__(self) -> None:
+        assert self.rides and all(ride >= 0 for ride in self.rides), "a ride before the first draw, and one behind each"
+        assert self.draws or not self.dropped, "nothing was drawn that could be dropped"
+
     @staticmethod
     def plain(draws: int) -> Drawn:
         return Drawn((0,) * (draws + 1))

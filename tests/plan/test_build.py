@@ -135,6 +135,13 @@ def test_an_object_may_begin_with_a_group_that_begins_with_something_known() -> 
     assert choose.arms[0].lead == '{\n    "kind": '
 
 
+def test_an_object_may_begin_with_a_list() -> None:
+    begins = record(field("rows", t.Array(record(field("x")), max_items=2)))
+    (choose,) = named(plan_of(json_body(field("it", or_null(begins)))), "it").segments
+    assert isinstance(choose, Choose)
+    assert choose.arms[0].lead == '{\n    "rows": '
+
+
 def test_objects_that_cannot_be_told_apart_are_one_hole() -> None:
     plan = plan_of(json_body(field("shape", t.Union((record(field("a")), record(field("a"), field("b")))))))
     (only,) = named(plan, "shape").segments

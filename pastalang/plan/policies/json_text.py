@@ -92,7 +92,8 @@ def _look_at_object(fields: tuple[t.Field, ...], depth: int) -> Look:
         if field.group is not None:  # what is behind the first key of a group may be in a branch of its own
             return Look(text, False, True)
         value = look_at(field.type, depth + 1)
-        text += value.opening
+        if value.is_whole or isinstance(field.type, t.Object):  # anything else is in a branch of its own
+            text += value.opening
         if not value.is_whole:
             return Look(text, False, True)
     return Look(text + "\n" + INDENT * depth + "}", True, True)
