@@ -84,9 +84,13 @@ def keyword_table() -> str:
     rows += [(f"`format: {name}`", Status.ENFORCED.value, FORMATS[name].meaning) for name in sorted(STANDARD_FORMATS)]
     rows += [(f"`format: {name}`", Status.REFUSED.value, "cannot be enforced") for name in sorted(REFUSED_FORMATS)]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
-    lines = [f"| {row[0]:<{widths[0]}} | {row[1]:<{widths[1]}} | {row[2]} |" for row in rows]
+    lines = [f"| {row[0]:<{widths[0]}} | {row[1]:<{widths[1]}} | {_cell(row[2])} |" for row in rows]
     lines.insert(1, f"|{'-' * (widths[0] + 2)}|{'-' * (widths[1] + 2)}|---|")
     return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|")
 
 
 def _rows() -> Iterator[Keyword]:
