@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import argparse
 import platform
-import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import torch
@@ -107,16 +107,19 @@ class Timing:
     around: float
 
 
-def measure(model: Any, load: Load, *, steps: int, costs: Costs | None = None) -> Timing:
-    cells = load.prompt + load.branches * steps
-    fast = TransformersModel(model, cells=cells, check=False, costs=costs)
+def measure(model: Any, load: Load, *, steps: int, costs: Sequence[Costs | None] = (None,)) -> list[Timing]:
+    """One timing for each of `costs`; they take turns step by step, so that other work hits all alike."""
     inner = Stopwatch(model)
-    fast._model = inner
-    first, _ = timed(fast, load.first(), inner)
-    pairs = [timed(fast, load.then(index), inner) for index in range(steps)]
-    return Timing(
-        first, statistics.median(total for total, _ in pairs[2:]), statistics.median(own for _, own in pairs[2:])
-    )
+    cells = load.prompt + load.branches * steps
+    contestants = [TransformersModel(model, cells=cells, check=False, costs=each) for each in costs]
+    for fast in contestants:
+        fast._model = inner
+    first = [timed(fast, load.first(), inner) for fast in contestants]
+    later = [[timed(fast, load.then(index), inner) for fast in contestants] for index in range(steps)]
+    return [
+        Timing(total, median(step[at][0] for step in later[2:]), median(step[at][1] for step in later[2:]))
+        for at, (total, _) in enumerate(first)
+    ]
 
 
 def timed(fast: TransformersModel, batch: StepBatch, inner: Stopwatch) -> tuple[float, float]:
@@ -138,7 +141,7 @@ def branches_table(*, prompt: int, steps: int) -> list[str]:
     for name in SIZES:
         model = toy(name)
         for branches in (1, 16, 96):
-            timing = measure(model, Load(1, branches, 1, prompt - 1), steps=steps)
+            (timing,) = measure(model, Load(1, branches, 1, prompt - 1), steps=steps)
             times = f"{timing.step:.1f} | {timing.around:.2f} | {100 * timing.around / timing.step:.1f}"
             lines.append(f"| {name} {str(model.dtype)[6:]} | {branches} | {times} |")
             print(lines[-1], flush=True)
@@ -153,8 +156,7 @@ def documents_table(*, steps: int) -> list[str]:
     model = toy("135 M")
     for documents, fields in ((1, 16), (1, 96), (4, 16), (16, 16)):
         load = Load(documents, fields, 64, 200)
-        whole = measure(model, load, steps=steps, costs=Costs(small_step=1 << 60))
-        apart = measure(model, load, steps=steps)
+        whole, apart = measure(model, load, steps=steps, costs=(Costs(small_step=1 << 60), None))
         lines.append(
             f"| {documents} x {fields} | {whole.first:.0f} | {apart.first:.0f} | {whole.step:.0f} | {apart.step:.0f} "
             f"| {apart.around:.2f} |"
@@ -172,7 +174,7 @@ def main() -> None:
     setting = (
         f"`python benchmarks/step_overhead.py --prompt {options.prompt} --steps {options.steps}`: "
         f"{torch.get_num_threads()} threads, {platform.machine()}, torch {torch.__version__}, "
-        f"transformers {transformers.__version__}. Medians of one run."
+        f"transformers {transformers.__version__}. Medians of the steps of one run, on a machine with other work."
     )
     page = [
         "# A step, and what is around the model in it",

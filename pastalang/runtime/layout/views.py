@@ -144,8 +144,11 @@ class Views:
                         source = order[after]
                 count = merge(base[: len(source)], source, count)
             tokens[1:] = base
-        numbers = np.arange(count + 1, count + 1 + run.count, dtype=np.int32)
         own = cells[run.start : run.end]
+        if run.count == 1:
+            tokens[0, own] = count + 1
+            return
+        numbers = np.arange(count + 1, count + 1 + run.count, dtype=np.int32)
         tokens[:, own] = np.tril(np.broadcast_to(numbers, (run.count, run.count)))
 
     def _grow(self, row: int) -> None:
