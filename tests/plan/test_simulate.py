@@ -1,0 +1,62 @@
+"""The step machine: memory, chunks, and what a caller may do with it."""
+
+from __future__ import annotations
+
+from pastalang.plan.plan import Instance, Plan
+from pastalang.plan.realised import Drawn, Realised, Run
+from pastalang.plan.simulate import Machine, simulate
+from tests.plan.programs import async_, field, hole, json_body, named, plan_of, sync, text, text_body
+
+
+def run(plan: Plan, forced: int = 1, chunk: int | None = None, **draws: int) -> Realised:
+    """Values of so many draws by branch; every text has `forced` tokens."""
+    table = {Instance(plan.branches[0].id): Run((), (forced,) * 40)}
+    for name, count in draws.items():
+        table[Instance(named(plan, name).id)] = Run((Drawn.plain(count),), (forced,) * 40)
+    return Realised(table, chunk)
+
+
+def test_a_value_that_nobody_reads_is_forgotten_at_its_end() -> None:
+    plan = plan_of(json_body(field("short"), field("long")))
+    found = simulate(plan, run(plan, short=3, long=8))
+    # The last token of either is not fed: 9 texts up to the last key, and 2 + 7 tokens, of which 2 are gone by then.
+    assert (found.fed, found.peak_cells) == (9 + 2 + 7, 9 + 7)
+
+
+def test_a_value_that_is_waited_for_stays_until_its_reader_has_ended() -> None:
+    plan = plan_of(json_body(field("read"), field("reader", after=("read",))))
+    found = simulate(plan, run(plan, read=3, reader=8))
+    assert found.peak_cells == found.fed == 9 + 3 + 1 + 7
+
+
+def test_with_its_reader_gone_it_is_forgotten() -> None:
+    plan = plan_of(json_body(field("read"), field("reader", after=("read",)), field("long")))
+    found = simulate(plan, run(plan, read=2, reader=2, long=40))
+    assert found.fed - found.peak_cells == 2 + 1 + 1  # the value, and the key and token of its reader
+
+
+def test_a_step_in_which_nobody_may_move_is_none() -> None:
+    plan = plan_of(json_body(field("a")))
+    machine = Machine(plan, run(plan, a=3))
+    assert machine.step(lambda instance: False) == 0
+    assert machine.result.passes == 0
+    while not machine.is_over:
+        machine.step()
+    assert machine.result.passes == 3
+
+
+def test_attended_tokens_are_counted_at_every_draw() -> None:
+    plan = plan_of(json_body(field("a")))
+    found = simulate(plan, run(plan, a=3))
+    prompt = 8  # turns and texts up to the key
+    assert found.attended == prompt + (prompt + 1) + (prompt + 2)
+
+
+def test_a_sync_goes_on_behind_the_highest_position() -> None:
+    pieces = (async_("aside", hole("x"), reserve=2), text("y"), sync("aside"), text("z"), hole("end"))
+    plan = plan_of(text_body(*pieces))
+    table = run(plan, aside=7).runs
+    root = Instance(plan.branches[0].id)
+    found = simulate(plan, Realised({**table, root: Run((Drawn.plain(1),), (1,) * 40)}))
+    aside = found.starts[Instance(named(plan, "aside").id)]
+    assert found.highest_position == aside + 7  # the last token of the aside is at `aside + 6`, `z` behind it
