@@ -1,0 +1,133 @@
+"""From what the branches of a finished run have written to the answer: its text in reading order, its typed value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from pastalang.plan.plan import Form, Instance
+from pastalang.plan.realised import Realised, Run
+from pastalang.runtime.errors import NotTheType
+from pastalang.runtime.result import Answer, FieldResult, Stretch
+from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.walk import sources_of
+from pastalang.runtime.scheduler.written import (
+    Field,
+    Written,
+    WrittenBranch,
+    WrittenField,
+    WrittenLoop,
+    WrittenText,
+)
+from pastalang.values.read import read, to_python
+
+
+def answers_of(request: RequestState) -> tuple[tuple[Answer, ...], bool]:
+    """The answers, and whether they are those of stacked documents."""
+    root = request.root
+    stack = next((one for one in root.written if isinstance(one, WrittenLoop) and one.stacked), None)
+    if stack is None:
+        return (_answer(request, root),), False
+    documents = [one.branch for [one] in stack.items if isinstance(one, WrittenBranch)]
+    return tuple(_answer(request, document) for document in documents), True
+
+
+def realised_of(request: RequestState, *, chunk: int | None = None) -> Realised:
+    """What happened, in counts: for the forecast of passes."""
+    runs = {
+        Instance(branch.spec.id, branch.items): Run(tuple(branch.outcomes), tuple(branch.forced))
+        for branch in request.branches
+    }
+    return Realised(runs, chunk)
+
+
+def _answer(request: RequestState, branch: BranchState) -> Answer:
+    page = _Page(request, branch)
+    page.write(branch.written, branch, page.value)
+    text = "".join(stretch.text for stretch in page.stretches)
+    value = page.value if request.plan.output is None else _typed(request, branch, text)
+    return Answer(value, text, tuple(page.fields), tuple(page.stretches))
+
+
+def _typed(request: RequestState, branch: BranchState, text: str) -> Any:
+    plan = request.plan
+    types = dict(plan.types)
+    assert plan.output is not None
+    reading = read(text, plan.output, types, sources=sources_of(branch))
+    if not reading.fits:
+        path, reason = reading.misfits[0].path, reading.misfits[0].reason
+        raise NotTheType(f"the answer does not fit its type: {reason}", plan=plan, field=".".join(map(str, path)))
+    return to_python(plan.output, reading.value, types)
+
+
+class _Page:
+    """Grows while one answer is put together."""
+
+    def __init__(self, request: RequestState, document: BranchState) -> None:
+        self.stretches: list[Stretch] = []
+        self.fields: list[FieldResult] = []
+        self.value: dict[str, Any] = {}
+        self._request = request
+        self._document = document
+        self._length = 0
+        self._types = dict(request.plan.types)
+
+    def write(self, written: Iterable[Written], branch: BranchState, into: dict[str, Any]) -> None:
+        for one in written:
+            match one:
+                case WrittenText(text=text, in_answer=in_answer):
+                    if in_answer:
+                        self._text(text, branch, is_forced=True)
+                case WrittenField(field=field):
+                    self._field(field, branch, into)
+                case WrittenBranch(branch=other):
+                    self.write(other.written, other, into)
+                case WrittenLoop(name=name, items=items):
+                    values: list[dict[str, Any]] = []
+                    into[_last_name(name)] = values
+                    for item in items:
+                        values.append({})
+                        self.write(item, branch, values[-1])
+
+    def _text(self, text: str, branch: BranchState, *, is_forced: bool) -> None:
+        if text:
+            self.stretches.append(Stretch(text, branch.number, is_forced))
+            self._length += len(text)
+
+    def _field(self, field: Field, branch: BranchState, into: dict[str, Any]) -> None:
+        start = self._length
+        self._text(field.text, branch, is_forced=False)
+        value = self._value(field, branch)
+        self.fields.append(
+            FieldResult(
+                field.path,
+                field.items,
+                field.text,
+                value,
+                tuple(field.tokens),
+                tuple(field.log_probabilities),
+                field.truncated,
+                (start, self._length),
+            )
+        )
+        into[_last_name(field.path)] = value
+
+    def _value(self, field: Field, branch: BranchState) -> Any:
+        is_json = field.form is Form.JSON
+        reading = read(field.text, field.type, self._types, quoted=is_json, sources=sources_of(branch))
+        if reading.fits:
+            return to_python(field.type, reading.value, self._types)
+        return _as_json(field.text) if is_json else field.text
+
+
+def _last_name(path: str) -> str:
+    return path.rsplit(".", 1)[-1].removesuffix("[]")
+
+
+def _as_json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None

@@ -1,0 +1,125 @@
+"""From what a caller gives to the values of a template's inputs, checked; and from a path in them to its text."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, assert_never
+
+from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.plan.plan import Plan
+from pastalang.program.program import Input, InputKind, InputType, ListOf, RecordOf
+from pastalang.runtime.errors import BadInputs
+
+
+def bind_inputs(plan: Plan, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Every input of the plan with its value, defaults filled in. Raises `BadInputs`, naming all that is wrong."""
+    declared = {input.name: input for input in plan.inputs}
+    problems = [_unknown(name, declared) for name in given if name not in declared]
+    values: dict[str, Any] = {}
+    for input in plan.inputs:
+        if input.name in given:
+            problems += _problems(input.name, given[input.name], _type_of(input))
+            values[input.name] = given[input.name]
+        elif input.default is not None:
+            values[input.name] = json.loads(input.default.json)
+        else:
+            problems.append(f"the input `{input.name}` is missing: it is {_described(_type_of(input))}")
+    if problems:
+        raise BadInputs("\n".join(problems))
+    return values
+
+
+def text_of(value: Any) -> str:
+    """How a value stands in a prompt: text as it is, lists of texts with commas, records as JSON."""
+    match value:
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case list() | tuple() if all(isinstance(item, str | int | float | Decimal) for item in value):
+            return ", ".join(text_of(item) for item in value)
+        case list() | tuple() | Mapping():
+            return json.dumps(value, ensure_ascii=False, default=str)
+        case _:
+            return str(value)
+
+
+def part_of(value: Any, path: tuple[str, ...]) -> Any:
+    for name in path:
+        value = value[name]
+    return value
+
+
+def _type_of(input: Input) -> InputType:
+    return ListOf(input.type) if input.each else input.type
+
+
+def _unknown(name: str, declared: Mapping[str, Input]) -> str:
+    hint = did_you_mean(name, declared)
+    return f"there is no input `{name}`" + (f"; did you mean `{hint}`?" if hint else "")
+
+
+def _problems(path: str, value: Any, type: InputType) -> list[str]:
+    match type:
+        case InputKind():
+            return [] if _is(value, type) else [f"`{path}` has to be {_described(type)}, not {_shown(value)}"]
+        case ListOf(item=item):
+            if not isinstance(value, list | tuple):
+                return [f"`{path}` has to be {_described(type)}, not {_shown(value)}"]
+            return [problem for at, one in enumerate(value) for problem in _problems(f"{path}[{at}]", one, item)]
+        case RecordOf(fields=fields):
+            return _record_problems(path, value, dict(fields))
+        case _:
+            assert_never(type)
+
+
+def _record_problems(path: str, value: Any, fields: Mapping[str, InputType]) -> list[str]:
+    if not isinstance(value, Mapping):
+        return [f"`{path}` has to be {_described(RecordOf(tuple(fields.items())))}, not {_shown(value)}"]
+    problems = [f"`{path}.{name}` is missing" for name in fields if name not in value]
+    problems += [f"there is no `{path}.{name}`" for name in value if name not in fields]
+    for name, type in fields.items():
+        if name in value:
+            problems += _problems(f"{path}.{name}", value[name], type)
+    return problems
+
+
+def _is(value: Any, kind: InputKind) -> bool:
+    match kind:
+        case InputKind.TEXT:
+            return isinstance(value, str) and _is_unicode(value)
+        case InputKind.BOOLEAN:
+            return isinstance(value, bool)
+        case InputKind.INTEGER:
+            return isinstance(value, int) and not isinstance(value, bool)
+        case InputKind.NUMBER:
+            is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
+            return is_number and math.isfinite(value)
+        case _:
+            assert_never(kind)
+
+
+def _is_unicode(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _described(type: InputType) -> str:
+    match type:
+        case InputKind.INTEGER:
+            return "an integer"
+        case InputKind():
+            return {"text": "text", "number": "a number", "boolean": "true or false"}[type.value]
+        case ListOf(item=item):
+            return f"a list, each item {_described(item)}"
+        case RecordOf(fields=fields):
+            return "a record of " + ", ".join(f"`{name}`" for name, _ in fields)
+        case _:
+            assert_never(type)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

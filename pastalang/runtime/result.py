@@ -1,0 +1,85 @@
+"""What a run gives: the typed value, the text, every field with its tokens, what it cost, and its trace."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from pastalang.runtime.trace import Trace
+from pastalang.runtime.usage import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class FieldResult:
+    """`span` is where the text stands in the answer's; `log_probability` is that of all its tokens together."""
+
+    path: str
+    items: tuple[int, ...]
+    text: str
+    value: Any
+    tokens: tuple[int, ...]
+    log_probabilities: tuple[float, ...]
+    truncated: bool
+    span: tuple[int, int]
+
+    @property
+    def log_probability(self) -> float:
+        return math.fsum(self.log_probabilities)
+
+    @property
+    def confidence(self) -> float:
+        """The probability of the value under what is declared for it."""
+        return math.exp(self.log_probability)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A piece of the answer's text, and the lane (the number of the branch) that wrote it."""
+
+    text: str
+    lane: int
+    is_forced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`value`: a JSON answer as Python values; of running text, its fields by name, forks as lists."""
+
+    value: Any
+    text: str
+    fields: tuple[FieldResult, ...]
+    stretches: tuple[Stretch, ...] = ()
+
+    def field(self, path: str, *items: int) -> FieldResult:
+        for field in self.fields:
+            if field.path == path and (not items or field.items[-len(items) :] == items):
+                return field
+        raise KeyError(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`answers` has one element, or one per document where documents were stacked."""
+
+    answers: tuple[Answer, ...]
+    is_stacked: bool
+    usage: Usage
+    trace: Trace
+
+    @property
+    def value(self) -> Any:
+        """The value; a list of them where documents were stacked."""
+        return [answer.value for answer in self.answers] if self.is_stacked else self.answers[0].value
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(answer.text for answer in self.answers)
+
+    @property
+    def fields(self) -> tuple[FieldResult, ...]:
+        return tuple(field for answer in self.answers for field in answer.fields)
+
+    @property
+    def truncated(self) -> bool:
+        return any(field.truncated for field in self.fields)

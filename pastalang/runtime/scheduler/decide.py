@@ -1,0 +1,101 @@
+"""A choice between texts, token by token: the texts' tokens come in, the option that the model takes goes out.
+
+    options   [A B C]  [A D]  (end)      the common tokens are forced, the rest is drawn
+    after A   B or D                     one draw, and C rides along
+
+An option that another one goes on from ends where the model draws anything but the longer one's next token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pastalang.program.types import Sampling
+from pastalang.runtime.scheduler.written import Tally
+from pastalang.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """`tokens` is how it is written; None: the end of the turn, which is drawn and never fed."""
+
+    text: str
+    tokens: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """What one token did: the tokens to feed, and the option once it is known."""
+
+    feed: tuple[int, ...]
+    forced: int  # how many of `feed` were not drawn: all but the first, or all
+    option: int | None
+
+
+class Decision:
+    """Stands in the tree of the options. `field` and `span` are for messages."""
+
+    def __init__(
+        self, options: Sequence[Option], *, ends: frozenset[int], field: str, sampling: Sampling, span: Span
+    ) -> None:
+        self.field = field
+        self.sampling = sampling
+        self.span = span
+        self.tally = Tally()
+        self.text = ""
+        self._ends = ends
+        self._options = tuple(options)
+        self._alive = list(range(len(options)))
+        self._depth = 0
+
+    def start(self) -> Taken:
+        """What is forced before anything is drawn."""
+        return self._forced(())
+
+    def allowed(self) -> frozenset[int] | None:
+        """The tokens to draw from; None: every token."""
+        if any(self._is_complete(option) for option in self._alive):
+            return None
+        tokens: set[int] = set()
+        for option in self._alive:
+            spelled = self._options[option].tokens
+            tokens |= self._ends if spelled is None else {spelled[self._depth]}
+        return frozenset(tokens)
+
+    def take(self, token: int) -> Taken:
+        """A drawn token. Where it is not fed, `feed` is empty."""
+        self.tally.draw()
+        going_on = [option for option in self._alive if self._next(option) == token]
+        if not going_on:
+            return self._ended(token)
+        self._alive = going_on
+        self._depth += 1
+        return self._forced((token,))
+
+    def _ended(self, token: int) -> Taken:
+        """The end of the turn, or the border behind an option that another one goes on from."""
+        self.tally.dropped = True
+        by_end = [option for option in self._alive if self._options[option].tokens is None and token in self._ends]
+        complete = [option for option in self._alive if self._is_complete(option)]
+        return Taken((), 0, (by_end or complete)[0])
+
+    def _forced(self, drawn: tuple[int, ...]) -> Taken:
+        feed = list(drawn)
+        while True:
+            steps = {self._next(option) for option in self._alive}
+            if len(steps) != 1 or (step := steps.pop()) is None:
+                break
+            feed.append(step)
+            self._depth += 1
+        self.tally.force(len(feed) - len(drawn))
+        chosen = self._alive[0] if len(self._alive) == 1 else None
+        return Taken(tuple(feed), len(feed) - len(drawn), chosen)
+
+    def _next(self, option: int) -> int | None:
+        tokens = self._options[option].tokens
+        return None if tokens is None or self._depth >= len(tokens) else tokens[self._depth]
+
+    def _is_complete(self, option: int) -> bool:
+        tokens = self._options[option].tokens
+        return tokens is not None and self._depth >= len(tokens)

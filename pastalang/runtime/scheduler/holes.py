@@ -1,0 +1,77 @@
+"""A hole being filled: drawn tokens come in; what is fed of them, and the text they add, go out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pastalang.plan.plan import Hole
+from pastalang.runtime.decode.guide import State, TokenMask
+from pastalang.runtime.prompt import Encoder
+from pastalang.runtime.scheduler.written import Field
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """`feed`: tokens for the branch, the drawn one first if it `is_kept`."""
+
+    feed: tuple[int, ...]
+    text: str
+    is_kept: bool
+
+
+class OpenHole:
+    def __init__(self, hole: Hole, field: Field, state: State, encoder: Encoder) -> None:
+        self.hole = hole
+        self.field = field
+        self._state = state
+        self._encoder = encoder
+
+    @property
+    def is_finished(self) -> bool:
+        return self._state.is_finished
+
+    def allowed(self) -> TokenMask:
+        return self._state.allowed()
+
+    def start(self) -> Fill:
+        """What the type forces before anything is drawn."""
+        feed, text = self._ride()
+        return Fill(feed, text, is_kept=True)
+
+    def take(self, token: int, log_probability: float) -> Fill:
+        """A drawn token, and all that its type leaves no choice about behind it."""
+        tally = self.field.tally
+        tally.draw()
+        accepted = self._state.advance(token)
+        self._note(token, log_probability)
+        if accepted.kept:
+            ride, text = self._ride()
+            return Fill((token, *ride), accepted.text + text, is_kept=True)
+        rest = self._encoder.text(accepted.text) if accepted.text else ()
+        tally.dropped = True
+        tally.force(len(rest))
+        return Fill(rest, accepted.text, is_kept=False)
+
+    def close(self) -> None:
+        self.field.text = self._state.text
+        self.field.truncated = self._state.truncated
+        self.field.is_done = True
+
+    def _ride(self) -> tuple[tuple[int, ...], str]:
+        fed: list[int] = []
+        text = ""
+        while not self._state.is_finished and (forced := self._state.forced()):
+            for token in forced:
+                accepted = self._state.advance(token)
+                self._note(token, 0.0)
+                text += accepted.text
+                # A forced token that ends the value from outside is not fed; what it adds is spelled anew.
+                fed += [token] if accepted.kept else list(self._encoder.text(accepted.text))
+                if accepted.finished:
+                    break
+        self.field.tally.force(len(fed))
+        return tuple(fed), text
+
+    def _note(self, token: int, log_probability: float) -> None:
+        self.field.tokens.append(token)
+        self.field.log_probabilities.append(log_probability)

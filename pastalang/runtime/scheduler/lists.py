@@ -1,0 +1,71 @@
+"""The elements that a fan-out goes over: the name of an input or the field of a hole comes in, a tuple goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pastalang.plan.plan import Form
+from pastalang.runtime.errors import BadList
+from pastalang.runtime.inputs import part_of
+from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.written import Field, Written, WrittenField, WrittenLoop
+from pastalang.source import Span
+from pastalang.values.read import read, to_plain
+
+
+def elements_of(branch: BranchState, over: str, *, over_hole: bool, maximum: int, span: Span) -> tuple[Any, ...]:
+    """Raises `BadList` where there is no list, or a longer one than the plan can hold."""
+    value = _from_hole(branch, over, span) if over_hole else _from_inputs(branch, over)
+    if not isinstance(value, list | tuple):
+        raise BadList(f"`{over}` is no list", plan=branch.request.plan, field=over, span=span)
+    if len(value) > maximum:
+        raise BadList(
+            f"`{over}` has {len(value)} items, and at most {maximum} are possible",
+            plan=branch.request.plan, field=over, span=span,
+        )  # fmt: skip
+    return tuple(value)
+
+
+def _from_inputs(branch: BranchState, over: str) -> Any:
+    name, *rest = over.split(".")
+    for frame in reversed(branch.frames):
+        if frame.repeat is not None and frame.elements is not None and frame.repeat.item == name:
+            return part_of(frame.elements[frame.item], tuple(rest))
+    known = branch.names[name] if name in branch.names else branch.request.values[name]
+    return part_of(known, tuple(rest))
+
+
+def _from_hole(branch: BranchState, over: str, span: Span) -> Any:
+    plan = branch.request.plan
+    for field in _fields_before(branch):
+        if over == field.path or over.startswith(field.path + "."):
+            reading = read(field.text, field.type, dict(plan.types), quoted=field.form is Form.JSON)
+            if not reading.fits:
+                raise BadList(
+                    f"the list `{field.path}` could not be read: {reading.misfits[0].reason}",
+                    plan=plan, field=field.path, span=span,
+                )  # fmt: skip
+            rest = over[len(field.path) + 1 :]
+            return part_of(to_plain(reading.value), tuple(rest.split(".")) if rest else ())
+    raise BadList(f"nothing was written for `{over}`", plan=plan, field=over, span=span)
+
+
+def _fields_before(branch: BranchState) -> Iterator[Field]:
+    """Finished fields, the nearest first: this item's, this branch's, those that it sees."""
+    for frame in reversed(branch.frames):
+        yield from _finished(frame.written)
+    for seen in reversed(branch.view):
+        yield from _finished(seen.branch.written)
+
+
+def _finished(written: Iterable[Written]) -> Iterator[Field]:
+    for one in reversed(list(written)):
+        match one:
+            case WrittenField(field=field) if field.is_done:
+                yield field
+            case WrittenLoop(items=items):
+                for item in reversed(items):
+                    yield from _finished(item)
+            case _:
+                pass

@@ -1,0 +1,428 @@
+"""The scheduler: requests come and go, a step for all of them goes out, drawn tokens come back. No tensors.
+
+submit ──> waiting ──> active ── next_step() ──> Step ── the model ── asks / tell ──> … ──> over
+              ^                      │
+              └── set back, where the memory is too small for all of them at once
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pastalang.plan.plan import InputText, Text, TurnEnd, TurnStart
+from pastalang.program.types import Sampling
+from pastalang.runtime.batch import Edit, Empty, Follow, Show
+from pastalang.runtime.decode.draws import Draw
+from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.decode.sampler import Ask, Choice, NotFinite, Outcome
+from pastalang.runtime.errors import Cancelled, DeadEnd, NotFiniteLogits, OutOfMemory, RunError
+from pastalang.runtime.inputs import part_of, text_of
+from pastalang.runtime.memory.cells import Cells
+from pastalang.runtime.scheduler.bounds import cells_wanted
+from pastalang.runtime.scheduler.branch import BranchState, Source, Stage
+from pastalang.runtime.scheduler.feed import Feeder, Rows, Step
+from pastalang.runtime.scheduler.owner import Owner
+from pastalang.runtime.scheduler.prefix import PrefixCache
+from pastalang.runtime.scheduler.release import release_all, release_dead
+from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.walk import check_length, take, try_join, walk_on
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`chunk`: the most tokens of one branch in one step. `requests`: how many may be active at once."""
+
+    chunk: int | None = None
+    requests: int | None = None
+
+
+# Says which branches stand still in the coming step: for tests of schedules.
+MayMove = Callable[[BranchState], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A branch that draws, and the row of the logits that it draws from."""
+
+    branch: BranchState
+    row: int
+
+
+class Scheduler:
+    def __init__(
+        self,
+        *,
+        cells: int,
+        max_position: int,
+        limits: Limits | None = None,
+        prefix_cells: int = 0,
+        may_move: MayMove | None = None,
+    ) -> None:
+        self.cells = Cells(cells)
+        self.prefix = PrefixCache(prefix_cells)
+        self.forward_passes = 0
+        self._limits = limits or Limits()
+        self._max_position = max_position
+        self._may_move = may_move
+        self._rows = Rows()
+        self._waiting: deque[RequestState] = deque()
+        self._active: list[RequestState] = []
+        self._over: list[RequestState] = []
+        self._step: Step | None = None
+        self._row_numbers: dict[Source, int] = {}
+        self._alone: RequestState | None = None  # goes through its branches one at a time
+        self._room = 0  # cells that are neither taken nor set aside
+
+    # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def submit(self, request: RequestState) -> None:
+        self._waiting.append(request)
+
+    def cancel(self, request: RequestState) -> None:
+        """Between steps, at any time: everything that it holds is given back."""
+        if not request.is_over:
+            self._fail(request, Cancelled("the run was cancelled", plan=request.plan))
+            self._over.remove(request)
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._waiting and not self._active and not self._over
+
+    @property
+    def active(self) -> tuple[RequestState, ...]:
+        return tuple(self._active)
+
+    def check_integrity(self) -> None:
+        """Assert that every cell has exactly one owner, and that requests which are over own none."""
+        requests = (*self._active, *self._waiting)
+        held = [branch.cells for request in requests for branch in request.branches]
+        self.cells.check_integrity([*held, *(node.cells for node in self.prefix.nodes)])
+
+    # ── one step ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def next_step(self) -> Step | None:
+        """What to feed next; None where nothing is left to do, or requests are over without a step."""
+        while True:
+            self._admit()
+            if self._over or not self._active:
+                return None
+            step = self._feed()
+            if step is not None:
+                self._step = step
+                self.forward_passes += 1
+                return step
+            self._make_room()
+
+    def drawings(self) -> list[Drawing]:
+        """Who draws from the logits of the step just run."""
+        assert self._step is not None
+        self._settle(self._step)
+        self._row_numbers = {source: row for row, source in enumerate(self._step.sources)}
+        return [
+            Drawing(branch, row)
+            for source, row in self._row_numbers.items()
+            for branch in source.branch.waiting.pop(source.index, ())
+        ]
+
+    def ask(self, drawing: Drawing) -> Ask | None:
+        """How a branch draws; None where its guide failed, and its request is over."""
+        asked: list[Ask] = []
+        with self._blamed_on(drawing.branch.request):
+            asked.append(self._ask(drawing.branch))
+        return asked[0] if asked else None
+
+    def _ask(self, branch: BranchState) -> Ask:
+        request = branch.request
+        decision = branch.decision
+        if branch.hole is not None:
+            sampling = branch.hole.hole.sampling.over(request.base)
+            allowed: TokenMask | None = branch.hole.allowed()
+        else:
+            assert decision is not None
+            tokens = decision.allowed()
+            sampling = decision.sampling.over(request.base)
+            allowed = None if tokens is None else request.tokens.mask(tokens)
+        draw = Draw(request.seed, branch.name, branch.draw_items, branch.draws)
+        return Ask(draw, sampling, allowed, _before(branch, sampling))
+
+    def tell(self, told: Iterable[tuple[Drawing, Outcome]]) -> list[Drawing]:
+        """Drawn tokens go to their branches. Gives those that now draw from logits of this same step."""
+        touched: dict[RequestState, None] = {}
+        for drawing, outcome in told:
+            request = drawing.branch.request
+            if not request.is_over:
+                touched[request] = None
+                with self._blamed_on(request):
+                    if not isinstance(outcome, Choice):
+                        raise _no_token(drawing.branch, outcome)
+                    request.attended += drawing.branch.sees + len(drawing.branch.tokens)
+                    take(drawing.branch, outcome.token, outcome.log_probability, request.forward_passes)
+        return [drawing for request in touched for drawing in self._go_on(request)]
+
+    def end_step(self) -> tuple[RequestState, ...]:
+        """Give back what is dead; gives the requests that are over since the last call."""
+        self._step = None
+        for request in list(self._active):
+            if request.is_waiting:
+                release_dead(request, self.cells, self._rows)
+            else:
+                self._finish(request)
+        over = tuple(self._over)
+        self._over.clear()
+        return over
+
+    # ── drawing ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _settle(self, step: Step) -> None:
+        """What was fed is fed."""
+        requests = dict.fromkeys(branch.request for branch in step.fed if branch.request is not self.prefix.owner)
+        for request in requests:
+            request.forward_passes += 1
+            request.was_held_back |= step.was_short
+        for branch in step.fed:
+            count = branch.placed - branch.fed
+            owner = branch.request
+            if owner is not self.prefix.owner:
+                branch.runs.append((branch.fed, count, owner.forward_passes))
+                owner.fed_tokens += count
+                owner.cells_now += count
+                owner.peak_cells = max(owner.peak_cells, owner.cells_now)
+            branch.fed = branch.placed
+            branch.pieces.clear()
+            if branch.fed >= branch.demand:
+                owner.hungry.pop(branch, None)
+
+    def _go_on(self, request: RequestState) -> list[Drawing]:
+        """Branches that wait for others go on where they can; late ones draw from the rows of this step."""
+        if request.is_over:
+            return []
+        with self._blamed_on(request):
+            _join_what_can(request)
+            self._check_lengths(request)
+        if request.error is not None:
+            return []
+        ready, request.ready = request.ready, []
+        return [Drawing(branch, self._row_of(source)) for branch, source in ready]
+
+    def _check_lengths(self, request: RequestState) -> None:
+        for branch in request.hungry:
+            check_length(branch, self._max_position)
+
+    def _row_of(self, source: Source) -> int:
+        assert source in self._row_numbers, f"the logits behind `{source.branch.name}` are gone"
+        return self._row_numbers[source]
+
+    @contextmanager
+    def _blamed_on(self, request: RequestState) -> Iterator[None]:
+        """What goes wrong inside ends this request and no other one."""
+        try:
+            yield
+        except RunError as error:
+            self._fail(request, error)
+        except Exception as problem:  # a guide, a tokenizer or our own mistake: its batch mates go on all the same
+            internal = RunError(f"internal error: {type(problem).__name__}: {problem}", plan=request.plan)
+            internal.__cause__ = problem
+            self._fail(request, internal)
+
+    # ── feeding ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _admit(self) -> None:
+        while self._waiting and self._has_place():
+            request = self._waiting[0]
+            if not request.is_prepared:
+                with self._blamed_on(request):
+                    self._prepare(request)
+                if request.is_over:
+                    continue
+            if self._active and sum(cells_wanted(branch) for branch in request.branches) > self._free_room():
+                return
+            self._waiting.popleft()
+            self._active.append(request)
+            request.root.is_admitted = True
+            request.root.reserved = cells_wanted(request.root)
+
+    def _has_place(self) -> bool:
+        if self._alone is not None and self._active:
+            return False
+        return self._limits.requests is None or len(self._active) < self._limits.requests
+
+    def _prepare(self, request: RequestState) -> None:
+        request.is_prepared = True
+        leading = _leading_tokens(request)
+        prefix = self.prefix.start(leading[:-1], self.cells)
+        request.reused_tokens = prefix.reused
+        root = request.begin(prefix)
+        walk_on(root)
+        self._check_lengths(request)
+        if not request.is_waiting:
+            self._waiting.remove(request)
+            self._active.append(request)
+            self._finish(request)
+
+    def _feed(self) -> Step | None:
+        edits: list[Edit] = []
+        for row in self.prefix.owner.idle_rows:
+            self._rows.release(row)
+        self.prefix.owner.idle_rows.clear()
+        owners: list[Owner] = [self.prefix.owner, *self._active]
+        for owner in owners:
+            self._seat_late_ones(owner, edits)
+        self._room = self._free_room()
+        feeder = Feeder(
+            self.cells, self._rows, edits, chunk=self._limits.chunk, may_begin=self._may_begin, may_move=self._may_move
+        )  # fmt: skip
+        hungry = [branch for owner in owners for branch in self._in_order(owner)]
+        step = feeder.step(hungry)
+        if step is None:
+            self._edits_for_later(edits)
+        return step
+
+    def _in_order(self, owner: Owner) -> list[BranchState]:
+        return sorted(owner.hungry, key=lambda branch: branch.number, reverse=owner is self._alone)
+
+    def _seat_late_ones(self, owner: Owner, edits: list[Edit]) -> None:
+        """Rows for those that go on from a token fed in an earlier step."""
+        for branch in owner.late:
+            if branch.row is None and branch.is_held:
+                assert branch.source is not None
+                before = branch.source.branch
+                branch.row = self._rows.take()
+                edits.append(Empty(branch.row))
+                if before.fed == branch.source.index + 1 and before.row is not None:
+                    edits.append(Follow(branch.row, before.row))
+                else:
+                    cells = (seen.branch.cells[: seen.length] for seen in branch.view)
+                    edits.append(Show(branch.row, tuple(cell for some in cells for cell in some)))
+        owner.late.clear()
+
+    def _edits_for_later(self, edits: list[Edit]) -> None:
+        """No step came about: the rows that were to be seated are seated with the next one."""
+        seated = {edit.row for edit in edits if isinstance(edit, Empty)}
+        for owner in (self.prefix.owner, *self._active):
+            branches = self.prefix.nodes if owner is self.prefix.owner else owner.held
+            for branch in branches:
+                if branch.row in seated:
+                    assert branch.row is not None
+                    self._rows.release(branch.row)
+                    branch.row = None
+                    owner.late.append(branch)
+
+    def _free_room(self) -> int:
+        aside = sum(
+            max(branch.reserved - branch.fed, 0)
+            for request in self._active
+            for branch in request.held
+            if branch.is_admitted and not branch.has_ended
+        )
+        return self.cells.free - aside
+
+    def _may_begin(self, branch: BranchState) -> bool:
+        """Whether a branch may take its first cells; one that may not is asked for again in every step."""
+        wanted = cells_wanted(branch)
+        if self._alone is not None and branch.request is self._alone:
+            if any(one.is_admitted and one.stage is Stage.DRAWING for one in self._alone.held):
+                return False
+        elif wanted > self._room:
+            return False
+        self._room -= wanted
+        branch.is_admitted = True
+        branch.reserved = wanted
+        return True
+
+    # ── when nothing can move ────────────────────────────────────────────────────────────────────────────
+
+    def _make_room(self) -> None:
+        stuck = [request for request in self._active if not request.hungry and not self.prefix.owner.hungry]
+        for request in stuck:
+            names = ", ".join(f"`{branch.name}`" for branch in request.joining) or "nobody"
+            self._fail(request, RunError(f"nothing can go on: {names} waits (our mistake)", plan=request.plan))
+        if stuck or self._may_move is not None or self.prefix.evict(self.cells):
+            return
+        request = self._active[-1]
+        if len(self._active) > 1:
+            self._set_back(request)
+        elif self._alone is not request:
+            self._alone = request
+            self._set_back(request)
+        else:
+            self._fail(request, self._too_small(request))
+
+    def _set_back(self, request: RequestState) -> None:
+        release_all(request, self.cells, self._rows)
+        self._active.remove(request)
+        request.set_back()
+        self._waiting.appendleft(request)
+
+    def _too_small(self, request: RequestState) -> OutOfMemory:
+        branch = min(request.hungry, key=lambda branch: branch.number)
+        wanted = branch.demand - branch.fed
+        return OutOfMemory(
+            f"`{branch.name or 'the prompt'}` wants {wanted} cells, {self.cells.free} of {self.cells.capacity} are "
+            "free, even with one branch at a time; load the model with more cells",
+            plan=request.plan,
+        )  # fmt: skip
+
+    # ── the end ──────────────────────────────────────────────────────────────────────────────────────────
+
+    def _finish(self, request: RequestState) -> None:
+        self._leave(request)
+
+    def _fail(self, request: RequestState, error: RunError) -> None:
+        request.error = error
+        kept = [seen.branch for seen in request.branches[0].view] if request.branches else []
+        self._leave(request)
+        self.prefix.forget(kept, self.cells)
+
+    def _leave(self, request: RequestState) -> None:
+        request.is_over = True
+        release_all(request, self.cells, self._rows)
+        if request in self._active:
+            self._active.remove(request)
+        else:
+            self._waiting.remove(request)
+        if self._alone is request:
+            self._alone = None
+        self._over.append(request)
+
+
+def _join_what_can(request: RequestState) -> None:
+    went_on = bool(request.joining)
+    while went_on:
+        went_on = False
+        for branch in list(request.joining):
+            if try_join(branch):
+                went_on = True
+
+
+def _leading_tokens(request: RequestState) -> tuple[int, ...]:
+    """What the root is fed before anything is forked, drawn or joined."""
+    tokens: list[int] = []
+    encoder, turns = request.tokens.encoder, request.tokens.turns
+    for segment in request.plan.branches[0].segments:
+        match segment:
+            case TurnStart(index=index):
+                tokens += encoder.control(turns[index].opening)
+            case TurnEnd(index=index):
+                tokens += encoder.control(turns[index].closing)
+            case Text(text=text, shown=shown):
+                tokens += encoder.text(text) if shown else encoder.control(text)
+            case InputText(path=(name, *rest)):
+                tokens += encoder.text(text_of(part_of(request.values[name], tuple(rest))))
+            case _:
+                break
+    return tuple(tokens)
+
+
+def _before(branch: BranchState, sampling: Sampling) -> tuple[int, ...]:
+    """The tokens that a repetition penalty holds against: those that the branch has written itself."""
+    return tuple(branch.tokens) if sampling.repetition_penalty not in (None, 1.0) else ()
+
+
+def _no_token(branch: BranchState, outcome: Outcome) -> RunError:
+    asked = branch.hole.hole if branch.hole is not None else branch.decision
+    assert asked is not None
+    kind = NotFiniteLogits if isinstance(outcome, NotFinite) else DeadEnd
+    return kind(str(outcome), plan=branch.request.plan, field=asked.field, span=asked.span)

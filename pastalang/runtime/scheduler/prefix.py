@@ -1,0 +1,160 @@
+"""Prompts kept between requests: the first tokens of a request come in, the branch that already holds them goes out.
+
+A kept stretch is a branch like any other, owned by nobody's request. What a token was computed from is told by the
+tokens before it alone, because nothing is kept but the unforked beginning of a prompt, fed from position 0:
+
+    "You extract …" ──┬── "First document …"       a request goes on from the token where its prompt leaves
+                      └── "Second document …"      what is kept, wherever in a stretch that is
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pastalang.plan.plan import ROOT, Branch, Overrun, Release
+from pastalang.runtime.memory.cells import Cells
+from pastalang.runtime.scheduler.branch import BranchState, Seen, Source, Stage
+from pastalang.runtime.scheduler.owner import NOTHING, Owner, Prefix
+
+SHORTEST = 8  # shorter stretches are not worth a branch
+
+_STRETCH = Branch(ROOT, "kept prefix", None, (), (), 0, Overrun.CONTINUE, Release.NEVER)
+
+
+@dataclass(eq=False, slots=True)
+class _Node:
+    branch: BranchState
+    parent: _Node | None
+    at: int  # how many tokens of the parent it goes on from
+    used: int = 0  # when it was last asked for
+    children: dict[tuple[int, int], _Node] = field(default_factory=dict)  # (tokens of this one, first token)
+
+
+class PrefixCache:
+    """At most `limit` cells; 0 keeps nothing. What has not been asked for longest goes first."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.owner = Owner()
+        self._top: dict[int, _Node] = {}
+        self._nodes: dict[_Node, None] = {}
+        self._clock = 0
+
+    @property
+    def nodes(self) -> tuple[BranchState, ...]:
+        return tuple(node.branch for node in self._nodes)
+
+    @property
+    def size(self) -> int:
+        """The cells that are kept, or will be once they are fed."""
+        return sum(len(node.branch.tokens) for node in self._nodes)
+
+    def start(self, tokens: Sequence[int], cells: Cells) -> Prefix:
+        """As much of `tokens` as is kept; the rest is kept from now on if it is long enough and fits."""
+        if not self.limit:
+            return NOTHING
+        self._clock += 1
+        path = self._find(tokens)
+        known = sum(length for _, length in path)
+        rest = tokens[known:]
+        if len(rest) >= SHORTEST and self._make_place(len(rest), cells, keep=path):
+            path.append((self._add(path, rest), len(rest)))
+        return _prefix_of(path)
+
+    def evict(self, cells: Cells) -> bool:
+        """Give back the cells of the stretch that nobody needs and that was not asked for longest."""
+        return self._evict(cells, keep=())
+
+    def forget(self, branches: Sequence[BranchState], cells: Cells) -> None:
+        """Drop stretches that a failed request was the only one to see: what they hold may be why it failed."""
+        for node in [node for node in self._nodes if node.branch in branches]:
+            if not node.children and not node.branch.viewers:
+                self._drop(node, cells)
+
+    def _find(self, tokens: Sequence[int]) -> list[tuple[_Node, int]]:
+        path: list[tuple[_Node, int]] = []
+        at = 0
+        node = self._top.get(tokens[0]) if tokens else None
+        while node is not None:
+            node.used = self._clock
+            length = _common(node.branch.tokens, tokens, at)
+            path.append((node, length))
+            at += length
+            node = node.children.get((length, tokens[at])) if at < len(tokens) else None
+        return path
+
+    def _add(self, path: list[tuple[_Node, int]], tokens: Sequence[int]) -> _Node:
+        before = _prefix_of(path)
+        branch = BranchState(
+            request=self.owner, spec=_STRETCH, items=(), number=-1, source=before.source, view=before.view,
+            start=before.length, position=before.length, highest=before.length - 1, names={}, draw_items=(),
+            stage=Stage.ENDED, is_admitted=True,
+        )  # fmt: skip
+        branch.append(list(tokens))
+        if before.source is not None and before.source.index >= before.source.branch.fed:
+            before.source.branch.children.append((before.source.index, branch))
+        elif before.source is not None:
+            self.owner.late.append(branch)
+        parent, at = path[-1] if path else (None, 0)
+        node = _Node(branch, parent, at, used=self._clock)
+        siblings = self._top if parent is None else None
+        if siblings is not None:
+            siblings[tokens[0]] = node
+        elif parent is not None:
+            parent.children[at, tokens[0]] = node
+        self._nodes[node] = None
+        return node
+
+    def _make_place(self, wanted: int, cells: Cells, *, keep: Sequence[tuple[_Node, int]]) -> bool:
+        kept = [node for node, _ in keep]
+        while self.size + wanted > self.limit:
+            if not self._evict(cells, keep=kept):
+                return False
+        return True
+
+    def _evict(self, cells: Cells, *, keep: Sequence[_Node]) -> bool:
+        idle = [
+            node for node in self._nodes if not node.children and not node.branch.viewers and node not in keep
+        ]  # fmt: skip
+        if not idle:
+            return False
+        self._drop(min(idle, key=lambda node: node.used), cells)
+        return True
+
+    def _drop(self, node: _Node, cells: Cells) -> None:
+        branch = node.branch
+        branch.is_held = False
+        if node.parent is None:
+            del self._top[branch.tokens[0]]
+        else:
+            del node.parent.children[node.at, branch.tokens[0]]
+        del self._nodes[node]
+        cells.release(branch.cells)
+        branch.cells = []
+        if branch.row is not None:
+            self.owner.idle_rows.append(branch.row)
+            branch.row = None
+        self.owner.hungry.pop(branch, None)
+        if branch in self.owner.late:
+            self.owner.late.remove(branch)
+        if branch.source is not None:
+            children = branch.source.branch.children
+            children[:] = [(index, child) for index, child in children if child is not branch]
+
+
+def _prefix_of(path: Sequence[tuple[_Node, int]]) -> Prefix:
+    if not path:
+        return NOTHING
+    node, length = path[-1]
+    reused = sum(min(part, one.branch.fed) for one, part in path)
+    view = tuple(Seen(one.branch, part) for one, part in path)
+    return Prefix(sum(part for _, part in path), view, Source(node.branch, length - 1), reused)
+
+
+def _common(kept: Sequence[int], tokens: Sequence[int], at: int) -> int:
+    """How many tokens of `kept` stand in `tokens` from `at` on."""
+    most = min(len(kept), len(tokens) - at)
+    if list(kept[:most]) == list(tokens[at : at + most]):
+        return most
+    return next(index for index in range(most) if kept[index] != tokens[at + index])

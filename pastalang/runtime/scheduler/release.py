@@ -1,0 +1,69 @@
+"""Memory given back as soon as nothing that is still to come can see it.
+
+A branch is *held* until it has ended and nobody can join it any more. While it is held it keeps what it sees:
+`viewers` counts the held branches that see another one. Cells go when nobody holds and nobody views.
+"""
+
+from __future__ import annotations
+
+from pastalang.plan.plan import Release
+from pastalang.runtime.memory.cells import Cells
+from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.feed import Rows
+from pastalang.runtime.scheduler.request import RequestState
+
+
+def release_dead(request: RequestState, cells: Cells, rows: Rows) -> None:
+    """Give back what died since the last call."""
+    for branch in [branch for branch in request.held if not _is_needed(branch)]:
+        let_go(branch, cells, rows)
+
+
+def release_all(request: RequestState, cells: Cells, rows: Rows) -> None:
+    """The request is over, however it ended."""
+    for branch in list(request.held):
+        let_go(branch, cells, rows)
+    request.hungry.clear()
+    request.late.clear()
+    request.joining.clear()
+    request.ready.clear()
+    for branch in request.branches:
+        branch.waiting.clear()
+        if branch.source is not None:
+            children = branch.source.branch.children
+            children[:] = [(index, child) for index, child in children if child is not branch]
+
+
+def let_go(branch: BranchState, cells: Cells, rows: Rows) -> None:
+    branch.is_held = False
+    branch.request.held.pop(branch, None)
+    branch.request.hungry.pop(branch, None)
+    for seen in branch.view:
+        seen.branch.viewers -= 1
+        _free(seen.branch, cells, rows)
+    _free(branch, cells, rows)
+
+
+def _free(branch: BranchState, cells: Cells, rows: Rows) -> None:
+    if branch.is_held or branch.viewers:
+        return
+    if branch.cells:
+        cells.release(branch.cells)
+        branch.request.cells_now -= len(branch.cells)
+        branch.cells = []
+    if branch.row is not None:
+        rows.release(branch.row)
+        branch.row = None
+
+
+def _is_needed(branch: BranchState) -> bool:
+    if not branch.has_ended or branch.spec.release is Release.NEVER:
+        return True
+    if branch.demand > branch.fed or branch.children:
+        return True
+    request = branch.request
+    for joiner, shared in request.tokens.joiners[branch.spec.id]:
+        instances = request.instances(joiner, branch.items[:shared])
+        if not instances or not all(one.has_ended for one in instances):
+            return True
+    return False

@@ -1,0 +1,129 @@
+"""One run of a plan: its branches and what they have in common. Knows who exists, not who moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pastalang.plan.plan import ROOT, BranchId, Overrun
+from pastalang.plan.positions import room_left
+from pastalang.program.types import Sampling
+from pastalang.runtime.errors import RunError
+from pastalang.runtime.events import Event
+from pastalang.runtime.scheduler.branch import BranchState, Seen, Source
+from pastalang.runtime.scheduler.owner import Owner, Prefix
+from pastalang.runtime.scheduler.told import Told
+from pastalang.runtime.tokens import TokenPlan
+
+
+class RequestState(Owner):
+    """`base` is the sampling where neither hole nor template says anything."""
+
+    def __init__(
+        self, tokens: TokenPlan, values: Mapping[str, Any], *, number: int, seed: int = 0, base: Sampling | None = None
+    ) -> None:
+        super().__init__()
+        self.tokens = tokens
+        self.plan = tokens.plan
+        self.values = values
+        self.number = number
+        self.seed = seed
+        self.base = base or Sampling()
+        self.error: RunError | None = None
+        self.started_at = self.ended_at = 0.0
+        self.is_over = False
+        self.was_set_back = False
+        self._told = Told()
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self.branches: list[BranchState] = []
+        self.events: list[Event] = []
+        self.is_prepared = False
+        self.joining: list[BranchState] = []
+        self.drawing: int = 0  # branches that wait for logits
+        self.ready: list[tuple[BranchState, Source]] = []  # that wait for logits which this very step has given
+        self.was_held_back = False  # cells, pauses or chunks made something wait: the forecast of passes is off
+        self.first_pass = 0
+        self.last_draw = 0
+        self.forward_passes = 0
+        self.fed_tokens = 0
+        self.reused_tokens = 0
+        self.peak_cells = 0
+        self.attended = 0
+        self.cells_now = 0
+        self._by_instance: dict[BranchId, dict[tuple[int, ...], BranchState]] = {}
+
+    @property
+    def root(self) -> BranchState:
+        return self.branches[0]
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether anything is still to be drawn or joined."""
+        return bool(self.drawing or self.joining)
+
+    def set_back(self) -> None:
+        """Start anew later; all memory has been given back. The same tokens will come."""
+        self.was_set_back = True
+        self._told.start_again()
+        self._begin_anew()
+        self.was_held_back = True
+
+    def take_events(self) -> list[Event]:
+        """What happened since the last call. What a request that was set back tells again is left out."""
+        events, self.events = self.events, []
+        return self._told.new(events)
+
+    def begin(self, prefix: Prefix) -> BranchState:
+        root = self.add(
+            ROOT, (), source=prefix.source, view=prefix.view, position=prefix.length, highest=prefix.length - 1,
+            names={}, parent=None,
+        )  # fmt: skip
+        root.skip = prefix.length
+        source = prefix.source
+        if source is not None and source.index >= source.branch.fed:
+            source.branch.children.append((source.index, root))
+        elif source is not None:
+            self.late.append(root)
+        return root
+
+    def add(
+        self,
+        id: BranchId,
+        items: tuple[int, ...],
+        *,
+        source: Source | None,
+        view: tuple[Seen, ...],
+        position: int,
+        highest: int,
+        names: Mapping[str, Any],
+        parent: BranchState | None,
+        draw_items: tuple[int, ...] | None = None,
+    ) -> BranchState:
+        branch = BranchState(
+            request=self, spec=self.plan.branch(id), items=items, number=len(self.branches), source=source, view=view,
+            start=position, position=position, highest=highest, names=names, parent=parent,
+            draw_items=items if draw_items is None else draw_items,
+        )  # fmt: skip
+        branch.sees = sum(seen.length for seen in view)
+        self.branches.append(branch)
+        self.held[branch] = None
+        self._by_instance.setdefault(id, {})[items] = branch
+        for seen in view:
+            seen.branch.viewers += 1
+        return branch
+
+    def instances(self, id: BranchId, prefix: tuple[int, ...]) -> list[BranchState]:
+        """The instances of a branch so far whose items begin with `prefix`, in order."""
+        known = self._by_instance.get(id, {})
+        exact = known.get(prefix)
+        if exact is not None:
+            return [exact]
+        return [branch for items, branch in sorted(known.items()) if items[: len(prefix)] == prefix]
+
+    def room(self, branch: BranchState) -> int | None:
+        """How many tokens a branch may still write, where its reserve caps it."""
+        if branch.spec.overrun is not Overrun.CAP:
+            return None
+        return room_left(branch.position, branch.start, branch.spec.reserve, branch.spec.overrun)

@@ -1,0 +1,512 @@
+"""Branches go through their segments as far as they can without the model: forced text is taken along, children
+are forked, lists are opened; a branch stops where a token has to be drawn or where it has to wait for others.
+"""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from pastalang.plan.plan import (
+    Choose,
+    Each,
+    Fork,
+    Hole,
+    InputText,
+    ItemNumber,
+    Join,
+    Place,
+    Repeat,
+    Segment,
+    Text,
+    TurnEnd,
+    TurnStart,
+)
+from pastalang.plan.positions import after_each, after_fork, after_join
+from pastalang.plan.realised import Chosen, Items
+from pastalang.plan.realised import Decision as Decided
+from pastalang.program.program import Role
+from pastalang.runtime.errors import TooLong
+from pastalang.runtime.events import FieldDone, FieldStarted, Joined, TextDelta
+from pastalang.runtime.inputs import part_of, text_of
+from pastalang.runtime.prompt import Encoder
+from pastalang.runtime.scheduler.branch import BranchState, Frame, Seen, Stage
+from pastalang.runtime.scheduler.decide import Decision, Option
+from pastalang.runtime.scheduler.holes import Fill, OpenHole
+from pastalang.runtime.scheduler.lists import elements_of
+from pastalang.runtime.scheduler.settled import may_still_begin
+from pastalang.runtime.scheduler.written import (
+    DrawnToken,
+    Field,
+    WrittenBranch,
+    WrittenField,
+    WrittenLoop,
+    WrittenText,
+)
+
+
+def walk_on(branch: BranchState) -> None:
+    """Go on until something has to be drawn or waited for, or to the end; and the same for all that this starts."""
+    started = [branch]
+    while started:
+        one = started.pop()
+        if not one.frames and one.stage is Stage.WALKING:
+            one.frames.append(Frame(one.spec.segments, one.written))
+        before = len(one.request.branches)
+        while one.stage is Stage.WALKING:
+            _step(one)
+        started.extend(reversed(one.request.branches[before:]))
+
+
+def try_join(branch: BranchState) -> bool:
+    """Let a waiting branch go on if all that it joins has ended. Says whether it did."""
+    frame = branch.frames[-1]
+    join = frame.segments[frame.index]
+    assert isinstance(join, Join)
+    joined = _joined(branch, join, (*frame.address, frame.index))
+    if joined is None:
+        return False
+    branch.request.joining.remove(branch)
+    _join(branch, joined)
+    frame.index += 1
+    branch.stage = Stage.WALKING
+    walk_on(branch)
+    return True
+
+
+def take(branch: BranchState, token: int, log_probability: float, forward_pass: int) -> None:
+    """A drawn token: to the hole or the decision that waited for it, and on from there."""
+    branch.request.drawing -= 1
+    branch.request.last_draw = forward_pass
+    branch.draws += 1
+    if branch.hole is not None:
+        _take_in_hole(branch, branch.hole, token, log_probability, forward_pass)
+    else:
+        assert branch.decision is not None
+        _take_in_decision(branch, branch.decision, token, log_probability, forward_pass)
+    if branch.stage is Stage.WALKING:
+        walk_on(branch)
+
+
+# ── one segment ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _step(branch: BranchState) -> None:
+    frame = branch.frames[-1]
+    if frame.index < len(frame.segments):
+        _segment(branch, frame, frame.segments[frame.index])
+    elif frame.repeat is not None:
+        _next_item(branch, frame, frame.repeat)
+    else:
+        branch.frames.pop()
+        if branch.frames:
+            branch.frames[-1].index += 1
+        else:
+            branch.stage = Stage.ENDED
+
+
+def _segment(branch: BranchState, frame: Frame, segment: Segment) -> None:
+    match segment:
+        case TurnStart(role=role, index=index):
+            opening = branch.request.tokens.turns[index].opening
+            in_answer = role is Role.ASSISTANT and index == len(branch.request.tokens.turns) - 1
+            if in_answer:
+                _begin_answer(branch)
+            _force(branch, branch.request.tokens.encoder.control(opening))
+            if in_answer:
+                branch.prompt = len(branch.tokens) + (branch.start if branch.parent is None else 0)
+        case TurnEnd(index=index):
+            _force(branch, branch.request.tokens.encoder.control(branch.request.tokens.turns[index].closing))
+        case Text() | InputText() | ItemNumber():
+            _force(branch, _text(branch, frame, segment))
+        case Hole():
+            _open_hole(branch, frame, segment)
+            return
+        case Fork():
+            _fork(branch, frame, segment)
+        case Place(branch=id):
+            [placed] = branch.request.instances(id, branch.items_here())
+            frame.written.append(WrittenBranch(placed))
+        case Join():
+            if not _try_to_join(branch, frame, segment):
+                return
+        case Choose():
+            _choose(branch, segment)
+            return
+        case Repeat():
+            _open_repeat(branch, frame, segment)
+            return
+        case Each():
+            _fan_out(branch, frame, segment)
+        case _:
+            assert_never(segment)
+    frame.index += 1
+
+
+def _begin_answer(branch: BranchState) -> None:
+    """What stands before the model's own turn is no part of the answer."""
+    branch.written[:] = [
+        written if isinstance(written, WrittenLoop) else WrittenText(written.text, in_answer=False)
+        for written in branch.written
+        if isinstance(written, WrittenText | WrittenLoop)
+    ]
+
+
+def _force(branch: BranchState, tokens: tuple[int, ...]) -> None:
+    branch.append(tokens)
+    branch.forced.append(len(tokens))
+
+
+def _text(branch: BranchState, frame: Frame, segment: Text | InputText | ItemNumber) -> tuple[int, ...]:
+    """Note a forced text and give its tokens."""
+    encoder: Encoder = branch.request.tokens.encoder
+    if isinstance(segment, Text) and not segment.shown:
+        return encoder.control(segment.text)
+    text = _forced_text(branch, segment)
+    frame.written.append(WrittenText(text))
+    return encoder.text(text)
+
+
+def _forced_text(branch: BranchState, segment: Text | InputText | ItemNumber) -> str:
+    match segment:
+        case Text(text=text):
+            return text
+        case InputText(path=(name, *rest)):
+            return text_of(part_of(_named(branch, name), tuple(rest)))
+        case ItemNumber():
+            return str(_innermost_item(branch) + 1)
+        case _:
+            raise AssertionError(f"{segment} has no text")
+
+
+def _named(branch: BranchState, name: str) -> Any:
+    for frame in reversed(branch.frames):
+        if frame.repeat is not None and frame.elements is not None and frame.repeat.item == name:
+            return frame.elements[frame.item]
+    return branch.names[name] if name in branch.names else branch.request.values[name]
+
+
+def _innermost_item(branch: BranchState) -> int:
+    return branch.items_here()[-1]
+
+
+# ── holes and decisions ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
+    request = branch.request
+    items = branch.items_here()
+    field = Field(hole.field, hole.type, hole.form, hole.span, branch.name, items)
+    frame.written.append(WrittenField(field))
+    room = request.room(branch)
+    limit = hole.max_tokens if room is None else min(hole.max_tokens, room)
+    guide = request.tokens.make_guide(hole, request.plan, sources_of(branch))
+    branch.hole = OpenHole(hole, field, guide.start(max_tokens=limit), request.tokens.encoder)
+    request.events.append(FieldStarted(hole.field, items))
+    _filled(branch, branch.hole, branch.hole.start())
+
+
+def sources_of(branch: BranchState) -> dict[str, str]:
+    """The texts that a span may be copied from: inputs, and elements of the fan-outs around the branch."""
+    sources: dict[str, str] = {}
+    for name, value in {**branch.request.values, **branch.names}.items():
+        _add_texts(sources, name, value)
+    for written in _fields_seen(branch):
+        sources.setdefault(written.path, written.text)
+    return sources
+
+
+def _add_texts(sources: dict[str, str], name: str, value: Any) -> None:
+    if isinstance(value, str):
+        sources[name] = value
+    elif isinstance(value, dict):
+        for key, part in value.items():
+            _add_texts(sources, f"{name}.{key}", part)
+
+
+def _fields_seen(branch: BranchState) -> list[Field]:
+    return [
+        written.field
+        for seen in (*(seen.branch for seen in branch.view), branch)
+        for written in seen.written
+        if isinstance(written, WrittenField) and written.field.is_done
+    ]
+
+
+def _take_in_hole(branch: BranchState, hole: OpenHole, token: int, log_probability: float, forward_pass: int) -> None:
+    fill = hole.take(token, log_probability)
+    index = len(branch.tokens) if fill.is_kept else None
+    branch.drawn.append(DrawnToken(token, log_probability, forward_pass, index, fill.text))
+    _filled(branch, hole, fill)
+
+
+def _filled(branch: BranchState, hole: OpenHole, fill: Fill) -> None:
+    branch.append(fill.feed)
+    if fill.text:
+        branch.request.events.append(TextDelta(hole.field.path, hole.field.items, fill.text))
+    if not hole.is_finished:
+        _wait_for_logits(branch)
+        return
+    hole.close()
+    field = hole.field
+    branch.outcomes.append(field.tally.drawn)
+    branch.request.events.append(FieldDone(field.path, field.items, field.text, field.truncated))
+    branch.hole = None
+    branch.frames[-1].index += 1
+    branch.stage = Stage.WALKING
+
+
+def _wait_for_logits(branch: BranchState) -> None:
+    source = branch.last
+    assert source is not None, f"`{branch.name}` draws before anything was fed"
+    assert len(branch.tokens) not in branch.joins, f"`{branch.name}` draws right behind a join"
+    branch.stage = Stage.DRAWING
+    request = branch.request
+    request.drawing += 1
+    if source.index < source.branch.fed:
+        request.ready.append((branch, source))
+        return
+    source.branch.waiting.setdefault(source.index, []).append(branch)
+    request.demand(source.branch, source.index + 1)
+
+
+def _choose(branch: BranchState, choose: Choose) -> None:
+    encode = branch.request.tokens.encoder.text
+    options = [Option(arm.lead, encode(arm.lead)) for arm in choose.arms]
+    _decide(branch, options, field=choose.field, sampling=choose.sampling, span=choose.span)
+
+
+def _decide(branch: BranchState, options: list[Option], **about: Any) -> None:
+    branch.decision = Decision(options, ends=branch.request.tokens.encoder.ends, **about)
+    taken = branch.decision.start()
+    branch.append(taken.feed)
+    if taken.option is None:
+        _wait_for_logits(branch)
+    else:
+        _decided(branch, branch.decision, taken.option)
+
+
+def _take_in_decision(
+    branch: BranchState, decision: Decision, token: int, log_probability: float, forward_pass: int
+) -> None:
+    taken = decision.take(token)
+    is_fed = bool(taken.feed)
+    text = branch.request.tokens.encoder.decode([token]) if is_fed else ""
+    branch.drawn.append(
+        DrawnToken(token, log_probability, forward_pass, len(branch.tokens) if is_fed else None, text)
+    )  # fmt: skip
+    branch.append(taken.feed)
+    if taken.option is None:
+        _wait_for_logits(branch)
+    else:
+        _decided(branch, decision, taken.option)
+
+
+def _decided(branch: BranchState, decision: Decision, option: int) -> None:
+    branch.decision = None
+    branch.stage = Stage.WALKING
+    frame = branch.frames[-1]
+    if frame.repeat is not None and frame.index >= len(frame.segments):
+        _go_on_or_stop(branch, frame, frame.repeat, decision, option)
+        return
+    choose = frame.segments[frame.index]
+    assert isinstance(choose, Choose)
+    arm = choose.arms[option]
+    branch.outcomes.append(Chosen(option, decision.tally.drawn))
+    frame.written.append(WrittenText(arm.lead))
+    branch.frames.append(Frame(arm.segments, frame.written, (*frame.address, frame.index, option)))
+
+
+# ── loops ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _open_repeat(branch: BranchState, frame: Frame, repeat: Repeat) -> None:
+    address = (*frame.address, frame.index, 0)
+    inner = Frame(repeat.body, [], address, index=len(repeat.body), repeat=repeat, item=-1)
+    frame.written.append(WrittenLoop(repeat.field, inner.loop))
+    if repeat.over is not None:
+        inner.elements = elements_of(
+            branch, repeat.over, over_hole=repeat.over_hole, maximum=repeat.maximum, span=repeat.span
+        )
+        branch.outcomes.append(Items(len(inner.elements)))
+    branch.frames.append(inner)
+
+
+def _next_item(branch: BranchState, frame: Frame, repeat: Repeat) -> None:
+    done = frame.item + 1
+    if frame.elements is not None:
+        if done < len(frame.elements):
+            _enter_item(frame)
+        else:
+            _leave(branch)
+        return
+    opening = _opening(branch, repeat, done)
+    closing = _closing(branch, repeat, done)
+    options = []
+    if done < repeat.maximum:
+        options.append(opening)
+    if done >= repeat.minimum:
+        options.append(closing)
+    if len(options) == 1:
+        option = options[0]
+        if option.tokens is None:  # nothing is left to stop: the list is full
+            options = [Option("", ())]
+    _decide(branch, options, field=repeat.field, sampling=repeat.sampling, span=repeat.span)
+
+
+def _opening(branch: BranchState, repeat: Repeat, item: int) -> Option:
+    """How an item begins; numbers are tokens of their own, so that they look alike in every item."""
+    lead = repeat.between if item else repeat.first
+    parts = [str(item + 1) if isinstance(segment, ItemNumber) else segment.text for segment in lead]
+    encode = branch.request.tokens.encoder.text
+    return Option("".join(parts), tuple(token for part in parts for token in encode(part)))
+
+
+def _closing(branch: BranchState, repeat: Repeat, done: int) -> Option:
+    text = repeat.empty if done == 0 and repeat.empty is not None else repeat.stop
+    return Option("", None) if text is None else Option(text, branch.request.tokens.encoder.text(text))
+
+
+def _go_on_or_stop(branch: BranchState, frame: Frame, repeat: Repeat, decision: Decision, option: int) -> None:
+    done = frame.item + 1
+    goes_on = done < repeat.maximum and option == 0
+    branch.outcomes.append(Decided(goes_on, decision.tally.drawn))
+    if goes_on:
+        _enter_item(frame)
+        frame.written.append(WrittenText(_opening(branch, repeat, done).text))
+        return
+    _leave(branch)
+    closing = _closing(branch, repeat, done).text
+    if closing:
+        branch.frames[-1].written.append(WrittenText(closing))
+
+
+def _enter_item(frame: Frame) -> None:
+    frame.item += 1
+    frame.index = 0
+    frame.written = []
+    frame.loop.append(frame.written)
+
+
+def _leave(branch: BranchState) -> None:
+    branch.frames.pop()
+    branch.frames[-1].index += 1
+
+
+# ── branches ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _view_here(branch: BranchState) -> tuple[Seen, ...]:
+    return (*branch.view, Seen(branch, len(branch.tokens))) if branch.tokens else branch.view
+
+
+def _names_here(branch: BranchState) -> dict[str, Any]:
+    names = dict(branch.names)
+    for frame in branch.frames:
+        if frame.repeat is not None and frame.elements is not None:
+            names[frame.repeat.item] = frame.elements[frame.item]
+    return names
+
+
+def _start(branch: BranchState, id: Any, items: tuple[int, ...], position: int, **more: Any) -> BranchState:
+    child: BranchState = branch.request.add(
+        id, items, source=branch.last, view=_view_here(branch), position=position, highest=branch.highest,
+        parent=branch, **more,
+    )  # fmt: skip
+    source = child.source
+    if source is not None and source.index >= source.branch.fed:
+        source.branch.children.append((source.index, child))
+    elif source is not None:
+        branch.request.late.append(child)
+    return child
+
+
+def _fork(branch: BranchState, frame: Frame, fork: Fork) -> None:
+    spec = branch.request.plan.branch(fork.branch)
+    at = after_fork(branch.position, spec.reserve)
+    here = branch.items_here()
+    draw_items = (*branch.draw_items, *here[len(branch.items) :])
+    child = _start(branch, fork.branch, here, at.child, names=_names_here(branch), draw_items=draw_items)
+    branch.position = at.parent
+    if fork.branch not in branch.request.tokens.placed:
+        frame.written.append(WrittenBranch(child))
+
+
+def _fan_out(branch: BranchState, frame: Frame, each: Each) -> None:
+    request = branch.request
+    elements = elements_of(branch, each.over, over_hole=each.over_hole, maximum=each.maximum, span=each.span)
+    branch.outcomes.append(Items(len(elements)))
+    spec = request.plan.branch(each.branch)
+    at = after_each(branch.position, spec.reserve, len(elements), stacked=each.stacked)
+    here = branch.items_here()
+    draw_items = (*branch.draw_items, *here[len(branch.items) :])
+    names = _names_here(branch)
+    items: list[list[Any]] = []
+    for number, (element, position) in enumerate(zip(elements, at.children, strict=True)):
+        child = _start(
+            branch, each.branch, (*here, number), position, names={**names, each.name: element},
+            draw_items=draw_items if each.stacked else (*draw_items, number),
+        )  # fmt: skip
+        items.append([WrittenBranch(child)])
+    branch.position = at.parent
+    frame.written.append(WrittenLoop(each.name, items, stacked=each.stacked))
+
+
+# ── joins ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _try_to_join(branch: BranchState, frame: Frame, join: Join) -> bool:
+    joined = _joined(branch, join, (*frame.address, frame.index))
+    branch.joining_since = branch.request.last_draw
+    if joined is None:
+        branch.stage = Stage.JOINING
+        branch.request.joining.append(branch)
+        return False
+    _join(branch, joined)
+    return True
+
+
+def _joined(branch: BranchState, join: Join, address: tuple[int, ...]) -> tuple[BranchState, ...] | None:
+    """What a join shows, in the order of the program; None while some of it has not ended or not even begun."""
+    request = branch.request
+    nesting = request.tokens.nesting
+    here = branch.items_here()
+    found: list[BranchState] = []
+    for id in join.branches:
+        shared = here[: nesting.common[branch.spec.id, address, id]]
+        instances = request.instances(id, shared)
+        if not all(one.has_ended for one in instances) or may_still_begin(branch, id, shared):
+            return None
+        found += instances
+    return tuple(found)
+
+
+def _join(branch: BranchState, joined: tuple[BranchState, ...]) -> None:
+    index = len(branch.tokens)
+    before = branch.joins.get(index, ())
+    branch.joins[index] = (*before, *(one for one in joined if one not in before))
+    known = {seen.branch: seen.length for seen in branch.view}
+    for one in joined:
+        for seen in (*one.view, Seen(one, len(one.tokens))):
+            if seen.branch is not branch and seen.length > known.get(seen.branch, -1):
+                if seen.branch not in known:
+                    seen.branch.viewers += 1
+                known[seen.branch] = seen.length
+    branch.view = tuple(Seen(seen, length) for seen, length in known.items())
+    branch.sees = sum(known.values())
+    highest = max((one.highest for one in joined), default=-1)
+    branch.position = after_join(branch.position, max(branch.highest, highest), branch.spec.overrun)
+    branch.highest = max(branch.highest, highest)
+    if joined:
+        branch.join_marks.append((branch.joining_since, index, joined))
+        names = tuple(one.name for one in joined)
+        branch.request.events.append(Joined(branch.name, branch.items, names))
+
+
+def check_length(branch: BranchState, max_position: int) -> None:
+    """Positions beyond the model's last one are refused before they are fed."""
+    if branch.position - 1 > max_position:
+        raise TooLong(
+            f"`{branch.name or 'the prompt'}` reaches position {branch.position - 1}, "
+            f"and the model's last one is {max_position}",
+            plan=branch.request.plan,
+        )

@@ -1,0 +1,92 @@
+"""What a branch has written, in reading order, as a tree: text, fields, other branches, loops."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from pastalang.plan.plan import Form
+from pastalang.plan.realised import Drawn
+from pastalang.program.types import Type
+from pastalang.source import Span
+
+
+@dataclass(slots=True)
+class Tally:
+    """How the tokens of one hole or decision came about: see `plan.realised.Drawn`."""
+
+    rides: list[int] = field(default_factory=lambda: [0])
+    dropped: bool = False
+
+    def force(self, tokens: int) -> None:
+        self.rides[-1] += tokens
+
+    def draw(self) -> None:
+        self.rides.append(0)
+
+    @property
+    def draws(self) -> int:
+        return len(self.rides) - 1
+
+    @property
+    def drawn(self) -> Drawn:
+        return Drawn(tuple(self.rides), self.dropped)
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnToken:
+    """`index` is where the token stands among the tokens of its branch; None: it was not fed as it is."""
+
+    token: int
+    log_probability: float
+    forward_pass: int
+    index: int | None
+    text: str
+
+
+@dataclass(slots=True)
+class Field:
+    """A hole being filled, or filled. `tokens` holds the drawn and the forced ones."""
+
+    path: str
+    type: Type
+    form: Form
+    span: Span
+    branch: str
+    items: tuple[int, ...]
+    text: str = ""
+    tokens: list[int] = field(default_factory=list)
+    log_probabilities: list[float] = field(default_factory=list)
+    truncated: bool = False
+    is_done: bool = False
+    tally: Tally = field(default_factory=Tally)
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenText:
+    text: str
+    in_answer: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenField:
+    field: Field
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenBranch:
+    """The text of another branch stands here."""
+
+    branch: Any  # a BranchState
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenLoop:
+    """Items one after another; `stacked`: each is an answer of its own."""
+
+    name: str
+    items: list[list[Written]]
+    stacked: bool = False
+
+
+Written: TypeAlias = WrittenText | WrittenField | WrittenBranch | WrittenLoop

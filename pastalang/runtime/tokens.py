@@ -1,0 +1,93 @@
+"""A plan bound to a tokenizer: what every run of it shares. Plan, tokenizer, guides come in, a `TokenPlan` goes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+
+from pastalang.plan.nesting import Nesting, nesting_of
+from pastalang.plan.plan import Branch, BranchId, Hole, Join, Place, Plan, TurnStart
+from pastalang.plan.walk import walk
+from pastalang.runtime.decode.guide import Guide, TokenMask
+from pastalang.runtime.prompt import Encoder, Turn, turns_of
+
+
+class MakeGuide(Protocol):
+    def __call__(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Guide:
+        """The guide of a hole. `sources` are the texts of the inputs, by name, for spans copied from them."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class TokenPlan:
+    plan: Plan
+    encoder: Encoder
+    make_guide: MakeGuide
+
+    @cached_property
+    def turns(self) -> tuple[Turn, ...]:
+        starts = {
+            segment.index: segment.role
+            for branch in self.plan.branches
+            for _, segment in walk(branch.segments)
+            if isinstance(segment, TurnStart)
+        }
+        return turns_of(self.encoder.tokenizer, [starts[index] for index in sorted(starts)]) if starts else ()
+
+    @cached_property
+    def nesting(self) -> Nesting:
+        return nesting_of(self.plan)
+
+    @cached_property
+    def placed(self) -> frozenset[BranchId]:
+        """The branches whose text stands elsewhere than at their fork."""
+        return frozenset(
+            segment.branch
+            for branch in self.plan.branches
+            for _, segment in walk(branch.segments)
+            if isinstance(segment, Place)
+        )
+
+    @cached_property
+    def joiners(self) -> Mapping[BranchId, tuple[tuple[BranchId, int], ...]]:
+        """Who names a branch in a join, and how many loops the two stand in together."""
+        found: dict[BranchId, list[tuple[BranchId, int]]] = {branch.id: [] for branch in self.plan.branches}
+        for branch in self.plan.branches:
+            for address, segment in walk(branch.segments):
+                if isinstance(segment, Join):
+                    for joined in segment.branches:
+                        found[joined].append((branch.id, self.nesting.common[branch.id, address, joined]))
+        return {id: tuple(others) for id, others in found.items()}
+
+    @cached_property
+    def lockstep_groups(self) -> Mapping[int, tuple[Branch, ...]]:
+        """The members of each lock-step group, in the order of their indexes."""
+        groups: dict[int, list[Branch]] = {}
+        for branch in self.plan.branches:
+            if branch.lockstep is not None:
+                groups.setdefault(branch.lockstep.group, []).append(branch)
+        return {
+            group: tuple(sorted(members, key=lambda branch: branch.lockstep.index if branch.lockstep else 0))
+            for group, members in groups.items()
+        }
+
+    @cached_property
+    def _masks(self) -> dict[frozenset[int], TokenMask]:
+        return {}
+
+    def mask(self, tokens: Iterable[int]) -> TokenMask:
+        """The mask that allows exactly these tokens; the same one for the same tokens."""
+        wanted = frozenset(tokens)
+        known = self._masks.get(wanted)
+        if known is None:
+            known = np.zeros(-(-self.encoder.size // 32), dtype=np.uint32)
+            for token in wanted:
+                known[token // 32] |= np.uint32(1 << (token % 32))
+            known.setflags(write=False)
+            if len(self._masks) < 10_000:
+                self._masks[wanted] = known
+        return known

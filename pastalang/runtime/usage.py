@@ -1,0 +1,26 @@
+"""What a run cost, in numbers that do not depend on the machine, and the seconds it took here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """`output_tokens` are the drawn ones; `forced_tokens` were fed without being drawn, in the model's own turn.
+
+    `critical_path` is the number of passes that the plan's dependencies ask for, given what was drawn;
+    `theoretical_speedup` is how many passes left-to-right decoding of the same answer takes for each of those.
+    `attended_tokens` is the mean over drawn tokens of how many tokens each saw.
+    """
+
+    input_tokens: int
+    reused_tokens: int
+    output_tokens: int
+    forced_tokens: int
+    forward_passes: int
+    critical_path: int
+    theoretical_speedup: float
+    peak_cells: int
+    attended_tokens: float
+    seconds: float

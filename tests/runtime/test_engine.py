@@ -1,0 +1,325 @@
+"""Programs run end to end on tiny random models: passes, values, batches, memory, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import pastalang
+from pastalang.plan.plan import Mode
+from pastalang.program.program import Input, InputKind, InputType, ListOf, RecordOf
+from pastalang.program.types import Sampling
+from pastalang.runtime.batch import StepBatch
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.errors import (
+    BadInputs,
+    Cancelled,
+    LoadError,
+    NotFiniteLogits,
+    OutOfMemory,
+    RunError,
+    TooLong,
+)
+from pastalang.runtime.events import Done, FieldDone, FieldStarted, TextDelta
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.fakes import FakeModel, hashed_model
+from pastalang.runtime.model.toy import Family, toy_model
+from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.result import Result
+from pastalang.runtime.scheduler.loop import Limits
+from pastalang.runtime.trace import read_json_lines
+
+WARM = Sampling(temperature=1.0)
+EXAMPLES = sorted(Path("examples").glob("*.pasta"))
+PRODUCT = pastalang.compile('''
+template product(title: text)
+user """
+Title: {title}
+"""
+assistant json {
+  brand: string(max=12) | null
+  stars: integer(1..5)
+  kind: "tv" | "phone"
+  headline: string(max=8) after brand, kind
+}
+''')
+DOCUMENTS = pastalang.compile('''
+template product(each title: text)
+system """
+Read the title.
+"""
+user """
+{title}
+"""
+assistant json {
+  brand: string(max=12)
+  stars: integer(1..5)
+}
+''')
+FAN_OUT = pastalang.compile('''
+template notes(points: [text])
+user """
+Notes.
+"""
+assistant text """
+{fork point in points ~40}
+{point}: {note: string(max=30)}
+{end}
+"""
+''')
+
+
+def toy_engine(**options: Any) -> Engine:
+    cells = options.pop("cells", 4096)
+    return Engine(TransformersModel(toy_model(Family.LLAMA), cells=cells, check=False), byte_tokenizer(), **options)
+
+
+def fake_engine(*, cells: int = 1 << 16, **options: Any) -> Engine:
+    model = hashed_model(320, seed=7)
+    model.cells = cells
+    return Engine(model, byte_tokenizer(), **options)
+
+
+def sample_of(type: InputType) -> Any:
+    match type:
+        case ListOf(item=item):
+            return [sample_of(item), sample_of(item)]
+        case RecordOf(fields=fields):
+            return {name: sample_of(inner) for name, inner in fields}
+        case _:
+            return {
+                InputKind.TEXT: "a 12", InputKind.INTEGER: 3, InputKind.NUMBER: 1.5, InputKind.BOOLEAN: True
+            }[type]  # fmt: skip
+
+
+def inputs_of(inputs: tuple[Input, ...]) -> Mapping[str, Any]:
+    return {input.name: sample_of(ListOf(input.type) if input.each else input.type) for input in inputs}
+
+
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_takes_as_many_passes_as_its_plan_asks_for(path: Path, mode: Mode) -> None:
+    engine = toy_engine()
+    program = pastalang.load(path)
+    for name in program.templates:
+        plan = engine.plan(program, template=name, mode=mode)
+        result = engine.run(plan, inputs_of(plan.inputs), sampling=WARM)
+        assert result.usage.forward_passes == result.usage.critical_path
+        engine.check_integrity()
+        assert engine.scheduler.cells.in_use == engine.scheduler.prefix.size
+
+
+def test_a_skeleton_takes_as_many_passes_as_its_longest_value_has_tokens() -> None:
+    fields = "\n".join(f"  f{number}: string(max=30)" for number in range(96))
+    program = pastalang.compile(f'template t()\nuser """\nGo.\n"""\nassistant json {{\n{fields}\n}}\n')
+    result = toy_engine().run(program, {}, sampling=WARM)
+    longest = max(len(field.tokens) for field in result.fields)
+    assert result.usage.forward_passes <= longest <= 30
+    assert len(result.value) == 96
+
+
+def test_the_text_of_a_json_answer_is_its_value() -> None:
+    result = toy_engine().run(PRODUCT, {"title": "x"}, sampling=WARM)
+    assert json.loads(result.text) == result.value
+    assert result.value["kind"] in ("tv", "phone") and 1 <= result.value["stars"] <= 5
+
+
+def test_a_field_knows_where_its_text_stands() -> None:
+    result = toy_engine().run(PRODUCT, {"title": "x"}, sampling=WARM)
+    for field in result.fields:
+        start, end = field.span
+        assert result.text[start:end] == field.text
+        assert 0.0 < field.confidence <= 1.0
+
+
+def test_a_batch_gives_what_each_request_gives_alone() -> None:
+    titles = [{"title": "a" * length} for length in range(1, 7)]
+    together = fake_engine().batch(PRODUCT, titles, sampling=WARM, seed=3)
+    for inputs, result in zip(titles, together, strict=True):
+        alone = fake_engine().run(PRODUCT, inputs, sampling=WARM, seed=3)
+        assert isinstance(result, Result) and result.text == alone.text
+
+
+def test_a_batch_takes_as_many_passes_as_its_longest_request() -> None:
+    engine = fake_engine()
+    results = engine.batch(PRODUCT, [{"title": "a" * length} for length in range(1, 7)], sampling=WARM)
+    assert engine.scheduler.forward_passes == max(
+        result.usage.forward_passes for result in results if isinstance(result, Result)
+    )
+
+
+def test_a_stack_of_documents_gives_what_each_document_gives_alone() -> None:
+    titles = ["one", "two", "three"]
+    stacked = fake_engine().run(DOCUMENTS, {"title": titles}, sampling=WARM)
+    alone = [fake_engine().run(DOCUMENTS, {"title": [title]}, sampling=WARM).value[0] for title in titles]
+    assert stacked.value == alone
+
+
+def test_one_bad_request_does_not_harm_the_others() -> None:
+    good, bad, last = fake_engine().batch(PRODUCT, [{"title": "a"}, {"titel": 3}, {"title": "b"}])
+    assert isinstance(good, Result) and isinstance(last, Result)
+    assert isinstance(bad, BadInputs) and "did you mean `title`" in str(bad)
+
+
+def test_a_small_memory_gives_the_same_answer() -> None:
+    inputs = {"points": [f"point {number}" for number in range(12)]}
+    plenty = fake_engine().run(FAN_OUT, inputs, sampling=WARM)
+    engine = fake_engine(cells=160, prefix_cells=0)
+    scarce = engine.run(FAN_OUT, inputs, sampling=WARM)
+    assert scarce.text == plenty.text
+    assert scarce.usage.peak_cells <= 160 < plenty.usage.peak_cells
+    assert scarce.usage.forward_passes > plenty.usage.forward_passes
+    engine.check_integrity()
+
+
+def test_many_requests_in_a_small_memory_give_the_same_answers() -> None:
+    titles = [{"title": "a" * length} for length in range(1, 9)]
+    engine = fake_engine(cells=140, prefix_cells=0)
+    scarce = engine.batch(PRODUCT, titles, sampling=WARM)
+    plenty = fake_engine().batch(PRODUCT, titles, sampling=WARM)
+    assert [one.text for one in scarce if isinstance(one, Result)] == [
+        one.text for one in plenty if isinstance(one, Result)
+    ]
+    assert len(scarce) == 8
+    engine.check_integrity()
+
+
+def test_a_memory_too_small_for_one_branch_is_an_error_that_names_it() -> None:
+    engine = fake_engine(cells=20)
+    with pytest.raises(OutOfMemory, match="the prompt"):
+        engine.run(PRODUCT, {"title": "a long title that does not fit"})
+    engine.check_integrity()
+
+
+def test_chunks_do_not_change_the_answer() -> None:
+    whole = fake_engine().run(PRODUCT, {"title": "some title"}, sampling=WARM)
+    chunked = fake_engine(limits=Limits(chunk=3)).run(PRODUCT, {"title": "some title"}, sampling=WARM)
+    assert chunked.text == whole.text
+
+
+def test_a_kept_prompt_gives_the_same_answer_and_is_not_fed_again() -> None:
+    engine = fake_engine()
+    first = engine.run(DOCUMENTS, {"title": ["one"]}, sampling=WARM)
+    second = engine.run(DOCUMENTS, {"title": ["one"]}, sampling=WARM)
+    without = fake_engine(prefix_cells=0).run(DOCUMENTS, {"title": ["one"]}, sampling=WARM)
+    assert first.text == second.text == without.text
+    assert first.usage.reused_tokens == 0 and second.usage.reused_tokens > 20
+    engine.check_integrity()
+
+
+def test_kept_prompts_never_take_more_than_their_share() -> None:
+    engine = fake_engine(prefix_cells=50)
+    for number in range(5):
+        engine.run(PRODUCT, {"title": f"{number} is the title"})
+        assert engine.scheduler.cells.in_use == engine.scheduler.prefix.size <= 50
+        engine.check_integrity()
+
+
+def test_a_stream_tells_the_fields_as_they_grow() -> None:
+    events = list(fake_engine().stream(PRODUCT, {"title": "x"}, sampling=WARM))
+    assert isinstance(events[-1], Done)
+    for field in events[-1].result.fields:
+        told = "".join(one.text for one in events if isinstance(one, TextDelta) and one.field == field.path)
+        assert told == field.text
+        assert FieldStarted(field.path, field.items) in events
+        assert FieldDone(field.path, field.items, field.text, field.truncated) in events
+
+
+@pytest.mark.parametrize("events", [0, 1, 5, 20])
+def test_closing_a_stream_gives_everything_back(events: int) -> None:
+    engine = fake_engine(prefix_cells=0)
+    stream = engine.stream(PRODUCT, {"title": "x"}, sampling=WARM)
+    for _ in range(events):
+        next(stream)
+    stream.close()  # type: ignore[attr-defined]
+    engine.check_integrity()
+    if events:
+        assert engine.scheduler.cells.in_use == 0 and engine.scheduler.is_idle
+
+
+def test_concurrent_runs_share_passes() -> None:
+    engine = fake_engine()
+
+    async def all_of_them() -> list[Result]:
+        return await asyncio.gather(*(engine.arun(PRODUCT, {"title": title}) for title in ("a", "b", "c")))
+
+    results = asyncio.run(all_of_them())
+    assert engine.scheduler.forward_passes < sum(result.usage.forward_passes for result in results)
+    engine.check_integrity()
+
+
+def test_a_cancelled_run_gives_everything_back() -> None:
+    engine = fake_engine(prefix_cells=0)
+
+    async def give_up() -> None:
+        task = asyncio.ensure_future(engine.arun(PRODUCT, {"title": "x"}))
+        await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(give_up())
+    engine.check_integrity()
+    assert engine.scheduler.cells.in_use == 0
+
+
+def test_logits_that_are_not_finite_name_the_field_and_the_line() -> None:
+    model = FakeModel(lambda _: [float("nan")] * 320, vocabulary=320)
+    engine = Engine(model, byte_tokenizer())
+    with pytest.raises(NotFiniteLogits) as caught:
+        engine.run(PRODUCT, {"title": "x"})
+    assert caught.value.field == "brand" and caught.value.line == 7
+    assert "brand: string(max=12) | null" in str(caught.value)
+    engine.check_integrity()
+    assert engine.scheduler.cells.in_use == 0
+
+
+def test_a_document_beyond_the_positions_of_the_model_is_refused() -> None:
+    engine = fake_engine()
+    engine.scheduler._max_position = 60
+    with pytest.raises(TooLong, match="the model's last one is 60"):
+        engine.run(PRODUCT, {"title": "x" * 100})
+    engine.check_integrity()
+
+
+def test_a_tokenizer_larger_than_the_model_is_refused() -> None:
+    with pytest.raises(LoadError, match="do not belong together"):
+        Engine(hashed_model(100), byte_tokenizer())
+
+
+def test_a_failing_model_gives_everything_back() -> None:
+    class Broken:
+        def __init__(self, inner: FakeModel) -> None:
+            self.inner, self.left = inner, 3
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.inner, name)
+
+        def forward(self, batch: StepBatch) -> torch.Tensor:
+            self.left -= 1
+            if self.left < 0:
+                raise KeyboardInterrupt
+            return self.inner.forward(batch)
+
+    engine = Engine(Broken(hashed_model(320)), byte_tokenizer(), prefix_cells=0)  # type: ignore[arg-type]
+    with pytest.raises(KeyboardInterrupt):
+        engine.run(PRODUCT, {"title": "x"}, sampling=WARM)
+    engine.check_integrity()
+    assert engine.scheduler.cells.in_use == 0
+
+
+def test_a_trace_is_read_back_as_it_was() -> None:
+    result = fake_engine().run(PRODUCT, {"title": "x"}, sampling=WARM)
+    assert read_json_lines(result.trace.json_lines()) == result.trace
+    assert len(result.trace.drawn) == result.usage.output_tokens
+    assert json.loads(result.trace.chrome())["traceEvents"]
+
+
+def test_cancelled_is_a_run_error() -> None:
+    assert issubclass(Cancelled, RunError) and Cancelled("x").code == "cancelled"
