@@ -1,7 +1,8 @@
 "use strict";
 // Draws the page from the data element. Every text from a run enters through textContent.
 const data = JSON.parse(document.getElementById("data").textContent);
-const PASS = 58, ROW = 30, LABEL = 190, TOP = 26, SVG = "http://www.w3.org/2000/svg";
+const PASS = data.passes > 120 ? 26 : data.passes > 40 ? 40 : 58;
+const ROW = 30, LABEL = 190, TOP = 26, SVG = "http://www.w3.org/2000/svg";
 const find = (id) => document.getElementById(id);
 const children = new Map();
 data.lanes.forEach((lane) => children.set(lane.parent, [...(children.get(lane.parent) || []), lane]));
