@@ -1,0 +1,45 @@
+"""Who decoded when, as text: a trace comes in, one line per lane goes out.
+
+= forced text   # a drawn token   + both   . waiting, or nothing to do
+"""
+
+from __future__ import annotations
+
+from pastalang.runtime.trace import Lane, Trace
+
+WIDTH = 100
+
+
+def draw_timeline(trace: Trace, *, width: int = WIDTH) -> str:
+    """A column is a pass; where there are more passes than columns, several."""
+    scale = max(1, -(-trace.passes // width))
+    names = {lane.id: _name(lane) for lane in trace.lanes}
+    margin = min(max(map(len, names.values()), default=0), 32)
+    lines = [f"{trace.passes} forward passes, {scale} to a column: = forced text, # drawn tokens, + both"]
+    for lane in trace.lanes:
+        lines.append(f"{names[lane.id][:margin]:<{margin}} {_bar(trace, lane, scale)}")
+    return "\n".join(lines)
+
+
+def _name(lane: Lane) -> str:
+    items = "".join(f"[{item}]" for item in lane.items)
+    return "".join(letter if letter.isprintable() else "?" for letter in (lane.name or "(root)")) + items
+
+
+def _bar(trace: Trace, lane: Lane, scale: int) -> str:
+    columns = -(-trace.passes // scale)
+    fed = {(one.forward_pass - 1) // scale for one in trace.fed if one.lane == lane.id}
+    drawn = {(one.forward_pass - 1) // scale for one in trace.drawn if one.lane == lane.id}
+    begin = min(fed | drawn, default=columns)
+    end = max(fed | drawn, default=-1)
+    marks = []
+    for column in range(columns):
+        if column in fed and column in drawn:
+            marks.append("+")
+        elif column in drawn:
+            marks.append("#")
+        elif column in fed:
+            marks.append("=")
+        else:
+            marks.append("." if begin < column < end else " ")
+    return "".join(marks).rstrip()
