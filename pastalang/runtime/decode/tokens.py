@@ -24,6 +24,7 @@ class Tokens:
     vocabulary: Vocabulary
     kept: dict[Any, Any] = field(default_factory=dict, repr=False)
     recent: dict[Any, Any] = field(default_factory=dict, repr=False)
+    stored: TokenTrie | None = field(default=None, repr=False)  # a trie that was built before
 
     @property
     def size(self) -> int:
@@ -31,7 +32,7 @@ class Tokens:
 
     @cached_property
     def trie(self) -> TokenTrie:
-        return build_trie(self.vocabulary)
+        return build_trie(self.vocabulary) if self.stored is None else self.stored
 
     @cached_property
     def ids(self) -> dict[bytes, int]:

@@ -10,6 +10,8 @@ from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.tokens import Tokens
 
 _LONGEST_ENDING = 4_000  # bytes; a type whose shortest value is longer is refused
+_LONGEST_STRING = 400
+_MAX_STEPS = 700  # of the search in all; what takes more is refused within half a second
 
 # What closes soonest comes first; inside a string only the quote does.
 _OPENERS = b'0123456789"ntf[{-'
@@ -19,7 +21,9 @@ _ORDER = _FIRST + bytes(byte for byte in range(256) if byte not in _FIRST)
 _STRING_ORDER = _FIRST_IN_STRING + bytes(byte for byte in range(256) if byte not in _FIRST_IN_STRING)
 
 
-def find_ending(matcher: Matcher, trace: Trace, tokens: Tokens, *, several: bool = False) -> tuple[int, ...] | None:
+def find_ending(
+    matcher: Matcher, trace: Trace, tokens: Tokens, *, samples: tuple[bytes, ...] = (), several: bool = False
+) -> tuple[int, ...] | None:
     """A short way to complete the value, as few tokens; None where none was found.
 
     `several`: at the very start, where kinds of values differ most, all beginnings are tried.
@@ -29,7 +33,10 @@ def find_ending(matcher: Matcher, trace: Trace, tokens: Tokens, *, several: bool
         mask = matcher.mask()
         allowed = [byte for byte in range(256) if _has(mask, tokens, byte)]
         beginnings = [bytes((byte,)) for byte in sorted(allowed, key=_start_rank)[:12]]
-    found = [ending for first in beginnings if (ending := _search(matcher, trace, tokens, first)) is not None]
+    left = [_MAX_STEPS]
+    found = [
+        ending for first in beginnings if (ending := _search(matcher, trace, tokens, first, samples, left)) is not None
+    ]
     best = min(found, key=len, default=None)
     return None if best is None else tokens.shortest(best)
 
@@ -43,14 +50,20 @@ def _has(mask: TokenMask, tokens: Tokens, byte: int) -> bool:
     return token is not None and bool(mask[token >> 5] >> np.uint32(token & 31) & np.uint32(1))
 
 
-def _search(matcher: Matcher, trace: Trace, tokens: Tokens, first: bytes) -> bytes | None:
-    """Byte by byte, always what closes soonest; what was written often gives way, so nothing turns in circles."""
+def _search(
+    matcher: Matcher, trace: Trace, tokens: Tokens, first: bytes, samples: tuple[bytes, ...], left: list[int]
+) -> bytes | None:
+    """Byte by byte, always what closes soonest; what was written often gives way, so nothing turns in circles.
+
+    `left` counts down the steps of the searches from one place.
+    """
     matcher, written, used = matcher.copy(), bytearray(), [0] * 256
     if first:
         if not matcher.take([tokens.ids[first]]):
             return None
         trace, written = trace.grown(first), bytearray(first)
-    while len(written) < _LONGEST_ENDING:
+    while len(written) < _LONGEST_ENDING and left[0]:
+        left[0] -= 1
         if trace.spoiled or matcher.inner.is_error():
             return None
         if trace.end is not None or (matcher.accepts and _is_whole(trace)):
@@ -61,7 +74,16 @@ def _search(matcher: Matcher, trace: Trace, tokens: Tokens, first: bytes) -> byt
                 trace = trace.grown(forced)
                 written += forced
                 continue
-        byte = _best_byte(matcher.mask(), trace, tokens, used)
+        mask = matcher.mask()
+        if trace.string == len(trace.raw) - 1 and not _has(mask, tokens, 0x22):
+            sample = _take_sample(matcher, trace, tokens, samples)
+            if sample is not None:
+                trace = trace.grown(sample)
+                written += sample
+                continue
+        if trace.string is not None and len(trace.raw) - trace.string > _LONGEST_STRING:
+            return None
+        byte = _best_byte(mask, trace, tokens, used)
         if byte is None or not matcher.take([tokens.ids[bytes((byte,))]]):
             return None
         used[byte] += 1
@@ -69,6 +91,17 @@ def _search(matcher: Matcher, trace: Trace, tokens: Tokens, first: bytes) -> byt
             used = [0] * 256
         trace = trace.grown(bytes((byte,)))
         written.append(byte)
+    return None
+
+
+def _take_sample(matcher: Matcher, trace: Trace, tokens: Tokens, samples: tuple[bytes, ...]) -> bytes | None:
+    """A string that a pattern of the grammar asks for, where one fits."""
+    for sample in samples:
+        spelled = tokens.shortest(sample)
+        if spelled is None or trace.grown(sample).spoiled:
+            continue
+        if matcher.take_all(spelled):
+            return sample
     return None
 
 

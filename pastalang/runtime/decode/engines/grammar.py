@@ -6,30 +6,44 @@ What is spelled in one way is written out here; free strings and bounded numbers
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import assert_never
+from functools import lru_cache
+from typing import Any, assert_never
 
 from pastalang.program import types as t
+from pastalang.program.regex import RegexError, parse_regex
+from pastalang.runtime.decode.engines.pattern import PatternAutomaton
 from pastalang.runtime.decode.guide import GuideError
 from pastalang.values.bounds import spell
 from pastalang.values.json_schema import Document, anchored, schema_of
-from pastalang.values.json_text import parse_json, write_json
+from pastalang.values.json_text import JsonValue, parse_json, write_json
+from pastalang.values.regex import whole_pattern
 from pastalang.values.schema_guard import find_hostile
 
 _OPTIONS: Document = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 _INTEGER = "/0|-?[1-9][0-9]{0,18}/"
 _NUMBER = r"/(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?|-([1-9][0-9]{0,14}(\.[0-9]{1,15})?|0\.[0-9]{0,14}[1-9])/"
 _MAX_TAIL = 16
+_MAX_SAMPLES = 64
 
 
-def grammar_of(type: t.Type, types: Mapping[str, t.Type], *, follow: str, source_text: str | None = None) -> str:
-    """As text in llguidance's dialect of Lark. What follows may begin behind the value, so tokens may cross."""
+@dataclass(frozen=True)
+class Grammar:
+    """`text` is in llguidance's dialect of Lark. `samples` are short strings for its patterns, with closing quote."""
+
+    text: str
+    samples: tuple[bytes, ...] = ()
+
+
+def grammar_of(type: t.Type, types: Mapping[str, t.Type], *, follow: str, source_text: str | None = None) -> Grammar:
+    """What follows may begin behind the value, so tokens may cross."""
     writer = _Writer(types, source_text)
     value = writer.rule(type)
     tails = [json.dumps(follow[: end + 1]) for end in range(min(len(follow), _MAX_TAIL))]
     tail = f" ({' | '.join(tails)})?" if tails else ""
-    return "\n".join([f"start: {value}{tail}", *writer.lines]) + "\n"
+    text = "\n".join([f"start: {value}{tail}", *writer.lines]) + "\n"
+    return Grammar(text, tuple(writer.samples))
 
 
 @dataclass
@@ -38,6 +52,7 @@ class _Writer:
     source_text: str | None
     lines: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
+    samples: dict[bytes, None] = field(default_factory=dict)
 
     def rule(self, type: t.Type) -> str:
         """The name of a rule for the type; named types have one rule each, so they may be recursive."""
@@ -127,6 +142,9 @@ class _Writer:
         return f'"\\"" {name} "\\""'
 
     def schema(self, document: Document) -> str:
+        for pattern in _patterns(document):
+            if len(self.samples) < _MAX_SAMPLES and (sample := _sample(pattern)) is not None:
+                self.samples[sample] = None
         return f"%json {write_json({**document, 'x-guidance': _OPTIONS})}"
 
     def document(self, text: str) -> str:
@@ -138,7 +156,54 @@ class _Writer:
         if (problem := find_hostile(document)) is not None:
             pointer, reason = problem
             raise GuideError(f"the schema cannot be enforced at `{pointer or '/'}`: {reason}")
-        return self.schema(document)
+        return self.schema(_without_own_formats(document))
+
+
+def _patterns(document: JsonValue) -> Iterator[str]:
+    """Every pattern of the document; what is no schema at all does no harm here."""
+    waiting = [document]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            pattern = part.get("pattern")
+            if isinstance(pattern, str):
+                yield pattern
+            waiting.extend(part.values())
+        elif isinstance(part, list):
+            waiting.extend(part)
+
+
+@lru_cache(maxsize=1024)
+def _sample(pattern: str) -> bytes | None:
+    """A shortest string that matches, without its opening quote."""
+    try:
+        automaton = PatternAutomaton(parse_regex(whole_pattern(pattern)), quoted=True)
+    except RegexError:
+        return None
+    return None if automaton.is_empty else automaton.ending(automaton.start)[1:]
+
+
+_DATA = frozenset({"const", "enum", "default", "examples", "example"})  # what they hold is no schema
+_STANDARD_FORMATS = frozenset(
+    {
+        *("date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6"),
+        *("uri", "uri-reference", "iri", "iri-reference", "uri-template", "uuid", "regex"),
+        *("json-pointer", "relative-json-pointer"),
+    }
+)
+
+
+def _without_own_formats(value: JsonValue) -> Any:
+    """Formats that JSON Schema does not know are remarks of the author, and mean nothing to any reader."""
+    if isinstance(value, list):
+        return [_without_own_formats(part) for part in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: part if key in _DATA else _without_own_formats(part)
+        for key, part in value.items()
+        if not (key == "format" and isinstance(part, str) and part not in _STANDARD_FORMATS)
+    }
 
 
 def _repeated(item: str, least: int, most: int | None) -> str:

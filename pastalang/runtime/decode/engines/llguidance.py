@@ -30,20 +30,25 @@ def compile_structure(
 ) -> StructureGuide:
     grammar = grammar_of(type, types, follow=border.follow.decode(), source_text=source_text)
     unique = isinstance(type, t.Array) and type.unique
-    return StructureGuide(compile_grammar(grammar, border.tokens), border, unique, describe(type))
+    matcher = compile_grammar(grammar.text, border.tokens)
+    return StructureGuide(matcher, border, unique, describe(type), grammar.samples)
 
 
 class StructureGuide:
     """See `guide.Guide`."""
 
-    def __init__(self, matcher: Matcher, border: Border, unique: bool, meaning: str) -> None:
+    def __init__(
+        self, matcher: Matcher, border: Border, unique: bool, meaning: str, samples: tuple[bytes, ...]
+    ) -> None:
         self._matcher = matcher
         self.border = border
         self._meaning = meaning
         self.first = Trace(unique)
-        ending = find_ending(matcher, self.first, border.tokens, several=True)
+        self.samples = samples
+        ending = find_ending(matcher, self.first, border.tokens, samples=samples, several=True)
         if ending is None:
-            raise GuideError(f"no short value of {meaning} was found")
+            matcher.check()
+            raise GuideError(f"no short value of {meaning} was found, so no value could be closed at its limit")
         self.ending = ending
         self.level = sum(len(border.tokens.text(token) or b"") for token in ending) + 8
 
@@ -53,6 +58,15 @@ class StructureGuide:
 
     def matcher(self) -> Matcher:
         return self._matcher.copy()
+
+    def takes(self, text: str) -> bool:
+        """Whether the text is a value of the guide, whatever its length."""
+        matcher, raw = self.matcher(), text.encode()
+        tokens = self.border.tokens.canonical(raw)
+        if tokens is None or not matcher.take(tokens):
+            return False
+        trace = self.first.grown(raw).closed_word()
+        return matcher.accepts and not trace.spoiled and trace.end == len(raw)
 
     def start(self, *, max_tokens: int) -> Growth:
         if self.shortest > max_tokens:
@@ -83,6 +97,7 @@ class Growth:
         self._matcher: Matcher | None = matcher  # None: to be made again from the tokens that were taken
         self._stands = stands
         self._mask: TokenMask | None = None
+        self._is_stuck = False
 
     @property
     def _stand(self) -> _Stand:
@@ -114,6 +129,10 @@ class Growth:
         if tokens:
             del self._stands[-tokens:]
             self._matcher = self._mask = None
+            self._is_stuck = False
+
+    def _closing(self) -> tuple[int, ...]:
+        return self._stand.ending or self._guide.ending
 
     def explain(self) -> str:
         where = "ended" if self.is_finished else f"{self.remaining} tokens left"
@@ -136,7 +155,9 @@ class Growth:
     def _free_mask(self) -> TokenMask:
         matcher, border = self._here(), self._guide.border
         mask = matcher.mask()
-        matcher.check()
+        if matcher.inner.is_error():  # too intricate a place for its limits: the value is closed here
+            self._is_stuck = True
+            return mask_of(border.tokens.size, self._closing()[:1])
         self._drop_taken_keys(mask)
         if matcher.accepts and not border.follow:
             np.bitwise_or(mask, border.mask, out=mask)
@@ -170,7 +191,11 @@ class Growth:
         trace = self._stand.trace.grown(text)
         if trace.spoiled or (trace.end is not None and trace.end < len(trace.raw)) or not ahead.take(tokens):
             return ()
-        ending = () if trace.end is not None else find_ending(ahead, trace, self._guide.border.tokens)
+        ending = (
+            ()
+            if trace.end is not None
+            else find_ending(ahead, trace, self._guide.border.tokens, samples=self._guide.samples)
+        )
         return tokens if ending is not None and len(tokens) + len(ending) <= self._stand.remaining else ()
 
     def _here(self) -> Matcher:
@@ -200,6 +225,8 @@ class Growth:
             if token not in border.tokens.vocabulary.ends or border.follow or not matcher.accepts:
                 raise ValueError(f"token {token} is not allowed here")
             return replace(stand, end=len(stand.trace.raw), remaining=remaining), False
+        if self._is_stuck:
+            return self._cut(()), False
         before = self._ending_here()
         if not self._here().take([token]):
             self._matcher = None
@@ -226,7 +253,7 @@ class Growth:
             return before[1:]
         if remaining >= (trace.depth + 2) * self._guide.level + 16:
             return _PLENTY
-        found = find_ending(self._here(), trace, self._guide.border.tokens)
+        found = find_ending(self._here(), trace, self._guide.border.tokens, samples=self._guide.samples)
         return (0,) * (remaining + 1) if found is None else found
 
     def _ending_here(self) -> tuple[int, ...]:
@@ -235,7 +262,7 @@ class Growth:
             return stand.ending
         if stand.remaining > 1 + (stand.trace.depth + 3) * self._guide.level + 32:
             return ()  # far from the limit; looked for only if it has to be
-        return find_ending(self._here(), stand.trace, self._guide.border.tokens) or ()
+        return find_ending(self._here(), stand.trace, self._guide.border.tokens, samples=self._guide.samples) or ()
 
     def _cut(self, before: tuple[int, ...]) -> _Stand:
         """Closes the value without the token: with the ending from here, or from the last place that had one."""
@@ -245,7 +272,7 @@ class Growth:
             if ending is None or not ending or len(ending) > stand.remaining:
                 matcher = self._guide.matcher()
                 matcher.take(stand.taken)
-                ending = find_ending(matcher, stand.trace, tokens)
+                ending = find_ending(matcher, stand.trace, tokens, samples=self._guide.samples)
             if ending is not None and len(ending) <= self._stand.remaining:
                 raw = stand.trace.raw + b"".join(tokens.text(token) or b"" for token in ending)
                 self._matcher = None

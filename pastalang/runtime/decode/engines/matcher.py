@@ -13,11 +13,11 @@ from pastalang.runtime.decode.guide import GuideError, TokenMask
 from pastalang.runtime.decode.tokens import Tokens
 
 # Fuel for its lexer: bounds the time of a hostile document, far above what real ones take.
-_LIMITS = {"initial_lexer_fuel": 2_000_000, "step_lexer_fuel": 400_000, "max_lexer_states": 50_000}
+_LIMITS = {"initial_lexer_fuel": 2_000_000, "step_lexer_fuel": 2_000_000}
 
 
 def compile_grammar(grammar: str, tokens: Tokens) -> Matcher:
-    tokenizer = tokens.keep("llguidance", lambda: _tokenizer_of(tokens))
+    tokenizer = tokens.keep("llguidance", lambda: tokenizer_of(tokens))
     matcher = Matcher(LLMatcher(tokenizer, grammar, log_level=0, limits=LLParserLimits(**_LIMITS)), tokens.size)
     matcher.check()
     matcher.mask()  # some documents fail only here
@@ -51,6 +51,10 @@ class Matcher:
     def take(self, tokens: Sequence[int]) -> bool:
         return bool(self.inner.try_consume_tokens(list(tokens)) == len(tokens)) and not self.inner.is_error()
 
+    def take_all(self, tokens: Sequence[int]) -> bool:
+        """All of them or none."""
+        return bool(self.inner.validate_tokens(list(tokens)) == len(tokens)) and self.take(tokens)
+
     @property
     def accepts(self) -> bool:
         return bool(self.inner.is_accepting())
@@ -77,5 +81,5 @@ class _Words:
         return list(self._tokens.shortest(text) or ())
 
 
-def _tokenizer_of(tokens: Tokens) -> Any:
+def tokenizer_of(tokens: Tokens) -> Any:
     return LLTokenizer(TokenizerWrapper(_Words(tokens)), n_vocab=tokens.size + 1)

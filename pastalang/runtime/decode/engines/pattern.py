@@ -16,6 +16,7 @@ from pastalang.program.regex import Chars, Choice, Node, Repetition, Sequence
 
 _NONE: tuple[tuple[int, int], ...] = ()
 _SHORT = {0x08: b"\\b", 0x09: b"\\t", 0x0A: b"\\n", 0x0C: b"\\f", 0x0D: b"\\r", 0x22: b'\\"', 0x5C: b"\\\\"}
+_ESCAPED = (*range(0x20), 0x22, 0x5C)
 _END = -1
 
 
@@ -33,13 +34,6 @@ class Places:
 
     def arc(self, start: int, low: int, high: int, end: int) -> None:
         self.arcs[start].append((low, high, end))
-
-    def text(self, start: int, text: bytes, end: int) -> None:
-        for byte in text[:-1]:
-            middle = self.new()
-            self.arc(start, byte, byte, middle)
-            start = middle
-        self.arc(start, text[-1], text[-1], end)
 
 
 class PatternAutomaton:
@@ -153,13 +147,23 @@ class PatternAutomaton:
 
     def _add_characters(self, ranges: Ranges, start: int, end: int) -> None:
         if self._quoted:
-            for code in [*range(0x20), 0x22, 0x5C]:
-                if any(low <= code <= high for low, high in ranges):
-                    self._places.text(start, _SHORT.get(code, b"\\u%04x" % code), end)
+            codes = [code for code in _ESCAPED if any(low <= code <= high for low, high in ranges)]
+            self._add_texts([_SHORT.get(code, b"\\u%04x" % code) for code in codes], start, end)
             ranges = _without(ranges, ((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)))
         shared: dict[tuple[tuple[int, int], ...], int] = {}
         for spelled in utf8_ranges(ranges):
             self._add_bytes(spelled, start, end, shared)
+
+    def _add_texts(self, texts: list[bytes], start: int, end: int) -> None:
+        """Texts that begin alike share places."""
+        for first in sorted({text[0] for text in texts}):
+            rests = [text[1:] for text in texts if text[0] == first]
+            if b"" in rests:
+                self._places.arc(start, first, first, end)
+            if longer := [rest for rest in rests if rest]:
+                middle = self._places.new()
+                self._places.arc(start, first, first, middle)
+                self._add_texts(longer, middle, end)
 
     def _add_bytes(
         self,

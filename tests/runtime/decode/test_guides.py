@@ -1,0 +1,249 @@
+"""What a guide allows, accepts and forces, one small case each."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from pastalang.plan.plan import Form
+from pastalang.program import types as t
+from pastalang.runtime.decode.border import Border
+from pastalang.runtime.decode.cache import GuideCache, load_tokens
+from pastalang.runtime.decode.confidence import distribution, probability_of, pushed_aside
+from pastalang.runtime.decode.engines.choice import ChoiceMachine, Range
+from pastalang.runtime.decode.engines.verbatim import find_occurrences
+from pastalang.runtime.decode.guide import GuideError, NoEndingFits, State
+from pastalang.runtime.decode.guides import compile_guide
+from pastalang.runtime.decode.mask import allows, tokens_of
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.trie import build_trie
+from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.decode.walk import MachineGuide
+from pastalang.runtime.model.bytes import byte_tokenizer
+
+TOKENS = Tokens(vocabulary_of(byte_tokenizer(words=['",', "Sony", "12", ",\n"], control=["<sync/>"])))
+END = min(TOKENS.vocabulary.ends)
+
+
+def _id(text: str) -> int:
+    return TOKENS.ids[text.encode()]
+
+
+def _start(type: t.Type, *, follow: str = "", form: Form = Form.JSON, limit: int = 32, source: str = "") -> State:
+    return compile_guide(type, form=form, follow=follow, vocabulary=TOKENS, source_text=source).start(max_tokens=limit)
+
+
+def _write(state: State, text: str) -> None:
+    for character in text:
+        state.advance(_id(character))
+
+
+def _texts(state: State) -> set[str]:
+    return {(TOKENS.text(token) or b"<end>").decode("utf-8", "replace") for token in tokens_of(state.allowed())}
+
+
+def test_a_token_that_crosses_the_border_keeps_what_is_before_it() -> None:
+    state = _start(t.String(), follow=",\n  ")
+    _write(state, '"a')
+    accepted = state.advance(_id('",'))
+    assert (accepted.text, accepted.kept, accepted.finished) == ('"', False, True)
+    assert state.text == '"a"'
+
+
+def test_a_token_that_disagrees_with_what_follows_is_not_allowed() -> None:
+    state = _start(t.String(), follow="\n}")
+    _write(state, '"a')
+    assert not allows(state.allowed(), _id('",'))
+
+
+def test_a_number_ends_where_the_text_that_follows_begins() -> None:
+    state = _start(t.Integer(), follow=",\n")
+    _write(state, "12")
+    accepted = state.advance(_id(",\n"))
+    assert state.text == "12" and not accepted.kept and not state.truncated
+
+
+def test_only_the_end_of_the_turn_ends_an_open_value_at_the_end_of_the_answer() -> None:
+    state = _start(t.Integer(minimum=0))
+    _write(state, "7")
+    assert _texts(state) == {*"0123456789", "12", "<end>"}
+    assert state.advance(END).finished and state.text == "7"
+
+
+def test_a_full_stop_may_be_a_decimal_point_or_the_end_of_the_sentence() -> None:
+    state = _start(t.Number(), follow=". End", form=Form.TEXT)
+    _write(state, "12.")
+    assert not state.is_finished
+    state.advance(_id(" "))
+    assert state.is_finished and state.text == "12"
+
+
+def test_the_limit_closes_a_string_and_says_so() -> None:
+    state = _start(t.String(), limit=3)
+    _write(state, '"ab'[:2])
+    assert _texts(state) == {'"'}
+    state.advance(_id('"'))
+    assert state.text == '"a"' and state.truncated
+
+
+def test_no_token_is_spent_on_what_cannot_be_closed() -> None:
+    state = _start(t.String(min_chars=3, max_chars=3), limit=4)
+    state.advance(_id('"'))
+    assert not _texts(state) & {"\\", "\ufffd", '"', "Sony"}
+    assert {"a", " ", "12"} <= _texts(state)
+
+
+def test_a_limit_below_the_shortest_value_is_refused_beforehand() -> None:
+    with pytest.raises(NoEndingFits):
+        _start(t.Uuid(), limit=10)
+
+
+def test_control_tokens_are_never_allowed() -> None:
+    control = TOKENS.size - 1
+    assert TOKENS.text(control) is None
+    state = _start(t.String(), form=Form.TEXT, follow="\n")
+    assert not allows(state.allowed(), control)
+
+
+def test_a_forbidden_text_is_never_completed() -> None:
+    guide = compile_guide(t.String(), form=Form.TEXT, follow="", vocabulary=TOKENS, forbidden=("<sync/>",))
+    state = guide.start(max_tokens=32)
+    _write(state, "a <sync/")
+    assert not allows(state.allowed(), _id(">"))
+
+
+def test_a_stop_of_several_tokens_is_taken_back() -> None:
+    state = _start(t.String(stop=("END",)), form=Form.TEXT)
+    _write(state, "the END")
+    assert state.is_finished and state.text == "the "
+
+
+def test_what_is_forced_is_known_before_it_is_sampled() -> None:
+    assert _start(t.String()).forced() == (_id('"'),)
+    assert _start(t.Literal("4K")).forced() == tuple(map(_id, '"4K"'))
+
+
+def test_dates_exist() -> None:
+    state = _start(t.Temporal(t.Moment.DATE))
+    _write(state, '"2023-02-2')
+    assert "9" not in _texts(state)
+    state = _start(t.Temporal(t.Moment.DATE))
+    _write(state, '"2024-02-2')
+    assert "9" in _texts(state)
+
+
+@pytest.mark.parametrize(
+    ("type", "written", "refused"),
+    [
+        (t.Number(), "0", "0"),
+        (t.Integer(minimum=17, maximum=94), "9", "5"),
+        (t.Integer(), "-", "0"),
+        (t.Number(), "1", "e"),
+        (t.Integer(minimum=0), "", "-"),
+    ],
+)
+def test_no_digit_leads_out_of_the_bounds(type: t.Type, written: str, refused: str) -> None:
+    state = _start(type, follow=",")
+    _write(state, written)
+    assert refused not in _texts(state)
+
+
+def test_options_that_begin_alike_are_all_reached() -> None:
+    for wanted in ("A", "AB", "ABBA"):
+        state = _start(t.Union((t.Literal("A"), t.Literal("AB"), t.Literal("ABBA"))))
+        _write(state, f'"{wanted}"')
+        assert state.is_finished and state.text == f'"{wanted}"'
+
+
+def test_ten_thousand_options_are_all_there() -> None:
+    options = tuple(t.Literal(f"brand {number}") for number in range(10_000))
+    state = _start(t.Union(options), limit=64)
+    _write(state, '"brand 9999"')
+    assert state.is_finished
+
+
+def test_a_quotation_stands_in_its_source_wherever_it_does() -> None:
+    source = 'größer "als" größer'
+    state = _start(t.Verbatim("source"), source=source)
+    for byte in '"größer"'.encode():
+        state.advance(byte)
+    assert state.text == '"größer"'
+    assert find_occurrences(source, "größer") == ((0, 6), (13, 19))
+
+
+def test_a_key_never_comes_twice() -> None:
+    state = _start(t.Map(t.Integer()), limit=64)
+    _write(state, '{"a": 1, "a')
+    assert not allows(state.allowed(), _id('"'))
+
+
+def test_items_that_must_differ_are_closed_when_they_do_not() -> None:
+    state = _start(t.Array(t.Integer(minimum=0, maximum=9), unique=True), limit=64)
+    _write(state, "[1, 1]")
+    assert state.is_finished and state.truncated and state.text != "[1, 1]"
+
+
+def test_a_cut_value_is_still_json() -> None:
+    state = _start(t.Array(t.Array(t.String())), limit=9)
+    _write(state, '[["ab')
+    while not state.is_finished:
+        state.advance(int(tokens_of(state.allowed())[0]))
+    assert json.loads(state.text)[0][0].startswith("ab")
+
+
+def test_a_hostile_schema_is_refused_with_its_place() -> None:
+    with pytest.raises(GuideError, match="/properties/a"):
+        _start(
+            t.Schema('{"type":"object","properties":{"a":{"type":"string","pattern":"((a{0,100}){0,100}){0,100}"}}}')
+        )
+
+
+def test_the_chances_of_options_come_from_one_row() -> None:
+    guide = compile_guide(t.Union((t.Literal("yes"), t.Literal("no"))), form=Form.TEXT, follow="", vocabulary=TOKENS)
+    assert isinstance(guide, MachineGuide) and isinstance(guide.machine, ChoiceMachine)
+    state = guide.start(max_tokens=8)
+    logits = torch.zeros(TOKENS.size)
+    logits[_id("y")] = 1.0
+    start = guide.machine.start
+    assert isinstance(start, Range)
+    found = distribution(logits, state, guide.machine, start)
+    assert found.open == 0.0
+    assert found.share["yes"] == pytest.approx(torch.tensor([1.0, 0.0]).softmax(0)[0].item())
+    assert probability_of(logits, state, _id("y")) == pytest.approx(found.share["yes"])
+    assert 0.9 < pushed_aside(logits, state) < 1.0
+
+
+def test_the_trie_finds_every_token() -> None:
+    trie = build_trie(TOKENS.vocabulary)
+    for id, text in enumerate(TOKENS.vocabulary.spelling):
+        if text is not None:
+            assert id in trie.ending_at(TOKENS.node(trie.find(text)))[0]
+
+
+def test_a_stored_trie_survives_damage(tmp_path: Path) -> None:
+    first = load_tokens(TOKENS.vocabulary, tmp_path)
+    (stored,) = tmp_path.glob("*.npz")
+    assert np.array_equal(load_tokens(TOKENS.vocabulary, tmp_path).trie.keys, first.trie.keys)
+    stored.write_bytes(stored.read_bytes()[:100])
+    assert np.array_equal(load_tokens(TOKENS.vocabulary, tmp_path).trie.keys, first.trie.keys)
+    assert len(load_tokens(TOKENS.vocabulary, tmp_path, max_bytes=1).ids) == len(first.ids)
+
+
+def test_a_cache_gives_the_same_guide_and_stays_small() -> None:
+    cache = GuideCache(TOKENS, most=2)
+    first = cache.guide(t.Integer(), form=Form.JSON, follow=",")
+    assert cache.guide(t.Integer(), form=Form.JSON, follow=",") is first
+    for type in (t.Null(), t.Boolean(), t.Uuid()):
+        cache.guide(type, form=Form.JSON, follow=",")
+    assert len(cache) == 2
+
+
+def test_a_vocabulary_without_some_bytes_writes_what_it_can() -> None:
+    spelling = tuple(text if text != b"9" else None for text in TOKENS.vocabulary.spelling)
+    tokens = Tokens(type(TOKENS.vocabulary)(spelling, TOKENS.vocabulary.ends))
+    machine = ChoiceMachine([b"19", b"18"], Border(tokens, b""))
+    assert machine.options == [b"18"]
