@@ -25,7 +25,8 @@ from pastalang.plan.positions import after_each, after_fork, after_join
 from pastalang.plan.realised import Chosen, Items
 from pastalang.plan.realised import Decision as Decided
 from pastalang.program.program import Role
-from pastalang.runtime.errors import TooLong
+from pastalang.runtime.decode.guide import GuideError
+from pastalang.runtime.errors import DeadEnd, TooLong
 from pastalang.runtime.events import FieldDone, FieldStarted, Joined, TextDelta
 from pastalang.runtime.inputs import part_of, text_of
 from pastalang.runtime.prompt import Encoder
@@ -199,8 +200,12 @@ def _open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
     frame.written.append(WrittenField(field))
     room = request.room(branch)
     limit = hole.max_tokens if room is None else min(hole.max_tokens, room)
-    guide = request.tokens.make_guide(hole, request.plan, sources_of(branch))
-    branch.hole = OpenHole(hole, field, guide.start(max_tokens=limit), request.tokens.encoder)
+    try:
+        guide = request.tokens.make_guide(hole, request.plan, sources_of(branch))
+        state = guide.start(max_tokens=limit)
+    except GuideError as problem:
+        raise DeadEnd(str(problem), plan=request.plan, field=hole.field, span=hole.span) from problem
+    branch.hole = OpenHole(hole, field, state, request.tokens.encoder)
     request.events.append(FieldStarted(hole.field, items))
     _filled(branch, branch.hole, branch.hole.start())
 
