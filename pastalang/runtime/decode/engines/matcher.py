@@ -49,7 +49,8 @@ class Matcher:
         return found[: (self.size + 31) // 32]
 
     def take(self, tokens: Sequence[int]) -> bool:
-        return bool(self.inner.try_consume_tokens(list(tokens)) == len(tokens)) and not self.inner.is_error()
+        """Token by token, as a model would write them: the fuel of the lexer is for one call."""
+        return all(self.inner.try_consume_tokens([token]) == 1 for token in tokens) and not self.inner.is_error()
 
     def take_all(self, tokens: Sequence[int]) -> bool:
         """All of them or none."""
