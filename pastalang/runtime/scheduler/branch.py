@@ -96,6 +96,7 @@ class BranchState:
     is_held: bool = True
     is_admitted: bool = False
     reserved: int = 0  # cells set aside for it and not yet taken
+    values_before: list[BranchState] | None = None  # in its lock-step group, the nearest first
     draws: int = 0
     prompt: int = 0  # its tokens before the model's own turn, where that turn begins in it
     skip: int = 0  # so many tokens it need not write: they are kept from an earlier request

@@ -212,6 +212,8 @@ class Feeder:
     def _values_before(self, branch: BranchState) -> list[BranchState | None]:
         """The values before this one in its group, the nearest first; None: not begun."""
         assert branch.spec.lockstep is not None
+        if branch.values_before is not None:
+            return list(branch.values_before)
         members = branch.request.tokens.lockstep_groups[branch.spec.lockstep.group]
         before = [
             member for member in members if member.lockstep and member.lockstep.index < branch.spec.lockstep.index
@@ -220,6 +222,9 @@ class Feeder:
         for member in reversed(before):
             instances = branch.request.instances(member.id, branch.items)
             found.append(instances[0] if instances else None)
+        begun = [value for value in found if value is not None]
+        if len(begun) == len(found):
+            branch.values_before = begun
         return found
 
     def _seen_in_lockstep(
