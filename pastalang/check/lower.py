@@ -96,7 +96,7 @@ class Lowering:
                 help=f"give the inner one a key: `inner: {node.name.text} | null`",
             )
             return None
-        self._include(facts, depth, node.span)
+        self._include(facts, depth + 1, node.span)
         if not isinstance(facts.type, t.Object):
             if facts.type != t.Anything():
                 self.report.add(

@@ -117,5 +117,7 @@ def _missing_type(token: Token, tokens: list[Token], index: int) -> Problem | No
     if token.type != "COLON" or index < 3 or tokens[index - 2].type != "COLON":
         return None
     key = tokens[index - 3]
+    if key.type not in NAME_TERMINALS | {"STRING"}:
+        return None
     headline = f"{describe(key)} has no type"
     return Problem("unexpected-token", headline, tokens[index - 2].span, message="expected a type behind this")

@@ -16,10 +16,14 @@ MANY_TYPES = "".join(f"type T{n} = {{ a: T{n + 1} }}\n" for n in range(5_000)) +
 DOUBLING = "".join(f"type T{n} = {{ a: T{n + 1}, b: T{n + 1} }}\n" for n in range(40)) + "type T40 = date\n"
 CIRCLE = "".join(f"type T{n} = {{ a: T{(n + 1) % 3000} }}\n" for n in range(3_000))
 ANSWER = "\ntemplate t()\nassistant json { a: T0 }\n"
+ALIASES = "".join(f"type T{n} = T{n + 1}\n" for n in range(5_000)) + "type T5000 = date\n"
+SPREADS = "".join(f"type T{n} = {{ ...T{n + 1} }}\n" for n in range(3_000)) + "type T3000 = { a: date }\n"
 FIELDS = ", ".join(f"f{n}: string after f{n + 1}" for n in range(4_000))
 
 HOSTILE = {
     "a chain of 5,000 types": (MANY_TYPES + ANSWER, "too-large"),
+    "a chain of 5,000 names for one type": (ALIASES + ANSWER, "too-large"),
+    "a chain of 3,000 objects, each the fields of the next": (SPREADS + ANSWER, "too-large"),
     "a type that doubles 40 times": (DOUBLING + ANSWER, "too-large"),
     "a circle of 3,000 types without a value": (CIRCLE + ANSWER, "impossible-type"),
     "a circle of 4,000 fields": (

@@ -69,3 +69,8 @@ def test_a_missing_brace_ends_at_the_next_declaration() -> None:
 @pytest.mark.parametrize("word", ["import", "type", "template", "system", "user", "assistant"])
 def test_a_key_called_like_a_declaration_begins_none(word: str) -> None:
     assert problems(f"type A = {{\n  {word}: integer\n  {word} as b: integer\n}}\n") == []
+
+
+def test_only_a_field_can_be_said_to_have_no_type() -> None:
+    found = parse_text('template t(a: text):\nuser: "x"\n').diagnostics
+    assert [one.headline.partition("found")[2] for one in found] == [" `:`", " `:`"]
