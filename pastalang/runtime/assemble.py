@@ -12,7 +12,7 @@ from pastalang.runtime.errors import NotTheType
 from pastalang.runtime.result import Answer, FieldResult, Stretch
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
-from pastalang.runtime.scheduler.walk import sources_of
+from pastalang.runtime.scheduler.sources import sources_of
 from pastalang.runtime.scheduler.written import (
     Field,
     Written,

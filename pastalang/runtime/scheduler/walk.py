@@ -21,20 +21,21 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
-from pastalang.plan.positions import after_each, after_fork, after_join
 from pastalang.plan.realised import Chosen, Items
 from pastalang.plan.realised import Decision as Decided
 from pastalang.program.program import Role
 from pastalang.runtime.decode.guide import GuideError
 from pastalang.runtime.errors import DeadEnd, TooLong
-from pastalang.runtime.events import FieldDone, FieldStarted, Joined, TextDelta
+from pastalang.runtime.events import FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.inputs import part_of, text_of
 from pastalang.runtime.prompt import Encoder
-from pastalang.runtime.scheduler.branch import BranchState, Frame, Seen, Stage
+from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
 from pastalang.runtime.scheduler.decide import Decision, Option
+from pastalang.runtime.scheduler.fork import fan_out, fork
 from pastalang.runtime.scheduler.holes import Fill, OpenHole
+from pastalang.runtime.scheduler.join import join, joined_by
 from pastalang.runtime.scheduler.lists import elements_of
-from pastalang.runtime.scheduler.settled import may_still_begin
+from pastalang.runtime.scheduler.sources import sources_of
 from pastalang.runtime.scheduler.written import (
     DrawnToken,
     Field,
@@ -61,13 +62,13 @@ def walk_on(branch: BranchState) -> None:
 def try_join(branch: BranchState) -> bool:
     """Let a waiting branch go on if all that it joins has ended. Says whether it did."""
     frame = branch.frames[-1]
-    join = frame.segments[frame.index]
-    assert isinstance(join, Join)
-    joined = _joined(branch, join, (*frame.address, frame.index))
+    waited = frame.segments[frame.index]
+    assert isinstance(waited, Join)
+    joined = joined_by(branch, waited, (*frame.address, frame.index))
     if joined is None:
         return False
     branch.request.joining.remove(branch)
-    _join(branch, joined)
+    join(branch, joined)
     frame.index += 1
     branch.stage = Stage.WALKING
     walk_on(branch)
@@ -123,7 +124,7 @@ def _segment(branch: BranchState, frame: Frame, segment: Segment) -> None:
             _open_hole(branch, frame, segment)
             return
         case Fork():
-            _fork(branch, frame, segment)
+            fork(branch, frame, segment)
         case Place(branch=id):
             [placed] = branch.request.instances(id, branch.items_here())
             frame.written.append(WrittenBranch(placed))
@@ -137,7 +138,7 @@ def _segment(branch: BranchState, frame: Frame, segment: Segment) -> None:
             _open_repeat(branch, frame, segment)
             return
         case Each():
-            _fan_out(branch, frame, segment)
+            fan_out(branch, frame, segment)
         case _:
             assert_never(segment)
     frame.index += 1
@@ -208,33 +209,6 @@ def _open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
     branch.hole = OpenHole(hole, field, state, request.tokens.encoder)
     request.events.append(FieldStarted(hole.field, items))
     _filled(branch, branch.hole, branch.hole.start())
-
-
-def sources_of(branch: BranchState) -> dict[str, str]:
-    """The texts that a span may be copied from: inputs, and elements of the fan-outs around the branch."""
-    sources: dict[str, str] = {}
-    for name, value in {**branch.request.values, **branch.names}.items():
-        _add_texts(sources, name, value)
-    for written in _fields_seen(branch):
-        sources.setdefault(written.path, written.text)
-    return sources
-
-
-def _add_texts(sources: dict[str, str], name: str, value: Any) -> None:
-    if isinstance(value, str):
-        sources[name] = value
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            _add_texts(sources, f"{name}.{key}", part)
-
-
-def _fields_seen(branch: BranchState) -> list[Field]:
-    return [
-        written.field
-        for seen in (*(seen.branch for seen in branch.view), branch)
-        for written in seen.written
-        if isinstance(written, WrittenField) and written.field.is_done
-    ]
 
 
 def _take_in_hole(branch: BranchState, hole: OpenHole, token: int, log_probability: float, forward_pass: int) -> None:
@@ -397,114 +371,18 @@ def _leave(branch: BranchState) -> None:
     branch.frames[-1].index += 1
 
 
-# ── branches ─────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _view_here(branch: BranchState) -> tuple[Seen, ...]:
-    return (*branch.view, Seen(branch, len(branch.tokens))) if branch.tokens else branch.view
-
-
-def _names_here(branch: BranchState) -> dict[str, Any]:
-    names = dict(branch.names)
-    for frame in branch.frames:
-        if frame.repeat is not None and frame.elements is not None:
-            names[frame.repeat.item] = frame.elements[frame.item]
-    return names
-
-
-def _start(branch: BranchState, id: Any, items: tuple[int, ...], position: int, **more: Any) -> BranchState:
-    child: BranchState = branch.request.add(
-        id, items, source=branch.last, view=_view_here(branch), position=position, highest=branch.highest,
-        parent=branch, **more,
-    )  # fmt: skip
-    source = child.source
-    if source is not None and source.index >= source.branch.fed:
-        source.branch.children.append((source.index, child))
-    elif source is not None:
-        branch.request.late.append(child)
-    return child
-
-
-def _fork(branch: BranchState, frame: Frame, fork: Fork) -> None:
-    spec = branch.request.plan.branch(fork.branch)
-    at = after_fork(branch.position, spec.reserve)
-    here = branch.items_here()
-    draw_items = (*branch.draw_items, *here[len(branch.items) :])
-    child = _start(branch, fork.branch, here, at.child, names=_names_here(branch), draw_items=draw_items)
-    branch.position = at.parent
-    if fork.branch not in branch.request.tokens.placed:
-        frame.written.append(WrittenBranch(child))
-
-
-def _fan_out(branch: BranchState, frame: Frame, each: Each) -> None:
-    request = branch.request
-    elements = elements_of(branch, each.over, over_hole=each.over_hole, maximum=each.maximum, span=each.span)
-    branch.outcomes.append(Items(len(elements)))
-    spec = request.plan.branch(each.branch)
-    at = after_each(branch.position, spec.reserve, len(elements), stacked=each.stacked)
-    here = branch.items_here()
-    draw_items = (*branch.draw_items, *here[len(branch.items) :])
-    names = _names_here(branch)
-    items: list[list[Any]] = []
-    for number, (element, position) in enumerate(zip(elements, at.children, strict=True)):
-        child = _start(
-            branch, each.branch, (*here, number), position, names={**names, each.name: element},
-            draw_items=draw_items if each.stacked else (*draw_items, number),
-        )  # fmt: skip
-        items.append([WrittenBranch(child)])
-    branch.position = at.parent
-    frame.written.append(WrittenLoop(each.name, items, stacked=each.stacked))
-
-
 # ── joins ────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _try_to_join(branch: BranchState, frame: Frame, join: Join) -> bool:
-    joined = _joined(branch, join, (*frame.address, frame.index))
+def _try_to_join(branch: BranchState, frame: Frame, waited: Join) -> bool:
+    joined = joined_by(branch, waited, (*frame.address, frame.index))
     branch.joining_since = branch.request.last_draw
     if joined is None:
         branch.stage = Stage.JOINING
         branch.request.joining.append(branch)
         return False
-    _join(branch, joined)
+    join(branch, joined)
     return True
-
-
-def _joined(branch: BranchState, join: Join, address: tuple[int, ...]) -> tuple[BranchState, ...] | None:
-    """What a join shows, in the order of the program; None while some of it has not ended or not even begun."""
-    request = branch.request
-    nesting = request.tokens.nesting
-    here = branch.items_here()
-    found: list[BranchState] = []
-    for id in join.branches:
-        shared = here[: nesting.common[branch.spec.id, address, id]]
-        instances = request.instances(id, shared)
-        if not all(one.has_ended for one in instances) or may_still_begin(branch, id, shared):
-            return None
-        found += instances
-    return tuple(found)
-
-
-def _join(branch: BranchState, joined: tuple[BranchState, ...]) -> None:
-    index = len(branch.tokens)
-    before = branch.joins.get(index, ())
-    branch.joins[index] = (*before, *(one for one in joined if one not in before))
-    known = {seen.branch: seen.length for seen in branch.view}
-    for one in joined:
-        for seen in (*one.view, Seen(one, len(one.tokens))):
-            if seen.branch is not branch and seen.length > known.get(seen.branch, -1):
-                if seen.branch not in known:
-                    seen.branch.viewers += 1
-                known[seen.branch] = seen.length
-    branch.view = tuple(Seen(seen, length) for seen, length in known.items())
-    branch.sees = sum(known.values())
-    highest = max((one.highest for one in joined), default=-1)
-    branch.position = after_join(branch.position, max(branch.highest, highest), branch.spec.overrun)
-    branch.highest = max(branch.highest, highest)
-    if joined:
-        branch.join_marks.append((branch.joining_since, index, joined))
-        names = tuple(one.name for one in joined)
-        branch.request.events.append(Joined(branch.name, branch.items, names))
 
 
 def check_length(branch: BranchState, max_position: int) -> None:

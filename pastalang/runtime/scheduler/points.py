@@ -1,0 +1,86 @@
+"""Places that a branch can be taken up from again: a branch on its way comes in, a frozen `Point` goes out.
+
+What a branch has written only grows, so a point keeps lengths, not copies; `rewound` cuts to these lengths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pastalang.plan.plan import Repeat, Segment
+from pastalang.runtime.scheduler.branch import BranchState, Frame, Seen, Source
+from pastalang.runtime.scheduler.written import Written, WrittenLoop
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A frame as it stood: `written` and `loop` are the live lists, of which `length` and `items` were there."""
+
+    segments: tuple[Segment, ...]
+    address: tuple[int, ...]
+    index: int
+    repeat: Repeat | None
+    item: int
+    elements: tuple[Any, ...] | None
+    written: list[Written]
+    length: int
+    loop: list[list[Written]]
+    items: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Point:
+    """Right before a hole, a choice, a list or a join of `branch`. `branches` counts those made until then."""
+
+    branch: BranchState
+    levels: tuple[Level, ...]
+    source: Source | None
+    view: tuple[Seen, ...]
+    position: int
+    highest: int
+    start: int
+    branches: int
+    joined: tuple[BranchState, ...] = ()  # what the join adds, where a join stands here
+
+
+def point_of(branch: BranchState, *, joined: tuple[BranchState, ...] = ()) -> Point:
+    view = (*branch.view, Seen(branch, len(branch.tokens))) if branch.tokens else branch.view
+    return Point(
+        branch, tuple(map(_level, branch.frames)), branch.last, view, branch.position, branch.highest, branch.start,
+        len(branch.request.branches), joined,
+    )  # fmt: skip
+
+
+def rewound(point: Point) -> list[Frame]:
+    """The frames as they stood, with lists of their own: what is written from here on leaves the old ones alone."""
+    frames: list[Frame] = []
+    for level in point.levels:
+        written = level.written[: level.length]
+        loop: list[list[Written]] = []
+        if level.repeat is not None:
+            loop = level.loop[: level.items]
+            if loop:
+                loop[-1] = written
+            outer = frames[-1].written
+            last = outer[-1]
+            assert isinstance(last, WrittenLoop), "a list stands last in what its branch had written"
+            outer[-1] = WrittenLoop(last.name, loop, last.stacked)
+        elif frames:
+            written = frames[-1].written  # an arm writes where its choice stands
+        frames.append(
+            Frame(level.segments, written, level.address, level.index, level.repeat, level.item, level.elements, loop)
+        )  # fmt: skip
+    return frames
+
+
+def names_at(point: Point) -> Mapping[str, Any]:
+    return point.branch.names
+
+
+def _level(frame: Frame) -> Level:
+    return Level(
+        frame.segments, frame.address, frame.index, frame.repeat, frame.item, frame.elements,
+        frame.written, len(frame.written), frame.loop, len(frame.loop),
+    )  # fmt: skip
