@@ -12,18 +12,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pastalang.plan.plan import InputText, Text, TurnEnd, TurnStart
-from pastalang.program.types import Sampling
 from pastalang.runtime.batch import Edit, Empty, Follow, Show
 from pastalang.runtime.decode.draws import Draw
 from pastalang.runtime.decode.guide import TokenMask
-from pastalang.runtime.decode.sampler import Ask, Choice, NotFinite, Outcome
-from pastalang.runtime.errors import Cancelled, DeadEnd, NotFiniteLogits, OutOfMemory, RunError
-from pastalang.runtime.inputs import part_of, text_of
+from pastalang.runtime.decode.sampler import Ask, Choice, Outcome
+from pastalang.runtime.errors import Cancelled, OutOfMemory, RunError
 from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.bounds import cells_wanted
 from pastalang.runtime.scheduler.branch import BranchState, Source, Stage
+from pastalang.runtime.scheduler.drawing import no_token, tokens_before
 from pastalang.runtime.scheduler.feed import Feeder, Rows, Step
+from pastalang.runtime.scheduler.leading import leading_tokens
 from pastalang.runtime.scheduler.owner import Owner
 from pastalang.runtime.scheduler.prefix import PrefixCache
 from pastalang.runtime.scheduler.release import release_all, release_dead
@@ -146,7 +145,7 @@ class Scheduler:
             sampling = decision.sampling.over(request.base)
             allowed = None if tokens is None else request.tokens.mask(tokens)
         draw = Draw(request.seed, branch.name, branch.draw_items, branch.draws)
-        return Ask(draw, sampling, allowed, _before(branch, sampling))
+        return Ask(draw, sampling, allowed, tokens_before(branch, sampling))
 
     def tell(self, told: Iterable[tuple[Drawing, Outcome]]) -> list[Drawing]:
         """Drawn tokens go to their branches. Gives those that now draw from logits of this same step."""
@@ -157,7 +156,7 @@ class Scheduler:
                 touched[request] = None
                 with self._blamed_on(request):
                     if not isinstance(outcome, Choice):
-                        raise _no_token(drawing.branch, outcome)
+                        raise no_token(drawing.branch, outcome)
                     request.attended += drawing.branch.sees + len(drawing.branch.tokens)
                     take(drawing.branch, outcome.token, outcome.log_probability, request.forward_passes)
         return [drawing for request in touched for drawing in self._go_on(request)]
@@ -251,7 +250,7 @@ class Scheduler:
 
     def _prepare(self, request: RequestState) -> None:
         request.is_prepared = True
-        leading = _leading_tokens(request)
+        leading = leading_tokens(request)
         prefix = self.prefix.start(leading[:-1], self.cells)
         request.reused_tokens = prefix.reused
         root = request.begin(prefix)
@@ -395,34 +394,3 @@ def _join_what_can(request: RequestState) -> None:
         for branch in list(request.joining):
             if try_join(branch):
                 went_on = True
-
-
-def _leading_tokens(request: RequestState) -> tuple[int, ...]:
-    """What the root is fed before anything is forked, drawn or joined."""
-    tokens: list[int] = []
-    encoder, turns = request.tokens.encoder, request.tokens.turns
-    for segment in request.plan.branches[0].segments:
-        match segment:
-            case TurnStart(index=index):
-                tokens += encoder.control(turns[index].opening)
-            case TurnEnd(index=index):
-                tokens += encoder.control(turns[index].closing)
-            case Text(text=text, shown=shown):
-                tokens += encoder.text(text) if shown else encoder.control(text)
-            case InputText(path=(name, *rest)):
-                tokens += encoder.text(text_of(part_of(request.values[name], tuple(rest))))
-            case _:
-                break
-    return tuple(tokens)
-
-
-def _before(branch: BranchState, sampling: Sampling) -> tuple[int, ...]:
-    """The tokens that a repetition penalty holds against: those that the branch has written itself."""
-    return tuple(branch.tokens) if sampling.repetition_penalty not in (None, 1.0) else ()
-
-
-def _no_token(branch: BranchState, outcome: Outcome) -> RunError:
-    asked = branch.hole.hole if branch.hole is not None else branch.decision
-    assert asked is not None
-    kind = NotFiniteLogits if isinstance(outcome, NotFinite) else DeadEnd
-    return kind(str(outcome), plan=branch.request.plan, field=asked.field, span=asked.span)

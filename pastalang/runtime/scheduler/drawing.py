@@ -1,0 +1,20 @@
+"""What a branch that draws needs to be known by: the tokens it has written, and why it got none."""
+
+from __future__ import annotations
+
+from pastalang.program.types import Sampling
+from pastalang.runtime.decode.sampler import NotFinite, Outcome
+from pastalang.runtime.errors import DeadEnd, NotFiniteLogits, RunError
+from pastalang.runtime.scheduler.branch import BranchState
+
+
+def tokens_before(branch: BranchState, sampling: Sampling) -> tuple[int, ...]:
+    """The tokens that a repetition penalty holds against: those that the branch has written itself."""
+    return tuple(branch.tokens) if sampling.repetition_penalty not in (None, 1.0) else ()
+
+
+def no_token(branch: BranchState, outcome: Outcome) -> RunError:
+    asked = branch.hole.hole if branch.hole is not None else branch.decision
+    assert asked is not None
+    kind = NotFiniteLogits if isinstance(outcome, NotFinite) else DeadEnd
+    return kind(str(outcome), plan=branch.request.plan, field=asked.field, span=asked.span)
