@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pastalang.check.facts import Facts, TypeTable, report_waits
-from pastalang.check.inhabited import without_values
 from pastalang.check.lower import Lowering
 from pastalang.check.modules import DeclaredTemplate, DeclaredType, Loader, Module, Parse
 from pastalang.check.order import components
@@ -20,6 +19,7 @@ from pastalang.grammar import nodes
 from pastalang.program import types as t
 from pastalang.program.program import Program, Template
 from pastalang.source import Source, Span
+from pastalang.values.inhabited import uninhabited
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ class _Checker:
 
     def _check_inhabited(self, table: TypeTable) -> None:
         by_key = {one.key: one for one in self._declared()}
-        for key in without_values(table.types):
+        for key in uninhabited(table.types):
             if key not in table.recursive:
                 continue
             node = by_key[key].node

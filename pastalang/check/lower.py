@@ -10,7 +10,6 @@ from typing import assert_never
 from pastalang.check import numerics, scalars
 from pastalang.check.arguments import Arguments, read_arguments
 from pastalang.check.facts import Facts, TypeTable, VerbatimUse, Wait, report_waits
-from pastalang.check.inhabited import count_values
 from pastalang.check.modules import BUILT_IN_TYPES, DeclaredType, Module
 from pastalang.check.numbers import literal_number, whole
 from pastalang.check.objects import ObjectBuilder
@@ -21,6 +20,7 @@ from pastalang.grammar import nodes
 from pastalang.limits import MAX_HOLE_TOKENS, MAX_ITEMS, MAX_TYPE_DEPTH, MAX_TYPE_PLACES
 from pastalang.program import types as t
 from pastalang.source import Span
+from pastalang.values.inhabited import count_values
 
 OTHER_NAMES = {
     "str": "string", "text": "string", "char": "string", "varchar": "string", "int": "integer", "long": "integer",

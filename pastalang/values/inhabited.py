@@ -1,33 +1,57 @@
-"""Which named types have a value at all: a recursive type without a way out has none."""
+"""How many values types have: whether any at all, and how many where that is a small number."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import assert_never
 
 from pastalang.program import types as t
 
 
 def uninhabited(types: Mapping[str, t.Type]) -> tuple[str, ...]:
-    """The names of types that no finite value has."""
-    known: set[str] = set()
+    """The declared types that no finite value has, in the order of their declaration."""
+    inhabited: set[str] = set()
+    waiting = dict(types)
     while True:
-        found = {name for name, type in types.items() if name not in known and _has_value(type, known)}
+        found = {name for name, type in waiting.items() if _has_value(type, inhabited)}
         if not found:
-            return tuple(name for name in types if name not in known)
-        known |= found
+            return tuple(waiting)
+        inhabited |= found
+        waiting = {name: type for name, type in waiting.items() if name not in found}
 
 
-def _has_value(type: t.Type, known: set[str]) -> bool:
+def _has_value(type: t.Type, inhabited: set[str]) -> bool:
     match type:
         case t.Named(name=name):
-            return name in known
+            return name in inhabited
         case t.Union(arms=arms):
-            return any(_has_value(arm, known) for arm in arms)
+            return any(_has_value(arm, inhabited) for arm in arms)
         case t.Object(fields=fields):
-            return all(_has_value(field.type, known) for field in fields)
+            return all(_has_value(field.type, inhabited) for field in fields)
         case t.Tuple(items=items):
-            return all(_has_value(item, known) for item in items)
+            return all(_has_value(item, inhabited) for item in items)
         case t.Array(item=item, min_items=least) | t.Map(value=item, min_items=least):
-            return least == 0 or _has_value(item, known)
-        case _:
+            return least == 0 or _has_value(item, inhabited)
+        case (
+            t.String() | t.Integer() | t.Number() | t.Boolean() | t.Null() | t.Literal() | t.Regex() | t.Temporal()
+            | t.Uuid() | t.Verbatim() | t.Schema() | t.Anything()
+        ):  # fmt: skip
             return True
+        case _:
+            assert_never(type)
+
+
+def count_values(type: t.Type) -> int | None:
+    """How many values the type has, where that is a small number."""
+    match type:
+        case t.Boolean():
+            return 2
+        case t.Null() | t.Literal():
+            return 1
+        case t.Integer(minimum=int() as low, maximum=int() as high, multiple_of=None):
+            return max(0, high - low + 1)
+        case t.Union(arms=arms):
+            counts = [count_values(arm) for arm in arms]
+            return sum(count for count in counts if count is not None) if None not in counts else None
+        case _:
+            return None
