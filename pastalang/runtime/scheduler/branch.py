@@ -101,6 +101,14 @@ class BranchState:
     prompt: int = 0  # its tokens before the model's own turn, where that turn begins in it
     skip: int = 0  # so many tokens it need not write: they are kept from an earlier request
     sees: int = 0  # how many tokens of other branches it sees
+    # Where finished branches may be taken up again (see `points.py`, `again.py`):
+    attempt: int = 1  # how many branches have been made for this instance, this one included
+    origin: int = -1  # the number of the first of them
+    replaced_by: BranchState | None = None  # who stands for it in the answer
+    resumed_at: Any = None  # the Point that it was taken up at, until it gets to its first hole, choice or list
+    beginning: Any = None  # the Point before its first hole, choice or list
+    joins_met: list[Any] = field(default_factory=list)  # the Points of its joins
+    keeps_cells: bool = False  # whether it may be taken up behind tokens of its own
     # While a step is put together:
     placed: int = 0  # tokens fed once the step is over
     pieces: list[tuple[int, int, int]] = field(default_factory=list)  # (first token, index in the step, count)
@@ -108,6 +116,11 @@ class BranchState:
     @property
     def name(self) -> str:
         return self.spec.name
+
+    @property
+    def purpose(self) -> str:
+        """What tells its draws from those of the branches that it stands for."""
+        return "" if self.attempt == 1 else f"attempt {self.attempt}"
 
     @property
     def has_ended(self) -> bool:

@@ -35,11 +35,6 @@ def _start(branch: BranchState, id: Any, items: tuple[int, ...], position: int, 
         id, items, source=branch.last, view=_view_here(branch), position=position, highest=branch.highest,
         parent=branch, **more,
     )  # fmt: skip
-    source = child.source
-    if source is not None and source.index >= source.branch.fed:
-        source.branch.children.append((source.index, child))
-    elif source is not None:
-        branch.request.late.append(child)
     return child
 
 

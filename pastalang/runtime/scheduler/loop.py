@@ -144,7 +144,7 @@ class Scheduler:
             tokens = decision.allowed()
             sampling = decision.sampling.over(request.base)
             allowed = None if tokens is None else request.tokens.mask(tokens)
-        draw = Draw(request.seed, branch.name, branch.draw_items, branch.draws)
+        draw = Draw(request.seed, branch.name, branch.draw_items, branch.draws, branch.purpose)
         return Ask(draw, sampling, allowed, tokens_before(branch, sampling))
 
     def tell(self, told: Iterable[tuple[Drawing, Outcome]]) -> list[Drawing]:
@@ -367,7 +367,15 @@ class Scheduler:
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _finish(self, request: RequestState) -> None:
-        self._leave(request)
+        """Nothing is left to draw: the request is over, unless its reviewer takes something up again."""
+        if request.reviewer is not None:
+            with self._blamed_on(request):
+                request.end_draft()
+                request.reviewer.review(request)
+                _join_what_can(request)
+                self._check_lengths(request)
+        if not request.is_over and not request.is_waiting:
+            self._leave(request)
 
     def _fail(self, request: RequestState, error: RunError) -> None:
         request.error = error

@@ -5,7 +5,6 @@ What a branch has written only grows, so a point keeps lengths, not copies; `rew
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,15 +41,27 @@ class Point:
     highest: int
     start: int
     branches: int
+    joins_met: tuple[Point, ...]
     joined: tuple[BranchState, ...] = ()  # what the join adds, where a join stands here
 
 
 def point_of(branch: BranchState, *, joined: tuple[BranchState, ...] = ()) -> Point:
     view = (*branch.view, Seen(branch, len(branch.tokens))) if branch.tokens else branch.view
+    branch.keeps_cells |= bool(branch.tokens)
     return Point(
         branch, tuple(map(_level, branch.frames)), branch.last, view, branch.position, branch.highest, branch.start,
-        len(branch.request.branches), joined,
+        len(branch.request.branches), tuple(branch.joins_met), joined,
     )  # fmt: skip
+
+
+def mark(branch: BranchState) -> Point | None:
+    """The point where a branch stands, noted as a place to take it up at; None where nobody ever will."""
+    if branch.request.reviewer is None:
+        return None
+    point: Point = branch.resumed_at or point_of(branch)
+    branch.resumed_at = None
+    branch.beginning = branch.beginning or point
+    return point
 
 
 def rewound(point: Point) -> list[Frame]:
@@ -73,10 +84,6 @@ def rewound(point: Point) -> list[Frame]:
             Frame(level.segments, written, level.address, level.index, level.repeat, level.item, level.elements, loop)
         )  # fmt: skip
     return frames
-
-
-def names_at(point: Point) -> Mapping[str, Any]:
-    return point.branch.names
 
 
 def _level(frame: Frame) -> Level:

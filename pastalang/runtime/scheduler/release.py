@@ -16,7 +16,10 @@ from pastalang.runtime.scheduler.request import RequestState
 def release_dead(request: RequestState, cells: Cells, rows: Rows) -> None:
     """Give back what died since the last call."""
     for branch in [branch for branch in request.held if not _is_needed(branch)]:
-        let_go(branch, cells, rows)
+        if request.reviewer is None:
+            let_go(branch, cells, rows)
+        elif not branch.viewers and not branch.keeps_cells:  # what it sees stays: it may be taken up again
+            _give_back(branch, cells, rows)
 
 
 def release_all(request: RequestState, cells: Cells, rows: Rows) -> None:
@@ -45,8 +48,11 @@ def let_go(branch: BranchState, cells: Cells, rows: Rows) -> None:
 
 
 def _free(branch: BranchState, cells: Cells, rows: Rows) -> None:
-    if branch.is_held or branch.viewers:
-        return
+    if not branch.is_held and not branch.viewers:
+        _give_back(branch, cells, rows)
+
+
+def _give_back(branch: BranchState, cells: Cells, rows: Rows) -> None:
     if branch.cells:
         cells.release(branch.cells)
         branch.request.cells_now -= len(branch.cells)

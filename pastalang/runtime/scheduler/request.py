@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
+from typing import Any, Protocol
 
 from pastalang.plan.plan import ROOT, BranchId, Overrun
 from pastalang.plan.positions import room_left
 from pastalang.program.types import Sampling
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.events import Event
+from pastalang.runtime.scheduler.draft import Draft
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Source
 from pastalang.runtime.scheduler.owner import Owner, Prefix
 from pastalang.runtime.scheduler.told import Told
 from pastalang.runtime.tokens import TokenPlan
 
 
+class Reviewer(Protocol):
+    """Looks at a request that has nothing left to draw, and may take branches of it up again."""
+
+    def review(self, request: RequestState) -> None: ...
+
+
 class RequestState(Owner):
-    """`base` is the sampling where neither hole nor template says anything."""
+    """`base` is the sampling where neither hole nor template says anything.
+
+    With a reviewer, what a branch could be taken up behind stays in memory until the request is over.
+    """
 
     def __init__(
-        self, tokens: TokenPlan, values: Mapping[str, Any], *, number: int, seed: int = 0, base: Sampling | None = None
+        self,
+        tokens: TokenPlan,
+        values: Mapping[str, Any],
+        *,
+        number: int,
+        seed: int = 0,
+        base: Sampling | None = None,
+        make_reviewer: Callable[[], Reviewer] | None = None,
+        details: bool = False,
     ) -> None:
         super().__init__()
         self.tokens = tokens
@@ -29,6 +49,8 @@ class RequestState(Owner):
         self.number = number
         self.seed = seed
         self.base = base or Sampling()
+        self.details = details
+        self._make_reviewer = make_reviewer
         self.error: RunError | None = None
         self.started_at = self.ended_at = 0.0
         self.is_over = False
@@ -52,7 +74,11 @@ class RequestState(Owner):
         self.peak_cells = 0
         self.attended = 0
         self.cells_now = 0
+        self.reviewer = None if self._make_reviewer is None else self._make_reviewer()
+        self.draft: Draft | None = None
         self._by_instance: dict[BranchId, dict[tuple[int, ...], BranchState]] = {}
+        self._made: Counter[tuple[BranchId, tuple[int, ...]]] = Counter()
+        self._origins: dict[tuple[BranchId, tuple[int, ...]], int] = {}
 
     @property
     def root(self) -> BranchState:
@@ -62,6 +88,12 @@ class RequestState(Owner):
     def is_waiting(self) -> bool:
         """Whether anything is still to be drawn or joined."""
         return bool(self.drawing or self.joining)
+
+    def end_draft(self) -> None:
+        """The first complete answer stands; it may not be the last one."""
+        if self.draft is None:
+            drawn = sum(len(branch.drawn) for branch in self.branches)
+            self.draft = Draft(len(self.branches), self.forward_passes, self.last_draw, drawn, self.fed_tokens)
 
     def set_back(self) -> None:
         """Start anew later; all memory has been given back. The same tokens will come."""
@@ -81,11 +113,6 @@ class RequestState(Owner):
             names={}, parent=None,
         )  # fmt: skip
         root.skip = prefix.length
-        source = prefix.source
-        if source is not None and source.index >= source.branch.fed:
-            source.branch.children.append((source.index, root))
-        elif source is not None:
-            self.late.append(root)
         return root
 
     def add(
@@ -109,10 +136,32 @@ class RequestState(Owner):
         branch.sees = sum(seen.length for seen in view)
         self.branches.append(branch)
         self.held[branch] = None
-        self._by_instance.setdefault(id, {})[items] = branch
+        self._made[id, items] += 1
+        branch.attempt = self._made[id, items]
+        branch.origin = self._origins.setdefault((id, items), branch.number)
+        self.show(branch)
         for seen in view:
             seen.branch.viewers += 1
+        if source is not None and source.index >= source.branch.fed:
+            source.branch.children.append((source.index, branch))
+        elif source is not None:
+            self.late.append(branch)
         return branch
+
+    def show(self, *branches: BranchState) -> None:
+        """They are the instances of their branches."""
+        for branch in branches:
+            self._by_instance.setdefault(branch.spec.id, {})[branch.items] = branch
+
+    def hide(self, *branches: BranchState) -> None:
+        """Others may be the instances of their branches."""
+        for branch in branches:
+            del self._by_instance[branch.spec.id][branch.items]
+
+    @property
+    def live(self) -> Iterator[BranchState]:
+        """The branches that the answer is made of."""
+        return chain.from_iterable(known.values() for known in self._by_instance.values())
 
     def instances(self, id: BranchId, prefix: tuple[int, ...]) -> list[BranchState]:
         """The instances of a branch so far whose items begin with `prefix`, in order."""

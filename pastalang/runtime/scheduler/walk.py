@@ -35,6 +35,7 @@ from pastalang.runtime.scheduler.fork import fan_out, fork
 from pastalang.runtime.scheduler.holes import Fill, OpenHole
 from pastalang.runtime.scheduler.join import join, joined_by
 from pastalang.runtime.scheduler.lists import elements_of
+from pastalang.runtime.scheduler.points import mark
 from pastalang.runtime.scheduler.sources import sources_of
 from pastalang.runtime.scheduler.written import (
     DrawnToken,
@@ -198,6 +199,7 @@ def _open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
     request = branch.request
     items = branch.items_here()
     field = Field(hole.field, hole.type, hole.form, hole.span, branch.name, items)
+    field.attempt, field.point = branch.attempt, mark(branch)
     frame.written.append(WrittenField(field))
     room = request.room(branch)
     limit = hole.max_tokens if room is None else min(hole.max_tokens, room)
@@ -250,6 +252,7 @@ def _wait_for_logits(branch: BranchState) -> None:
 
 def _choose(branch: BranchState, choose: Choose) -> None:
     encode = branch.request.tokens.encoder.text
+    mark(branch)
     options = [Option(arm.lead, encode(arm.lead)) for arm in choose.arms]
     _decide(branch, options, field=choose.field, sampling=choose.sampling, span=choose.span)
 
@@ -299,6 +302,7 @@ def _decided(branch: BranchState, decision: Decision, option: int) -> None:
 
 
 def _open_repeat(branch: BranchState, frame: Frame, repeat: Repeat) -> None:
+    mark(branch)
     address = (*frame.address, frame.index, 0)
     inner = Frame(repeat.body, [], address, index=len(repeat.body), repeat=repeat, item=-1)
     frame.written.append(WrittenLoop(repeat.field, inner.loop))

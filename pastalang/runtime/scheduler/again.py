@@ -1,0 +1,106 @@
+"""Finished branches taken up again: a request, a point and a text go in, a branch that takes the old one's place comes out.
+
+    old     … "brand": ┬ "Foo"                            keeps its memory until the request is over
+    new                └ the text that leads to it … "Bar"
+
+Whatever the old branch had forked behind the point is hidden: the new one forks it anew.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pastalang.runtime.scheduler.branch import BranchState, Stage
+from pastalang.runtime.scheduler.points import Point, rewound
+from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.walk import walk_on
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Again:
+    """`old` and all of `hidden` are out of the answer as long as `new` stands for them."""
+
+    old: BranchState
+    new: BranchState
+    hidden: tuple[BranchState, ...]
+
+
+def take_up_again(point: Point, lead: str) -> Again:
+    """`lead` is forced before the branch goes on from the point; it is no part of the answer."""
+    request: RequestState = point.branch.request
+    old = latest(point.branch)
+    hidden = tuple(one for one in behind(point) if one is not old)
+    request.hide(*hidden, old)
+    new = request.add(
+        old.spec.id, old.items, source=point.source, view=point.view, position=point.position, highest=point.highest,
+        names=old.names, parent=old.parent, draw_items=old.draw_items,
+    )  # fmt: skip
+    new.frames = rewound(point)
+    new.written = new.frames[0].written
+    new.joins_met = list(point.joins_met)
+    old.replaced_by = new
+    if lead:
+        new.resumed_at = point  # the next attempt starts here too, not behind the lead of this one
+        tokens = request.tokens.encoder.text(lead)
+        new.append(tokens)
+        new.start = point.start + len(tokens)  # what it may write is counted from behind the lead
+    assert new.stage is Stage.WALKING
+    walk_on(new)
+    return Again(old, new, hidden)
+
+
+def undo(again: Again) -> None:
+    """The old branch is in the answer again, and all that was hidden with it."""
+    request: RequestState = again.new.request
+    request.hide(*(one for one in request.live if _descends_from(one, again.new)))
+    request.show(again.old, *again.hidden)
+    again.old.replaced_by = None
+
+
+def latest(branch: BranchState) -> BranchState:
+    """Who stands for a branch in the answer: mostly itself."""
+    while branch.replaced_by is not None:
+        branch = branch.replaced_by
+    return branch
+
+
+def behind(point: Point) -> list[BranchState]:
+    """Who is in the answer and has seen what stands at the point, as the writer of it or forked behind it."""
+    current = latest(point.branch)
+    gone: list[BranchState] = []
+    known: set[BranchState] = set()
+    for one in sorted(point.branch.request.live, key=lambda one: one.number):
+        parent = None if one.parent is None else latest(one.parent)
+        if one is current or parent in known or (parent is current and one.origin >= point.branches):
+            known.add(one)
+            gone.append(one)
+    return gone
+
+
+def joiners_of(request: RequestState, gone: set[BranchState]) -> dict[BranchState, Point]:
+    """Who else joined any of these, and whoever joined those in turn, each with its first such join."""
+    found: dict[BranchState, Point] = {}
+    gone = set(gone)
+    grows = True
+    while grows:
+        grows = False
+        for one in request.live:
+            point = None if one in gone else _first_join(one, gone)
+            if point is not None:
+                found[one] = point
+                gone.update(behind(point))
+                grows = True
+    return found
+
+
+def _first_join(branch: BranchState, gone: set[BranchState]) -> Point | None:
+    return next((point for point in branch.joins_met if not gone.isdisjoint(point.joined)), None)
+
+
+def _descends_from(branch: BranchState, ancestor: BranchState) -> bool:
+    one: BranchState | None = branch
+    while one is not None:
+        if one is ancestor:
+            return True
+        one = one.parent
+    return False
