@@ -30,6 +30,12 @@ if TYPE_CHECKING:
     from pastalang.plan.plan import Plan as Plan
     from pastalang.plan.refusal import PlanError as PlanError
     from pastalang.program.program import Program as Program
+    from pastalang.runtime.engine import Engine as Engine
+    from pastalang.runtime.errors import RunError as RunError
+    from pastalang.runtime.result import Answer as Answer
+    from pastalang.runtime.result import FieldResult as FieldResult
+    from pastalang.runtime.result import Result as Result
+    from pastalang.runtime.usage import Usage as Usage
     from pastalang.values.converted import NotExpressible as NotExpressible
 
 _HOMES = {
@@ -53,6 +59,12 @@ _HOMES = {
     "Plan": "pastalang.plan.plan",
     "build_plan": "pastalang.plan.build",
     "Program": "pastalang.program.program",
+    "Engine": "pastalang.runtime.engine",
+    "RunError": "pastalang.runtime.errors",
+    "Answer": "pastalang.runtime.result",
+    "FieldResult": "pastalang.runtime.result",
+    "Result": "pastalang.runtime.result",
+    "Usage": "pastalang.runtime.usage",
 }
 
 __all__ = [*_HOMES]

@@ -142,12 +142,12 @@ def _as_json(result: Any) -> str:
 
 
 def _trace(plan: Plan, result: Any, suffix: str) -> str:
+    from pastalang.runtime.page.of_result import page_of
     from pastalang.runtime.page.render import render_page
-    from pastalang.runtime.page_of import page_of
 
     written: dict[str, Callable[[], str]] = {
         ".jsonl": result.trace.json_lines,
         ".json": result.trace.chrome,
-        ".html": lambda: render_page(page_of(plan, result)),
+        ".html": lambda: render_page(page_of(result, plan)),
     }
     return written[suffix]()

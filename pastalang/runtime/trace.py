@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from pastalang.runtime.scheduler.branch import BranchState
     from pastalang.runtime.scheduler.request import RequestState
 
+ROOT_LANE = 0
+
 
 @dataclass(frozen=True, slots=True)
 class Lane:
@@ -26,13 +28,14 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class Fed:
-    """Forced tokens that a pass fed."""
+    """Forced tokens that a pass fed; of those that an earlier run had left in memory, the first pass that saw them."""
 
     lane: int
     forward_pass: int
     text: str
     tokens: int
     position: int
+    was_kept: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +114,7 @@ def trace_of(request: RequestState) -> Trace:
     return Trace(
         passes=request.last_draw,
         lanes=tuple(_lane(branch) for branch in branches),
-        fed=tuple(sorted((fed for branch in branches for fed in _fed(branch)), key=_pass_of)),
+        fed=tuple(sorted((*_prompt(request), *(fed for one in branches for fed in _fed(one))), key=_pass_of)),
         drawn=tuple(sorted((drew for branch in branches for drew in _drawn(branch)), key=_pass_of)),
         joins=tuple(sorted((join for branch in branches for join in _joins(branch)), key=_pass_of)),
     )
@@ -123,9 +126,25 @@ def _pass_of(one: Fed | Drew | JoinedLanes) -> int:
 
 def _lane(branch: BranchState) -> Lane:
     passes = [*(run[2] for run in branch.runs[:1]), *(drawn.forward_pass for drawn in branch.drawn[:1])]
-    sees = tuple((seen.branch.number, seen.length) for seen in branch.view if seen.branch.number >= 0)
+    sees: dict[int, int] = {}
+    for seen in branch.view:
+        lane = max(seen.branch.number, ROOT_LANE)  # what is kept of a prompt is the root's
+        if lane != branch.number:
+            sees[lane] = sees.get(lane, 0) + seen.length
     parent = None if branch.parent is None else branch.parent.number
-    return Lane(branch.number, branch.name, branch.items, parent, min(passes, default=None), sees)
+    return Lane(branch.number, branch.name, branch.items, parent, min(passes, default=None), tuple(sees.items()))
+
+
+def _prompt(request: RequestState) -> Iterator[Fed]:
+    """The beginning of the root that the memory of prompts holds: what was there before, and what is new in it."""
+    if not request.branches:
+        return
+    tokens = [token for seen in request.root.view for token in seen.branch.tokens[: seen.length]]
+    decode = request.tokens.encoder.decode
+    reused = min(request.reused_tokens, len(tokens))
+    for part, start, was_kept in ((tokens[:reused], 0, True), (tokens[reused:], reused, False)):
+        if part:
+            yield Fed(ROOT_LANE, 1, decode(part), len(part), start, was_kept)
 
 
 def _fed(branch: BranchState) -> Iterator[Fed]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,10 @@ EXAMPLES = sorted(Path("examples").glob("*.pasta"))
 
 def test_the_public_names_are_these_and_can_be_used() -> None:
     assert sorted(pastalang.__all__) == [
+        "Answer",
         "Diagnostic",
+        "Engine",
+        "FieldResult",
         "FileError",
         "InputError",
         "Mode",
@@ -28,7 +33,10 @@ def test_the_public_names_are_these_and_can_be_used() -> None:
         "PlanError",
         "Program",
         "ProgramError",
+        "Result",
+        "RunError",
         "RuntimeFailure",
+        "Usage",
         "build_plan",
         "check_path",
         "check_source",
@@ -45,6 +53,15 @@ def test_the_public_names_are_these_and_can_be_used() -> None:
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'complie'"):
         pastalang.complie  # noqa: B018
+
+
+def test_importing_the_package_imports_no_heavy_one() -> None:
+    heavy = "{'torch', 'transformers', 'pydantic', 'typer', 'lark', 'numpy'}"
+    told = subprocess.run(
+        [sys.executable, "-c", f"import sys, pastalang; print(sorted({heavy} & set(sys.modules)))"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert told.stdout.strip() == "[]"
 
 
 def test_compile_can_be_called_before_and_after_its_module_is_imported() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
+from dataclasses import replace
 
 from pastalang.plan.plan import Plan
 from pastalang.runtime.page.document import AnswerPiece, Cell, Figure, JoinMark, Lane, PageDocument, Sight
 from pastalang.runtime.result import Result
+from pastalang.runtime.trace import Fed, Trace
 from pastalang.runtime.trace import Lane as TracedLane
-from pastalang.runtime.trace import Trace
 from pastalang.runtime.usage import Usage
 
 
@@ -54,12 +56,27 @@ def _figures(trace: Trace, usage: Usage, sequential: int) -> tuple[Figure, ...]:
 
 def _cells(trace: Trace) -> tuple[Cell, ...]:
     """What was given comes before what was then sampled, as in the pass itself."""
-    given = [Cell(fed.lane, fed.forward_pass, fed.text, fed.tokens, None, fed.position) for fed in trace.fed]
+    given = _given(trace.fed)
     drawn = [
         Cell(drew.lane, drew.forward_pass, drew.text, 1, math.exp(drew.log_probability), drew.position)
         for drew in trace.drawn
     ]
     return tuple(sorted((*given, *drawn), key=lambda cell: (cell.forward_pass, cell.lane, not cell.is_forced)))
+
+
+def _given(fed: Iterable[Fed]) -> list[Cell]:
+    """What stands side by side in one lane and one pass is one cell: a prompt, whatever part of it was kept."""
+    cells: list[Cell] = []
+    for one in sorted(fed, key=lambda one: (one.lane, one.forward_pass, one.position)):
+        last = cells[-1] if cells else None
+        follows = last is not None and (one.lane, one.forward_pass, one.position) == (
+            last.lane, last.forward_pass, last.position + last.tokens
+        )  # fmt: skip
+        if last is not None and follows:
+            cells[-1] = replace(last, text=last.text + one.text, tokens=last.tokens + one.tokens)
+        else:
+            cells.append(Cell(one.lane, one.forward_pass, one.text, one.tokens, None, one.position))
+    return cells
 
 
 def _sights(trace: Trace) -> tuple[Sight, ...]:

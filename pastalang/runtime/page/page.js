@@ -86,8 +86,10 @@ data.cells.forEach((cell) => {
 function place(cell) {
   const mates = slots.get(`${cell.lane}/${cell.forward_pass}`);
   if (mates.length === 1) return [x(cell.forward_pass), PASS - 6];
-  const strip = 16, index = mates.indexOf(cell), rest = mates.length - 1;
-  return index === rest ? [x(cell.forward_pass) + rest * strip, PASS - 6 - rest * strip] : [x(cell.forward_pass) + index * strip, strip - 2];
+  const rest = mates.length - 1, most = (PASS - 6) / (rest + 1);
+  const strips = mates.slice(0, rest).map((mate) => Math.min(10 + 7 * (mate.tokens > 1 ? `${mate.tokens}`.length : 1), most));
+  const index = mates.indexOf(cell), before = strips.slice(0, index).reduce((sum, strip) => sum + strip, 0);
+  return [x(cell.forward_pass) + before, index === rest ? PASS - 6 - before : strips[index] - 2];
 }
 data.cells.forEach((cell) => {
   const forced = cell.probability === null;

@@ -1,0 +1,71 @@
+"""The page of a real run: every lane, every token, every wait is drawn."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+import pastalang
+from pastalang.program.types import Sampling
+from pastalang.runtime.page.document import PageDocument
+from pastalang.runtime.page.of_result import page_of
+from pastalang.runtime.page.render import render_page
+from pastalang.runtime.result import Result
+from tests.runtime.test_engine import DOCUMENTS, PRODUCT, fake_engine
+
+WARM = Sampling(temperature=1.0)
+
+
+def ran(example: str) -> tuple[Result, PageDocument]:
+    engine = fake_engine()
+    (file,) = Path("examples").glob(f"{example}-*.pasta")
+    plan = engine.plan(pastalang.load(file))
+    inputs = json.loads(Path("examples/data", f"{file.stem}.json").read_text("utf-8"))
+    result = engine.run(plan, inputs, sampling=WARM)
+    return result, page_of(result, plan, model="a model of hashes")
+
+
+def test_the_prompt_is_one_cell_of_the_first_lane() -> None:
+    engine = fake_engine()
+    result = engine.run(PRODUCT, {"title": "a 42 inch television"}, sampling=WARM)
+    first = page_of(result, engine.plan(PRODUCT)).cells[0]
+    assert (first.lane, first.forward_pass, first.position) == (0, 1, 0)
+    assert first.text.startswith("User:\nTitle: a 42 inch television")
+
+
+def test_a_prompt_kept_from_an_earlier_run_is_drawn_and_told_apart() -> None:
+    engine = fake_engine()
+    once, again = (engine.run(DOCUMENTS, {"title": ["a"]}, sampling=WARM) for _ in range(2))
+    assert again.usage.reused_tokens > 0
+    assert sum(fed.tokens for fed in again.trace.fed if fed.was_kept) == again.usage.reused_tokens
+    plan = engine.plan(DOCUMENTS)
+    assert page_of(again, plan).cells == page_of(once, plan).cells
+
+
+def test_a_lane_sees_all_that_its_tokens_could_see() -> None:
+    result, page = ran("01")
+    widths = {sight.lane: 0 for sight in page.sights}
+    for sight in page.sights:
+        widths[sight.lane] += sight.tokens
+    instructions = page.cells[0].tokens
+    assert all(width > instructions for lane, width in widths.items() if lane)
+    assert [lane.name for lane in page.lanes if lane.name.startswith("brand")] == ["brand[0]", "brand[1]"]
+    assert result.is_stacked
+
+
+@pytest.mark.skipif(shutil.which("chromium") is None, reason="no chromium on this machine")
+@pytest.mark.parametrize("example", ["01", "04"])
+def test_a_browser_draws_every_lane_of_a_run(example: str, tmp_path: Path) -> None:
+    _, page = ran(example)
+    file = tmp_path / "run.html"
+    file.write_text(render_page(page), encoding="utf-8")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+    place = [f"--user-data-dir={tmp_path / 'profile'}", "--virtual-time-budget=3000", "--dump-dom", file.as_uri()]
+    drawn = subprocess.run(["chromium", *flags, *place], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert drawn.count('class="lane-name"') == len(page.lanes) > 3
+    assert drawn.count('class="cell"') == len(page.cells) > 50
+    assert drawn.count('class="wait"') == len([one for one in page.joins if one.forward_pass > one.since]) > 0
