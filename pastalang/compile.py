@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from pastalang.check.beside import sure_findings
 from pastalang.check.checker import check_file
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.errors import FileError, ProgramError
@@ -47,12 +48,15 @@ def check_reading(reading: Reading, *, path: Path | None) -> tuple[Program | Non
     """What was read, parsed and checked. `path` is where it lies, None where imports lead nowhere."""
     if not reading.is_usable:
         return None, reading.diagnostics
-    file, problems = _parse(reading.source)
-    found = (*reading.diagnostics, *problems)
-    if file is None:
-        return None, found
-    checked = check_file(reading.source, file, path=path, parse=_parse)
-    return checked.program, (*found, *checked.diagnostics)
+    parsed = parse(reading.source)
+    found = (*reading.diagnostics, *parsed.diagnostics)
+    if parsed.file is not None:
+        checked = check_file(reading.source, parsed.file, path=path, parse=_parse)
+        return checked.program, (*found, *checked.diagnostics)
+    if parsed.rest is not None:
+        checked = check_file(reading.source, parsed.rest, path=path, parse=_parse)
+        found = (*found, *sure_findings(checked.diagnostics, parsed.diagnostics))
+    return None, tuple(sorted(found, key=lambda one: (one.source.name, one.span)))
 
 
 def _parse(source: Source) -> tuple[nodes.File | None, tuple[Diagnostic, ...]]:

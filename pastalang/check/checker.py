@@ -87,7 +87,8 @@ class _Checker:
             description = node.description.text if node.description is not None else None
             named = t.Object(facts.type.fields, declared.key, description)
             return replace(facts, type=named)
-        if isinstance(node.type, nodes.NamedType):  # a level of its own: names of names end as well
+        if isinstance(node.type, nodes.NamedType) and node.type.name.text in declared.module.types:
+            # A level of its own, so that names of names of names end as well.
             return replace(facts, depth=facts.depth + 1)
         return facts
 

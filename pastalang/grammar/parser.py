@@ -22,10 +22,11 @@ from pastalang.source import Source, Span
 
 @dataclass(frozen=True, slots=True)
 class ParseResult:
-    """`file` is None when there is an error; warnings may come with a file."""
+    """`file` is None when there is an error; warnings may come with a file. `rest` is then what could be read."""
 
     file: nodes.File | None
     diagnostics: tuple[Diagnostic, ...]
+    rest: nodes.File | None = None
 
 
 def parse_text(text: str, *, name: str = "<text>") -> ParseResult:
@@ -48,12 +49,15 @@ def parse(source: Source) -> ParseResult:
     if file is not None and not file.declarations and not problems:
         problems = [_empty_file(source)]
     if any(problem.in_source(source).is_error for problem in problems) or file is None:
-        return ParseResult(None, _diagnostics(source, problems))
+        return ParseResult(None, _diagnostics(source, problems), file)
     return ParseResult(attach_comments(source, file, scanned.comments), _diagnostics(source, problems))
 
 
 def _feed(tokens: list[Token], found: list[Problem], end: int) -> tuple[nodes.File | None, list[Problem]]:
-    """Feed the tokens to the automaton; behind a mistake go on at the next member, tag or declaration."""
+    """Feed the tokens to the automaton; behind a mistake go on at the next member, tag or declaration.
+
+    The tree lacks what was skipped.
+    """
     problems = list(found)
     mistakes = [problem for problem in found if problem.severity is Severity.ERROR]
     recovery = Recovery(tokens)
@@ -79,7 +83,7 @@ def _feed(tokens: list[Token], found: list[Problem], end: int) -> tuple[nodes.Fi
     file, problem = _finish(state, tokens, end, before or recovery)
     if problem is not None and not mistakes and before is None:
         problems.append(problem)
-    return (file if before is None else None), problems
+    return file, problems
 
 
 def _feed_one(

@@ -1,0 +1,49 @@
+"""Syntax errors hide none of the mistakes that are certain without what could not be read."""
+
+from __future__ import annotations
+
+import time
+
+from pastalang.compile import check_source
+
+
+def codes(text: str) -> list[tuple[int, str]]:
+    """The line and the code of each finding."""
+    return [(one.source.place(one.span.start).line, one.code) for one in check_source(text)[1]]
+
+
+def test_wrong_types_are_reported_beside_a_wrong_field() -> None:
+    text = "template t()\nassistant json {\n  a: str\n  b string\n  c: integer(5..1)\n  a: date\n}\n"
+    assert codes(text) == [
+        (3, "unknown-name"),
+        (4, "unexpected-token"),
+        (5, "contradictory-limits"),
+        (6, "duplicate-field"),
+    ]
+
+
+def test_a_name_that_an_unread_part_may_declare_is_not_called_unknown() -> None:
+    assert codes("type Size {\n  w: integer\n}\ntemplate t()\nassistant json { a: Size }\n") == [
+        (1, "unexpected-token")
+    ]
+    assert codes('template t(title text)\nuser """\n{title}\n"""\nassistant json { a: date }\n') == [
+        (1, "unexpected-token")
+    ]
+
+
+def test_nothing_is_said_about_what_is_missing_or_never_used() -> None:
+    text = 'template t(a: text)\nuser """\n{a b}\n"""\nassistant text """\n{promise x "y"}\n{async x: date with}\n"""\n'
+    assert {code for _, code in codes(text)} <= {"unknown-tag", "unexpected-token"}
+
+
+def test_behind_a_bracket_that_is_not_closed_everything_is_a_guess() -> None:
+    text = "type A = { a: str }\ntemplate t()\nassistant json { a: A, b: string(max=5 }\ntype C = { b: int }\n"
+    assert codes(text) == [(1, "unknown-name"), (3, "unclosed-parenthesis")]
+
+
+def test_thousands_of_unknown_names_beside_a_mistake_take_no_time() -> None:
+    fields = "".join(f"  a{n}: Unknown{n}x\n" for n in range(9_000))
+    text = "type A = {\n  a string\n" + fields + "}\n" + "\n" * 500_000
+    begin = time.process_time()
+    assert codes(text)[:2] == [(2, "unexpected-token"), (3, "unknown-name")]
+    assert time.process_time() - begin < 5.0
