@@ -21,7 +21,7 @@ SAVED = ".json"
 def read_plan(path: Path, *, template: str | None, mode: Mode) -> Plan:
     """Raises `Refused`."""
     if path.is_dir():
-        raise Refused(f"{path} is a folder; pasta plan takes one program", EXIT_USAGE)
+        raise Refused(f"{path} is a folder; this command takes one program", EXIT_USAGE)
     given = next(read_all([path]))
     if not given.reading.was_opened:
         raise Refused(render_text(given.reading.diagnostics), EXIT_UNREADABLE)

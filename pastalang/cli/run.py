@@ -7,16 +7,23 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pastalang.cli.files import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE
+from pastalang.cli.given import read_inputs
 from pastalang.cli.live import Live
+from pastalang.cli.model_source import load_engine, refuse_folder
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.refused import Refused
 from pastalang.plan.plan import Mode, Plan
-from pastalang.program.program import Input, InputKind
+
+if TYPE_CHECKING:
+    from pastalang.runtime.engine import Engine
+    from pastalang.runtime.result import Result
+
+EXIT_STOPPED = 130  # what shells say of a command that Ctrl-C stopped
 
 
 def command(
@@ -37,78 +44,38 @@ def command(
 ) -> None:
     try:
         _refuse_trace(trace)
+        refuse_folder(model)
         plan = read_plan(file, template=template, mode=mode)
-        given = read_inputs(plan.inputs, input or [], inputs)
-        result = _run(plan, given, model=model, seed=seed, device=device, cells=cells, quiet=as_json)
+        given = read_inputs(plan, input or [], inputs)
+        engine = load_engine(model, device=device, cells=cells)
+        result = _run(engine, plan, given, seed=seed, quiet=as_json)
+        typer.echo(_as_json(result) if as_json else _shown(result.text))
+        if timeline:
+            from pastalang.runtime.timeline import draw_timeline
+
+            typer.echo(draw_timeline(result.trace), err=as_json)
+        if trace is not None:
+            _write_trace(trace, plan, result)
     except Refused as refused:
         typer.echo(refused.message, err=True)
         raise typer.Exit(refused.code) from refused
-    typer.echo(_as_json(result) if as_json else result.text)
-    if timeline:
-        from pastalang.runtime.timeline import draw_timeline
-
-        typer.echo(draw_timeline(result.trace), err=as_json)
-    if trace is not None:
-        trace.write_text(_trace(plan, result, trace.suffix), encoding="utf-8")
+    except KeyboardInterrupt as stopped:
+        typer.echo("stopped", err=True)
+        raise typer.Exit(EXIT_STOPPED) from stopped
     raise typer.Exit(EXIT_FINE)
-
-
-def read_inputs(declared: tuple[Input, ...], pairs: list[str], file: Path | None) -> dict[str, Any]:
-    """What the command line gives. A text input is taken as it is written, everything else is JSON."""
-    values: dict[str, Any] = {} if file is None else _read_object(file)
-    types = {input.name: input for input in declared}
-    for pair in pairs:
-        name, found, text = pair.partition("=")
-        if not found:
-            raise Refused(f"--input takes NAME=VALUE, not {pair!r}", EXIT_USAGE)
-        if text.startswith("@"):
-            text = _read_text(Path(text[1:]))
-        known = types.get(name)
-        is_text = known is None or (known.type is InputKind.TEXT and not known.each)
-        values[name] = text if is_text else _parse(name, text)
-    return values
-
-
-def _parse(name: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as problem:
-        raise Refused(f"the input `{name}` has to be JSON, and {text[:60]!r} is not", EXIT_USAGE) from problem
-
-
-def _read_object(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(_read_text(path))
-    except ValueError as problem:
-        raise Refused(f"{path} is not JSON: {problem}", EXIT_PROBLEMS) from problem
-    if not isinstance(value, dict):
-        raise Refused(f"{path} has to hold one JSON object, with the inputs by name", EXIT_PROBLEMS)
-    return value
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise Refused(f"{path} could not be read: {problem}", EXIT_UNREADABLE) from problem
 
 
 def _refuse_trace(trace: Path | None) -> None:
     if trace is not None and trace.suffix not in (".jsonl", ".json", ".html"):
         raise Refused(f"--trace writes .jsonl, .json or .html, not {trace.name}", EXIT_USAGE)
+    if trace is not None and not trace.parent.is_dir():
+        raise Refused(f"{trace} cannot be written: there is no folder {trace.parent}", EXIT_UNREADABLE)
 
 
-def _run(
-    plan: Plan, inputs: dict[str, Any], *, model: str, seed: int, device: str | None, cells: int, quiet: bool
-) -> Any:
+def _run(engine: Engine, plan: Plan, inputs: dict[str, Any], *, seed: int, quiet: bool) -> Result:
     from pastalang.errors import PastaError
-    from pastalang.runtime.engine import Engine
     from pastalang.runtime.events import Done, Failed
 
-    try:
-        engine = Engine.load(model, device=device, cells=cells)
-    except (PastaError, OSError, ValueError) as problem:
-        raise Refused(f"the model {model} could not be loaded: {problem}", EXIT_UNREADABLE) from problem
     live = Live(sys.stderr, is_quiet=quiet)
     try:
         for event in engine.stream(plan, inputs, seed=seed):
@@ -124,7 +91,7 @@ def _run(
     raise AssertionError("a run ends with `Done` or `Failed`")
 
 
-def _as_json(result: Any) -> str:
+def _as_json(result: Result) -> str:
     fields = [
         {
             "field": field.path, "items": field.items, "text": field.text, "truncated": field.truncated,
@@ -141,7 +108,24 @@ def _as_json(result: Any) -> str:
     return json.dumps(found, ensure_ascii=False, default=str)
 
 
-def _trace(plan: Plan, result: Any, suffix: str) -> str:
+def _shown(text: str) -> str:
+    """What a model wrote never moves the cursor of a terminal."""
+    if not sys.stdout.isatty():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter in "\n\t" else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
+
+
+def _write_trace(path: Path, plan: Plan, result: Result) -> None:
+    try:
+        path.write_text(_trace(plan, result, path.suffix), encoding="utf-8")
+    except OSError as problem:
+        raise Refused(f"{path} could not be written: {problem.strerror}", EXIT_UNREADABLE) from problem
+
+
+def _trace(plan: Plan, result: Result, suffix: str) -> str:
     from pastalang.runtime.page.of_result import page_of
     from pastalang.runtime.page.render import render_page
 

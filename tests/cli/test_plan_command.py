@@ -102,7 +102,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_not_a_program(tmp_path: Path) -> None:
-    assert refusal([tmp_path]) == (2, f"{tmp_path} is a folder; pasta plan takes one program\n")
+    assert refusal([tmp_path]) == (2, f"{tmp_path} is a folder; this command takes one program\n")
 
 
 def test_of_several_templates_one_has_to_be_chosen(tmp_path: Path) -> None:

@@ -1,0 +1,223 @@
+"""`pasta run` on a small model in a folder: what it prints where, what it writes, and how it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pastalang.cli.main import build_app
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.toy import toy_model
+from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.trace import read_json_lines
+
+PROGRAM = """\
+template product(title: text, stars: integer = 3) with (temperature=1.0)
+
+user \"\"\"
+{stars}: {title}
+\"\"\"
+
+assistant json {
+  brand: string(max=6)
+  kind: "tv" | "phone"
+  headline: string(max=5) after brand
+}
+"""
+TWO = """\
+template first()
+user \"\"\"Go.\"\"\"
+assistant text \"\"\"{word: string(max=4)}\"\"\"
+
+template second()
+user \"\"\"Go.\"\"\"
+assistant text \"\"\"{word: string(max=5)}\"\"\"
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    toy_model(vocabulary=320).save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    path = tmp_path / "product.pasta"
+    path.write_text(PROGRAM, encoding="utf-8")
+    return path
+
+
+def run(*words: object) -> Result:
+    result = CliRunner().invoke(build_app({"run"}), ["run", *map(str, words)])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def refused(code: int, *words: object) -> str:
+    """What is said where nothing may be printed as an answer."""
+    result = run(*words)
+    assert result.exit_code == code, result.stderr
+    assert result.stdout == "" and "Traceback" not in result.stderr
+    return result.stderr
+
+
+def test_the_answer_is_printed_and_fields_are_told_beside_it(program: Path, model: Path) -> None:
+    result = run(program, "--model", model, "--input", "title=x")
+    assert result.exit_code == 0
+    value = json.loads(result.stdout)
+    assert list(value) == ["brand", "kind", "headline"]
+    assert {line.split(":")[0] for line in result.stderr.splitlines()} == set(value)
+
+
+def test_with_json_one_object_is_all_that_is_printed(program: Path, model: Path) -> None:
+    result = run(program, "--model", model, "--input", "title=x", "--json")
+    (line,) = result.stdout.splitlines()
+    found = json.loads(line)
+    assert result.stderr == ""
+    assert list(found) == ["value", "text", "fields", "usage"]
+    assert json.loads(found["text"]) == found["value"]
+    assert found["usage"]["forward_passes"] == found["usage"]["critical_path"] > 0
+    for field in found["fields"]:
+        assert found["text"][slice(*field["span"])] == field["text"]
+
+
+def test_the_timeline_says_who_decoded_when(program: Path, model: Path) -> None:
+    lines = run(program, "--model", model, "--input", "title=x", "--timeline").stdout.splitlines()
+    names = [line.split()[0] for line in lines[-5:]]
+    assert "forward passes" in lines[-5]
+    assert names[1:] == ["(root)", "brand", "kind", "headline"]
+
+
+def test_with_json_the_timeline_stands_beside_the_object(program: Path, model: Path) -> None:
+    result = run(program, "--model", model, "--input", "title=x", "--timeline", "--json")
+    assert json.loads(result.stdout)["value"]
+    assert "forward passes" in result.stderr
+
+
+def test_a_trace_is_written_as_its_ending_says(program: Path, model: Path, tmp_path: Path) -> None:
+    files = {ending: tmp_path / f"run.{ending}" for ending in ("jsonl", "json", "html")}
+    for file in files.values():
+        assert run(program, "--model", model, "--input", "title=x", "--trace", file).exit_code == 0
+    assert [lane.name for lane in read_json_lines(files["jsonl"].read_text("utf-8")).lanes][1:] == [
+        "brand", "kind", "headline",
+    ]  # fmt: skip
+    assert json.loads(files["json"].read_text("utf-8"))["traceEvents"]
+    assert files["html"].read_text("utf-8").startswith("<!doctype html>")
+
+
+def without_time(result: Result) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(result.stdout)
+    del found["usage"]["seconds"]
+    return found
+
+
+def test_one_seed_gives_one_answer_and_another_one_another(program: Path, model: Path) -> None:
+    first, again, other = (
+        run(program, "--model", model, "--input", "title=x", "--json", "--seed", seed) for seed in (1, 1, 2)
+    )
+    assert without_time(first) == without_time(again)
+    assert without_time(first)["text"] != without_time(other)["text"]
+
+
+def test_left_to_right_takes_more_passes(program: Path, model: Path) -> None:
+    passes = [
+        without_time(run(program, "--model", model, "--input", "title=x", "--json", "--mode", mode))["usage"]
+        for mode in ("strict", "sequential")
+    ]
+    assert passes[0]["forward_passes"] < passes[1]["forward_passes"]
+
+
+def test_inputs_come_from_pairs_and_files(program: Path, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "title.txt").write_text("x", encoding="utf-8")
+    (tmp_path / "inputs.json").write_text('{"title": "x", "stars": 4}', encoding="utf-8")
+    ways = (
+        ("--input", "title=x", "--input", "stars=4"),
+        ("--input", f"title=@{tmp_path / 'title.txt'}", "--input", "stars=4"),
+        ("--inputs", tmp_path / "inputs.json"),
+    )
+    texts = {run(program, "--model", model, *way).stdout for way in ways}
+    assert len(texts) == 1
+
+
+def test_a_missing_input_is_told_before_a_model_is_loaded(program: Path, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("no model at all", encoding="utf-8")
+    assert refused(1, program, "--model", tmp_path) == "the input `title` is missing: it is text\n"
+
+
+def test_a_wrong_name_of_an_input_is_told_with_the_right_one(program: Path, model: Path) -> None:
+    told = refused(1, program, "--model", model, "--input", "titel=x")
+    assert "there is no input `titel`; did you mean `title`?" in told
+
+
+def test_an_input_of_another_type_is_told(program: Path, model: Path) -> None:
+    told = refused(1, program, "--model", model, "--input", "title=x", "--input", "stars=true")
+    assert told == "`stars` has to be an integer, not True\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("--input", "title"), 2, "--input takes NAME=VALUE"),
+        (("--input", "title=x", "--input", "stars=many"), 2, "the input `stars` has to be JSON"),
+        (("--inputs", "nowhere.json"), 3, "nowhere.json could not be read"),
+        (("--input", "title=@nowhere.txt"), 3, "nowhere.txt could not be read"),
+        (("--input", "title=x", "--trace", "run.txt"), 2, "--trace writes .jsonl, .json or .html"),
+        (("--input", "title=x", "--trace", "nowhere/run.html"), 3, "there is no folder nowhere"),
+        (("--input", "title=x", "--device", "quantum"), 2, "--device takes cpu, cuda or mps"),
+        (("--input", "title=x", "--cells", "20"), 1, "wants"),
+        (("--input", "title=x", "--mode", "best"), 2, "'strict', 'lockstep', 'sequential'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_mistake_on_the_line_is_told(
+    words: tuple[str, ...], code: int, told: str, program: Path, model: Path
+) -> None:
+    assert told in refused(code, program, "--model", model, *words)
+
+
+def test_inputs_that_are_no_object_are_told(program: Path, model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "inputs.json"
+    for text, told in (("[1]", "has to hold one JSON object"), ("{", "is not JSON")):
+        file.write_text(text, encoding="utf-8")
+        assert told in refused(1, program, "--model", model, "--inputs", file)
+
+
+def test_a_folder_without_a_model_is_told(program: Path, model: Path, tmp_path: Path) -> None:
+    assert "there is no folder" in refused(3, program, "--model", tmp_path / "nowhere", "--input", "title=x")
+    assert "no config.json in it" in refused(3, program, "--model", tmp_path, "--input", "title=x")
+    assert "is a file" in refused(3, program, "--model", program, "--input", "title=x")
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    assert "could not be loaded" in refused(3, program, "--model", tmp_path, "--input", "title=x")
+
+
+def test_of_several_templates_one_is_chosen(model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "two.pasta"
+    file.write_text(TWO, encoding="utf-8")
+    assert "choose one with --template: first, second" in refused(2, file, "--model", model)
+    assert "has no template 'third'" in refused(2, file, "--model", model, "--template", "third")
+    assert run(file, "--model", model, "--template", "second").exit_code == 0
+
+
+def test_a_program_with_problems_is_not_run(model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.pasta"
+    file.write_text("template t()\nassistant json { a: dat }\n", encoding="utf-8")
+    assert "there is no type `dat`" in refused(1, file, "--model", model)
+    assert "there is no file" in refused(3, tmp_path / "nowhere.pasta", "--model", model)
+    assert "takes one program" in refused(2, tmp_path, "--model", model)
+
+
+def test_ctrl_c_stops_with_the_code_that_shells_know(
+    program: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(TransformersModel, "forward", stop)
+    assert refused(130, program, "--model", model, "--input", "title=x") == "stopped\n"
