@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from pastalang.plan.plan import Form, Instance
 from pastalang.plan.realised import Realised, Run
 from pastalang.runtime.errors import NotTheType
 from pastalang.runtime.result import Answer, FieldResult, Stretch
+from pastalang.runtime.scheduler.again import latest
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.sources import sources_of
@@ -21,37 +23,58 @@ from pastalang.runtime.scheduler.written import (
     WrittenLoop,
     WrittenText,
 )
+from pastalang.values.json_places import Place
+from pastalang.values.json_text import JsonValue
 from pastalang.values.read import read, to_python
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """An answer laid out: `exact` is its JSON value, `fields` and `branches` are who wrote what of its text."""
+
+    answer: Answer
+    exact: JsonValue
+    fields: tuple[tuple[Field, Place], ...]
+    branches: tuple[tuple[BranchState, Place], ...]
 
 
 def answers_of(request: RequestState) -> tuple[tuple[Answer, ...], bool]:
     """The answers, and whether they are those of stacked documents."""
-    root = request.root
+    sheets, is_stacked = sheets_of(request)
+    return tuple(sheet.answer for sheet in sheets), is_stacked
+
+
+def sheets_of(request: RequestState) -> tuple[tuple[Sheet, ...], bool]:
+    root = latest(request.root)
     stack = next((one for one in root.written if isinstance(one, WrittenLoop) and one.stacked), None)
     if stack is None:
-        return (_answer(request, root),), False
-    documents = [one.branch for [one] in stack.items if isinstance(one, WrittenBranch)]
-    return tuple(_answer(request, document) for document in documents), True
+        return (_sheet(request, root),), False
+    documents = [latest(one.branch) for [one] in stack.items if isinstance(one, WrittenBranch)]
+    return tuple(_sheet(request, document) for document in documents), True
 
 
 def realised_of(request: RequestState, *, chunk: int | None = None) -> Realised:
-    """What happened, in counts: for the forecast of passes."""
+    """What happened until the first answer was complete, in counts: for the forecast of passes."""
     runs = {
         Instance(branch.spec.id, branch.items): Run(tuple(branch.outcomes), tuple(branch.forced))
-        for branch in request.branches
+        for branch in request.branches[: request.draft.branches if request.draft else None]
     }
     return Realised(runs, chunk)
 
 
-def _answer(request: RequestState, branch: BranchState) -> Answer:
+def _sheet(request: RequestState, branch: BranchState) -> Sheet:
     page = _Page(request, branch)
     page.write(branch.written, branch, page.value)
     text = "".join(stretch.text for stretch in page.stretches)
-    value = page.value if request.plan.output is None else _typed(request, branch, text)
-    return Answer(value, text, tuple(page.fields), tuple(page.stretches))
+    exact: JsonValue = None
+    value: Any = page.value
+    if request.plan.output is not None:
+        exact, value = _typed(request, branch, text)
+    answer = Answer(value, text, tuple(page.fields), tuple(page.stretches))
+    return Sheet(answer, exact, tuple(page.written_fields), tuple(page.written_branches))
 
 
-def _typed(request: RequestState, branch: BranchState, text: str) -> Any:
+def _typed(request: RequestState, branch: BranchState, text: str) -> tuple[JsonValue, Any]:
     plan = request.plan
     types = dict(plan.types)
     assert plan.output is not None
@@ -59,7 +82,7 @@ def _typed(request: RequestState, branch: BranchState, text: str) -> Any:
     if not reading.fits:
         path, reason = reading.misfits[0].path, reading.misfits[0].reason
         raise NotTheType(f"the answer does not fit its type: {reason}", plan=plan, field=".".join(map(str, path)))
-    return to_python(plan.output, reading.value, types)
+    return reading.value, to_python(plan.output, reading.value, types)
 
 
 class _Page:
@@ -69,6 +92,8 @@ class _Page:
         self.stretches: list[Stretch] = []
         self.fields: list[FieldResult] = []
         self.value: dict[str, Any] = {}
+        self.written_fields: list[tuple[Field, Place]] = []
+        self.written_branches: list[tuple[BranchState, Place]] = []
         self._request = request
         self._document = document
         self._length = 0
@@ -82,14 +107,19 @@ class _Page:
                         self._text(text, branch, is_forced=True)
                 case WrittenField(field=field):
                     self._field(field, branch, into)
-                case WrittenBranch(branch=other):
-                    self.write(other.written, other, into)
+                case WrittenBranch(branch=forked):
+                    self._branch(latest(forked), into)
                 case WrittenLoop(name=name, items=items):
                     values: list[dict[str, Any]] = []
                     into[_last_name(name)] = values
                     for item in items:
                         values.append({})
                         self.write(item, branch, values[-1])
+
+    def _branch(self, branch: BranchState, into: dict[str, Any]) -> None:
+        start = self._length
+        self.write(branch.written, branch, into)
+        self.written_branches.append((branch, Place(start, self._length)))
 
     def _text(self, text: str, branch: BranchState, *, is_forced: bool) -> None:
         if text:
@@ -100,6 +130,7 @@ class _Page:
         start = self._length
         self._text(field.text, branch, is_forced=False)
         value = self._value(field, branch)
+        self.written_fields.append((field, Place(start, self._length)))
         self.fields.append(
             FieldResult(
                 field.path,
@@ -110,6 +141,9 @@ class _Page:
                 tuple(field.log_probabilities),
                 field.truncated,
                 (start, self._length),
+                field.attempt,
+                field.problem,
+                tuple(field.pushed_aside) if self._request.details else None,
             )
         )
         into[_last_name(field.path)] = value

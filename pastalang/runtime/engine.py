@@ -10,10 +10,13 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import BaseModel
 
 from pastalang.errors import PastaError
 from pastalang.plan.build import build_plan
@@ -33,6 +36,9 @@ from pastalang.runtime.model.load import load_weights
 from pastalang.runtime.model.protocol import Model
 from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.prompt import Encoder
+from pastalang.runtime.repair.invalid import Invalid
+from pastalang.runtime.repair.policy import Policy, policy_for
+from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.loop import Drawing, Limits, MayMove, Scheduler
 from pastalang.runtime.scheduler.request import RequestState
@@ -102,9 +108,23 @@ class Engine:
         mode: str | Mode = Mode.STRICT,
         seed: int = 0,
         sampling: Sampling | None = None,
+        model: type[BaseModel] | None = None,
+        repair: int = 0,
+        retry_below: float | None = None,
+        keep_invalid: bool = False,
+        details: bool = False,
     ) -> Result:
-        """Raises `InputError`, `PlanError` or a `RunError`."""
-        events = self.stream(program, inputs, template=template, mode=mode, seed=seed, sampling=sampling)
+        """Raises `InputError`, `PlanError` or a `RunError`.
+
+        `model`: a Pydantic model that the JSON answer has to satisfy; the value is then an instance of it.
+        `repair`: how often a field that it objects to is decoded again; `retry_below`: a field less probable than
+        this is decoded again too. `keep_invalid`: what is wrong in the end is marked, where `Invalid` is raised.
+        `details`: each field also says how much probability its type has ruled out.
+        """
+        events = self.stream(
+            program, inputs, template=template, mode=mode, seed=seed, sampling=sampling, model=model,
+            repair=repair, retry_below=retry_below, keep_invalid=keep_invalid, details=details,
+        )  # fmt: skip
         for event in events:
             if isinstance(event, Done):
                 return event.result
@@ -121,10 +141,16 @@ class Engine:
         mode: str | Mode = Mode.STRICT,
         seed: int = 0,
         sampling: Sampling | None = None,
+        model: type[BaseModel] | None = None,
+        repair: int = 0,
+        retry_below: float | None = None,
+        keep_invalid: bool = False,
+        details: bool = False,
     ) -> Iterator[Event]:
         """The events of a run, the last one `Done` or `Failed`. Closing the iterator gives everything back."""
         plan = self.plan(program, template=template, mode=mode)
-        request = self._submit(plan, inputs, seed=seed, sampling=sampling)
+        policy = policy_for(plan, model=model, repair=repair, retry_below=retry_below, keep_invalid=keep_invalid)
+        request = self._submit(plan, inputs, seed, sampling, policy, details)
         return self._stream(request)
 
     def batch(
@@ -136,13 +162,19 @@ class Engine:
         mode: str | Mode = Mode.STRICT,
         seed: int = 0,
         sampling: Sampling | None = None,
+        model: type[BaseModel] | None = None,
+        repair: int = 0,
+        retry_below: float | None = None,
+        keep_invalid: bool = False,
+        details: bool = False,
     ) -> list[Result | PastaError]:
         """Many requests in the same passes. What fails is an exception in the list; the others are not touched."""
         plan = self.plan(program, template=template, mode=mode)
+        policy = policy_for(plan, model=model, repair=repair, retry_below=retry_below, keep_invalid=keep_invalid)
         submitted: list[RequestState | PastaError] = []
         for one in inputs:
             try:
-                submitted.append(self._submit(plan, one, seed=seed, sampling=sampling))
+                submitted.append(self._submit(plan, one, seed, sampling, policy, details))
             except PastaError as problem:
                 submitted.append(problem)
         requests = [one for one in submitted if isinstance(one, RequestState)]
@@ -163,10 +195,16 @@ class Engine:
         mode: str | Mode = Mode.STRICT,
         seed: int = 0,
         sampling: Sampling | None = None,
+        model: type[BaseModel] | None = None,
+        repair: int = 0,
+        retry_below: float | None = None,
+        keep_invalid: bool = False,
+        details: bool = False,
     ) -> Result:
         """Runs beside all other `arun`s, in the same passes. Cancelling it gives everything back."""
         plan = self.plan(program, template=template, mode=mode)
-        request = self._submit(plan, inputs, seed=seed, sampling=sampling)
+        policy = policy_for(plan, model=model, repair=repair, retry_below=retry_below, keep_invalid=keep_invalid)
+        request = self._submit(plan, inputs, seed, sampling, policy, details)
         try:
             while not request.is_over:
                 step = asyncio.ensure_future(asyncio.to_thread(self._step_for, request))
@@ -212,11 +250,23 @@ class Engine:
         finally:
             self._cancel([request])
 
-    def _submit(self, plan: Plan, inputs: Mapping[str, Any], *, seed: int, sampling: Sampling | None) -> RequestState:
+    def _submit(
+        self,
+        plan: Plan,
+        inputs: Mapping[str, Any],
+        seed: int,
+        sampling: Sampling | None,
+        policy: Policy | None,
+        details: bool,
+    ) -> RequestState:
         values = bind_inputs(plan, inputs)
+        make_reviewer = None if policy is None else partial(Review, policy)
         with self._lock:
             self._submitted += 1
-            request = RequestState(self._tokens(plan), values, number=self._submitted, seed=seed, base=sampling)
+            request = RequestState(
+                self._tokens(plan), values, number=self._submitted, seed=seed, base=sampling,
+                make_reviewer=make_reviewer, details=details,
+            )  # fmt: skip
             request.started_at = time.perf_counter()
             self.scheduler.submit(request)
         return request
@@ -266,15 +316,22 @@ class Engine:
             answers, is_stacked = answers_of(request)
         except RunError as problem:
             return problem
-        return Result(answers, is_stacked, self._usage(request), trace_of(request))
+        review = request.reviewer if isinstance(request.reviewer, Review) else None
+        if review is not None and review.models:
+            answers = tuple(replace(one, value=value) for one, value in zip(answers, review.models, strict=True))
+        result = Result(answers, is_stacked, self._usage(request), trace_of(request))
+        if review is not None and review.problems and not review.policy.keep_invalid:
+            return Invalid(review.problems, plan=request.plan, result=result)
+        return result
 
     def _usage(self, request: RequestState) -> Usage:
         drawn = sum(len(branch.drawn) for branch in request.branches)
+        draft = request.draft or request.stand
         realised = realised_of(request, chunk=self.limits.chunk)
         critical_path = passes_taken(request.plan, realised)
         if not request.was_held_back and self.limits.chunk is None:
-            assert request.last_draw == critical_path, (
-                f"{request.last_draw} passes were taken, and the plan asks for {critical_path}"
+            assert draft.last_draw == critical_path, (
+                f"{draft.last_draw} passes were taken, and the plan asks for {critical_path}"
             )
         answer = sum(len(self.encoder.text(one.text)) for one in _forced_answer(request))
         return Usage(
@@ -284,10 +341,13 @@ class Engine:
             forced_tokens=answer,
             forward_passes=request.forward_passes,
             critical_path=critical_path,
-            theoretical_speedup=(drawn + answer) / max(critical_path, 1),
+            theoretical_speedup=(draft.drawn + answer) / max(critical_path, 1),
             peak_cells=request.peak_cells,
             attended_tokens=request.attended / max(drawn, 1),
             seconds=request.ended_at - request.started_at,
+            repair_passes=request.forward_passes - draft.forward_passes,
+            repair_tokens=drawn - draft.drawn,
+            attempts=request.reviewer.attempts if isinstance(request.reviewer, Review) else 0,
         )
 
 

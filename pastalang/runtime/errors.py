@@ -62,6 +62,18 @@ class NotTheType(RunError):
     code = "not_the_type"
 
 
+class ValidatorFailed(RunError):
+    """A validator of the caller's model broke, or gave something else than the model: it did not judge the value."""
+
+    code = "validator_failed"
+
+
+class NoValueFits(RunError):
+    """No value of a field's type can be written within its limit, and it may not be null."""
+
+    code = "no_value_fits"
+
+
 class Cancelled(RunError):
     """The run was given up by its caller."""
 

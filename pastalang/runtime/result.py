@@ -12,7 +12,11 @@ from pastalang.runtime.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class FieldResult:
-    """`span` is where the text stands in the answer's; `log_probability` is that of all its tokens together."""
+    """`span` is where the text stands in the answer's; `log_probability` is that of all its tokens together.
+
+    `attempts` counts the times that it was decoded. `problem` says why there is no value, or what a validator
+    objects to. With `details`, `pushed_aside` is, for each drawn token, the probability of all that was not allowed.
+    """
 
     path: str
     items: tuple[int, ...]
@@ -22,6 +26,9 @@ class FieldResult:
     log_probabilities: tuple[float, ...]
     truncated: bool
     span: tuple[int, int]
+    attempts: int = 1
+    problem: str | None = None
+    pushed_aside: tuple[float, ...] | None = None
 
     @property
     def log_probability(self) -> float:

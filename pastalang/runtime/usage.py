@@ -11,6 +11,9 @@ class Usage:
 
     `critical_path` is the number of passes that the plan's dependencies ask for, given what was drawn;
     `theoretical_speedup` is how many passes left-to-right decoding of the same answer takes for each of those.
+    Both are about the first complete answer. What was decoded again for the sake of `model=` or `retry_below=` is
+    in `repair_passes` and `repair_tokens` (drawn), which are part of `forward_passes` and `output_tokens`;
+    `attempts` counts the fields that were decoded again for a reason of their own.
     `attended_tokens` is the mean over drawn tokens of how many tokens each saw.
     """
 
@@ -24,3 +27,6 @@ class Usage:
     peak_cells: int
     attended_tokens: float
     seconds: float
+    repair_passes: int = 0
+    repair_tokens: int = 0
+    attempts: int = 0

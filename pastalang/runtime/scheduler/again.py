@@ -1,4 +1,4 @@
-"""Finished branches taken up again: a request, a point and a text go in, a branch that takes the old one's place comes out.
+"""Finished branches taken up again: points and texts go in, branches that take the place of the old ones come out.
 
     old     … "brand": ┬ "Foo"                            keeps its memory until the request is over
     new                └ the text that leads to it … "Bar"
@@ -8,6 +8,7 @@ Whatever the old branch had forked behind the point is hidden: the new one forks
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pastalang.runtime.scheduler.branch import BranchState, Stage
@@ -25,8 +26,24 @@ class Again:
     hidden: tuple[BranchState, ...]
 
 
-def take_up_again(point: Point, lead: str) -> Again:
-    """`lead` is forced before the branch goes on from the point; it is no part of the answer."""
+def take_up_again(places: Iterable[tuple[Point, str]]) -> list[Again]:
+    """Each point comes with a text that is forced before its branch goes on; it is no part of the answer.
+
+    All of them stand before the first one goes on: those that wait for others must find the new ones.
+    """
+    taken: list[Again] = []
+    hidden: set[BranchState] = set()
+    for point, lead in places:
+        if latest(point.branch) not in hidden:  # else it comes anew behind one of the others
+            taken.append(_take_up(point, lead))
+            hidden.update(taken[-1].hidden)
+    for again in taken:
+        if again.new not in hidden:
+            walk_on(again.new)
+    return taken
+
+
+def _take_up(point: Point, lead: str) -> Again:
     request: RequestState = point.branch.request
     old = latest(point.branch)
     hidden = tuple(one for one in behind(point) if one is not old)
@@ -45,7 +62,6 @@ def take_up_again(point: Point, lead: str) -> Again:
         new.append(tokens)
         new.start = point.start + len(tokens)  # what it may write is counted from behind the lead
     assert new.stage is Stage.WALKING
-    walk_on(new)
     return Again(old, new, hidden)
 
 

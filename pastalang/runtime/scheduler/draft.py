@@ -11,4 +11,3 @@ class Draft:
     forward_passes: int
     last_draw: int
     drawn: int
-    fed: int

@@ -12,8 +12,8 @@ from pastalang.plan.positions import room_left
 from pastalang.program.types import Sampling
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.events import Event
-from pastalang.runtime.scheduler.draft import Draft
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Source
+from pastalang.runtime.scheduler.draft import Draft
 from pastalang.runtime.scheduler.owner import Owner, Prefix
 from pastalang.runtime.scheduler.told import Told
 from pastalang.runtime.tokens import TokenPlan
@@ -91,9 +91,12 @@ class RequestState(Owner):
 
     def end_draft(self) -> None:
         """The first complete answer stands; it may not be the last one."""
-        if self.draft is None:
-            drawn = sum(len(branch.drawn) for branch in self.branches)
-            self.draft = Draft(len(self.branches), self.forward_passes, self.last_draw, drawn, self.fed_tokens)
+        self.draft = self.draft or self.stand
+
+    @property
+    def stand(self) -> Draft:
+        drawn = sum(len(branch.drawn) for branch in self.branches)
+        return Draft(len(self.branches), self.forward_passes, self.last_draw, drawn)
 
     def set_back(self) -> None:
         """Start anew later; all memory has been given back. The same tokens will come."""

@@ -1,0 +1,45 @@
+"""What is asked of a finished answer: the caller's options come in, checked, a `Policy` goes out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from pastalang.plan.plan import Plan
+from pastalang.runtime.errors import BadInputs
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """`repair`: how often a field that a validator objects to is decoded again; `retry_below`: also decoded again
+    is what is less probable than this, once, or as often as `repair` says. `keep_invalid`: what is still wrong
+    then is marked in the result instead of raised.
+    """
+
+    model: type[BaseModel] | None = None
+    repair: int = 0
+    retry_below: float | None = None
+    keep_invalid: bool = False
+
+    @property
+    def retries(self) -> int:
+        return 0 if self.retry_below is None else max(self.repair, 1)
+
+
+def policy_for(plan: Plan, *, model: Any, repair: int, retry_below: float | None, keep_invalid: bool) -> Policy | None:
+    """None where nothing is asked. Raises `BadInputs`."""
+    if model is None and not repair and retry_below is None and not keep_invalid:
+        return None
+    if model is not None and not (isinstance(model, type) and issubclass(model, BaseModel)):
+        raise BadInputs(f"`model` is a class derived from pydantic.BaseModel, not {model!r}")
+    if isinstance(repair, bool) or not isinstance(repair, int) or repair < 0:
+        raise BadInputs(f"`repair` is a number of attempts, 0 or more, not {repair!r}")
+    if retry_below is not None and not 0 < retry_below <= 1:
+        raise BadInputs(f"`retry_below` is a probability above 0 and up to 1, not {retry_below!r}")
+    if model is None and retry_below is None:
+        raise BadInputs("without `model` nothing is checked, so there is nothing to repair or to keep")
+    if plan.output is None:
+        raise BadInputs(f"`{plan.template}` writes running text; only a JSON answer is validated and repaired")
+    return Policy(model, repair, retry_below, keep_invalid)

@@ -1,0 +1,215 @@
+"""The rounds of a repair: a request with nothing left to draw comes in; branches are taken up again, or it is done.
+
+answer complete ── validate ──┬── nothing to object to, nobody out of date ──> done
+      ^                       ├── fields fail, attempts are left ──> those fields again, all in the same passes
+      └───────────────────────┴── fields have changed ──> whoever had waited for them, again
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel
+
+from pastalang.runtime.assemble import Sheet, sheets_of
+from pastalang.runtime.repair.invalid import Problem
+from pastalang.runtime.repair.message import doubt_text, objection_text
+from pastalang.runtime.repair.policy import Policy
+from pastalang.runtime.repair.targets import Target, field_targets, targets_of
+from pastalang.runtime.repair.validation import Objection, validate
+from pastalang.runtime.scheduler.again import Again, behind, joiners_of, latest, take_up_again, undo
+from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.written import Field
+from pastalang.values.json_places import places_of
+from pastalang.values.misfit import path_text
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """An objection to one answer, and who has to be decoded again for it."""
+
+    document: int
+    sheet: Sheet
+    objection: Objection
+    targets: tuple[Target, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """A field that is decoded again because it was unsure; the surer one of the two stays."""
+
+    target: Target
+    before: Field
+    again: Again
+    gone: frozenset[BranchState]
+
+
+@dataclass(slots=True)
+class Review:
+    """See `scheduler.request.Reviewer`. `models` are the instances if all is valid, else `problems` says why not."""
+
+    policy: Policy
+    models: tuple[BaseModel, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    attempts: int = 0  # fields decoded again for a reason of their own
+    _sheets: tuple[Sheet, ...] = ()
+    _tried: Counter[tuple[str, tuple[int, ...]]] = field(default_factory=Counter)
+    _doubts: list[Doubt] = field(default_factory=list)
+    _replaced: set[BranchState] = field(default_factory=set)  # out of the answer; who has joined them is out of date
+
+    def review(self, request: RequestState) -> None:
+        failures = self._judge(request)
+        if self._settle_doubts(failures):
+            failures = self._judge(request)
+        outdated = joiners_of(request, self._replaced)
+        late = {one for point in outdated.values() for one in behind(point)}
+        failures = [one for one in failures if late.isdisjoint(_branches(one.targets))]
+        if not self.policy.keep_invalid and not all(map(self._is_repairable, failures)):
+            self._give_up(failures)
+        elif not self._decode_again(request, failures, late):
+            if outdated:
+                take_up_again([(point, "") for point in outdated.values()])
+            else:
+                self._give_up(failures)
+
+    def _judge(self, request: RequestState) -> list[Failure]:
+        self._sheets, _ = sheets_of(request)
+        self.models = ()
+        if self.policy.model is None:
+            return []
+        failures: list[Failure] = []
+        models: list[BaseModel] = []
+        for document, sheet in enumerate(self._sheets):
+            found = validate(self.policy.model, sheet.exact)
+            if isinstance(found, BaseModel):
+                models.append(found)
+            else:
+                tree = places_of(sheet.answer.text)
+                failures += [Failure(document, sheet, one, targets_of(sheet, tree, one)) for one in found]
+        if not failures:
+            self.models = tuple(models)
+        return failures
+
+    # ── who is decoded again ─────────────────────────────────────────────────────────────────────────────
+
+    def _decode_again(self, request: RequestState, failures: list[Failure], late: set[BranchState]) -> bool:
+        """Says whether anybody is."""
+        wrong = self._wrong(failures)
+        unsure = self._unsure(late) if self.policy.retry_below is not None else {}
+        chosen = _apart(request, [target for target, _ in wrong.values()])
+        doubted = [
+            target
+            for target in _apart(request, [*chosen, *(target for key, target in unsure.items() if key not in wrong)])
+            if target not in chosen
+        ]
+        # An unsure field that a failing one depends on has its turn when that one is right.
+        doubted = [one for one in doubted if set(behind(one.point)).isdisjoint(_branches(chosen))]
+        texts = {target.key: wrong[target.key][1] for target in chosen}
+        texts |= {one.key: doubt_text(self._text(one), one.place) for one in doubted}
+        gone = {target.key: frozenset(behind(target.point)) for target in (*chosen, *doubted)}
+        taken = take_up_again([(target.point, texts[target.key]) for target in (*chosen, *doubted)])
+        for target in (*chosen, *doubted):
+            self._tried[target.key] += 1
+            self.attempts += 1
+        for target in chosen:
+            self._replaced |= gone[target.key]
+        for target, again in zip(doubted, taken[len(chosen) :], strict=True):
+            assert target.field is not None
+            self._doubts.append(Doubt(target, target.field, again, gone[target.key]))
+        return bool(taken)
+
+    def _wrong(self, failures: list[Failure]) -> dict[tuple[str, tuple[int, ...]], tuple[Target, str]]:
+        """Those with attempts left, and what each is told."""
+        wrong: dict[tuple[str, tuple[int, ...]], tuple[Target, str]] = {}
+        for failure in failures:
+            for target in failure.targets:
+                if self._tried[target.key] < self.policy.repair:
+                    told = objection_text(failure.sheet.answer.text, target.place, failure.objection.reason)
+                    wrong.setdefault(target.key, (target, told))
+        return wrong
+
+    def _unsure(self, late: set[BranchState]) -> dict[tuple[str, tuple[int, ...]], Target]:
+        threshold = self.policy.retry_below or 0.0
+        return {
+            target.key: target
+            for sheet in self._sheets
+            for target in field_targets(sheet)
+            if target.field is not None
+            and _confidence(target.field) < threshold
+            and self._tried[target.key] < self.policy.retries
+            and late.isdisjoint(_branches([target]))
+        }
+
+    def _text(self, target: Target) -> str:
+        for sheet in self._sheets:
+            if any(one is target.field for one, _ in sheet.fields):
+                return sheet.answer.text
+        raise AssertionError(f"`{target.name}` is in no answer")
+
+    # ── who stays ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _settle_doubts(self, failures: list[Failure]) -> bool:
+        """Keep the surer one of each two, unless a validator objects to it. Says whether one was taken back."""
+        doubts, self._doubts = self._doubts, []
+        now = {target.key: target.field for sheet in self._sheets for target in field_targets(sheet)}
+        refused = {target.key for failure in failures for target in failure.targets}
+        was_taken_back = False
+        for doubt in doubts:
+            field = now.get(doubt.target.key)
+            if field is None or doubt.target.key in refused or _confidence(field) <= _confidence(doubt.before):
+                undo(doubt.again)
+                doubt.before.attempt = doubt.again.new.attempt
+                was_taken_back = True
+            else:
+                self._replaced |= doubt.gone
+        return was_taken_back
+
+    def _is_repairable(self, failure: Failure) -> bool:
+        return any(self._tried[target.key] < self.policy.repair for target in failure.targets)
+
+    def _give_up(self, failures: list[Failure]) -> None:
+        """Nothing more is decoded: what is left of the failures is the problem."""
+        for failure in failures:
+            for target in failure.targets:
+                if target.field is not None:
+                    target.field.problem = failure.objection.reason
+        self.problems = tuple(self._problem(failure) for failure in failures)
+
+    def _problem(self, failure: Failure) -> Problem:
+        node = places_of(failure.sheet.answer.text).at(failure.objection.path)
+        return Problem(
+            path_text(failure.objection.path),
+            failure.objection.reason,
+            failure.sheet.answer.text[node.place.start : node.place.end],
+            1 + max((self._tried[target.key] for target in failure.targets), default=0),
+            failure.document,
+        )
+
+
+def _apart(request: RequestState, targets: Sequence[Target]) -> list[Target]:
+    """Without those that are decoded again anyway because another one is: with it, or after it."""
+    touched = {target.key: _touched(request, target) for target in targets}
+    return [one for one in targets if not any(_covers(other, one, touched[other.key]) for other in targets)]
+
+
+def _touched(request: RequestState, target: Target) -> set[BranchState]:
+    gone = set(behind(target.point))
+    return gone | {one for point in joiners_of(request, gone).values() for one in behind(point)}
+
+
+def _covers(other: Target, one: Target, touched: set[BranchState]) -> bool:
+    if latest(other.point.branch) is latest(one.point.branch):
+        return other.place.start < one.place.start
+    return latest(one.point.branch) in touched
+
+
+def _branches(targets: Iterable[Target]) -> set[BranchState]:
+    return {latest(target.point.branch) for target in targets}
+
+
+def _confidence(field: Field) -> float:
+    return math.exp(math.fsum(field.log_probabilities))

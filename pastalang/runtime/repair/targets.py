@@ -1,0 +1,78 @@
+"""Who has to be decoded again for an objection: the laid-out answer and the objection come in, targets go out.
+
+"price": null        a choice or a list wrote it    its branch, from its beginning
+"brand": "acme"      one hole wrote it              that hole
+{"a": 1, "b": 2}     several did                    those that the validator reads, else all of them
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from pastalang.runtime.assemble import Sheet
+from pastalang.runtime.repair.validation import Objection
+from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.points import Point
+from pastalang.runtime.scheduler.written import Field
+from pastalang.values.json_places import Node, Place
+
+_KEY: Final = re.compile(r'"(?:[^"\\]|\\.)*": ')
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`name` and `items` tell it from all others, and stay the same from attempt to attempt."""
+
+    name: str
+    items: tuple[int, ...]
+    place: Place
+    point: Point
+    field: Field | None
+
+    @property
+    def key(self) -> tuple[str, tuple[int, ...]]:
+        return self.name, self.items
+
+
+def targets_of(sheet: Sheet, tree: Node, objection: Objection) -> tuple[Target, ...]:
+    """Nobody, where all of it is known text."""
+    node = tree.at(objection.path)
+    read = [node.parts[key].place for key in objection.fields if key in node.parts]
+    found = {target.key: target for place in read or [node.place] for target in _writers(sheet, place)}
+    return tuple(found.values())
+
+
+def field_targets(sheet: Sheet) -> tuple[Target, ...]:
+    return tuple(_of_field(field, place) for field, place in sheet.fields if field.point is not None)
+
+
+def _writers(sheet: Sheet, place: Place) -> list[Target]:
+    """The branch that wrote exactly this, or the innermost that a part of it is; else the holes in it."""
+    around = [
+        (branch, _without_key(sheet, written))
+        for branch, written in sheet.branches
+        if branch.beginning is not None and written.contains(place)
+    ]
+    exact = [one for one in around if one[1] == place]
+    if exact and not any(written == place for _, written in sheet.fields):
+        return [_of_branch(*exact[0])]
+    fields = [target for target in field_targets(sheet) if target.place.touches(place)]
+    if not fields and around:
+        return [_of_branch(*min(around, key=lambda one: one[1].end - one[1].start))]
+    return fields
+
+
+def _without_key(sheet: Sheet, place: Place) -> Place:
+    """A branch that waits for others writes its key itself."""
+    key = _KEY.match(sheet.answer.text, place.start, place.end)
+    return Place(key.end() if key else place.start, place.end)
+
+
+def _of_branch(branch: BranchState, place: Place) -> Target:
+    return Target(f"{branch.name} (branch)", branch.items, place, branch.beginning, None)
+
+
+def _of_field(field: Field, place: Place) -> Target:
+    return Target(field.path, field.items, place, field.point, field)
