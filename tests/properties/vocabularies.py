@@ -23,7 +23,8 @@ def _corpus() -> Iterator[str]:
         yield json.dumps(
             {"brand": "Sony", "price": number * 1.25, "tags": ["new", None, True], "sku": f"AB-{number:04}"}
         )
-        yield f'The TV has a screen of {number} inches, "4K" — größer, 日本語 😀\nIt came out on 2024-02-{number % 28 + 1:02}.'
+        day = f"2024-02-{number % 28 + 1:02}"
+        yield f'The TV has a screen of {number} inches, "4K" — größer, 日本語 😀\nIt came out on {day}.'
         yield json.dumps([{"name": "x", "qty": number}], indent=2) + '",\n  "next": '
 
 
