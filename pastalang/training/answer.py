@@ -1,0 +1,145 @@
+"""The answer that is taught: a value and the plan's own names come in, what is written in each place goes out.
+
+lines[].qty, items (2,)      value["lines"][2]["qty"]
+quote(first).text            value["quote"]["text"]: the label only keeps two arms' names apart
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pastalang.plan.plan import Arm, Each, Form, Hole, Plan
+from pastalang.plan.walk import walk
+from pastalang.program import types as t
+from pastalang.training.errors import BadRow
+from pastalang.values.bounds import decimal_text
+from pastalang.values.fits import fit
+from pastalang.values.json_text import JsonValue
+
+_STEP = re.compile(r'"(?:[^"\\]|\\.)*"|\[\]|\([^()]*\)|[^.\[("]+')
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`value` fits its type and has its keys in order; of stacked documents it is the list of their values."""
+
+    value: JsonValue
+    is_stacked: bool
+
+    def at(self, path: str, items: Sequence[int]) -> JsonValue:
+        """What stands at a field of the plan. Raises `BadRow` where there is nothing."""
+        numbers = list(items)
+        here: JsonValue = self.value
+        if self.is_stacked:
+            here = _down(here, "[]", numbers)
+        if path == "answer" and not (isinstance(here, dict) and path in here):
+            return here
+        for step in _STEP.findall(path):
+            try:
+                here = _down(here, step, numbers)
+            except (KeyError, IndexError) as problem:
+                raise BadRow(f"the value has nothing at `{path}`") from problem
+        return here
+
+
+def answer_of(plan: Plan, value: JsonValue, inputs: Mapping[str, Any]) -> Answer:
+    """Check a value, as `parse_json` gives it, against what the plan writes. Raises `BadRow` with all that is wrong."""
+    stack = stack_of(plan)
+    if plan.auto is not None:
+        raise BadRow("a template that places its own branches has no fields to teach")
+    if stack is None:
+        return Answer(_fitted(plan, value, inputs, "value"), is_stacked=False)
+    documents = inputs[stack.over]
+    if not isinstance(value, list) or len(value) != len(documents):
+        raise BadRow(f"value: has to be a list of {len(documents)} values, one for each `{stack.name}`")
+    fitted = [
+        _fitted(plan, one, {**inputs, stack.name: document}, f"value[{number}]")
+        for number, (one, document) in enumerate(zip(value, documents, strict=True))
+    ]
+    return Answer(fitted, is_stacked=True)
+
+
+def stack_of(plan: Plan) -> Each | None:
+    """The fan-out over stacked documents, where the plan has one."""
+    found = (segment for _, segment in walk(plan.branches[0].segments) if isinstance(segment, Each))
+    return next((each for each in found if each.stacked), None)
+
+
+def spelled(value: JsonValue, hole: Hole) -> str:
+    """A hole's value as the model writes it."""
+    if hole.form is Form.TEXT and isinstance(value, str):
+        return value
+    return spell_json(value)
+
+
+def spell_json(value: JsonValue) -> str:
+    """JSON with a space behind commas and colons, the way in which holes hold lists and objects."""
+    match value:
+        case bool() | None | str():
+            return json.dumps(value, ensure_ascii=False)
+        case int():
+            return str(value)
+        case list():
+            return "[" + ", ".join(map(spell_json, value)) + "]"
+        case dict():
+            return "{" + ", ".join(f"{spell_json(key)}: {spell_json(item)}" for key, item in value.items()) + "}"
+        case _:
+            return decimal_text(value)
+
+
+def arm_for(value: JsonValue, arms: Sequence[Arm]) -> int | None:
+    """The arm whose beginning the value has; white space is laid out differently and does not count."""
+    text = _without_space(spell_json(value))
+    fitting = [index for index, arm in enumerate(arms) if text.startswith(_without_space(arm.lead))]
+    return max(fitting, key=lambda index: len(arms[index].lead), default=None)
+
+
+def texts_of(values: Mapping[str, Any]) -> dict[str, str]:
+    """The texts that may be quoted, by the names that programs use for them."""
+    found: dict[str, str] = {}
+    for name, value in values.items():
+        if isinstance(value, str):
+            found[name] = value
+        elif isinstance(value, Mapping):
+            found |= {f"{name}.{key}": text for key, text in texts_of(value).items()}
+    return found
+
+
+def stop_of(hole: Hole) -> str:
+    """What the model writes behind the value to end it."""
+    if hole.form is Form.TEXT and isinstance(hole.type, t.String):
+        stops = hole.type.stop or ("\n",)
+        if hole.follow and not hole.follow.startswith(stops):
+            return stops[0]
+    return hole.follow
+
+
+def _fitted(plan: Plan, value: JsonValue, inputs: Mapping[str, Any], name: str) -> JsonValue:
+    if plan.output is None:
+        if not isinstance(value, dict):
+            raise BadRow(f"{name}: has to be an object with the template's fields")
+        return value
+    fitted, misfits = fit(plan.output, value, dict(plan.types), sources=texts_of(inputs))
+    if misfits:
+        raise BadRow("; ".join(f"{name}: {misfit}" for misfit in misfits))
+    return fitted
+
+
+def _down(value: JsonValue, step: str, numbers: list[int]) -> JsonValue:
+    match value:
+        case list() if step == "[]":
+            return value[numbers.pop(0)]
+        case dict() if step != "[]" and not step.startswith("("):
+            return value[json.loads(step) if step.startswith('"') else step]
+        case _ if step.startswith("("):
+            return value
+        case _:
+            raise KeyError(step)
+
+
+def _without_space(text: str) -> str:
+    return "".join(text.split())

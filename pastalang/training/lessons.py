@@ -1,0 +1,71 @@
+"""What is taught, before it is tokens: a plan for every mode, inputs and the right value; from these to rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pastalang.plan.build import build_plan
+from pastalang.plan.plan import Mode, Plan
+from pastalang.program.program import Program
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.guides import GuideShelf
+from pastalang.runtime.prompt import Encoder
+from pastalang.runtime.tokens import TokenPlan
+from pastalang.training.sequence import Sequence, record
+from pastalang.values.json_text import JsonValue
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """`category` groups lessons with the same fields, for scores."""
+
+    plan: Callable[[Mode], Plan]
+    inputs: Mapping[str, Any]
+    value: JsonValue
+    origin: str
+    category: str = ""
+
+
+class Recorder:
+    """Records lessons with one tokenizer; plans and guides are made once each."""
+
+    def __init__(self, tokenizer: Any, *, limit: int = 256) -> None:
+        self._encoder = Encoder(tokenizer)
+        encode = self._encoder.text
+        self._tokens = Tokens(vocabulary_of(tokenizer, ends=self._encoder.ends, encode=encode))
+        self._guides = GuideShelf(self._tokens)
+        self._plans: dict[int, TokenPlan] = {}
+        self._limit = limit
+
+    def rows(self, lessons: Iterable[Lesson], modes: Iterable[Mode]) -> list[list[Sequence]]:
+        """For every lesson, its row in each of the modes. Raises `BadRow` at the first that cannot be taught."""
+        wanted = tuple(modes)
+        return [[self.row(lesson, mode) for mode in wanted] for lesson in lessons]
+
+    def row(self, lesson: Lesson, mode: Mode) -> Sequence:
+        plan = self._bound(lesson.plan(mode))
+        return record(plan, self._tokens, lesson.inputs, lesson.value, origin=lesson.origin)
+
+    def _bound(self, plan: Plan) -> TokenPlan:
+        known = self._plans.get(id(plan))
+        if known is None or known.plan is not plan:
+            if len(self._plans) >= self._limit:
+                self._plans.clear()
+            known = self._plans[id(plan)] = TokenPlan(plan, self._encoder, self._guides)
+        return known
+
+
+def planner(program: Program, template: str | None = None) -> Callable[[Mode], Plan]:
+    """The plans of a template, each made when it is first asked for."""
+    chosen = program.only_template if template is None else program.templates[template]
+    known: dict[Mode, Plan] = {}
+
+    def plan(mode: Mode) -> Plan:
+        if mode not in known:
+            known[mode] = build_plan(chosen, program, mode=mode)
+        return known[mode]
+
+    return plan

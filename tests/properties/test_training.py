@@ -1,0 +1,213 @@
+"""One training forward gives the logits that decoding saw, for any program, mode and schedule."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pastalang
+from pastalang.plan.build import build_plan
+from pastalang.plan.plan import Mode
+from pastalang.runtime.decode.sampler import Choice
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.guides import GuideShelf
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.toy import Family, toy_model
+from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.prompt import Encoder
+from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.loop import Limits, Scheduler
+from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.tokens import TokenPlan
+from pastalang.training.answer import answer_of
+from pastalang.training.batch import IGNORED
+from pastalang.training.forward import logits_of
+from pastalang.training.packing import collate
+from pastalang.training.sequence import Sequence, record
+from pastalang.training.teacher import Teacher
+from pastalang.values.json_text import JsonValue, parse_json
+from tests.runtime.float64 import in_float64, wide_softmax
+
+TOLERANCE = 1e-9
+TOKENIZER = byte_tokenizer()
+ENCODER = Encoder(TOKENIZER)
+TOKENS = Tokens(vocabulary_of(TOKENIZER, ends=ENCODER.ends, encode=ENCODER.text))
+GUIDES = GuideShelf(TOKENS)
+
+SKELETON = '''
+template record(title: text)
+user """Read: {title}"""
+assistant json {
+  brand: string(max=30) | null
+  kind: "tv" | "phone"
+  size: { width: number, unit: "cm" | "in" } | null
+  ports: [string(max=6)](max=4, max_tokens=36)
+  lines: [{ name: string(max=20), qty: integer }](max=3)
+  quote: verbatim(title) | null
+  sequential { first: string(max=20), sure: boolean }
+  headline: string(max=30) after brand
+}
+'''
+STACKED = '''
+template records(each note: text)
+system """Answer."""
+user """{note}"""
+assistant json { topic: string(max=30) | null, mood: "good" | "bad" }
+'''
+RUNNING = '''
+template trip(city: text)
+user """Plan {city}."""
+assistant text """
+Go: {opening: string(max=40)}
+{async food ~60: string(max=60)}
+{fork tip (0..3)}
+{n}. {root: string(max=20, stop=":")}: {async detail: string(max=40)}
+{end}
+{sync food}
+In short: {summary: string(max=40)}
+"""
+'''
+
+words = st.text('abcé "\\', min_size=1, max_size=8).map(str.strip).filter(bool)
+
+
+@st.composite
+def records(draw: st.DrawFn) -> tuple[str, dict[str, Any], Any]:
+    title = draw(words) + " tv"
+    size = {"width": draw(st.integers(0, 99)), "unit": draw(st.sampled_from(["cm", "in"]))}
+    value = {
+        "brand": draw(st.none() | words),
+        "kind": draw(st.sampled_from(["tv", "phone"])),
+        "size": draw(st.none() | st.just(size)),
+        "ports": draw(st.lists(st.text("ab", max_size=3), max_size=3)),
+        "lines": draw(st.lists(st.fixed_dictionaries({"name": words, "qty": st.integers(-9, 999)}), max_size=3)),
+        "quote": draw(st.none() | st.just(title[1:])),
+        "first": draw(words),
+        "sure": draw(st.booleans()),
+        "headline": draw(words),
+    }
+    return SKELETON, {"title": title}, value
+
+
+@st.composite
+def stacks(draw: st.DrawFn) -> tuple[str, dict[str, Any], Any]:
+    one = st.fixed_dictionaries({"topic": st.none() | words, "mood": st.sampled_from(["good", "bad"])})
+    notes = draw(st.lists(words, min_size=1, max_size=3))
+    return STACKED, {"note": notes}, draw(st.lists(one, min_size=len(notes), max_size=len(notes)))
+
+
+@st.composite
+def trips(draw: st.DrawFn) -> tuple[str, dict[str, Any], Any]:
+    tip = st.fixed_dictionaries({"root": words, "detail": words})
+    value = {"opening": draw(words), "food": draw(words), "summary": draw(words)}
+    return RUNNING, {"city": draw(words)}, value | {"tip": draw(st.lists(tip, max_size=3))}
+
+
+def bound(source: str, mode: Mode) -> TokenPlan:
+    program = pastalang.compile(source)
+    return TokenPlan(build_plan(program.only_template, program, mode=mode), ENCODER, GUIDES)
+
+
+def exact(value: Any) -> JsonValue:
+    return parse_json(json.dumps(value))
+
+
+def model_for_tests() -> Any:
+    return in_float64(toy_model(Family.LLAMA, vocabulary=264, seed=3))
+
+
+def decode(plan: TokenPlan, inputs: Any, value: JsonValue, model: Any, rest: random.Random | None) -> dict[Any, Any]:
+    """The logits that decoding draws from, by field and number of the draw; `rest` makes branches pause."""
+    moving = None if rest is None else (lambda _: rest.random() < 0.7)
+    wrapped = TransformersModel(model, cells=4096)
+    request = RequestState(plan, inputs, number=0)
+    limits = Limits(chunk=5 if rest is not None else None)
+    scheduler = Scheduler(cells=4096, max_position=60_000, may_move=moving, limits=limits)
+    scheduler.submit(request)
+    teacher = Teacher(answer_of(plan.plan, value, inputs), TOKENS, ENCODER)
+    found: dict[Any, list[torch.Tensor]] = {}
+    idle = 0
+    while not request.is_over:
+        step = scheduler.next_step()
+        idle = idle + 1 if step is None else 0
+        assert idle < 200
+        if step is not None:
+            logits = wrapped.forward(step.batch)
+            drawings = scheduler.drawings()
+            while drawings:
+                told = []
+                for one in drawings:
+                    token = teacher.token(one.branch)
+                    found.setdefault(name_of(one.branch), []).append(logits[one.row])
+                    told.append((one, Choice(token, 0.0)))
+                drawings = scheduler.tell(told)
+        scheduler.end_step()
+    assert request.error is None, request.error
+    return found
+
+
+def name_of(branch: BranchState) -> Any:
+    if branch.hole is not None:
+        return branch.hole.field.path, branch.items_here()
+    assert branch.decision is not None
+    return branch.decision.field, branch.items_here()
+
+
+def trained(row: Sequence, model: Any, neighbours: list[Sequence]) -> dict[Any, Any]:
+    """The logits of one training forward at the places of the labels, the row packed between others."""
+    rows = [*neighbours, row]
+    model.set_attn_implementation("eager")  # decoding put its own attention there
+    batch = collate([rows], sum(map(len, rows)) + 3)
+    start = sum(map(len, neighbours))
+    with torch.inference_mode():
+        logits = logits_of(model, batch)[0]
+    found: dict[Any, list[torch.Tensor]] = {}
+    for taught in row.taught:
+        assert batch.labels[0, start + taught.place] == taught.token
+        found.setdefault((taught.field, taught.items), []).append(logits[start + taught.place])
+    return found
+
+
+def check(source: str, inputs: Any, value: Any, mode: Mode, seed: int | None) -> None:
+    model = model_for_tests()
+    plan = bound(source, mode)
+    row = record(plan, TOKENS, inputs, exact(value), origin="a row")
+    assert int((row.labels != IGNORED).sum()) == len(row.taught)
+    neighbour = record(bound(STACKED, Mode.STRICT), TOKENS, {"note": ["x"]}, [{"topic": "y", "mood": "bad"}])
+    with wide_softmax():
+        decoded = decode(plan, inputs, exact(value), model, None if seed is None else random.Random(seed))
+        together = trained(row, model, [neighbour])
+    assert decoded.keys() == together.keys()
+    for name, logits in decoded.items():
+        assert torch.stack(logits).shape == torch.stack(together[name]).shape
+        assert (torch.stack(logits) - torch.stack(together[name])).abs().max() < TOLERANCE
+
+
+def modes() -> st.SearchStrategy[Mode]:
+    return st.sampled_from(list(Mode))
+
+
+def schedules() -> st.SearchStrategy[int | None]:
+    return st.none() | st.integers(0, 1 << 20)
+
+
+@settings(max_examples=25, deadline=None)
+@given(sample=st.one_of(records(), stacks(), trips()), mode=modes(), seed=schedules())
+def test_one_training_forward_gives_the_logits_of_every_schedule(sample: Any, mode: Mode, seed: int | None) -> None:
+    check(*sample, mode, seed)
+
+
+@pytest.mark.long
+@settings(max_examples=1_000, deadline=None)
+@given(sample=st.one_of(records(), stacks(), trips()), mode=modes(), seed=schedules())
+def test_one_training_forward_gives_the_logits_of_every_schedule_many_times(
+    sample: Any, mode: Mode, seed: int | None
+) -> None:
+    check(*sample, mode, seed)

@@ -1,0 +1,41 @@
+"""What the tests of training share: a byte tokenizer, a small program, rows of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pastalang
+from pastalang.plan.plan import Mode
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.training.lessons import Lesson, Recorder, planner
+from pastalang.training.sequence import Sequence
+from pastalang.values.json_text import parse_json
+
+TOKENIZER = byte_tokenizer()
+PRODUCT = '''
+template product(title: text)
+user """{title}"""
+assistant json {
+  brand: string(max=12) | null
+  kind: "tv" | "phone"
+  quote: verbatim(title, max=20) | null
+}
+'''
+
+
+def lesson(source: str, inputs: dict[str, Any], value: Any, *, origin: str = "rows.jsonl:1") -> Lesson:
+    return Lesson(planner(pastalang.compile(source)), inputs, parse_json(json.dumps(value)), origin)
+
+
+def row_of(source: str, inputs: dict[str, Any], value: Any, mode: Mode = Mode.STRICT) -> Sequence:
+    return Recorder(TOKENIZER).row(lesson(source, inputs, value), mode)
+
+
+def product(title: str, *, mode: Mode = Mode.STRICT, **value: Any) -> Sequence:
+    return row_of(PRODUCT, {"title": title}, {"brand": None, "kind": "tv", "quote": None} | value, mode)
+
+
+def taught_text(row: Sequence, field: str) -> str:
+    """The tokens that carry loss, of one field."""
+    return "".join(chr(taught.token) for taught in row.taught if taught.field == field)
