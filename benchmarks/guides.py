@@ -99,10 +99,10 @@ def measure(type: t.Type, tokens: Tokens, source: str) -> tuple[list[float], flo
     """Milliseconds: of compiling with the first mask, of the same from the cache, of every mask on twenty walks,
     and of the masks of 96 branches together."""
     compiling, cache = [], GuideCache(tokens)
-    cached = _timed(lambda: cache.guide(type, form=Form.JSON, follow=FOLLOW, source_text=source))
+    cached = _timed(lambda: cache.guide(type, form=Form.JSON, follow=FOLLOW, sources={"source": source}))
     for _ in range(5):
         started = time.perf_counter()
-        guide = compile_guide(type, form=Form.JSON, follow=FOLLOW, vocabulary=tokens, source_text=source)
+        guide = compile_guide(type, form=Form.JSON, follow=FOLLOW, vocabulary=tokens, sources={"source": source})
         guide.start(max_tokens=64).allowed()
         compiling.append((time.perf_counter() - started) * 1e3)
     rng, masks = random.Random(0), []

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pastalang.plan.plan import Hole, Plan
+from pastalang.plan.plan import Choose, Hole, Plan, Repeat, Segment, Text
 from pastalang.program import types as t
 from pastalang.runtime.decode.guide import Guide, GuideError
 from pastalang.runtime.decode.guides import compile_guide
@@ -21,40 +21,81 @@ class GuideShelf:
         self._tokens = tokens
         self._limit = limit
         self._known: OrderedDict[Any, Guide] = OrderedDict()
+        self._tags: tuple[Plan, tuple[str, ...]] | None = None  # of the plan that was asked for last
 
     def __call__(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Guide:
-        text = self._quoted(hole, plan, sources)
-        key = (hole.type, hole.form, hole.follow, text, plan.types)
+        quoted, forbidden = self._quoted(hole, plan, sources), self._forbidden(plan)
+        key = (hole.type, hole.form, hole.follow, tuple(quoted.items()), plan.types, forbidden)
         guide = self._known.get(key)
         if guide is None:
-            guide = self._known[key] = self._compile(hole, plan, text)
+            guide = self._known[key] = self._compile(hole, plan, quoted, forbidden)
             if len(self._known) > self._limit:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
         return guide
 
-    def _compile(self, hole: Hole, plan: Plan, text: str | None) -> Guide:
+    def _compile(self, hole: Hole, plan: Plan, quoted: Mapping[str, str], forbidden: tuple[str, ...]) -> Guide:
         try:
             return compile_guide(
                 hole.type, form=hole.form, follow=hole.follow, vocabulary=self._tokens, types=dict(plan.types),
-                source_text=text,
+                sources=quoted, forbidden=forbidden,
             )  # fmt: skip
         except GuideError as problem:
             raise RunError(str(problem), plan=plan, field=hole.field, span=hole.span) from problem
 
-    def _quoted(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> str | None:
-        names = {part.source for part in _parts(hole.type) if isinstance(part, t.Verbatim)}
-        known = [sources[name] for name in names if name in sources]
-        if len(known) < len(names):
-            [missing, *_] = names - sources.keys()
+    def _quoted(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Mapping[str, str]:
+        names = {part.source for part in _parts(hole.type, dict(plan.types)) if isinstance(part, t.Verbatim)}
+        for missing in sorted(names - sources.keys()):
             raise RunError(f"there is no text `{missing}` to quote from", plan=plan, field=hole.field, span=hole.span)
-        return known[0] if known else None
+        return {name: sources[name] for name in sorted(names)}
+
+    def _forbidden(self, plan: Plan) -> tuple[str, ...]:
+        """Our own control tags, as far as the plan has them: no free text of the model may look like one."""
+        if self._tags is None or self._tags[0] is not plan:
+            self._tags = plan, control_tags(plan)
+        return self._tags[1]
 
 
-def _parts(type: t.Type) -> Iterator[t.Type]:
-    yield type
-    if isinstance(type, t.Union):
-        for arm in type.arms:
-            yield from _parts(arm)
-    elif isinstance(type, t.Array):
-        yield from _parts(type.item)
+def control_tags(plan: Plan) -> tuple[str, ...]:
+    """The tags that stand for control, each as far as it is always the same."""
+    texts = [text for branch in plan.branches for text in _hidden_texts(branch.segments)]
+    return tuple(sorted({text.split('"')[0] for text in texts} - {""}))
+
+
+def _hidden_texts(segments: Iterable[Segment]) -> Iterator[str]:
+    for segment in segments:
+        match segment:
+            case Text(text=text, shown=False):
+                yield text
+            case Choose(arms=arms):
+                for arm in arms:
+                    yield from _hidden_texts(arm.segments)
+            case Repeat(first=first, between=between, body=body):
+                yield from _hidden_texts((*first, *between, *body))
+            case _:
+                continue
+
+
+def _parts(type: t.Type, types: Mapping[str, t.Type]) -> Iterator[t.Type]:
+    """Everything inside a type, each part once."""
+    waiting, seen = [type], {type}
+    while waiting:
+        part = waiting.pop()
+        yield part
+        inner = [inner for inner in _inside(part, types) if inner not in seen]
+        seen.update(inner)
+        waiting += inner
+
+
+def _inside(type: t.Type, types: Mapping[str, t.Type]) -> tuple[t.Type, ...]:
+    match type:
+        case t.Named(name=name):
+            return (types[name],)
+        case t.Union(arms=inner) | t.Tuple(items=inner):
+            return inner
+        case t.Array(item=item) | t.Map(value=item):
+            return (item,)
+        case t.Object(fields=fields):
+            return tuple(field.type for field in fields)
+        case _:
+            return ()

@@ -27,7 +27,8 @@ _GUIDES: dict[object, Guide] = {}
 def _guide(type: t.Type, form: Form, follow: str, tokens: Tokens) -> Guide:
     key = (type, form, follow, id(tokens))
     if key not in _GUIDES:
-        _GUIDES[key] = compile_guide(type, form=form, follow=follow, vocabulary=tokens, types=TYPES, source_text=SOURCE)
+        sources = {"source": SOURCE}
+        _GUIDES[key] = compile_guide(type, form=form, follow=follow, vocabulary=tokens, types=TYPES, sources=sources)
     return _GUIDES[key]
 
 

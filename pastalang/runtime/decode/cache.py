@@ -19,6 +19,7 @@ import numpy as np
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.decode.engines.grammar import NO_SOURCES
 from pastalang.runtime.decode.guide import Guide
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.tokens import Tokens
@@ -49,11 +50,11 @@ class GuideCache:
         form: Form,
         follow: str,
         types: Mapping[str, t.Type] = NO_TYPES,
-        source_text: str | None = None,
+        sources: Mapping[str, str] = NO_SOURCES,
         forbidden: tuple[str, ...] = (),
     ) -> Guide:
         """As `compile_guide`; a type that cannot be enforced is not remembered."""
-        key = (type, form, follow, tuple(types.items()), source_text, forbidden)
+        key = (type, form, follow, tuple(types.items()), tuple(sources.items()), forbidden)
         found = self._guides.get(key)
         if found is None:
             found = compile_guide(
@@ -62,7 +63,7 @@ class GuideCache:
                 follow=follow,
                 vocabulary=self.vocabulary,
                 types=types,
-                source_text=source_text,
+                sources=sources,
                 forbidden=forbidden,
             )
             self._guides[key] = found

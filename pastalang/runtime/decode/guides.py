@@ -21,6 +21,7 @@ from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automaton import AutomatonMachine
 from pastalang.runtime.decode.engines.characters import spell_json, spell_text
 from pastalang.runtime.decode.engines.choice import ChoiceMachine
+from pastalang.runtime.decode.engines.grammar import NO_SOURCES
 from pastalang.runtime.decode.engines.number import NumberAutomaton
 from pastalang.runtime.decode.engines.pattern import PatternAutomaton
 from pastalang.runtime.decode.engines.string import StringMachine
@@ -45,14 +46,14 @@ def compile_guide(
     follow: str,
     vocabulary: Tokens,
     types: Mapping[str, t.Type] = NO_TYPES,
-    source_text: str | None = None,
+    sources: Mapping[str, str] = NO_SOURCES,
     forbidden: tuple[str, ...] = (),
 ) -> Guide:
     """Raises `GuideError` where the type cannot be enforced.
 
-    `source_text` is what a `verbatim` quotes from. `forbidden` texts never appear in a free string.
+    `sources` are the texts that a `verbatim` quotes from, by name. `forbidden` texts never appear in a free string.
     """
-    compiler = _Compiler(vocabulary, Border(vocabulary, follow.encode()), form, types, source_text, forbidden)
+    compiler = _Compiler(vocabulary, Border(vocabulary, follow.encode()), form, types, sources, forbidden)
     return compiler.guide(type)
 
 
@@ -63,14 +64,14 @@ class _Compiler:
         border: Border,
         form: Form,
         types: Mapping[str, t.Type],
-        source_text: str | None,
+        sources: Mapping[str, str],
         forbidden: tuple[str, ...],
     ) -> None:
         self.tokens = tokens
         self.border = border
         self.quoted = form is Form.JSON
         self.types = types
-        self.source_text = source_text
+        self.sources = sources
         self.forbidden = forbidden
 
     def guide(self, type: t.Type) -> Guide:
@@ -78,7 +79,7 @@ class _Compiler:
         if not self.is_simple(type):
             from pastalang.runtime.decode.engines.llguidance import compile_structure
 
-            return compile_structure(type, self.types, self.border, self.source_text)
+            return compile_structure(type, self.types, self.border, self.sources)
         return MachineGuide(self.machine(type), self.border, describe(type))
 
     def resolve(self, type: t.Type) -> t.Type:
@@ -140,9 +141,9 @@ class _Compiler:
         return StringMachine(spelling, self.border, least=type.min_chars, most=type.max_chars)
 
     def verbatim(self, type: t.Verbatim) -> Machine:
-        if self.source_text is None:
+        text = self.sources.get(type.source)
+        if text is None:
             raise GuideError(f"the text of `{type.source}` is needed to quote from it")
-        text = self.source_text
         return VerbatimMachine(spell_source(text, quoted=self.quoted), self.border, quoted=self.quoted)
 
     def union(self, type: t.Union) -> Machine:
@@ -151,7 +152,7 @@ class _Compiler:
         closed = [text for arm in arms if _is_closed(arm) for text in _spellings(arm, quoted=self.quoted)]
         machines: list[Machine] = [ChoiceMachine(closed, self.border)] if closed else []
         for arm in arms:
-            if _is_closed(arm) or (isinstance(arm, t.Verbatim) and self.source_text == ""):
+            if _is_closed(arm) or (isinstance(arm, t.Verbatim) and self.sources.get(arm.source) == ""):
                 continue
             machines.append(self.machine(arm))
         if not machines:

@@ -79,6 +79,10 @@ class Walk:
         return _text_of(self._stand)
 
     @property
+    def machine(self) -> Machine:
+        return self._guide.machine
+
+    @property
     def machine_state(self) -> MachineState:
         return self._stand.state
 

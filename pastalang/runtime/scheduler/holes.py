@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pastalang.plan.plan import Hole
-from pastalang.runtime.decode.guide import State, TokenMask
+from pastalang.plan.plan import Hole, Plan
+from pastalang.runtime.decode.guide import GuideError, State, TokenMask
+from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.scheduler.written import Field
 
@@ -19,6 +22,15 @@ class Fill:
     is_kept: bool
 
 
+@contextmanager
+def blamed_on_type(hole: Hole, plan: Plan) -> Iterator[None]:
+    """A type that cannot be enforced, or a value that cannot be closed, is an error of its field."""
+    try:
+        yield
+    except GuideError as problem:
+        raise DeadEnd(str(problem), plan=plan, field=hole.field, span=hole.span) from problem
+
+
 class OpenHole:
     def __init__(self, hole: Hole, field: Field, state: State, encoder: Encoder) -> None:
         self.hole = hole
@@ -29,6 +41,10 @@ class OpenHole:
     @property
     def is_finished(self) -> bool:
         return self._state.is_finished
+
+    @property
+    def state(self) -> State:
+        return self._state
 
     def allowed(self) -> TokenMask:
         return self._state.allowed()

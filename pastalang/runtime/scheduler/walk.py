@@ -24,16 +24,17 @@ from pastalang.plan.plan import (
 from pastalang.plan.realised import Chosen, Items
 from pastalang.plan.realised import Decision as Decided
 from pastalang.program.program import Role
-from pastalang.runtime.decode.guide import GuideError
-from pastalang.runtime.errors import DeadEnd, TooLong
+from pastalang.runtime.decode.guide import NoEndingFits
+from pastalang.runtime.errors import TooLong
 from pastalang.runtime.events import FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.inputs import part_of, text_of
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
 from pastalang.runtime.scheduler.decide import Decision, Option
 from pastalang.runtime.scheduler.fork import fan_out, fork
-from pastalang.runtime.scheduler.holes import Fill, OpenHole
+from pastalang.runtime.scheduler.holes import Fill, OpenHole, blamed_on_type
 from pastalang.runtime.scheduler.join import join, joined_by
+from pastalang.runtime.scheduler.left_out import leave_out
 from pastalang.runtime.scheduler.lists import elements_of
 from pastalang.runtime.scheduler.points import mark
 from pastalang.runtime.scheduler.sources import sources_of
@@ -203,18 +204,21 @@ def _open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
     frame.written.append(WrittenField(field))
     room = request.room(branch)
     limit = hole.max_tokens if room is None else min(hole.max_tokens, room)
-    try:
+    with blamed_on_type(hole, request.plan):
         guide = request.tokens.make_guide(hole, request.plan, sources_of(branch))
-        state = guide.start(max_tokens=limit)
-    except GuideError as problem:
-        raise DeadEnd(str(problem), plan=request.plan, field=hole.field, span=hole.span) from problem
+        try:
+            state = guide.start(max_tokens=limit)
+        except NoEndingFits as problem:
+            leave_out(branch, field, hole, problem)
+            return
     branch.hole = OpenHole(hole, field, state, request.tokens.encoder)
     request.events.append(FieldStarted(hole.field, items))
     _filled(branch, branch.hole, branch.hole.start())
 
 
 def _take_in_hole(branch: BranchState, hole: OpenHole, token: int, log_probability: float, forward_pass: int) -> None:
-    fill = hole.take(token, log_probability)
+    with blamed_on_type(hole.hole, branch.request.plan):
+        fill = hole.take(token, log_probability)
     index = len(branch.tokens) if fill.is_kept else None
     branch.drawn.append(DrawnToken(token, log_probability, forward_pass, index, fill.text))
     _filled(branch, hole, fill)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +18,7 @@ from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.cache import GuideCache, load_tokens
 from pastalang.runtime.decode.confidence import distribution, probability_of, pushed_aside
 from pastalang.runtime.decode.engines.choice import ChoiceMachine, Range
+from pastalang.runtime.decode.engines.llguidance import Growth
 from pastalang.runtime.decode.engines.verbatim import find_occurrences
 from pastalang.runtime.decode.guide import GuideError, NoEndingFits, State
 from pastalang.runtime.decode.guides import compile_guide
@@ -29,12 +33,16 @@ TOKENS = Tokens(vocabulary_of(byte_tokenizer(words=['",', "Sony", "12", ",\n"], 
 END = min(TOKENS.vocabulary.ends)
 
 
+_DIGITS = t.Array(t.Integer(minimum=0, maximum=9), unique=True)
+
+
 def _id(text: str) -> int:
     return TOKENS.ids[text.encode()]
 
 
 def _start(type: t.Type, *, follow: str = "", form: Form = Form.JSON, limit: int = 32, source: str = "") -> State:
-    return compile_guide(type, form=form, follow=follow, vocabulary=TOKENS, source_text=source).start(max_tokens=limit)
+    guide = compile_guide(type, form=form, follow=follow, vocabulary=TOKENS, sources={"source": source})
+    return guide.start(max_tokens=limit)
 
 
 def _write(state: State, text: str) -> None:
@@ -185,6 +193,77 @@ def test_items_that_must_differ_are_closed_when_they_do_not() -> None:
     state = _start(t.Array(t.Integer(minimum=0, maximum=9), unique=True), limit=64)
     _write(state, "[1, 1]")
     assert state.is_finished and state.truncated and state.text != "[1, 1]"
+
+
+_PAIRS = t.Object((t.Field("plain", t.Array(t.Integer(minimum=0, maximum=9))), t.Field("unlike", _DIGITS)))
+
+
+def test_items_of_an_inner_array_differ_where_they_must() -> None:
+    state = _start(_PAIRS, limit=200)
+    _write(state, '{"plain": [1, 1], "unlike": [1, 1]')
+    assert state.is_finished and state.truncated
+    assert json.loads(state.text) in ({"plain": [1, 1], "unlike": [1]}, {"plain": [1, 1], "unlike": [1, 0]})
+
+
+@pytest.mark.parametrize(
+    "type",
+    [t.Array(t.Union((_DIGITS, t.Anything()))), t.Tuple((_DIGITS, t.Array(t.Integer()))), t.Named("nested")],
+    ids=["beside anything", "beside another array", "recursive"],
+)
+def test_items_that_differ_are_refused_by_name_where_they_cannot_be_told_apart(type: t.Type) -> None:
+    nested = t.Array(t.Union((t.Null(), t.Named("nested"))), unique=True)
+    with pytest.raises(GuideError, match="differ"):
+        compile_guide(type, form=Form.JSON, follow="", vocabulary=TOKENS, types={"nested": nested})
+
+
+def test_a_value_quotes_from_several_texts() -> None:
+    type = t.Tuple((t.Verbatim("first"), t.Verbatim("second")))
+    sources = {"first": "red", "second": "blue"}
+    state = compile_guide(type, form=Form.JSON, follow="", vocabulary=TOKENS, sources=sources).start(max_tokens=40)
+    _write(state, '["red", "')
+    assert "b" in _texts(state) and "r" not in _texts(state)
+    either = t.Union((t.Verbatim("first"), t.Verbatim("second")))
+    state = compile_guide(either, form=Form.TEXT, follow="", vocabulary=TOKENS, sources=sources).start(max_tokens=40)
+    assert {"r", "b", "l"} <= _texts(state)
+
+
+def test_counted_words_are_closed_or_are_an_error_and_never_a_crash() -> None:
+    """A count of words takes more of the lexer than its limits allow."""
+    words = {"type": "string", "minLength": 1, "maxLength": 500, "pattern": r"^(?:\S+\s+){0,49}\S+$"}
+    schema = {"type": "array", "items": words, "minItems": 1, "maxItems": 10}
+    guide = compile_guide(t.Schema(json.dumps(schema)), form=Form.JSON, follow="", vocabulary=TOKENS)
+    for seed in range(3):
+        state, rng = guide.start(max_tokens=300), np.random.default_rng(seed)
+        with suppress(NoEndingFits):
+            while not state.is_finished:
+                state.advance(int(rng.choice(tokens_of(state.allowed()))))
+            assert 1 <= len(json.loads(state.text)) <= 10
+
+
+def test_a_value_without_any_ending_left_is_an_error_of_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
+    state = _start(t.Array(t.Integer()), limit=30)
+    assert isinstance(state, Growth)
+    state._stands = [replace(state._stands[0], remaining=2, ending=None)]
+    monkeypatch.setattr("pastalang.runtime.decode.engines.llguidance.find_ending", lambda *_, **__: None)
+    with pytest.raises(NoEndingFits, match="no longer be closed"):
+        state.advance(_id("["))
+        state.advance(_id("]"))
+        state.advance(_id("]"))
+
+
+@pytest.mark.parametrize(
+    "type",
+    [
+        t.Schema('{"$ref":"#/$defs/n","$defs":{"n":{"type":"object","properties":{"a":{"$ref":"#/$defs/n"}},"required":["a"]}}}'),
+        t.Named("endless"),
+    ],
+)  # fmt: skip
+def test_a_type_that_requires_itself_is_refused_at_once(type: t.Type) -> None:
+    endless = t.Object((t.Field("next", t.Named("endless")),))
+    started = time.perf_counter()
+    with pytest.raises(GuideError, match="requires itself"):
+        compile_guide(type, form=Form.JSON, follow="", vocabulary=TOKENS, types={"endless": endless})
+    assert time.perf_counter() - started < 0.5
 
 
 def test_a_cut_value_is_still_json() -> None:

@@ -114,7 +114,13 @@ def _best_byte(mask: TokenMask, trace: Trace, tokens: Tokens, used: list[int]) -
     order = _STRING_ORDER if trace.in_string else _ORDER
     candidates = [byte for byte in order if _has(mask, tokens, byte)]
     closing = 0x22 if trace.in_string else None
-    if closing in candidates and not trace.grown(b'"').spoiled:
+    if closing in candidates and not trace.grown(b'"').spoiled and not _repeats(trace, 0x22):
         return closing
     good = [byte for byte in candidates if not trace.grown(bytes((byte,))).spoiled]
+    good = [byte for byte in good if not _repeats(trace, byte)] or good
     return min(good, key=lambda byte: (used[byte] * 8 if byte not in b"]}" else 0) + order.index(byte), default=None)
+
+
+def _repeats(trace: Trace, byte: int) -> bool:
+    """Whether an item that ended behind the byte would stand there twice, where items differ."""
+    return bool(trace.unique) and trace.grown(bytes((byte, 0x2C))).spoiled

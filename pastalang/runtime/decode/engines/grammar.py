@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any, assert_never
 
 from pastalang.program import types as t
@@ -25,6 +26,7 @@ _OPTIONS: Document = {"whitespace_flexible": False, "item_separator": ", ", "key
 _INTEGER = "/0|-?[1-9][0-9]{0,18}/"
 _NUMBER = r"/(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?|-([1-9][0-9]{0,14}(\.[0-9]{1,15})?|0\.[0-9]{0,14}[1-9])/"
 _MAX_TAIL = 16
+NO_SOURCES: Mapping[str, str] = MappingProxyType({})
 _MAX_SAMPLES = 64
 
 
@@ -36,9 +38,11 @@ class Grammar:
     samples: tuple[bytes, ...] = ()
 
 
-def grammar_of(type: t.Type, types: Mapping[str, t.Type], *, follow: str, source_text: str | None = None) -> Grammar:
+def grammar_of(
+    type: t.Type, types: Mapping[str, t.Type], *, follow: str, sources: Mapping[str, str] = NO_SOURCES
+) -> Grammar:
     """What follows may begin behind the value, so tokens may cross."""
-    writer = _Writer(types, source_text)
+    writer = _Writer(types, sources)
     value = writer.rule(type)
     tails = [json.dumps(follow[: end + 1]) for end in range(min(len(follow), _MAX_TAIL))]
     tail = f" ({' | '.join(tails)})?" if tails else ""
@@ -49,7 +53,7 @@ def grammar_of(type: t.Type, types: Mapping[str, t.Type], *, follow: str, source
 @dataclass
 class _Writer:
     types: Mapping[str, t.Type]
-    source_text: str | None
+    sources: Mapping[str, str]
     lines: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
     samples: dict[bytes, None] = field(default_factory=dict)
@@ -134,9 +138,10 @@ class _Writer:
         return " ".join([*parts, '"}"'])
 
     def verbatim(self, source: str) -> str:
-        if self.source_text is None:
+        text = self.sources.get(source)
+        if text is None:
             raise GuideError(f"the text of `{source}` is needed to quote from it")
-        chunks = [json.dumps(character, ensure_ascii=False)[1:-1] for character in self.source_text]
+        chunks = [json.dumps(character, ensure_ascii=False)[1:-1] for character in text]
         name = f"SPAN_{len(self.lines)}"
         self.lines.append(f"{name}: %regex {json.dumps({'substring_chunks': chunks})}")
         return f'"\\"" {name} "\\""'

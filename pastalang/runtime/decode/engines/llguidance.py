@@ -17,28 +17,44 @@ import numpy as np
 from pastalang.program import types as t
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.ending import find_ending
-from pastalang.runtime.decode.engines.grammar import grammar_of
+from pastalang.runtime.decode.engines.grammar import NO_SOURCES, grammar_of
 from pastalang.runtime.decode.engines.matcher import Matcher, compile_grammar
 from pastalang.runtime.decode.engines.trace import Trace
+from pastalang.runtime.decode.engines.unique import Path, unique_paths
 from pastalang.runtime.decode.guide import Accepted, GuideError, NoEndingFits, TokenMask
 from pastalang.runtime.decode.mask import frozen, mask_of
+from pastalang.values.from_json_schema import is_endless
+from pastalang.values.inhabited import uninhabited
+from pastalang.values.json_text import parse_json
+from pastalang.values.schema_guard import find_hostile
 from pastalang.values.words import describe
 
 
 def compile_structure(
-    type: t.Type, types: Mapping[str, t.Type], border: Border, source_text: str | None = None
+    type: t.Type, types: Mapping[str, t.Type], border: Border, sources: Mapping[str, str] = NO_SOURCES
 ) -> StructureGuide:
-    grammar = grammar_of(type, types, follow=border.follow.decode(), source_text=source_text)
-    unique = isinstance(type, t.Array) and type.unique
+    _check_endings(type, types)
+    unique = unique_paths(type, types)
+    grammar = grammar_of(type, types, follow=border.follow.decode(), sources=sources)
     matcher = compile_grammar(grammar.text, border.tokens)
     return StructureGuide(matcher, border, unique, describe(type), grammar.samples)
+
+
+def _check_endings(type: t.Type, types: Mapping[str, t.Type]) -> None:
+    """What requires itself is refused before a grammar is searched for a value that it does not have."""
+    if isinstance(type, t.Schema):
+        document = parse_json(type.document)
+        if find_hostile(document) is None and is_endless(document):
+            raise GuideError("the schema requires itself, so no value can end")
+    elif empty := uninhabited(types):
+        raise GuideError(f"`{empty[0]}` requires itself, so no value can end")
 
 
 class StructureGuide:
     """See `guide.Guide`."""
 
     def __init__(
-        self, matcher: Matcher, border: Border, unique: bool, meaning: str, samples: tuple[bytes, ...]
+        self, matcher: Matcher, border: Border, unique: frozenset[Path], meaning: str, samples: tuple[bytes, ...]
     ) -> None:
         self._matcher = matcher
         self.border = border
@@ -279,7 +295,7 @@ class Growth:
                 trace = replace(stand.trace, raw=raw)
                 remaining = self._stand.remaining - max(1, len(ending))
                 return _Stand(trace, remaining, (), stand.taken, len(raw), truncated=True)
-        raise AssertionError("no ending fits")
+        raise NoEndingFits(f"the value can no longer be closed within its limit: {self._guide.explain()}")
 
 
 _PLENTY: tuple[int, ...] = (-1,)

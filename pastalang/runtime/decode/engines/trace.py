@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from pastalang import limits
+from pastalang.runtime.decode.engines.unique import Path, meet
 from pastalang.values.json_text import NotJson, parse_json, same_json, write_json
 
 _MAX_DEPTH = limits.MAX_JSON_NESTING - 4
@@ -35,7 +36,7 @@ _Stack: TypeAlias = tuple[_Open, ...]
 class Trace:
     """`end` is set when the outermost value is complete: how many bytes are its own."""
 
-    unique: bool  # whether the items of the outermost array differ
+    unique: frozenset[Path] = frozenset()  # where arrays stand whose items differ
     raw: bytes = b""
     stack: _Stack = ()
     string: int | None = None  # where the string begins that is open
@@ -136,15 +137,19 @@ class Trace:
     def _item_ended(self, raw: bytes) -> Trace:
         """Items that must differ are compared when they end."""
         here = replace(self, raw=raw)
-        if not self.unique or len(self.stack) != 1 or self.stack[0].is_object:
+        top = self.stack[-1]
+        if not self.unique or top.is_object or not any(meet(self._path(), path) for path in self.unique):
             return here
-        top = self.stack[0]
         item = _canonical(raw[top.since : -1])
         if item is None:
             return here
         if any(same_json(parse_json(item), parse_json(other)) for other in top.taken):
             return replace(here, spoiled=True)
-        return replace(here, stack=(replace(top, taken=(*top.taken, item), since=len(raw)),))
+        return replace(here, stack=(*self.stack[:-1], replace(top, taken=(*top.taken, item), since=len(raw))))
+
+    def _path(self) -> Path:
+        """Where the innermost array or object stands."""
+        return tuple(around.taken[-1] if around.is_object else None for around in self.stack[:-1])
 
     def _closed(self) -> Trace:
         stack = self.stack[:-1]
