@@ -74,9 +74,16 @@ def _check_fit(plan: Plan, limits: Limits, lengths: Lengths) -> None:
     if limits == Limits():
         return
     try:
-        fit(plan, limits, lengths)
+        found = fit(plan, limits, lengths)
     except DoesNotFit as error:
         raise Refused(str(error), EXIT_PROBLEMS) from error
+    most = found.peak_cells.high
+    if limits.cells is not None and most > limits.cells:
+        typer.echo(
+            f"note: at its longest this plan wants {most:,} cells at once, and there are {limits.cells:,}: "
+            "branches will wait for one another then, and the answer stays the same",
+            err=True,
+        )
 
 
 def _show(plan: Plan, format: Format, lengths: Lengths) -> str:

@@ -56,6 +56,19 @@ def lengths(node: Node) -> Lengths | None:
             return _repeated(lengths(item), minimum, maximum)
 
 
+def characters(node: Node) -> tuple[Ranges, ...]:
+    """The ranges of every place of the expression."""
+    match node:
+        case Chars(ranges):
+            return (ranges,)
+        case Sequence(items):
+            return tuple(ranges for item in items for ranges in characters(item))
+        case Choice(arms):
+            return tuple(ranges for arm in arms for ranges in characters(arm))
+        case Repetition(item):
+            return characters(item)
+
+
 def count_states(node: Node) -> int:
     match node:
         case Chars():

@@ -181,6 +181,8 @@ def _usual_tokens(type: t.Type, types: Mapping[str, t.Type], *, quoted: bool) ->
             return max(asked, least + 2 if least else 0)
         case t.Regex(pattern=pattern):
             width = regex.width(pattern)
+            if width is not None and width[1] is not None and regex.is_spelled_plainly(pattern):
+                return max(min(limits.DEFAULT_STRING_TOKENS, width[1] + 2), width[0] + 2)
             least = 0 if width is None else width[0]
             return max(limits.DEFAULT_STRING_TOKENS, least + 2)
         case t.Verbatim():

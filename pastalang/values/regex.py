@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Final
 
 from pastalang.program.regex import RegexError, lengths, parse_regex, spell
+from pastalang.program.regex_tree import characters
 
 
 def find_problem(pattern: str) -> str | None:
@@ -29,6 +30,15 @@ def width(pattern: str) -> tuple[int, int | None] | None:
     except RegexError:
         return None
     return None if found is None else (found.shortest, found.longest)
+
+
+def is_spelled_plainly(pattern: str) -> bool:
+    """Whether every character that can match is one byte, in JSON too: printable ASCII without `"` and `\\`."""
+    ranges = [one for place in characters(parse_regex(pattern)) for one in place]
+    return all(
+        low >= 0x20 and high < 0x7F and not any(low <= ord(escaped) <= high for escaped in '"\\')
+        for low, high in ranges
+    )
 
 
 def engine_pattern(pattern: str) -> str:

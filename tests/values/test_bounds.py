@@ -130,3 +130,13 @@ def test_a_decimal_is_written_digit_for_digit(value: Decimal) -> None:
 def test_true_is_not_the_number_one() -> None:
     assert t.Literal(True) != t.Literal(1)
     assert len({t.Literal(True), t.Literal(1), t.Literal(Decimal(1))}) == 2
+
+
+def test_a_pattern_of_plain_characters_is_given_a_token_per_character_and_its_quotes() -> None:
+    assert default_max_tokens(t.Regex("[A-Z]{2}-[0-9]{4}")) == 9
+    assert default_max_tokens(t.Regex("[a-z]{80}")) == 82
+    assert default_max_tokens(t.Regex("[a-z]{1,900}")) == limits.DEFAULT_STRING_TOKENS
+
+
+def test_a_pattern_of_characters_that_json_escapes_keeps_the_usual_room() -> None:
+    assert default_max_tokens(t.Regex('["\\\\]{30}')) == limits.DEFAULT_STRING_TOKENS
