@@ -16,6 +16,7 @@ from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.sources import sources_of
 from pastalang.runtime.scheduler.written import (
+    Details,
     Field,
     Written,
     WrittenBranch,
@@ -143,7 +144,8 @@ class _Page:
                 (start, self._length),
                 field.attempt,
                 field.problem,
-                tuple(field.pushed_aside) if self._request.details else None,
+                None if field.details is None else tuple(field.details.pushed_aside),
+                None if field.details is None else _options(field.details),
             )
         )
         into[_last_name(field.path)] = value
@@ -154,6 +156,13 @@ class _Page:
         if reading.fits:
             return to_python(field.type, reading.value, self._types)
         return _as_json(field.text) if is_json else field.text
+
+
+def _options(details: Details) -> tuple[tuple[str, float], ...] | None:
+    """The likeliest first; None where the type is no closed choice."""
+    if not details.options:
+        return None
+    return tuple(sorted(details.options.items(), key=lambda option: (-option[1], option[0])))
 
 
 def _last_name(path: str) -> str:

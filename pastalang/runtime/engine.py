@@ -28,6 +28,7 @@ from pastalang.runtime.assemble import answers_of, realised_of
 from pastalang.runtime.decode.sampler import Sampler
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.details import note_details
 from pastalang.runtime.errors import LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.guides import GuideShelf
@@ -302,6 +303,9 @@ class Engine:
         rows = [one.row for one, _ in asked]
         chosen = logits if rows == list(range(len(logits))) else logits[rows]
         outcomes = self._sampler.choose(chosen, [ask for _, ask in asked])
+        for (one, _), row in zip(asked, chosen, strict=True):
+            if one.branch.request.details:
+                note_details(one.branch, row)
         return list(zip((one for one, _ in asked), outcomes, strict=True))
 
     def _cancel(self, requests: Sequence[RequestState]) -> None:

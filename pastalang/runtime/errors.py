@@ -68,12 +68,6 @@ class ValidatorFailed(RunError):
     code = "validator_failed"
 
 
-class NoValueFits(RunError):
-    """No value of a field's type can be written within its limit, and it may not be null."""
-
-    code = "no_value_fits"
-
-
 class Cancelled(RunError):
     """The run was given up by its caller."""
 

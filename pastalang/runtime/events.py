@@ -36,6 +36,15 @@ class FieldDone:
 
 
 @dataclass(frozen=True, slots=True)
+class FieldAgain:
+    """What was told of this field, and of all that depends on it, is void: it is decoded again, and told again."""
+
+    field: str
+    items: tuple[int, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Joined:
     """A branch sees others from here on."""
 
@@ -54,4 +63,4 @@ class Failed:
     error: RunError
 
 
-Event: TypeAlias = FieldStarted | TextDelta | FieldDone | Joined | Done | Failed
+Event: TypeAlias = FieldStarted | TextDelta | FieldDone | FieldAgain | Joined | Done | Failed

@@ -15,7 +15,9 @@ class FieldResult:
     """`span` is where the text stands in the answer's; `log_probability` is that of all its tokens together.
 
     `attempts` counts the times that it was decoded. `problem` says why there is no value, or what a validator
-    objects to. With `details`, `pushed_aside` is, for each drawn token, the probability of all that was not allowed.
+    objects to. With `details`, `pushed_aside` is, for each drawn token, the probability of all that was not allowed,
+    and `options` of a closed choice are the spellings with the probability of each, the likeliest first. Where several
+    options begin with the same token, those that were not gone into are left out: what is missing to 1 is theirs.
     """
 
     path: str
@@ -29,6 +31,7 @@ class FieldResult:
     attempts: int = 1
     problem: str | None = None
     pushed_aside: tuple[float, ...] | None = None
+    options: tuple[tuple[str, float], ...] | None = None
 
     @property
     def log_probability(self) -> float:

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel
 
 from pastalang.runtime.assemble import Sheet, sheets_of
+from pastalang.runtime.events import FieldAgain
 from pastalang.runtime.repair.invalid import Problem
 from pastalang.runtime.repair.message import doubt_text, objection_text
 from pastalang.runtime.repair.policy import Policy
-from pastalang.runtime.repair.targets import Target, field_targets, targets_of
+from pastalang.runtime.repair.targets import Key, Target, field_targets, targets_of
 from pastalang.runtime.repair.validation import Objection, validate
 from pastalang.runtime.scheduler.again import Again, behind, joiners_of, latest, take_up_again, undo
 from pastalang.runtime.scheduler.branch import BranchState
@@ -57,7 +58,7 @@ class Review:
     problems: tuple[Problem, ...] = ()
     attempts: int = 0  # fields decoded again for a reason of their own
     _sheets: tuple[Sheet, ...] = ()
-    _tried: Counter[tuple[str, tuple[int, ...]]] = field(default_factory=Counter)
+    _tried: Counter[Key] = field(default_factory=Counter)
     _doubts: list[Doubt] = field(default_factory=list)
     _replaced: set[BranchState] = field(default_factory=set)  # out of the answer; who has joined them is out of date
 
@@ -100,7 +101,7 @@ class Review:
         """Says whether anybody is."""
         wrong = self._wrong(failures)
         unsure = self._unsure(late) if self.policy.retry_below is not None else {}
-        chosen = _apart(request, [target for target, _ in wrong.values()])
+        chosen = _apart(request, [target for target, *_ in wrong.values()])
         doubted = [
             target
             for target in _apart(request, [*chosen, *(target for key, target in unsure.items() if key not in wrong)])
@@ -115,6 +116,8 @@ class Review:
         for target in (*chosen, *doubted):
             self._tried[target.key] += 1
             self.attempts += 1
+            reason = "unsure" if target in doubted else wrong[target.key][2]
+            request.events.append(FieldAgain(target.name, target.items, reason))
         for target in chosen:
             self._replaced |= gone[target.key]
         for target, again in zip(doubted, taken[len(chosen) :], strict=True):
@@ -122,17 +125,18 @@ class Review:
             self._doubts.append(Doubt(target, target.field, again, gone[target.key]))
         return bool(taken)
 
-    def _wrong(self, failures: list[Failure]) -> dict[tuple[str, tuple[int, ...]], tuple[Target, str]]:
-        """Those with attempts left, and what each is told."""
-        wrong: dict[tuple[str, tuple[int, ...]], tuple[Target, str]] = {}
+    def _wrong(self, failures: list[Failure]) -> dict[Key, tuple[Target, str, str]]:
+        """Those with attempts left, what each is told, and why."""
+        wrong: dict[Key, tuple[Target, str, str]] = {}
         for failure in failures:
             for target in failure.targets:
                 if self._tried[target.key] < self.policy.repair:
-                    told = objection_text(failure.sheet.answer.text, target.place, failure.objection.reason)
-                    wrong.setdefault(target.key, (target, told))
+                    reason = failure.objection.reason
+                    told = objection_text(failure.sheet.answer.text, target.place, reason)
+                    wrong.setdefault(target.key, (target, told, reason))
         return wrong
 
-    def _unsure(self, late: set[BranchState]) -> dict[tuple[str, tuple[int, ...]], Target]:
+    def _unsure(self, late: set[BranchState]) -> dict[Key, Target]:
         threshold = self.policy.retry_below or 0.0
         return {
             target.key: target

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeAlias
 
 from pastalang.runtime.assemble import Sheet
 from pastalang.runtime.repair.validation import Objection
@@ -18,6 +18,7 @@ from pastalang.runtime.scheduler.points import Point
 from pastalang.runtime.scheduler.written import Field
 from pastalang.values.json_places import Node, Place
 
+Key: TypeAlias = tuple[str, tuple[int, ...]]
 _KEY: Final = re.compile(r'"(?:[^"\\]|\\.)*": ')
 
 
@@ -32,7 +33,7 @@ class Target:
     field: Field | None
 
     @property
-    def key(self) -> tuple[str, tuple[int, ...]]:
+    def key(self) -> Key:
         return self.name, self.items
 
 
@@ -71,7 +72,7 @@ def _without_key(sheet: Sheet, place: Place) -> Place:
 
 
 def _of_branch(branch: BranchState, place: Place) -> Target:
-    return Target(f"{branch.name} (branch)", branch.items, place, branch.beginning, None)
+    return Target(branch.name, branch.items, place, branch.beginning, None)
 
 
 def _of_field(field: Field, place: Place) -> Target:

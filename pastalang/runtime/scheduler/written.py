@@ -45,6 +45,14 @@ class DrawnToken:
 
 
 @dataclass(slots=True)
+class Details:
+    """What a type did to the model's probabilities: per drawn token, and per option where it is a closed choice."""
+
+    pushed_aside: list[float] = field(default_factory=list)
+    options: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
 class Field:
     """A hole being filled, or filled. `tokens` holds the drawn and the forced ones."""
 
@@ -62,7 +70,7 @@ class Field:
     attempt: int = 1
     problem: str | None = None  # why there is no value, or what a validator objects to
     point: Any = None  # the Point that it can be taken up at again
-    pushed_aside: list[float] = field(default_factory=list)  # per drawn token, where asked for
+    details: Details | None = None
     tally: Tally = field(default_factory=Tally)
 
 

@@ -1,0 +1,115 @@
+"""What a type rules out, what the options of a choice would have got, and fields that nothing fits into."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+
+import pytest
+import torch
+
+from pastalang.plan.plan import Hole, Plan
+from pastalang.runtime.decode.guide import Guide, NoEndingFits, State
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.errors import DeadEnd
+from pastalang.runtime.guides import GuideShelf
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.fakes import FakeModel, hashed_model, uniform_model
+from pastalang.runtime.prompt import Encoder
+from tests.runtime.test_repair import engine, program
+
+_TOKENIZER = Encoder(byte_tokenizer())
+SHELF = GuideShelf(
+    Tokens(vocabulary_of(_TOKENIZER.tokenizer, size=320, ends=_TOKENIZER.ends, encode=_TOKENIZER.text))
+)  # fmt: skip
+
+
+def test_a_uniform_model_is_pushed_aside_from_all_that_is_not_allowed() -> None:
+    runner = Engine(uniform_model(320), byte_tokenizer())
+    [field] = runner.run(program("  a: integer(1..5)"), {}, details=True).fields
+    assert field.pushed_aside is not None
+    assert field.pushed_aside[0] == pytest.approx(1 - 5 / 320)
+
+
+def test_the_options_of_a_choice_have_the_probabilities_that_the_model_gives_them() -> None:
+    weights = {"t": 3.0, "p": 2.0, "r": 1.0, "z": 4.0}
+    logits = [math.log(weights.get(chr(token), 1e-3)) if token < 256 else -9.0 for token in range(320)]
+    runner = Engine(FakeModel(lambda _: logits, vocabulary=320), byte_tokenizer())
+    [field] = runner.run(program('  a: "tv" | "phone" | "radio"'), {}, details=True).fields
+    assert field.options is not None
+    found = dict(field.options)
+    assert list(found) == ['"tv"', '"phone"', '"radio"'], "the likeliest first"
+    assert list(found.values()) == pytest.approx([3 / 6, 2 / 6, 1 / 6])
+    assert field.confidence == pytest.approx(found[field.text])
+    share = torch.tensor(logits).softmax(0)
+    assert field.pushed_aside == pytest.approx([1 - float(share[[ord(first) for first in "tpr"]].sum())])
+
+
+def test_options_that_begin_alike_share_what_the_way_to_them_weighs() -> None:
+    weights = {"a": 3.0, "b": 1.0, "x": 1.0, "y": 4.0}
+    logits = [math.log(weights.get(chr(token), 1e-3)) if token < 256 else -9.0 for token in range(320)]
+    runner = Engine(FakeModel(lambda _: logits, vocabulary=320), byte_tokenizer())
+    [field] = runner.run(program('  a: "ax" | "ay" | "b"'), {}, details=True).fields
+    assert field.options is not None
+    assert dict(field.options) == pytest.approx({'"ax"': 0.75 * 0.2, '"ay"': 0.75 * 0.8, '"b"': 0.25})
+    assert sum(share for _, share in field.options) == pytest.approx(1.0)
+
+
+def test_what_was_not_gone_into_is_missing() -> None:
+    weights = {"a": 1.0, "b": 3.0}
+    logits = [math.log(weights.get(chr(token), 1e-3)) if token < 256 else -9.0 for token in range(320)]
+    runner = Engine(FakeModel(lambda _: logits, vocabulary=320), byte_tokenizer())
+    [field] = runner.run(program('  a: "ax" | "ay" | "b"'), {}, details=True).fields
+    assert dict(field.options or ()) == pytest.approx({'"b"': 0.75})
+
+
+def test_details_are_only_there_where_they_are_asked_for() -> None:
+    [field] = engine().run(program('  a: "tv" | "phone"'), {}).fields
+    assert field.pushed_aside is None and field.options is None
+
+
+def test_details_change_nothing_else() -> None:
+    asked = program("  a: string(max=6)\n  b: integer(1..5)")
+    plain, detailed = engine().run(asked, {}), engine().run(asked, {}, details=True)
+    assert plain.text == detailed.text
+    for field in detailed.fields:
+        assert field.pushed_aside is not None and all(0 <= share <= 1 for share in field.pushed_aside)
+        assert field.options is None
+
+
+class Full:
+    """A guide of a type that has no value as short as that."""
+
+    shortest = 9
+
+    def start(self, *, max_tokens: int) -> State:
+        raise NoEndingFits(f"no value fits into {max_tokens} tokens; the shortest takes 9")
+
+    def explain(self) -> str:
+        return "nothing"
+
+
+def nothing_fits_into_a(hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Guide:
+    return Full() if hole.field == "a" else SHELF(hole, plan, sources)
+
+
+def test_a_field_that_no_value_fits_into_is_null_and_says_why() -> None:
+    runner = Engine(hashed_model(320), byte_tokenizer(), guides=nothing_fits_into_a)
+    result = runner.run(program("  a: string(max=2) | null\n  b: integer(1..5)\n  c: string(max=4) after a"), {})
+    [field, *others] = result.fields
+    assert field.value is None and field.problem is not None and "fits" in field.problem
+    assert all(other.problem is None for other in others)
+    assert json.loads(result.text) == result.value and result.value["a"] is None
+    runner.check_integrity()
+
+
+def test_a_field_that_no_value_fits_into_and_that_may_not_be_null_is_an_error_that_names_it() -> None:
+    runner = engine(prefix_cells=0)
+    with pytest.raises(DeadEnd) as caught:
+        runner.run(program("  a: /[a-z]{9}/(max=2)\n  b: integer(1..5)"), {})
+    assert caught.value.field == "a" and caught.value.line == 6
+    runner.check_integrity()
+    assert runner.scheduler.cells.in_use == 0

@@ -1,0 +1,341 @@
+"""Fields that a validator objects to are decoded again, and nothing else is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, create_model, field_validator, model_validator
+
+import pastalang
+from pastalang.plan.plan import Mode
+from pastalang.program.types import Sampling
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.events import Done, FieldAgain
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.fakes import FakeModel, hashed_model
+from pastalang.runtime.repair.invalid import Invalid
+from pastalang.runtime.repair.message import MAX_REASON, MAX_VALUE, objection_text
+from pastalang.runtime.result import Result
+from pastalang.values.json_places import Place
+
+WARM = Sampling(temperature=1.0)
+
+
+def program(fields: str) -> Any:
+    return pastalang.compile(f'template t()\nuser """\nGo.\n"""\nassistant json {{\n{fields}\n}}\n')
+
+
+MANY = program("\n".join(f"  f{number}: integer(0..999)" for number in range(20)))
+WAITING = program("""
+  brand: string(max=6)
+  kind: "tv" | "phone"
+  headline: string(max=6) after brand
+  line: string(max=6) after headline
+""")
+GROUP = program("  sequential { a: integer(0..99), b: integer(0..99), c: integer(0..99) }\n  d: integer(0..99)")
+LINES = program("""
+  lines: [{ name: string(max=4), amount: integer(0..99), sum: integer(0..9) after amount }](3..4)
+  total: integer(0..999) after lines
+""")
+
+
+def engine(*, cells: int = 1 << 14, **options: Any) -> Engine:
+    model = hashed_model(320, seed=5)
+    model.cells = cells
+    return Engine(model, byte_tokenizer(), **options)
+
+
+def refusing(*refused: str, accepts: Callable[[Any], bool] = lambda _: False, **others: Any) -> type[BaseModel]:
+    """A model that takes anything, and refuses some fields unless their value is accepted."""
+
+    class Base(BaseModel):
+        @field_validator(*refused, check_fields=False)
+        @classmethod
+        def judge(cls, value: Any) -> Any:
+            if not accepts(value):
+                raise ValueError("not this one")
+            return value
+
+    return create_model("Refusing", __base__=Base, **dict.fromkeys((*refused, *others), (Any, ...)))
+
+
+def fakes(runner: Engine) -> FakeModel:
+    assert isinstance(runner.model, FakeModel)
+    return runner.model
+
+
+def tokens_of(result: Result) -> dict[tuple[str, tuple[int, ...]], tuple[int, ...]]:
+    return {(field.path, field.items): field.tokens for field in result.fields}
+
+
+def redone(result: Result, plain: Result) -> set[str]:
+    """The fields that were decoded more than once; all others have the tokens that they had."""
+    again = {field.path for field in result.fields if field.attempts > 1}
+    before, after = tokens_of(plain), tokens_of(result)
+    assert {key for key in after if key[0] not in again and after[key] != before[key]} == set()
+    return again
+
+
+def text_fed(runner: Engine, since: int) -> str:
+    return runner.encoder.decode([token.token for token in fakes(runner).fed[since:]])
+
+
+def test_a_field_that_always_fails_costs_its_own_passes_and_tokens_and_no_others() -> None:
+    plain = engine()
+    before = plain.run(MANY, {}, sampling=WARM)
+    fed, steps = len(fakes(plain).fed), len(fakes(plain).steps)
+
+    runner = engine()
+    with pytest.raises(Invalid) as caught:
+        runner.run(MANY, {}, sampling=WARM, model=refusing("f7"), repair=3)
+    result = caught.value.result
+    draws = [len(lane) for lane in _draws_by_lane(result, "f7")]
+    assert len(draws) == 4, "the first one and three attempts"
+    assert result.usage.repair_tokens == sum(draws[1:])
+    assert result.usage.repair_passes == sum(draws[1:])
+    assert len(fakes(runner).steps) - steps == sum(draws[1:])
+
+    texts = _texts_by_lane(result, "f7")
+    leads = [f'{text} // not accepted: not this one\n  "f7": ' for text in texts[:-1]]
+    expected = "".join(lead + text[: draw - 1] for lead, text, draw in zip(leads, texts[1:], draws[1:], strict=True))
+    assert text_fed(runner, fed) == expected, "the message, the key, and all of the value that something follows"
+    assert redone(result, before) == {"f7"}
+    assert result.usage.attempts == 3
+    runner.check_integrity()
+    assert runner.scheduler.cells.in_use == runner.scheduler.prefix.size
+
+
+def _draws_by_lane(result: Result, name: str) -> list[list[str]]:
+    lanes = [lane.id for lane in result.trace.lanes if lane.name == name]
+    return [[drew.text for drew in result.trace.drawn if drew.lane == lane] for lane in lanes]
+
+
+def _texts_by_lane(result: Result, name: str) -> list[str]:
+    return ["".join(texts) for texts in _draws_by_lane(result, name)]
+
+
+def test_two_failing_fields_are_decoded_again_in_the_same_passes() -> None:
+    def passes(*names: str) -> int:
+        with pytest.raises(Invalid) as caught:
+            engine().run(MANY, {}, sampling=WARM, model=refusing(*names), repair=1)
+        return caught.value.result.usage.repair_passes
+
+    assert passes("f3", "f7") == max(passes("f3"), passes("f7"))
+
+
+def test_who_waited_for_a_field_is_decoded_again_after_it() -> None:
+    plain = engine().run(WAITING, {}, sampling=WARM)
+    first = plain.value["brand"]
+    model = refusing("brand", accepts=lambda value: value != first, kind=1, headline=1, line=1)
+    runner = engine()
+    result = runner.run(WAITING, {}, sampling=WARM, model=model, repair=5)
+    assert redone(result, plain) == {"brand", "headline", "line"}
+    assert isinstance(result.value, model) and result.value.brand != first
+    assert json.loads(result.text) == result.value.model_dump()
+    lanes = {lane.id: lane for lane in result.trace.lanes}
+    *_, headline = (lane for lane in lanes.values() if lane.name == "headline")
+    seen = [lanes[lane].id for lane, _ in headline.sees if lanes[lane].name == "brand"]
+    assert seen == [max(lane.id for lane in lanes.values() if lane.name == "brand")], "it sees the accepted one only"
+    runner.check_integrity()
+
+
+def test_what_follows_in_a_sequential_group_is_decoded_again_and_what_precedes_is_not() -> None:
+    plain = engine().run(GROUP, {}, sampling=WARM)
+    first = plain.value["b"]
+    model = refusing("b", accepts=lambda value: value != first, a=1, c=1, d=1)
+    result = engine().run(GROUP, {}, sampling=WARM, model=model, repair=9)
+    assert redone(result, plain) == {"b", "c"}
+    assert result.value.a == plain.value["a"] and result.value.b != first
+
+
+def test_one_field_of_one_item_is_decoded_again_and_with_it_who_waited_for_it() -> None:
+    plain = engine().run(LINES, {}, sampling=WARM)
+    bad = plain.value["lines"][1]["amount"]
+    assert [line["amount"] for line in plain.value["lines"]].count(bad) == 1
+
+    class Line(BaseModel):
+        name: str
+        amount: int
+        sum: int
+
+        @field_validator("amount")
+        @classmethod
+        def judge(cls, value: int) -> int:
+            assert value != bad, "wrong amount"
+            return value
+
+    class Model(BaseModel):
+        lines: list[Line]
+        total: int
+
+    result = engine().run(LINES, {}, sampling=WARM, model=Model, repair=9)
+    again = {(field.path, field.items) for field in result.fields if field.attempts > 1}
+    assert again == {("lines[].amount", (1,)), ("lines[].sum", (1,)), ("total", ())}
+    assert result.value.lines[1].amount != bad
+
+
+def test_a_list_that_is_refused_as_a_whole_is_decoded_again_with_its_length() -> None:
+    plain = engine().run(LINES, {}, sampling=WARM)
+    length = len(plain.value["lines"])
+    model = refusing("lines", accepts=lambda value: len(value) != length, total=1)
+    result = engine().run(LINES, {}, sampling=WARM, model=model, repair=20)
+    assert len(result.value.lines) == 7 - length
+    assert json.loads(result.text) == result.value.model_dump()
+
+
+def test_an_object_that_was_left_out_can_be_asked_for() -> None:
+    asked = program("  price: { amount: integer(0..9), unit: string(max=3) } | null\n  other: integer(0..9)")
+    plain = engine().run(asked, {}, sampling=WARM)
+    wanted = plain.value["price"] is None
+    model = refusing("price", accepts=lambda value: (value is not None) == wanted, other=1)
+    result = engine().run(asked, {}, sampling=WARM, model=model, repair=20)
+    assert (result.value.price is not None) == wanted
+    assert result.value.other == plain.value["other"]
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_repairs_work_in_every_mode(mode: Mode) -> None:
+    for asked in (MANY, WAITING, GROUP, LINES):
+        name = next(iter(engine().run(asked, {}, mode=mode).value))
+        runner = engine()
+        with pytest.raises(Invalid) as caught:
+            runner.run(asked, {}, mode=mode, sampling=WARM, model=refusing(name), repair=2)
+        assert caught.value.problems[0].where == name and caught.value.problems[0].attempts == 3
+        assert name in json.loads(caught.value.result.text)
+        runner.check_integrity()
+        assert runner.scheduler.cells.in_use == runner.scheduler.prefix.size
+
+
+def test_what_is_still_wrong_can_be_kept_and_is_marked() -> None:
+    result = engine().run(MANY, {}, sampling=WARM, model=refusing("f7"), repair=1, keep_invalid=True)
+    assert isinstance(result.value, dict)
+    field = result.answers[0].field("f7")
+    assert field.problem == "not this one" and field.attempts == 2
+    assert [other.path for other in result.fields if other.problem is not None] == ["f7"]
+
+
+def test_without_attempts_nothing_is_decoded_again() -> None:
+    with pytest.raises(Invalid, match=r"f7: not this one \(decoded once") as caught:
+        engine().run(MANY, {}, sampling=WARM, model=refusing("f7"))
+    assert caught.value.result.usage.repair_passes == caught.value.result.usage.repair_tokens == 0
+
+
+def test_a_batch_repairs_each_answer_as_it_would_be_alone() -> None:
+    asked = pastalang.compile('template t(x: text)\nuser """\n{x}\n"""\nassistant json {\n a: integer(0..99)\n b: string(max=5) after a\n}\n')  # fmt: skip  # noqa: E501
+    model = refusing("a", accepts=lambda value: value % 3 == 0, b=1)
+    inputs = [{"x": letter} for letter in "abcdef"]
+    options: dict[str, Any] = {"sampling": WARM, "model": model, "repair": 30}
+    runner = engine()
+    together = runner.batch(asked, inputs, **options)
+    for one, given in zip(together, inputs, strict=True):
+        assert isinstance(one, Result) and one.text == engine().run(asked, given, **options).text
+    scarce = engine(cells=260, prefix_cells=0)
+    assert [one.text for one in scarce.batch(asked, inputs, **options) if isinstance(one, Result)] == [
+        one.text for one in together if isinstance(one, Result)
+    ]
+    scarce.check_integrity()
+    runner.check_integrity()
+
+
+def test_stacked_documents_are_repaired_one_by_one() -> None:
+    asked = pastalang.compile('template t(each x: text)\nsystem """\nGo.\n"""\nuser """\n{x}\n"""\nassistant json {\n a: integer(0..99)\n b: integer(0..9)\n}\n')  # fmt: skip  # noqa: E501
+    model = refusing("a", accepts=lambda value: value % 2 == 0, b=1)
+    stacked = engine().run(asked, {"x": list("abcd")}, sampling=WARM, model=model, repair=30)
+    alone = [engine().run(asked, {"x": [x]}, sampling=WARM, model=model, repair=30).value[0] for x in "abcd"]
+    assert stacked.value == [model.model_validate(one.model_dump()) for one in alone]
+
+
+def test_a_stream_says_what_is_void() -> None:
+    events = list(engine().stream(MANY, {}, sampling=WARM, model=refusing("f7"), repair=2, keep_invalid=True))
+    assert events.count(FieldAgain("f7", (), "not this one")) == 2 and isinstance(events[-1], Done)
+
+
+@pytest.mark.parametrize("after", [0, 1, 3])
+def test_giving_up_in_the_middle_of_a_repair_gives_everything_back(after: int) -> None:
+    runner = engine(prefix_cells=0)
+    stream = runner.stream(WAITING, {}, sampling=WARM, model=refusing("brand"), repair=9)
+    for event in stream:
+        if isinstance(event, FieldAgain):
+            break
+    for _ in range(after):
+        next(stream)
+    stream.close()  # type: ignore[attr-defined]
+    runner.check_integrity()
+    assert runner.scheduler.cells.in_use == 0 and runner.scheduler.is_idle
+
+
+def test_an_unsure_field_is_decoded_again_and_the_surer_value_stays() -> None:
+    plain = engine().run(MANY, {}, sampling=WARM)
+    before = {field.path: field for field in plain.fields}
+    threshold = sorted(field.confidence for field in plain.fields)[3]
+    runner = engine()
+    result = runner.run(MANY, {}, sampling=WARM, retry_below=threshold, repair=2)
+    unsure = {field.path for field in plain.fields if field.confidence < threshold}
+    assert len(unsure) == 3
+    for field in result.fields:
+        if field.path in unsure:
+            assert field.attempts > 1 and field.confidence >= before[field.path].confidence
+        else:
+            assert field.attempts == 1 and field.tokens == before[field.path].tokens
+    assert any(field.confidence > before[field.path].confidence for field in result.fields)
+    assert any(field.tokens == before[field.path].tokens for field in result.fields)
+    runner.check_integrity()
+
+
+def test_who_waited_for_an_unsure_field_changes_only_when_the_field_does() -> None:
+    plain = engine().run(WAITING, {}, sampling=WARM)
+    brand = plain.answers[0].field("brand")
+    for seed in range(6):
+        plain = engine().run(WAITING, {}, sampling=WARM, seed=seed)
+        brand = plain.answers[0].field("brand")
+        result = engine().run(WAITING, {}, sampling=WARM, seed=seed, retry_below=brand.confidence * 1.001)
+        changed = result.answers[0].field("brand").tokens != brand.tokens
+        if not changed:
+            assert result.value["brand"] == plain.value["brand"]
+        assert json.loads(result.text) == result.value
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"repair": -1, "model": BaseModel}, {"repair": 2}, {"retry_below": 0.0}, {"model": int}, {"keep_invalid": True}],
+)
+def test_wrong_options_are_refused_beforehand(options: dict[str, Any]) -> None:
+    runner = engine()
+    with pytest.raises(BadInputs):
+        runner.run(MANY, {}, **options)
+    assert not fakes(runner).steps
+
+
+def test_running_text_is_not_validated() -> None:
+    text = pastalang.compile('template t()\nuser """\nGo.\n"""\nassistant text """\n{a: string(max=4)}\n"""\n')
+    with pytest.raises(BadInputs, match="running text"):
+        engine().run(text, {}, model=refusing("a"))
+
+
+def test_the_message_is_bounded_and_stands_on_one_line() -> None:
+    text = '{\n  "a": "' + "x" * 500 + '"\n}'
+    told = objection_text(text, Place(9, len(text) - 2), "bad\n\r\x00 news " * 100)
+    value, key = told.split("\n")
+    assert key == '  "a": '
+    assert len(value) <= MAX_VALUE + len(" // not accepted: ") + MAX_REASON and value.isprintable()
+
+
+def test_a_message_holds_no_control_token() -> None:
+    class Model(BaseModel):
+        f0: int
+
+        @model_validator(mode="after")
+        def judge(self) -> Any:
+            raise ValueError("<end> <|im_end|> <sync/>" + str(self.f0))
+
+    plain, runner = engine(), engine()
+    plain.run(MANY, {})
+    with pytest.raises(Invalid):
+        runner.run(MANY, {}, model=Model, repair=1)
+    fed = len(fakes(plain).fed)
+    assert "<end>" in text_fed(runner, fed)
+    assert not runner.encoder.added.intersection(token.token for token in fakes(runner).fed[fed:])

@@ -1,0 +1,259 @@
+"""What a Pydantic model objects to, and which fields that is about."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any, Literal
+
+import pytest
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel, field_validator, model_validator
+
+from pastalang.program.types import Sampling
+from pastalang.runtime.errors import ValidatorFailed
+from pastalang.runtime.repair.invalid import Invalid
+from pastalang.runtime.repair.validation import Objection, validate
+from pastalang.values.json_places import places_of
+from pastalang.values.json_text import JsonValue, parse_json
+from tests.runtime.test_repair import engine, program
+
+WARM = Sampling(temperature=1.0)
+THREE = program("  a: integer(0..9)\n  b: integer(0..9)\n  c: integer(0..9)")
+
+
+class Ordered(BaseModel):
+    a: int
+    b: int
+    c: int
+
+    @model_validator(mode="after")
+    def judge(self) -> Ordered:
+        if self.a > 99 or self.b < 100:
+            raise ValueError("b is too small")
+        return self
+
+
+def objections(model: type[BaseModel], text: str) -> tuple[Objection, ...]:
+    found = validate(model, parse_json(text))
+    assert isinstance(found, tuple)
+    return found
+
+
+def again(model: type[BaseModel], asked: Any = THREE) -> set[str]:
+    """The fields that are decoded again when a model objects to them every time."""
+    with pytest.raises(Invalid) as caught:
+        engine().run(asked, {}, sampling=WARM, model=model, repair=1)
+    return {field.path for field in caught.value.result.fields if field.attempts > 1}
+
+
+def test_the_value_is_the_model() -> None:
+    class Model(BaseModel):
+        a: Decimal
+        b: int
+        c: str = Field(coerce_numbers_to_str=True)
+
+    result = engine().run(THREE, {}, sampling=WARM, model=Model)
+    plain = engine().run(THREE, {}, sampling=WARM)
+    assert isinstance(result.value, Model) and result.value.c == str(plain.value["c"])
+    assert result.text == plain.text and result.usage.repair_passes == 0
+    assert isinstance(plain.value, dict)
+
+
+def test_a_validator_of_the_whole_concerns_the_fields_that_it_reads() -> None:
+    assert again(Ordered) == {"a", "b"}
+
+
+def test_a_validator_before_the_model_concerns_the_keys_that_it_reads() -> None:
+    class Model(BaseModel):
+        a: int
+        b: int
+        c: int
+
+        @model_validator(mode="before")
+        @classmethod
+        def judge(cls, data: Any) -> Any:
+            if data["c"] < 100:
+                raise ValueError("too small")
+            return data
+
+    assert again(Model) == {"c"}
+
+
+def test_a_validator_that_tells_nothing_concerns_the_whole_object() -> None:
+    class Model(BaseModel):
+        a: int
+        b: int
+        c: int
+
+        @model_validator(mode="after")
+        def judge(self) -> Model:
+            assert sum(self.model_dump().values()) > 1000, "the sum is too small"
+            return self
+
+    assert again(Model) == {"a", "b", "c"}
+
+
+def test_an_alias_is_a_key_of_the_answer() -> None:
+    class Model(BaseModel):
+        model_config = ConfigDict(validate_by_name=True)
+        first: int = Field(validation_alias=AliasChoices("zz", "a"))
+        second: int = Field(alias="b")
+        c: int
+
+        @field_validator("second")
+        @classmethod
+        def judge(cls, value: int) -> int:
+            raise ValueError("never")
+
+    assert again(Model) == {"b"}
+
+    class Whole(BaseModel):
+        first: int = Field(alias="a")
+        b: int
+        c: int
+
+        @model_validator(mode="after")
+        def judge(self) -> Whole:
+            raise ValueError(f"never {self.first}")
+
+    assert again(Whole) == {"a"}
+
+
+def test_a_place_inside_a_value_that_one_hole_wrote_is_that_hole() -> None:
+    asked = program('  tags: ["x" | "y"](2..3, max_tokens=30)\n  other: integer(0..9)')
+
+    class Model(BaseModel):
+        tags: list[Literal["x", "y", "z"]]
+        other: int
+
+        @field_validator("tags")
+        @classmethod
+        def judge(cls, value: list[str]) -> list[str]:
+            raise ValueError("never")
+
+    assert again(Model, asked) == {"tags"}
+
+
+def test_a_nested_object_is_all_of_its_fields() -> None:
+    asked = program("  price: { amount: integer(0..9), unit: string(max=3) }\n  other: integer(0..9)")
+
+    class Model(BaseModel):
+        price: dict[str, Any]
+        other: int
+
+        @field_validator("price")
+        @classmethod
+        def judge(cls, value: Any) -> Any:
+            raise ValueError("never")
+
+    assert again(Model, asked) == {"price.amount", "price.unit"}
+
+
+@pytest.mark.parametrize(
+    ("path", "part"),
+    [
+        ((), None),
+        (("a",), "[1, {\"b\": \"}\"}]"),
+        (("a", 1), '{"b": "}"}'),
+        (("a", 1, "function-after[f(), X]", "b"), '"}"'),
+        (("a", 7), "[1, {\"b\": \"}\"}]"),
+        (("ключ\n",), "-1.5e3"),
+        (("missing",), None),
+        (("e",), "{}"),
+    ],
+)  # fmt: skip
+def test_a_path_leads_to_a_span_of_the_text(path: tuple[str | int, ...], part: str | None) -> None:
+    text = '{\n  "a": [1, {"b": "}"}],\n  "ключ\\n": -1.5e3, "e": {}\n}'
+    assert json.loads(text)
+    place = places_of(text).at(path).place
+    assert text[place.start : place.end] == (text if part is None else part)
+
+
+def test_errors_are_told_in_the_words_of_the_validator() -> None:
+    [one] = objections(Ordered, '{"a": 1, "b": 2, "c": 3}')
+    assert one.reason == "b is too small" and one.path == ()
+    missing, wrong = objections(Ordered, '{"a": "x", "b": 2}')[::-1]
+    assert (missing.path, wrong.path) == (("c",), ("a",))
+
+
+def breaking(problem: BaseException) -> type[BaseModel]:
+    class Model(BaseModel):
+        a: int
+
+        @field_validator("a")
+        @classmethod
+        def judge(cls, value: int) -> int:
+            raise problem
+
+    return Model
+
+
+@pytest.mark.parametrize("problem", [ZeroDivisionError("x"), RecursionError("deep"), KeyError("k"), TypeError("t")])
+def test_a_validator_that_breaks_is_an_error_of_its_own(problem: Exception) -> None:
+    runner = engine(prefix_cells=0)
+    with pytest.raises(ValidatorFailed, match=type(problem).__name__) as caught:
+        runner.run(THREE, {}, model=breaking(problem), repair=3)
+    assert caught.value.__cause__ is problem and caught.value.code == "validator_failed"
+    runner.check_integrity()
+    assert runner.scheduler.cells.in_use == 0
+
+
+def test_a_broken_validator_does_not_harm_other_requests() -> None:
+    class Model(BaseModel):
+        a: int
+        b: int
+        c: int
+
+        @field_validator("a")
+        @classmethod
+        def judge(cls, value: int) -> int:
+            return 1 // value
+
+    found = [one for seed in range(8) for one in engine().batch(THREE, [{}, {}], seed=seed, sampling=WARM, model=Model)]
+    assert all(isinstance(one, ValidatorFailed) or isinstance(one.value, Model) for one in found)  # type: ignore[union-attr]
+
+
+def test_a_validator_that_changes_the_value_is_taken_at_its_word() -> None:
+    class Model(BaseModel):
+        a: int
+        b: int
+        c: int
+
+        @model_validator(mode="before")
+        @classmethod
+        def change(cls, data: dict[str, Any]) -> dict[str, Any]:
+            data["a"] = 777
+            return data
+
+    result = engine().run(THREE, {}, sampling=WARM, model=Model)
+    assert result.value.a == 777 and json.loads(result.text)["a"] < 10
+
+
+def test_a_validator_that_returns_something_else_is_an_error() -> None:
+    class Model(BaseModel):
+        a: int
+
+        @model_validator(mode="wrap")
+        @classmethod
+        def judge(cls, data: Any, handler: Any) -> Any:
+            return {"not": "a model"}
+
+    with pytest.raises(ValidatorFailed, match="returned dict instead of the model"):
+        validate(Model, {"a": 1})
+
+
+def test_a_root_model_of_a_list_is_validated() -> None:
+    class Model(RootModel[list[int]]):
+        pass
+
+    value: JsonValue = [1, 2]
+    found = validate(Model, value)
+    assert isinstance(found, Model) and found.root == [1, 2]
+
+
+def test_a_model_of_other_keys_is_told_what_is_missing() -> None:
+    class Model(BaseModel):
+        nothing: int
+
+    with pytest.raises(Invalid, match="nothing: Field required"):
+        engine().run(THREE, {}, model=Model)
