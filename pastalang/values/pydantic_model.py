@@ -23,6 +23,7 @@ from pastalang.values.default_values import Undefined, default_json
 from pastalang.values.fits import value_fits
 from pastalang.values.json_text import JsonValue, parse_json, write_json
 from pastalang.values.misfit import Misfit
+from pastalang.values.outlines_fields import outlines_field
 
 Path: TypeAlias = tuple[str | int, ...]
 
@@ -170,6 +171,8 @@ class _Conversion:
             case "chain":
                 site.note("the steps behind the first one of a chain")
                 return self.referred(schema["steps"][0], site, path)
+            case "function-plain" if (pattern := outlines_field(schema)) is not None:
+                return pattern
             case _:
                 raise Refused(_REASONS.get(kind, f"the type {kind} has no counterpart"))
 

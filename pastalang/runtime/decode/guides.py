@@ -80,7 +80,10 @@ class _Compiler:
             from pastalang.runtime.decode.engines.llguidance import compile_structure
 
             return compile_structure(type, self.types, self.border, self.sources)
-        return MachineGuide(self.machine(type), self.border, describe(type))
+        machine = self.machine(type)
+        if isinstance(machine, AutomatonMachine):
+            machine.warm()
+        return MachineGuide(machine, self.border, describe(type))
 
     def resolve(self, type: t.Type) -> t.Type:
         while isinstance(type, t.Named):

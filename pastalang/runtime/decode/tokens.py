@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -56,6 +57,15 @@ class Tokens:
     @cached_property
     def longest(self) -> int:
         return max((len(text) for text in self.ids), default=0)
+
+    @cached_property
+    def _sorted(self) -> list[bytes]:
+        return sorted(self.ids)
+
+    def begins_some(self, text: bytes) -> bool:
+        """Whether any token is longer and begins with the text."""
+        at = bisect_right(self._sorted, text)
+        return at < len(self._sorted) and self._sorted[at].startswith(text)
 
     def text(self, token: int) -> bytes | None:
         return self.vocabulary.spelling[token]

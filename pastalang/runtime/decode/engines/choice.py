@@ -134,7 +134,7 @@ class ChoiceMachine:
 
     def _crossing(self, rest: bytes) -> Iterable[int]:
         """Tokens that hold all that is left and the beginning of what follows."""
-        if not self._border.follow or not rest or len(rest) >= self._tokens.longest:
+        if not self._border.follow or not rest or not self._tokens.begins_some(rest):
             return ()
         node = self._tokens.trie.find(rest)
         return () if node < 0 else self._border.behind(self._tokens.node(node)).tolist()

@@ -22,7 +22,7 @@ from pastalang.runtime.decode.engines.matcher import Matcher, compile_grammar
 from pastalang.runtime.decode.engines.trace import Trace
 from pastalang.runtime.decode.engines.unique import Path, unique_paths
 from pastalang.runtime.decode.guide import Accepted, GuideError, NoEndingFits, TokenMask
-from pastalang.runtime.decode.mask import frozen, mask_of
+from pastalang.runtime.decode.mask import allows, frozen, mask_of
 from pastalang.values.from_json_schema import is_endless
 from pastalang.values.inhabited import uninhabited
 from pastalang.values.json_text import parse_json
@@ -212,7 +212,12 @@ class Growth:
             if trace.end is not None
             else find_ending(ahead, trace, self._guide.border.tokens, samples=self._guide.samples)
         )
-        return tokens if ending is not None and len(tokens) + len(ending) <= self._stand.remaining else ()
+        if ending is None or len(tokens) + len(ending) > self._stand.remaining:
+            return ()
+        if self._stand.remaining >= (self._stand.trace.depth + len(tokens) + 3) * self._guide.level + 32:
+            return tokens
+        # near the limit another spelling may be the one that fits: one token at a time
+        return tokens[:1] if allows(self.allowed(), tokens[0]) else ()
 
     def _here(self) -> Matcher:
         if self._matcher is None:

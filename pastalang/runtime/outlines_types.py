@@ -1,0 +1,89 @@
+"""Types of outlines as hole types: a term of `outlines.types` comes in, a type of ours goes out, or it is refused.
+
+A type of outlines speaks of text, so a term becomes a pattern, spelled by outlines' own `to_regex`. Choices become
+literals and schemas become hole types, which have engines of their own. What our patterns cannot express
+(look-around, grammars) is refused by name. Importing outlines takes a second, so it is imported when a term is there.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from pastalang.program import types as t
+from pastalang.runtime.decode.guide import GuideError
+from pastalang.values.converted import Converted, NotExpressible
+from pastalang.values.from_json_schema import type_of_schema
+from pastalang.values.json_text import parse_json
+from pastalang.values.regex import find_problem
+
+_NO_TYPES: dict[str, t.Type] = {}
+
+
+def is_outlines_type(value: object) -> bool:
+    """Whether outlines made it; says so without importing outlines."""
+    return any(kind.__module__.partition(".")[0] == "outlines" for kind in type(value).__mro__)
+
+
+def from_outlines(term: Any, *, name: str = "this type") -> Converted:
+    """Raises `GuideError` where the term cannot be enforced."""
+    from outlines.types import dsl
+
+    match term:
+        case dsl.CFG():
+            raise GuideError(f"{name} is a grammar of outlines, which cannot be enforced; a schema or a pattern can")
+        case dsl.JsonSchema(schema=schema):
+            return _from_schema(schema, name)
+        case dsl.Choice() | dsl.Alternatives() | dsl.String() if (options := _options(term)) is not None:
+            return _plain(_one_of(options))
+        case dsl.Term():
+            return _plain(_pattern(term, name))
+        case _:
+            raise GuideError(f"{name} is no type of outlines: {type(term).__name__}")
+
+
+def _options(term: Any) -> list[Any] | None:
+    """The values, where the term lists values and nothing else."""
+    from outlines.types import dsl
+
+    match term:
+        case dsl.String(value=value):
+            return [value]
+        case dsl.Choice(items=items):
+            plain = all(item is None or isinstance(item, str | bool | int | float) for item in items)
+            return list(items) if plain else None
+        case dsl.Alternatives(terms=terms):
+            inner = [_options(part) for part in terms]
+            return None if None in inner else [value for options in inner if options is not None for value in options]
+        case _:
+            return None
+
+
+def _one_of(options: list[Any]) -> t.Type:
+    literals = dict.fromkeys(t.Literal(Decimal(str(one)) if isinstance(one, float) else one) for one in options)
+    if not literals:
+        raise GuideError("a choice of outlines has no options")
+    return next(iter(literals)) if len(literals) == 1 else t.Union(tuple(literals))
+
+
+def _pattern(term: Any, name: str) -> t.Regex:
+    from outlines.types.dsl import to_regex
+
+    try:
+        pattern = str(to_regex(term))
+    except (TypeError, ValueError, NotImplementedError) as problem:
+        raise GuideError(f"{name} has no pattern: {problem}") from problem
+    if (reason := find_problem(pattern)) is not None:
+        raise GuideError(f"{name} cannot be enforced: {reason}, in /{pattern}/")
+    return t.Regex(pattern)
+
+
+def _from_schema(schema: str, name: str) -> Converted:
+    try:
+        return type_of_schema(parse_json(schema), name=name)
+    except NotExpressible as problem:
+        raise GuideError(f"{name} cannot be enforced: {problem}") from problem
+
+
+def _plain(type: t.Type) -> Converted:
+    return Converted(type, _NO_TYPES, ())

@@ -1,0 +1,111 @@
+"""Every type that outlines brings is a hole type, or is refused by name."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from outlines import types as ot
+from outlines.types.dsl import CFG, JsonSchema, python_types_to_terms
+from pydantic import BaseModel
+
+from pastalang.plan.plan import Form
+from pastalang.program import types as t
+from pastalang.runtime.decode.guide import GuideError
+from pastalang.runtime.decode.guides import compile_guide
+from pastalang.runtime.decode.mask import tokens_of
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.outlines_types import from_outlines, is_outlines_type
+from pastalang.values.converted import NotExpressible
+from pastalang.values.pydantic_model import type_of_model
+
+TOKENS = Tokens(vocabulary_of(byte_tokenizer(words=["12", "ab", "-0"])))
+BUILT_IN = {name: term for name in ot.__all__ if isinstance(term := getattr(ot, name), ot.Regex)}
+BUILT_IN |= {"us.zip_code": ot.locale.us.zip_code, "us.phone_number": ot.locale.us.phone_number}
+REFUSED = {"isbn": "look-around"}
+
+
+def _written(type: t.Type, seed: int) -> str:
+    state = compile_guide(type, form=Form.TEXT, follow="", vocabulary=TOKENS).start(max_tokens=400)
+    rng = random.Random(seed)
+    while not state.is_finished:
+        state.advance(int(rng.choice(tokens_of(state.allowed()))))
+    return state.text
+
+
+@pytest.mark.parametrize("name", sorted(BUILT_IN.keys() - REFUSED.keys()))
+def test_what_is_written_under_a_built_in_type_is_what_outlines_matches(name: str) -> None:
+    type = from_outlines(BUILT_IN[name], name=name).type
+    assert all(BUILT_IN[name].matches(_written(type, seed)) for seed in range(3))
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_our_patterns_cannot_express_is_refused_by_name(name: str) -> None:
+    with pytest.raises(GuideError, match=f"{name} cannot be enforced: {REFUSED[name]}"):
+        from_outlines(BUILT_IN[name], name=name)
+
+
+def test_a_grammar_is_refused_by_name() -> None:
+    with pytest.raises(GuideError, match="the sum is a grammar"):
+        from_outlines(CFG("start: /[0-9]+/"), name="the sum")
+
+
+def test_choices_are_literals() -> None:
+    assert from_outlines(ot.Choice(["tv", "phone", "tv"])).type == t.Union((t.Literal("tv"), t.Literal("phone")))
+    assert from_outlines(ot.either("a.b", "c")).type == t.Union((t.Literal("a.b"), t.Literal("c")))
+    assert from_outlines(python_types_to_terms(t.Moment)).type == t.Union(
+        (t.Literal("date"), t.Literal("datetime"), t.Literal("time"))
+    )
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        ot.regex("[a-c]{2}") + "-" + ot.exactly(3, ot.digit),
+        ot.at_least(2, "ab") | ot.digit,
+        ot.at_most(2, ot.hex_color),
+        ot.between(1, 3, "x") + ot.optional("y") + ot.zero_or_more("z") + ot.one_or_more("."),
+    ],
+    ids=["sequence", "alternatives", "at most", "quantifiers"],
+)
+def test_terms_of_the_pattern_language_are_patterns(term: ot.Regex) -> None:
+    type = from_outlines(term).type
+    assert isinstance(type, t.Regex)
+    assert all(term.matches(_written(type, seed)) for seed in range(5))
+
+
+class Phone(BaseModel):
+    brand: str
+    year: int
+
+
+def test_schemas_are_hole_types() -> None:
+    found = from_outlines(JsonSchema(Phone)).type
+    assert isinstance(found, t.Object)
+    assert [field.key for field in found.fields] == ["brand", "year"]
+    with pytest.raises(GuideError, match="a phone cannot be enforced"):
+        from_outlines(JsonSchema({"not": {"type": "null"}}), name="a phone")
+
+
+def test_a_pydantic_model_may_have_fields_of_outlines_types() -> None:
+    class Device(BaseModel):
+        address: ot.mac_address  # type: ignore[valid-type]
+
+    found = type_of_model(Device).type
+    assert isinstance(found, t.Object)
+    (field,) = found.fields
+    assert isinstance(field.type, t.Regex)
+    assert ot.mac_address.matches(_written(field.type, 0))
+
+    class Book(BaseModel):
+        number: ot.isbn  # type: ignore[valid-type]
+
+    with pytest.raises(NotExpressible, match=r"number: .*look-around"):
+        type_of_model(Book)
+
+
+def test_types_of_outlines_are_known_without_importing_it() -> None:
+    assert is_outlines_type(ot.email) and is_outlines_type(ot.Choice(["a"]))
+    assert not is_outlines_type("email") and not is_outlines_type(Phone)
