@@ -288,6 +288,23 @@ def test_a_document_beyond_the_positions_of_the_model_is_refused() -> None:
     engine.check_integrity()
 
 
+def test_what_is_too_long_is_told_before_anything_is_decoded_with_what_to_shorten() -> None:
+    engine = fake_engine()
+    engine.scheduler._max_position = 150
+    with pytest.raises(TooLong) as caught:
+        engine.run(PRODUCT, {"title": "x" * 90})
+    assert engine.scheduler.forward_passes == 0
+    assert "shorten `title` (90 tokens)" in str(caught.value)
+    assert "or lower the limits of the fields with the largest gaps: `headline` (20), `brand` (12), " in str(caught.value)
+
+
+def test_the_longest_of_stacked_documents_is_the_one_to_shorten() -> None:
+    engine = fake_engine()
+    engine.scheduler._max_position = 100
+    with pytest.raises(TooLong, match=r"shorten `title` \(99 tokens\)"):
+        engine.run(DOCUMENTS, {"title": ["x" * 7, "x" * 99]})
+
+
 def test_a_tokenizer_larger_than_the_model_is_refused() -> None:
     with pytest.raises(LoadError, match="do not belong together"):
         Engine(hashed_model(100), byte_tokenizer())

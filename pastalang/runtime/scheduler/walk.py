@@ -25,7 +25,6 @@ from pastalang.plan.realised import Chosen, Items
 from pastalang.plan.realised import Decision as Decided
 from pastalang.program.program import Role
 from pastalang.runtime.decode.guide import NoEndingFits
-from pastalang.runtime.errors import TooLong
 from pastalang.runtime.events import FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.inputs import part_of, text_of
 from pastalang.runtime.prompt import Encoder
@@ -38,6 +37,7 @@ from pastalang.runtime.scheduler.left_out import leave_out
 from pastalang.runtime.scheduler.lists import elements_of
 from pastalang.runtime.scheduler.points import mark
 from pastalang.runtime.scheduler.sources import sources_of
+from pastalang.runtime.scheduler.too_long import too_long
 from pastalang.runtime.scheduler.written import (
     DrawnToken,
     Field,
@@ -396,8 +396,4 @@ def _try_to_join(branch: BranchState, frame: Frame, waited: Join) -> bool:
 def check_length(branch: BranchState, max_position: int) -> None:
     """Positions beyond the model's last one are refused before they are fed."""
     if branch.position - 1 > max_position:
-        raise TooLong(
-            f"`{branch.name or 'the prompt'}` reaches position {branch.position - 1}, "
-            f"and the model's last one is {max_position}",
-            plan=branch.request.plan,
-        )
+        raise too_long(branch, max_position)

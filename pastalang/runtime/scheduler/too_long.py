@@ -1,0 +1,50 @@
+"""A branch that leaves the model's positions comes in, an error with the counts and what to shorten goes out."""
+
+from __future__ import annotations
+
+from pastalang.plan.forecast import costliest_gaps
+from pastalang.plan.plan import InputText
+from pastalang.runtime.errors import TooLong
+from pastalang.runtime.inputs import part_of, text_of
+from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.request import RequestState
+
+MOST_NAMED = 3
+
+
+def too_long(branch: BranchState, max_position: int) -> TooLong:
+    request = branch.request
+    headline = (
+        f"`{branch.name or 'the prompt'}` reaches position {branch.position - 1:,}, "
+        f"and the model's last one is {max_position:,}"
+    )
+    found = ", or ".join(part for part in (_inputs(request), _gaps(request)) if part)
+    return TooLong(f"{headline}: {found}" if found else headline, plan=request.plan)
+
+
+def _inputs(request: RequestState) -> str:
+    """The inputs that the prompt is long for, in tokens."""
+    lengths: dict[str, int] = {}
+    for one in request.plan.branches:
+        for segment in one.segments:
+            if isinstance(segment, InputText) and segment.path[0] in request.values:
+                name = segment.path[0]
+                lengths[name] = lengths.get(name, 0) + _tokens(request, segment.path)
+    longest = sorted(lengths, key=lambda name: -lengths[name])[:MOST_NAMED]
+    named = ", ".join(f"`{name}` ({lengths[name]:,} tokens)" for name in longest if lengths[name])
+    return f"shorten {named}" if named else ""
+
+
+def _tokens(request: RequestState, path: tuple[str, ...]) -> int:
+    """Of stacked documents, the longest one counts: they stand at the same positions."""
+    name, *rest = path
+    value = request.values[name]
+    is_stack = any(one.name == name and one.each for one in request.plan.inputs)
+    texts = [text_of(part_of(one, tuple(rest))) for one in (value if is_stack else [value])]
+    return max((len(request.tokens.encoder.text(text)) for text in texts), default=0)
+
+
+def _gaps(request: RequestState) -> str:
+    """The fields that most positions are left free for."""
+    named = ", ".join(f"`{gap.name}` ({gap.positions:,})" for gap in costliest_gaps(request.plan)[:MOST_NAMED])
+    return f"lower the limits of the fields with the largest gaps: {named}" if named else ""
