@@ -37,6 +37,7 @@ from pastalang.runtime.model.load import load_weights
 from pastalang.runtime.model.protocol import Model
 from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.prompt import Encoder
+from pastalang.runtime.recorded import trace_of
 from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.repair.policy import Policy, policy_for
 from pastalang.runtime.repair.review import Review
@@ -44,7 +45,6 @@ from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.loop import Drawing, Limits, MayMove, Scheduler
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.tokens import MakeGuide, TokenPlan
-from pastalang.runtime.trace import trace_of
 from pastalang.runtime.usage import Usage
 
 CELLS = 8192
