@@ -28,6 +28,8 @@ ENTRIES = (
     Entry("explain", "pastalang.cli.explain", "Say what a diagnostic code means and what to do."),
     Entry("plan", "pastalang.cli.plan", "Show what runs beside what, and what it costs."),
     Entry("run", "pastalang.cli.run", "Let a model fill in a program."),
+    Entry("train", "pastalang.cli.train", "Teach a model to decode a program's values side by side."),
+    Entry("evaluate", "pastalang.cli.evaluate", "Score answers against the right ones."),
     Entry("import", "pastalang.cli.import_model", "Write a program for a Pydantic model or a JSON Schema."),
 )
 

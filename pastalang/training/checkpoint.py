@@ -10,10 +10,11 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 
+from pastalang.errors import PastaError
 from pastalang.training.settings import Settings
 
 
-class CheckpointError(Exception):
+class CheckpointError(PastaError):
     """A checkpoint that does not belong to this run, or cannot be read."""
 
 
@@ -62,11 +63,23 @@ def load_checkpoint(folder: Path, model: Any, optimizer: Any, *, fingerprint: st
             f"{place}: this checkpoint is of another program, tokenizer or mode "
             f"({progress.fingerprint}, this run is {fingerprint}); choose another output folder"
         )
-    missing, unexpected = model.load_state_dict(load_file(place / "weights.safetensors"), strict=False)
-    if unexpected or set(missing) - _tied(model):
-        raise CheckpointError(f"{place}: these weights are of a model of another shape")
+    _put(place, model)
     optimizer.load_state_dict(torch.load(place / "optimizer.pt", weights_only=True))
     return progress
+
+
+def load_weights(folder: Path, model: Any) -> None:
+    """Put the weights that were saved last into the model, whatever run they are of."""
+    _put(folder / (folder / "latest").read_text(encoding="utf-8").strip(), model)
+
+
+def _put(place: Path, model: Any) -> None:
+    try:
+        missing, unexpected = model.load_state_dict(load_file(place / "weights.safetensors"), strict=False)
+    except RuntimeError as problem:
+        raise CheckpointError(f"{place}: these weights are of a model of another shape") from problem
+    if unexpected or set(missing) - _tied(model):
+        raise CheckpointError(f"{place}: these weights are of a model of another shape")
 
 
 def _own_weights(model: Any) -> dict[str, torch.Tensor]:

@@ -37,13 +37,18 @@ FAR = 1 << 30  # positions are checked against the model when it is known
 
 @dataclass(frozen=True, slots=True)
 class Taught:
-    """One token to be drawn: the logits at `place` have to give `token`; `allowed` is what the guide lets through."""
+    """One token to be drawn: the logits at `place` have to give `token`; `allowed` is what the guide lets through.
+
+    `is_absent`: the right value is null. `absent` is the token with which null begins.
+    """
 
     field: str
     items: tuple[int, ...]
     place: int
     token: int
     allowed: TokenMask | None
+    is_absent: bool
+    absent: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +109,7 @@ class _Run:
         self._scheduler = Scheduler(cells=CELLS, max_position=FAR, may_move=may_move)
         self._taught: list[Taught] = []
         self._labels: dict[int, int] = {}
+        self._absent = plan.encoder.text("null")[0]
 
     def sequence(self, origin: str) -> Sequence:
         self._scheduler.submit(self._request)
@@ -142,7 +148,9 @@ class _Run:
             place = self._recording.copy_of(place)
         self._labels[place] = token
         field = branch.hole.field.path if branch.hole is not None else branch.decision.field  # type: ignore[union-attr]
-        self._taught.append(Taught(field, branch.items_here(), place, token, self._allowed(branch)))
+        items = _items(branch)
+        is_absent = self._answer.at(field, items) is None
+        self._taught.append(Taught(field, items, place, token, self._allowed(branch), is_absent, self._absent))
         return Choice(token, 0.0)
 
     def _allowed(self, branch: BranchState) -> TokenMask | None:
@@ -166,6 +174,13 @@ class _Run:
         texts = [parse_json(answer.text) for answer in answers]
         if not same_json(texts if is_stacked else texts[0], self._answer.value):
             raise BadRow("the value cannot be written as the plan asks: another one comes out")
+
+
+def _items(branch: BranchState) -> tuple[int, ...]:
+    """Of the field; a list that goes on or stops is not yet inside an item."""
+    frame = branch.frames[-1]
+    is_between = branch.decision is not None and frame.repeat is not None and frame.index >= len(frame.segments)
+    return branch.items_here()[:-1] if is_between else branch.items_here()
 
 
 def _in_our_words(error: RunError) -> BadRow:

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from pastalang.errors import PastaError
 from pastalang.training.batch import Batch
 from pastalang.training.checkpoint import Progress, load_checkpoint, save_checkpoint
 from pastalang.training.forward import loss_of
@@ -24,7 +25,7 @@ Judge: TypeAlias = Callable[[Any], float]  # a validation score of the model: hi
 Report: TypeAlias = Callable[[str], None]
 
 
-class TrainingStopped(Exception):
+class TrainingStopped(PastaError):
     """The loss is no number any more. The last good checkpoint is kept."""
 
 

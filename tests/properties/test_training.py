@@ -157,7 +157,9 @@ def name_of(branch: BranchState) -> Any:
     if branch.hole is not None:
         return branch.hole.field.path, branch.items_here()
     assert branch.decision is not None
-    return branch.decision.field, branch.items_here()
+    frame = branch.frames[-1]
+    is_between_items = frame.repeat is not None and frame.index >= len(frame.segments)
+    return branch.decision.field, branch.items_here()[:-1] if is_between_items else branch.items_here()
 
 
 def trained(row: Sequence, model: Any, neighbours: list[Sequence]) -> dict[Any, Any]:

@@ -1,0 +1,98 @@
+"""`pasta train hpd`: a model, a program and rows of right answers come in, a folder with trained weights goes out."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pastalang.cli.files import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, read_all
+from pastalang.cli.refused import Refused
+from pastalang.compile import check_reading
+from pastalang.diagnostics.render import render_text
+from pastalang.errors import PastaError
+from pastalang.plan.plan import Mode
+from pastalang.program.program import Program
+
+
+class Method(StrEnum):
+    HPD = "hpd"
+
+
+class Taught(StrEnum):
+    STRICT = "strict"
+    LOCKSTEP = "lockstep"
+    SEQUENTIAL = "sequential"
+    MIXTURE = "mixture"
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        return tuple(Mode) if self is Taught.MIXTURE else (Mode(self.value),)
+
+
+def command(
+    method: Annotated[Method, typer.Argument(help="hpd: the values of a JSON answer, side by side.")],
+    model: Annotated[str, typer.Option(help="A folder with a model, or its name on the hub.")],
+    program: Annotated[Path, typer.Option(help="The program whose answers are taught.")],
+    data: Annotated[Path, typer.Option(help="JSON lines: the inputs by name, and the right answer as `value`.")],
+    out: Annotated[Path, typer.Option(help="The folder for the trained model.")],
+    mode: Annotated[Taught, typer.Option(help="How the model will decode; mixture: all three.")] = Taught.STRICT,
+    validation: Annotated[Path | None, typer.Option(help="Rows that are not trained on; the best F1 is kept.")] = None,
+    template: Annotated[str | None, typer.Option(help="Which template, where the program has several.")] = None,
+    steps: Annotated[int, typer.Option(min=1, help="Updates of the weights.")] = 1000,
+    rows: Annotated[int, typer.Option(min=1, help="Lines of a batch.")] = 8,
+    length: Annotated[int | None, typer.Option(min=16, help="Tokens of a line; left out: the longest row.")] = None,
+    accumulation: Annotated[int, typer.Option(min=1, help="Batches of one update.")] = 1,
+    learning_rate: Annotated[float, typer.Option(min=0.0, help="The highest; it warms up and falls.")] = 1e-4,
+    judge_every: Annotated[int, typer.Option(min=1, help="Steps between two looks at the validation rows.")] = 100,
+    patience: Annotated[int, typer.Option(min=0, help="Looks without a better F1 before it stops; 0: never.")] = 0,
+    seed: Annotated[int, typer.Option(help="Two runs with one seed do the same.")] = 0,
+    lora: Annotated[
+        int | None, typer.Option(min=1, help="Train adapters of this rank only, merged at the end.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps; left out: the best there is.")] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,
+) -> None:
+    try:
+        checked = _read_program(program)
+        _refuse_template(checked, template)
+        from pastalang.training.run import Job, fine_tune
+        from pastalang.training.settings import Settings
+
+        settings = Settings(
+            steps=steps, learning_rate=learning_rate, warmup_steps=min(100, max(1, steps // 10)),
+            accumulation=accumulation, judge_every=judge_every if validation else 0, patience=patience, seed=seed,
+        )  # fmt: skip
+        job = Job(
+            checked, model, data, out, mode.modes, settings, validation=validation, template=template, rows=rows,
+            length=length, lora=lora, device=device, overwrite=overwrite,
+        )  # fmt: skip
+        fine_tune(job, tell=typer.echo)
+    except Refused as refused:
+        typer.echo(refused.message, err=True)
+        raise typer.Exit(refused.code) from refused
+    except PastaError as problem:
+        typer.echo(str(problem), err=True)
+        raise typer.Exit(EXIT_PROBLEMS) from problem
+    raise typer.Exit(EXIT_FINE)
+
+
+def _read_program(path: Path) -> Program:
+    given = next(read_all([path]), None)
+    if given is None or not given.reading.was_opened:
+        found = f"{path} holds no program" if given is None else render_text(given.reading.diagnostics)
+        raise Refused(found, EXIT_UNREADABLE)
+    program, findings = check_reading(given.reading, path=given.path)
+    if program is None:
+        raise Refused(render_text(finding for finding in findings if finding.is_error), EXIT_PROBLEMS)
+    return program
+
+
+def _refuse_template(program: Program, template: str | None) -> None:
+    names = ", ".join(program.templates)
+    if template is None and len(program.templates) != 1:
+        raise Refused(f"the program has {len(program.templates)} templates; choose one: {names}", EXIT_PROBLEMS)
+    if template is not None and template not in program.templates:
+        raise Refused(f"the program has no template {template!r}; it has: {names}", EXIT_PROBLEMS)

@@ -1,0 +1,82 @@
+"""From a file with a document and its value on every line to lessons; what is wrong is told with file and line.
+
+{"title": "Sony Bravia 55", "value": {"brand": "Sony", "size": 55}}
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pastalang.errors import InputError
+from pastalang.plan.plan import Mode
+from pastalang.program.program import Program
+from pastalang.runtime.inputs import bind_inputs
+from pastalang.training.answer import answer_of
+from pastalang.training.errors import BadData, BadRow
+from pastalang.training.lessons import Lesson, planner
+from pastalang.values.json_text import JsonValue, NotJson, parse_json
+
+VALUE = "value"
+CATEGORY = "category"
+
+
+def read_lessons(path: Path, program: Program, *, template: str | None = None) -> list[Lesson]:
+    """Raises `BadData` for the file, `BadRow` for the first line that does not fit. Empty lines are left out."""
+    plan_of = planner(program, template)
+    plan = plan_of(Mode.STRICT)
+    lessons = []
+    for origin, row in read_rows(path):
+        if VALUE not in row:
+            raise BadRow(f"the key `{VALUE}` is missing: it holds the right answer", origin=origin)
+        inputs = {key: _plain(item) for key, item in row.items() if key not in (VALUE, *_category(plan.inputs))}
+        lesson = Lesson(plan_of, inputs, row[VALUE], origin, str(row.get(CATEGORY, "")))
+        try:
+            answer_of(plan, lesson.value, bind_inputs(plan, inputs))
+        except BadRow as problem:
+            raise problem.at(origin) from None
+        except InputError as problem:
+            raise BadRow(str(problem), origin=origin) from problem
+        lessons.append(lesson)
+    return lessons
+
+
+def read_rows(path: Path) -> list[tuple[str, dict[str, JsonValue]]]:
+    """Every line's object, with its origin (`file:line`). An empty file is refused."""
+    try:
+        lines = path.read_text(encoding="utf-8").split("\n")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise BadData(f"{path} could not be read: {problem}") from problem
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        origin = f"{path}:{number}"
+        try:
+            row = parse_json(line)
+        except NotJson as problem:
+            raise BadRow(f"is not JSON: {problem}", origin=origin) from problem
+        if not isinstance(row, dict):
+            raise BadRow("has to be a JSON object", origin=origin)
+        rows.append((origin, row))
+    if not rows:
+        raise BadData(f"{path} holds no rows")
+    return rows
+
+
+def fingerprint_of(path: Path) -> str:
+    """A short name of a file's contents."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+
+
+def _category(inputs: Any) -> tuple[str, ...]:
+    """A row may name its category, for scores, unless the template has an input of that name."""
+    return () if any(input.name == CATEGORY for input in inputs) else (CATEGORY,)
+
+
+def _plain(value: JsonValue) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list) else value

@@ -1,0 +1,154 @@
+"""Fine-tuning from files to a folder: a program, rows and a model come in, trained weights and their note go out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pastalang.plan.fingerprint import fingerprint
+from pastalang.plan.plan import Hole, Mode, Plan
+from pastalang.plan.walk import walk
+from pastalang.program.program import Program
+from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.model.load import default_device
+from pastalang.runtime.model.refuse import refuse_config
+from pastalang.runtime.model.trained import FILE, TrainedFor
+from pastalang.training.checkpoint import Progress, load_weights
+from pastalang.training.data import fingerprint_of, read_lessons
+from pastalang.training.errors import BadData, BadRow
+from pastalang.training.lessons import Lesson, Recorder
+from pastalang.training.packing import packed_batches
+from pastalang.training.scores import score_rows
+from pastalang.training.sequence import Sequence as Row
+from pastalang.training.settings import Settings
+from pastalang.training.trainer import train
+
+WORK = "training"  # the folder in the output that holds the checkpoints
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """`modes` of several: a mixture, each row in another one in every epoch. `lora` is the rank; None trains all."""
+
+    program: Program
+    model: str
+    data: Path
+    out: Path
+    modes: tuple[Mode, ...]
+    settings: Settings
+    validation: Path | None = None
+    template: str | None = None
+    rows: int = 8
+    length: int | None = None
+    lora: int | None = None
+    device: str | None = None
+    overwrite: bool = False
+
+
+def fine_tune(job: Job, *, tell: Tell = print) -> Progress:
+    """Raises `BadData`, `BadRow`, `CheckpointError`, `TrainingStopped`. A run that was broken off is resumed."""
+    prepare_folder(job.out, overwrite=job.overwrite)
+    lessons = read_lessons(job.data, job.program, template=job.template)
+    validation = read_lessons(job.validation, job.program, template=job.template) if job.validation else []
+    model, tokenizer = _load(job)
+    recorder = Recorder(tokenizer)
+    variants = recorder.rows(lessons, job.modes)
+    checked = [row for ways in recorder.rows(validation, job.modes[:1]) for row in ways]
+    check_positions([row for ways in variants for row in ways] + checked, model)
+    length = job.length or _line_length(variants)
+    tell(f"{len(lessons)} rows in {', '.join(mode.value for mode in job.modes)}, lines of {length} tokens")
+    batches = packed_batches(variants, rows=job.rows, length=length, seed=job.settings.seed)
+    work = job.out / WORK
+    progress = train(
+        model, batches, job.settings, work, fingerprint=_fingerprint(job, lessons[0], tokenizer),
+        judge=judge_of(checked, validation) if checked else None, report=tell,
+    )  # fmt: skip
+    if (work / "best" / "latest").exists():
+        load_weights(work / "best", model)
+    save(model, tokenizer, note_of(lessons[0].plan(job.modes[0]), job.modes), job.out)
+    tell(f"saved to {job.out}")
+    return progress
+
+
+def prepare_folder(folder: Path, *, overwrite: bool) -> None:
+    """A folder with anything but a run to be resumed is refused, unless it may be overwritten."""
+    if not folder.exists():
+        folder.mkdir(parents=True)
+        return
+    if not folder.is_dir():
+        raise BadData(f"{folder} is no folder")
+    if not overwrite and any(entry.name != WORK for entry in folder.iterdir()):
+        raise BadData(f"{folder} is not empty; choose another folder, or give --overwrite")
+
+
+def judge_of(rows: Sequence[Row], lessons: Sequence[Lesson]) -> Callable[[Any], float]:
+    """The F1 of the validation rows, between 0 and 1."""
+    categories = [lesson.category for lesson in lessons]
+    return lambda model: score_rows(model, rows, categories=categories).reported.f1 / 100
+
+
+def check_positions(rows: Sequence[Row], model: Any) -> None:
+    """Raises `BadRow` for the first row that reaches beyond the model's positions."""
+    last = int(model.config.get_text_config().max_position_embeddings) - 1
+    for row in rows:
+        if int(row.positions.max()) > last:
+            raise BadRow(f"reaches position {row.positions.max()}, and the model's last is {last}", origin=row.origin)
+
+
+def note_of(plan: Plan, modes: tuple[Mode, ...]) -> TrainedFor:
+    holes = (segment for branch in plan.branches for _, segment in walk(branch.segments) if isinstance(segment, Hole))
+    limits = {hole.field: hole.max_tokens for hole in holes}
+    name = fingerprint(plan)
+    return TrainedFor(modes, plan.template, name.program, name.types, limits)
+
+
+def save(model: Any, tokenizer: Any, note: TrainedFor, folder: Path) -> None:
+    """Whole weights: what LoRA has learnt is merged in."""
+    if hasattr(model, "merge_and_unload"):
+        model = model.merge_and_unload()
+    (folder / FILE).unlink(missing_ok=True)  # a note that is there says that everything else is
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    note.write(folder)
+
+
+def _load(job: Job) -> tuple[Any, Any]:
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        refuse_config(AutoConfig.from_pretrained(job.model))
+        tokenizer = AutoTokenizer.from_pretrained(job.model)
+        model = AutoModelForCausalLM.from_pretrained(job.model, dtype=torch.float32)
+    except (OSError, ValueError) as problem:
+        raise BadData(f"the model {job.model} could not be loaded: {problem}") from problem
+    model = model.to(job.device or default_device())
+    torch.manual_seed(job.settings.seed)
+    return (model if job.lora is None else _with_lora(model, job.lora)), tokenizer
+
+
+def _with_lora(model: Any, rank: int) -> Any:
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError as problem:
+        raise BadData("--lora needs the package peft: pip install 'pastalang[lora]'") from problem
+    return get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
+
+
+def _line_length(variants: Sequence[Sequence[Row]]) -> int:
+    """As long as the longest row, and long enough that a few short ones share a line."""
+    longest = max(len(row) for ways in variants for row in ways)
+    return max(256, -(-longest // 64) * 64)
+
+
+def _fingerprint(job: Job, lesson: Lesson, tokenizer: Any) -> str:
+    """What must be the same for a run to be resumed."""
+    parts = [str(fingerprint(lesson.plan(mode))) for mode in job.modes]
+    parts += [mode.value for mode in job.modes]
+    parts += [vocabulary_of(tokenizer).fingerprint, fingerprint_of(job.data), f"{job.rows}/{job.length}/{job.lora}"]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
