@@ -187,6 +187,7 @@ def _flat(type: t.Type, types: Mapping[str, t.Type]) -> list[t.Type]:
 
 def prepare(vocabulary: Tokens) -> None:
     """Does once what all guides of a vocabulary need, so that the first of them is not slow."""
+    vocabulary.begins_some(b"")
     for form in Form:
         guide = compile_guide(t.String(), form=form, follow="", vocabulary=vocabulary)
         state = guide.start(max_tokens=64)

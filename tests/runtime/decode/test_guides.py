@@ -28,6 +28,7 @@ from pastalang.runtime.decode.trie import build_trie
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.decode.walk import MachineGuide
 from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.values.read import read
 
 TOKENS = Tokens(vocabulary_of(byte_tokenizer(words=['",', "Sony", "12", ",\n"], control=["<sync/>"])))
 END = min(TOKENS.vocabulary.ends)
@@ -264,6 +265,15 @@ def test_a_type_that_requires_itself_is_refused_at_once(type: t.Type) -> None:
     with pytest.raises(GuideError, match="requires itself"):
         compile_guide(type, form=Form.JSON, follow="", vocabulary=TOKENS, types={"endless": endless})
     assert time.perf_counter() - started < 0.5
+
+
+def test_no_exponent_is_larger_than_what_is_read() -> None:
+    state = _start(t.Anything(), limit=40, follow=",")
+    for character in "3.4E-0022240,":
+        if not state.is_finished:
+            state.advance(_id(character))
+    assert state.is_finished and state.truncated
+    assert read(state.text, t.Anything(), quoted=True).fits
 
 
 def test_a_cut_value_is_still_json() -> None:

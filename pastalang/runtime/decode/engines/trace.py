@@ -199,4 +199,13 @@ def _is_sound(word: bytes) -> bool:
         value = float(word)
     except ValueError:
         return True  # the grammar has the last word on what is a number
-    return abs(value) != float("inf") and not (word.startswith(b"-") and value == 0)
+    return _is_read(word) and abs(value) != float("inf") and not (word.startswith(b"-") and value == 0)
+
+
+def _is_read(word: bytes) -> bool:
+    """Whether our own reader takes a number that is complete: it has a limit for exponents."""
+    try:
+        parse_json(word.decode())
+    except NotJson:
+        return _NUMBER.fullmatch(word) is None
+    return True
