@@ -140,6 +140,12 @@ def test_who_waited_for_a_field_is_decoded_again_after_it() -> None:
     *_, headline = (lane for lane in lanes.values() if lane.name == "headline")
     seen = [lanes[lane].id for lane, _ in headline.sees if lanes[lane].name == "brand"]
     assert seen == [max(lane.id for lane in lanes.values() if lane.name == "brand")], "it sees the accepted one only"
+    quote = next(token for token in reversed(fakes(runner).fed) if token.token == ord("h"))
+    seen_by_quote = sorted((token for token in quote.sees if token is not quote), key=lambda token: token.position)
+    shown = runner.encoder.decode([token.token for token in seen_by_quote])
+    brand = result.answers[0].field("brand").text
+    assert shown.endswith(f'not accepted: not this one\n  "brand": {brand}"'), "the last one opens its own key"
+    assert len({token.position for token in seen_by_quote}) == len(seen_by_quote), "no two of them share a position"
     runner.check_integrity()
 
 

@@ -33,9 +33,12 @@ def take_up_again(places: Iterable[tuple[Point, str]]) -> list[Again]:
     """
     taken: list[Again] = []
     hidden: set[BranchState] = set()
+    places = list(places)
+    free = 1 + max((one.highest for point, _ in places[:1] for one in point.branch.request.live), default=0)
     for point, lead in places:
         if latest(point.branch) not in hidden:  # else it comes anew behind one of the others
-            taken.append(_take_up(point, lead))
+            taken.append(_take_up(point, lead, free))
+            free = max(free, taken[-1].new.position + point.branch.spec.reserve)
             hidden.update(taken[-1].hidden)
     for again in taken:
         if again.new not in hidden:
@@ -43,13 +46,16 @@ def take_up_again(places: Iterable[tuple[Point, str]]) -> list[Again]:
     return taken
 
 
-def _take_up(point: Point, lead: str) -> Again:
+def _take_up(point: Point, lead: str, free: int) -> Again:
+    """With its lead a branch is longer than its gap. Whoever joins it may see what stands behind the gap as well, so
+    it then stands at `free`, behind everything else, and no two tokens that anybody sees share a position."""
     request: RequestState = point.branch.request
     old = latest(point.branch)
     hidden = tuple(one for one in behind(point) if one is not old)
     request.hide(*hidden, old)
+    position = free if lead and request.tokens.joiners[old.spec.id] else point.position
     new = request.add(
-        old.spec.id, old.items, source=point.source, view=point.view, position=point.position, highest=point.highest,
+        old.spec.id, old.items, source=point.source, view=point.view, position=position, highest=point.highest,
         names=old.names, parent=old.parent, draw_items=old.draw_items,
     )  # fmt: skip
     new.frames = rewound(point)
@@ -60,7 +66,7 @@ def _take_up(point: Point, lead: str) -> Again:
         new.resumed_at = point  # the next attempt starts here too, not behind the lead of this one
         tokens = request.tokens.encoder.text(lead)
         new.append(tokens)
-        new.start = point.start + len(tokens)  # what it may write is counted from behind the lead
+        new.start = point.start + new.position - point.position  # what it may write counts from behind the lead
     assert new.stage is Stage.WALKING
     return Again(old, new, hidden)
 

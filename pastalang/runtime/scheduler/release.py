@@ -18,8 +18,15 @@ def release_dead(request: RequestState, cells: Cells, rows: Rows) -> None:
     for branch in [branch for branch in request.held if not _is_needed(branch)]:
         if request.reviewer is None:
             let_go(branch, cells, rows)
-        elif not branch.viewers and not branch.keeps_cells:  # what it sees stays: it may be taken up again
+        elif _is_of_no_more_use(branch):
             _give_back(branch, cells, rows)
+
+
+def _is_of_no_more_use(branch: BranchState) -> bool:
+    """Whether not even a repair needs its own tokens. What it sees stays, because it may be taken up again itself;
+    and so does what others join, because those may be taken up again after they have ended."""
+    is_joined = bool(branch.request.tokens.joiners[branch.spec.id])
+    return not branch.viewers and not branch.keeps_cells and not is_joined
 
 
 def release_all(request: RequestState, cells: Cells, rows: Rows) -> None:

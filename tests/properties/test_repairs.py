@@ -1,0 +1,147 @@
+"""Random objections to random answers: what is decoded again, and what has to hold whatever is objected to."""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, create_model, field_validator
+
+from pastalang.plan.plan import Mode
+from pastalang.program.types import Sampling
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.layout.predicate import Fed
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.fakes import FakeModel, hashed_model
+from pastalang.runtime.model.toy import Family
+from pastalang.runtime.repair.invalid import Invalid
+from pastalang.runtime.result import Result
+from pastalang.runtime.scheduler.loop import Limits
+from tests.properties.test_runtime import Checked
+from tests.runtime.test_repair import program, tokens_of
+
+WARM = Sampling(temperature=1.0)
+FEW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=2_000, deadline=None, suppress_health_check=list(HealthCheck))
+VALUES = (
+    "string(max=4)",
+    "integer(0..99)",
+    '"tv" | "phone" | null',
+    "{ x: integer(0..9), y: string(max=3) } | null",
+    "{ x: integer(0..9), y: { z: integer(0..9) } }",
+    "[{ n: string(max=3), m: integer(0..9), s: integer(0..9) after m }](max=3)",
+    '["a" | "b"](max=3, max_tokens=20)',
+)
+
+
+@st.composite
+def fields(draw: st.DrawFn) -> str:
+    """Members of an object, some of which wait for others, some of which stand in a group."""
+    count = draw(st.integers(1, 5))
+    lines: list[str] = []
+    for number in range(count):
+        waits = draw(st.lists(st.integers(0, number - 1), unique=True, max_size=2)) if number else []
+        after = f" after {', '.join(f'f{one}' for one in waits)}" if waits else ""
+        lines.append(f"f{number}: {draw(st.sampled_from(VALUES))}{after}")
+    if draw(st.booleans()):
+        lines.append("sequential { g0: integer(0..99), g1: string(max=3), g2: integer(0..9) }")
+    return "\n".join(f"  {line}" for line in lines)
+
+
+def moody(keys: list[str], share: float) -> type[BaseModel]:
+    """A model that objects to a share of all values, always to the same ones."""
+
+    class Base(BaseModel):
+        @field_validator(*keys, check_fields=False)
+        @classmethod
+        def judge(cls, value: Any, info: Any) -> Any:
+            digest = blake2b(f"{info.field_name}{json.dumps(value)}".encode(), digest_size=4).digest()
+            if int.from_bytes(digest) / 2**32 < share:
+                raise ValueError("not this one")
+            return value
+
+    return create_model("Moody", __base__=Base, **dict.fromkeys(keys, (Any, ...)))
+
+
+def engine(**options: Any) -> Engine:
+    return Engine(hashed_model(320, seed=3), byte_tokenizer(), **options)
+
+
+def outcome(runner: Engine, asked: Any, **options: Any) -> tuple[Result, bool]:
+    try:
+        return runner.run(asked, {}, sampling=WARM, **options), True
+    except Invalid as problem:
+        return problem.result, False
+    finally:
+        runner.check_integrity()
+        assert runner.scheduler.cells.in_use == runner.scheduler.prefix.size
+
+
+def holds(asked: Any, mode: Mode, share: float, repair: int, seed: int, below: float | None) -> None:
+    plain, _ = outcome(engine(), asked, mode=mode, seed=seed)
+    keys = list(plain.value)
+    model = moody(keys, share)
+    runner = engine()
+    options: dict[str, Any] = {"mode": mode, "seed": seed, "model": model, "repair": repair, "retry_below": below}
+    result, is_valid = outcome(runner, asked, **options)
+    assert list(json.loads(result.text)) == keys
+    if is_valid:
+        assert isinstance(result.value, model) and result.value.model_dump() == json.loads(result.text)
+    before = tokens_of(plain)
+    for field in result.fields:
+        if field.attempts == 1:
+            known = before.get((field.path, field.items), field.tokens)  # a list may have got longer
+            assert field.tokens == known, "whoever was not decoded again is as it was"
+    assert result.usage.forward_passes == plain.usage.forward_passes + result.usage.repair_passes
+    assert result.usage.output_tokens == plain.usage.output_tokens + result.usage.repair_tokens
+    if mode is not Mode.LOCKSTEP:
+        assert isinstance(runner.model, FakeModel)
+        check_positions(runner.model.fed)
+    other, _ = outcome(engine(limits=Limits(chunk=3), prefix_cells=0), asked, **options)
+    assert other.text == result.text, "chunks and a cold memory change nothing"
+
+
+def check_positions(fed: list[Fed]) -> None:
+    for token in fed:
+        positions = [seen.position for seen in token.sees if seen is not token]
+        assert len(set(positions)) == len(positions) and all(position < token.position for position in positions)
+
+
+cases = given(
+    asked=fields().map(program), mode=st.sampled_from(Mode), share=st.sampled_from([0.2, 0.5, 0.9]),
+    repair=st.integers(0, 3), seed=st.integers(0, 9), below=st.sampled_from([None, None, 0.05, 0.5]),
+)  # fmt: skip
+
+
+@FEW
+@cases
+def test_only_what_failed_and_what_depends_on_it_changes(
+    asked: Any, mode: Mode, share: float, repair: int, seed: int, below: float | None
+) -> None:
+    holds(asked, mode, share, repair, seed, below)
+
+
+@pytest.mark.long
+@MANY
+@cases
+def test_only_what_failed_and_what_depends_on_it_changes_in_many_cases(
+    asked: Any, mode: Mode, share: float, repair: int, seed: int, below: float | None
+) -> None:
+    holds(asked, mode, share, repair, seed, below)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_what_is_decoded_again_sees_what_the_reference_shows_it(mode: Mode) -> None:
+    asked = program(
+        "  a: string(max=3)\n  b: [{ n: string(max=2), m: integer(0..9) }](1..2)\n  c: string(max=3) after a, b"
+    )
+    checked = Checked(Family.LLAMA, 1)
+    checked.left = 24
+    runner = Engine(checked, byte_tokenizer())  # type: ignore[arg-type]
+    result, _ = outcome(runner, asked, mode=mode, model=moody(["a", "b", "c"], 0.8), repair=2)
+    assert result.usage.repair_tokens > 0
+    assert checked.left < 24 and checked.worst < 1e-9
