@@ -1,0 +1,104 @@
+"""The recipe of pasta-mini: tokens that can be copied, listings that hold what they say, and a run from end to end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+import torch
+
+from pastalang.plan.plan import Mode
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.model.trained import check_mode
+from pastalang.training.batch import IGNORED
+from pastalang.training.errors import BadRow
+from pastalang.training.mini.copying import copying_batches
+from pastalang.training.mini.extraction import extraction_program, lesson_of
+from pastalang.training.mini.recipe import Sizes, make_mini
+from pastalang.training.mini.sources import as_text, labelled, made_up, read_oa_mine
+from pastalang.training.mini.tokenizer import train_tokenizer
+
+TINY = Sizes(
+    copying_steps=2, language_steps=2, lookup_steps=2, extraction_steps=2, listings=20, labelled=10, rows=2,
+    vocabulary=600, hidden=32, layers=2, heads=4, kv_heads=2,
+)  # fmt: skip
+
+
+def oa_mine(path: Path) -> Path:
+    rows = [
+        {"input": f"Sony TV {number} inch", "category": "TV", "target_scores": {"Brand": {"Sony": 1}}}
+        for number in range(40)
+    ]
+    rows[0]["target_scores"] = {"Brand": {"Sony": 1}, "Colour": {"n/a": 1}, "Size": {"0 inch": 1}}
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_a_word_has_the_same_tokens_in_a_title_and_behind_a_quote() -> None:
+    tokenizer = train_tokenizer([as_text(listing) for listing in made_up(300, seed=0)], size=1000)
+
+    def tokens(text: str) -> list[int]:
+        return list(tokenizer.encode(text, add_special_tokens=False))
+
+    value = tokens("Stainless Steel 12.5 oz")
+    title = tokens("Cup, Stainless Steel 12.5 oz (blue)")
+    quoted = tokens('\n  "material": "Stainless Steel 12.5 oz",\n')
+    for text in (title, quoted):
+        assert any(text[start : start + len(value)] == value for start in range(len(text)))
+    for text in ("Zürich – 5'' \t\n  {x}", "a\n\n    b", "日本"):
+        assert tokenizer.decode(tokens(text)) == text
+
+
+def test_repeats_see_the_text_and_themselves_and_are_labelled_with_what_comes_next() -> None:
+    batch = copying_batches(50, first=3, rows=2, length=64, seed=0, text=24)(5)
+    again = copying_batches(50, first=3, rows=2, length=64, seed=0, text=24)(5)
+    assert batch.tokens.equal(again.tokens)
+    assert batch.visible is not None
+    labelled_places = (batch.labels[0] != IGNORED).nonzero().flatten().tolist()
+    assert labelled_places
+    assert min(labelled_places) >= 24
+    for place in labelled_places:
+        assert int(batch.labels[0, place]) == int(batch.tokens[0, place + 1])
+        assert batch.visible[0, place, :24].all()
+    assert int(batch.visible[0, 63].sum()) < 24 + 9
+
+
+def test_labelled_listings_state_what_they_say_and_leave_the_rest_out() -> None:
+    for listing in labelled(50, seed=1):
+        for name, value in listing.values.items():
+            assert (value is None) or value in listing.title
+
+
+def test_one_title_in_ten_is_held_out_and_unstated_attributes_are_null(tmp_path: Path) -> None:
+    split = read_oa_mine(oa_mine(tmp_path / "train.jsonl"))
+    assert len(split.train) + len(split.held_out) == 40
+    assert 1 <= len(split.held_out) <= 10
+    for listing in (*split.train, *split.held_out):
+        assert listing.values["Brand"] == "Sony"
+        assert listing.values.get("Colour") is None
+    with pytest.raises(BadRow, match=r"bad\.jsonl:1: .*no row of OA-Mine"):
+        (tmp_path / "bad.jsonl").write_text("{}\n")
+        read_oa_mine(tmp_path / "bad.jsonl")
+
+
+def test_a_lesson_asks_for_what_its_listing_answers() -> None:
+    [listing] = made_up(1, seed=3)
+    lesson = lesson_of(listing, Random(0), origin="made up 1")
+    assert lesson.value == dict(listing.values)
+    assert lesson.plan(Mode.LOCKSTEP).mode is Mode.LOCKSTEP
+
+
+def test_the_recipe_makes_a_folder_that_the_engine_runs_in_every_mode(tmp_path: Path) -> None:
+    split = read_oa_mine(oa_mine(tmp_path / "train.jsonl"))
+    told: list[str] = []
+    make_mini(split, ["Once upon a time. " * 40], tmp_path / "mini", TINY, tell=told.append, overwrite=False)
+    assert sum(line.startswith("── ") for line in told) == 4
+    scores = json.loads((tmp_path / "mini" / "scores.json").read_text())["scores"]
+    assert scores["oa-mine, held out"]["documents"] == len(split.held_out)
+    engine = Engine.load(tmp_path / "mini", device="cpu", dtype=torch.float32)
+    program = extraction_program(["Brand", "Size"], limit=8, order="Extract.")
+    for mode in Mode:
+        check_mode(tmp_path / "mini", mode)
+        assert set(engine.run(program, {"title": "Sony TV"}, mode=mode).value) == {"Brand", "Size"}
