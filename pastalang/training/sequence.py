@@ -166,10 +166,10 @@ class _Run:
             answers, is_stacked = answers_of(self._request)
         except RunError as problem:
             raise _in_our_words(problem) from problem
-        cut = [field.path for answer in answers for field in answer.fields if field.truncated]
-        if cut:
-            raise BadRow(f"`{cut[0]}` reaches its limit of tokens: the value would be cut")
         if self._request.plan.output is None:
+            cut = [field.path for answer in answers for field in answer.fields if field.truncated]
+            if cut:
+                raise BadRow(f"`{cut[0]}` reaches its limit of tokens: the value would be cut")
             return
         texts = [parse_json(answer.text) for answer in answers]
         if not same_json(texts if is_stacked else texts[0], self._answer.value):

@@ -66,6 +66,12 @@ def test_a_value_that_does_not_fit_is_refused_with_its_file_and_row(value: dict[
         product("a Sony tv", **value)
 
 
+def test_a_value_that_just_fits_its_limit_is_taught() -> None:
+    assert taught_text(product("tv", brand="0123456789"), "brand") == '"0123456789"'
+    with pytest.raises(BadRow, match="`brand` cannot be written"):
+        product("tv", brand="01234567890")
+
+
 def test_a_missing_input_is_refused_with_its_file_and_row() -> None:
     with pytest.raises(BadRow, match=r"rows\.jsonl:1: .*`title` is missing"):
         row_of(PRODUCT, {}, {"brand": None, "kind": "tv", "quote": None})

@@ -12,7 +12,7 @@ from pastalang.source import Source, Span
 from pastalang.training.lessons import Lesson, planner
 from pastalang.training.synthetic.listing import Listing
 
-LIMITS = (16, 20, 24, 32)
+LIMITS = (24, 32, 48)
 _NOWHERE = Span(0, 0)
 _PLAIN = t.Sampling()
 _ORDERS = (
