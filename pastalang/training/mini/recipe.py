@@ -34,6 +34,7 @@ from pastalang.training.trainer import Batches, train
 
 Tell = Callable[[str], None]
 MODES = tuple(Mode)
+_COPY_LENGTH, _COPY_TEXT = 96, 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +132,10 @@ def _stages(
     part = tokenizer.convert_tokens_to_ids(PART)
     documents = [tokenizer.encode(text, add_special_tokens=False) for text in (*texts, *map(as_text, listings))]
     language = language_batches(documents, rows=sizes.rows, length=sizes.length, separator=part, seed=sizes.seed)
-    copying = copying_batches(len(tokenizer), first=part + 1, rows=sizes.rows, length=sizes.length, seed=sizes.seed)
+    lines = max(1, sizes.rows * sizes.length // _COPY_LENGTH)  # short and many: copying is learnt from large batches
+    copying = copying_batches(
+        len(tokenizer), first=part + 1, rows=lines, length=_COPY_LENGTH, text=_COPY_TEXT, seed=sizes.seed
+    )
     return (
         Stage("copying", sizes.copying_steps, copying),
         Stage("language", sizes.language_steps, language),
