@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -333,9 +334,12 @@ class Engine:
         draft = request.draft or request.stand
         realised = realised_of(request, chunk=self.limits.chunk)
         critical_path = passes_taken(request.plan, realised)
-        if not request.was_held_back and self.limits.chunk is None:
-            assert draft.last_draw == critical_path, (
-                f"{draft.last_draw} passes were taken, and the plan asks for {critical_path}"
+        if not request.was_held_back and self.limits.chunk is None and draft.last_draw != critical_path:
+            # A miscount of ours must not cost anybody an answer; the tests turn every warning into an error.
+            warnings.warn(
+                f"{draft.last_draw} passes were taken, and the plan asks for {critical_path}: please report this",
+                RuntimeWarning,
+                stacklevel=2,
             )
         answer = sum(len(self.encoder.text(one.text)) for one in _forced_answer(request))
         return Usage(
