@@ -110,7 +110,7 @@ def test_one_thousand_branches_are_drawn_quickly() -> None:
     plan = samples.wide(1000)
     started = time.process_time()
     draw_svg(plan)
-    assert time.process_time() - started < 2.0  # about 0.2 s where nothing else runs
+    assert time.process_time() - started < 1.0
 
 
 def test_a_text_is_cut_to_the_room_there_is() -> None:
