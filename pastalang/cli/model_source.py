@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pastalang.cli.files import EXIT_UNREADABLE, EXIT_USAGE
 from pastalang.cli.refused import Refused
 from pastalang.errors import PastaError
+from pastalang.runtime.model.shipped import shipped_folder
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
@@ -16,6 +17,11 @@ if TYPE_CHECKING:
 
 def refuse_folder(model: str) -> None:
     """Where `--model` can only be a folder, it has to be one with a model; before anything heavy is imported."""
+    try:
+        if shipped_folder(model) is not None:
+            return
+    except PastaError as problem:
+        raise Refused(str(problem), EXIT_UNREADABLE) from problem
     folder = Path(model)
     if folder.is_dir():
         if not (folder / "config.json").is_file():

@@ -18,6 +18,7 @@ from pastalang.cli.model_source import load_engine, refuse_folder
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.refused import Refused
 from pastalang.plan.plan import Mode, Plan
+from pastalang.runtime.model.shipped import DEFAULT
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
@@ -28,13 +29,16 @@ EXIT_STOPPED = 130  # what shells say of a command that Ctrl-C stopped
 
 def command(
     file: Annotated[Path, typer.Argument(help="A program, or a plan saved as JSON; - is standard input.")],
-    model: Annotated[str, typer.Option(help="A folder with a model, or its name on the hub.")],
+    model: Annotated[str, typer.Option(help="A folder with a model, or its name on the hub.")] = DEFAULT,
     input: Annotated[
         list[str] | None, typer.Option("--input", "-i", metavar="NAME=VALUE", help="One input; NAME=@FILE reads it.")
     ] = None,
     inputs: Annotated[Path | None, typer.Option(help="A JSON file with an object of inputs.")] = None,
     template: Annotated[str | None, typer.Option(help="Which template, where the program has several.")] = None,
     mode: Annotated[Mode, typer.Option(help="How the values of a JSON answer relate to one another.")] = Mode.STRICT,
+    any_mode: Annotated[
+        bool, typer.Option("--any-mode", help="Decode also in a mode that the weights were not trained for.")
+    ] = False,
     seed: Annotated[int, typer.Option(help="Two runs with one seed draw the same tokens.")] = 0,
     device: Annotated[str | None, typer.Option(help="cpu, cuda, mps; left out: the best there is.")] = None,
     cells: Annotated[int, typer.Option(min=1, help="How many tokens fit into memory.")] = 8192,
@@ -48,7 +52,7 @@ def command(
         plan = read_plan(file, template=template, mode=mode)
         given = read_inputs(plan, input or [], inputs)
         engine = load_engine(model, device=device, cells=cells)
-        result = _run(engine, plan, given, seed=seed, quiet=as_json)
+        result = _run(engine, plan, given, seed=seed, any_mode=any_mode, quiet=as_json)
         typer.echo(_as_json(result) if as_json else _shown(result.text))
         if timeline:
             from pastalang.runtime.timeline import draw_timeline
@@ -72,13 +76,13 @@ def _refuse_trace(trace: Path | None) -> None:
         raise Refused(f"{trace} cannot be written: there is no folder {trace.parent}", EXIT_UNREADABLE)
 
 
-def _run(engine: Engine, plan: Plan, inputs: dict[str, Any], *, seed: int, quiet: bool) -> Result:
+def _run(engine: Engine, plan: Plan, inputs: dict[str, Any], *, seed: int, any_mode: bool, quiet: bool) -> Result:
     from pastalang.errors import PastaError
     from pastalang.runtime.events import Done, Failed
 
     live = Live(sys.stderr, is_quiet=quiet)
     try:
-        for event in engine.stream(plan, inputs, seed=seed):
+        for event in engine.stream(plan, inputs, seed=seed, any_mode=any_mode):
             if isinstance(event, Done):
                 return event.result
             if isinstance(event, Failed):

@@ -10,21 +10,17 @@ import asyncio
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
-from pydantic import BaseModel
 
 from pastalang.errors import PastaError
 from pastalang.plan.build import build_plan
-from pastalang.plan.passes import passes_taken
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
-from pastalang.program.types import Sampling
-from pastalang.runtime.assemble import answers_of, realised_of
 from pastalang.runtime.decode.sampler import Sampler
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
@@ -33,25 +29,37 @@ from pastalang.runtime.errors import LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.inputs import bind_inputs
-from pastalang.runtime.model.load import load_weights
+from pastalang.runtime.model.load import Loaded, load_model
 from pastalang.runtime.model.protocol import Model
+from pastalang.runtime.model.trained import TrainedFor, check_mode
 from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.options import Options, RunOptions, options_of
+from pastalang.runtime.outcome import outcome_of
 from pastalang.runtime.prompt import Encoder
-from pastalang.runtime.recorded import trace_of
-from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.repair.policy import Policy, policy_for
 from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.loop import Drawing, Limits, MayMove, Scheduler
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.tokens import MakeGuide, TokenPlan
-from pastalang.runtime.usage import Usage
 
 CELLS = 8192
 
 
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What a call asks for, the same for all inputs of a batch."""
+
+    plan: Plan
+    options: Options
+    policy: Policy | None
+
+
 class Engine:
-    """Not bound to a thread: calls take turns. `guides` and `may_move` are for tests."""
+    """Not bound to a thread: calls take turns. `guides` and `may_move` are for tests.
+
+    `trained_for`: the modes that the weights know; a run in another one is refused unless it says `any_mode`.
+    """
 
     def __init__(
         self,
@@ -60,6 +68,7 @@ class Engine:
         *,
         limits: Limits | None = None,
         prefix_cells: int | None = None,
+        trained_for: TrainedFor | None = None,
         guides: MakeGuide | None = None,
         may_move: MayMove | None = None,
     ) -> None:
@@ -67,6 +76,7 @@ class Engine:
         _refuse_mismatch(model, self.encoder)
         self.model = model
         self.limits = limits or Limits()
+        self.trained_for = trained_for
         self.scheduler = Scheduler(
             cells=model.cells, max_position=model.max_position, limits=self.limits, may_move=may_move,
             prefix_cells=model.cells // 4 if prefix_cells is None else prefix_cells,
@@ -88,45 +98,25 @@ class Engine:
         limits: Limits | None = None,
         prefix_cells: int | None = None,
     ) -> Engine:
-        """From a folder, a name on the hub, or a transformers model and its tokenizer."""
-        if isinstance(source, tuple):
-            weights, tokenizer = source
-        else:
-            from transformers import AutoTokenizer
+        """From a folder, a name on the hub, `pasta-mini`, or a transformers model and its tokenizer.
 
-            tokenizer = AutoTokenizer.from_pretrained(source)
-            weights = load_weights(source, device=device, dtype=dtype)
-        return Engine(TransformersModel(weights, cells=cells), tokenizer, limits=limits, prefix_cells=prefix_cells)
+        What is noted beside the weights (`pastalang.json`) says which modes they were trained for; a model that is
+        handed over has no note.
+        """
+        if isinstance(source, tuple):
+            found = Loaded(*source, trained_for=None)
+        else:
+            found = load_model(source, device=device, dtype=dtype)
+        return Engine(
+            TransformersModel(found.weights, cells=cells), found.tokenizer, limits=limits, prefix_cells=prefix_cells,
+            trained_for=found.trained_for,
+        )  # fmt: skip
 
     # ── what people call ─────────────────────────────────────────────────────────────────────────────────
 
-    def run(
-        self,
-        program: Program | Plan,
-        inputs: Mapping[str, Any],
-        *,
-        template: str | None = None,
-        mode: str | Mode = Mode.STRICT,
-        seed: int = 0,
-        sampling: Sampling | None = None,
-        model: type[BaseModel] | None = None,
-        repair: int = 0,
-        retry_below: float | None = None,
-        keep_invalid: bool = False,
-        details: bool = False,
-    ) -> Result:
-        """Raises `InputError`, `PlanError` or a `RunError`.
-
-        `model`: a Pydantic model that the JSON answer has to satisfy; the value is then an instance of it.
-        `repair`: how often a field that it objects to is decoded again; `retry_below`: a field less probable than
-        this is decoded again too. `keep_invalid`: what is wrong in the end is marked, where `Invalid` is raised.
-        `details`: each field also says how much probability its type has ruled out.
-        """
-        events = self.stream(
-            program, inputs, template=template, mode=mode, seed=seed, sampling=sampling, model=model,
-            repair=repair, retry_below=retry_below, keep_invalid=keep_invalid, details=details,
-        )  # fmt: skip
-        for event in events:
+    def run(self, program: Program | Plan, inputs: Mapping[str, Any], **options: Unpack[RunOptions]) -> Result:
+        """The options are described at `Options`. Raises `InputError`, `PlanError`, `LoadError` or a `RunError`."""
+        for event in self.stream(program, inputs, **options):
             if isinstance(event, Done):
                 return event.result
             if isinstance(event, Failed):
@@ -134,48 +124,21 @@ class Engine:
         raise AssertionError("a run ends with `Done` or `Failed`")
 
     def stream(
-        self,
-        program: Program | Plan,
-        inputs: Mapping[str, Any],
-        *,
-        template: str | None = None,
-        mode: str | Mode = Mode.STRICT,
-        seed: int = 0,
-        sampling: Sampling | None = None,
-        model: type[BaseModel] | None = None,
-        repair: int = 0,
-        retry_below: float | None = None,
-        keep_invalid: bool = False,
-        details: bool = False,
+        self, program: Program | Plan, inputs: Mapping[str, Any], **options: Unpack[RunOptions]
     ) -> Iterator[Event]:
         """The events of a run, the last one `Done` or `Failed`. Closing the iterator gives everything back."""
-        plan = self.plan(program, template=template, mode=mode)
-        policy = policy_for(plan, model=model, repair=repair, retry_below=retry_below, keep_invalid=keep_invalid)
-        request = self._submit(plan, inputs, seed, sampling, policy, details)
+        request = self._submit(self._order(program, options), inputs)
         return self._stream(request)
 
     def batch(
-        self,
-        program: Program | Plan,
-        inputs: Sequence[Mapping[str, Any]],
-        *,
-        template: str | None = None,
-        mode: str | Mode = Mode.STRICT,
-        seed: int = 0,
-        sampling: Sampling | None = None,
-        model: type[BaseModel] | None = None,
-        repair: int = 0,
-        retry_below: float | None = None,
-        keep_invalid: bool = False,
-        details: bool = False,
+        self, program: Program | Plan, inputs: Sequence[Mapping[str, Any]], **options: Unpack[RunOptions]
     ) -> list[Result | PastaError]:
         """Many requests in the same passes. What fails is an exception in the list; the others are not touched."""
-        plan = self.plan(program, template=template, mode=mode)
-        policy = policy_for(plan, model=model, repair=repair, retry_below=retry_below, keep_invalid=keep_invalid)
+        order = self._order(program, options)
         submitted: list[RequestState | PastaError] = []
         for one in inputs:
             try:
-                submitted.append(self._submit(plan, one, seed, sampling, policy, details))
+                submitted.append(self._submit(order, one))
             except PastaError as problem:
                 submitted.append(problem)
         requests = [one for one in submitted if isinstance(one, RequestState)]
@@ -185,27 +148,11 @@ class Engine:
         except BaseException:
             self._cancel(requests)
             raise
-        return [one if isinstance(one, PastaError) else self._outcome(one) for one in submitted]
+        return [one if isinstance(one, PastaError) else self._outcome_of(one) for one in submitted]
 
-    async def arun(
-        self,
-        program: Program | Plan,
-        inputs: Mapping[str, Any],
-        *,
-        template: str | None = None,
-        mode: str | Mode = Mode.STRICT,
-        seed: int = 0,
-        sampling: Sampling | None = None,
-        model: type[BaseModel] | None = None,
-        repair: int = 0,
-        retry_below: float | None = None,
-        keep_invalid: bool = False,
-        details: bool = False,
-    ) -> Result:
+    async def arun(self, program: Program | Plan, inputs: Mapping[str, Any], **options: Unpack[RunOptions]) -> Result:
         """Runs beside all other `arun`s, in the same passes. Cancelling it gives everything back."""
-        plan = self.plan(program, template=template, mode=mode)
-        policy = policy_for(plan, model=model, repair=repair, retry_below=retry_below, keep_invalid=keep_invalid)
-        request = self._submit(plan, inputs, seed, sampling, policy, details)
+        request = self._submit(self._order(program, options), inputs)
         try:
             while not request.is_over:
                 step = asyncio.ensure_future(asyncio.to_thread(self._step_for, request))
@@ -217,7 +164,7 @@ class Engine:
         except BaseException:
             self._cancel([request])
             raise
-        outcome = self._outcome(request)
+        outcome = self._outcome_of(request)
         if isinstance(outcome, PastaError):
             raise outcome
         return outcome
@@ -242,7 +189,7 @@ class Engine:
                 self._step_for(request)
                 yield from request.take_events()
             yield from request.take_events()
-            outcome = self._outcome(request)
+            outcome = self._outcome_of(request)
             if isinstance(outcome, Result):
                 yield Done(outcome)
             else:
@@ -251,22 +198,23 @@ class Engine:
         finally:
             self._cancel([request])
 
-    def _submit(
-        self,
-        plan: Plan,
-        inputs: Mapping[str, Any],
-        seed: int,
-        sampling: Sampling | None,
-        policy: Policy | None,
-        details: bool,
-    ) -> RequestState:
-        values = bind_inputs(plan, inputs)
-        make_reviewer = None if policy is None else partial(Review, policy)
+    def _order(self, program: Program | Plan, given: RunOptions) -> _Order:
+        """What a call asks for, its inputs left out. Raises what the call raises."""
+        options = options_of(given)
+        plan = self.plan(program, template=options.template, mode=options.mode)
+        if not options.any_mode:
+            check_mode(self.trained_for, plan.mode)
+        return _Order(plan, options, policy_for(plan, options))
+
+    def _submit(self, order: _Order, inputs: Mapping[str, Any]) -> RequestState:
+        values = bind_inputs(order.plan, inputs)
+        options = order.options
+        make_reviewer = None if order.policy is None else partial(Review, order.policy)
         with self._lock:
             self._submitted += 1
             request = RequestState(
-                self._tokens(plan), values, number=self._submitted, seed=seed, base=sampling,
-                make_reviewer=make_reviewer, details=details,
+                self._tokens(order.plan), values, number=self._submitted, seed=options.seed, base=options.sampling,
+                make_reviewer=make_reviewer, details=options.details,
             )  # fmt: skip
             request.started_at = time.perf_counter()
             self.scheduler.submit(request)
@@ -308,67 +256,13 @@ class Engine:
                 note_details(one.branch, row)
         return list(zip((one for one, _ in asked), outcomes, strict=True))
 
+    def _outcome_of(self, request: RequestState) -> Result | PastaError:
+        return outcome_of(request, self.encoder, chunk=self.limits.chunk)
+
     def _cancel(self, requests: Sequence[RequestState]) -> None:
         with self._lock:
             for request in requests:
                 self.scheduler.cancel(request)
-
-    def _outcome(self, request: RequestState) -> Result | PastaError:
-        if request.error is not None:
-            return request.error
-        try:
-            answers, is_stacked = answers_of(request)
-            usage = self._usage(request)
-        except RunError as problem:
-            return problem
-        review = request.reviewer if isinstance(request.reviewer, Review) else None
-        if review is not None and review.models:
-            answers = tuple(replace(one, value=value) for one, value in zip(answers, review.models, strict=True))
-        result = Result(answers, is_stacked, usage, trace_of(request))
-        if review is not None and review.problems and not review.policy.keep_invalid:
-            return Invalid(review.problems, plan=request.plan, result=result)
-        return result
-
-    def _usage(self, request: RequestState) -> Usage:
-        drawn = sum(len(branch.drawn) for branch in request.branches)
-        draft = request.draft or request.stand
-        realised = realised_of(request, chunk=self.limits.chunk)
-        critical_path = passes_taken(request.plan, realised)
-        if not request.was_held_back and self.limits.chunk is None and draft.last_draw != critical_path:
-            # Our mistake: it ends this request with a typed error, and leaves its batch mates alone.
-            raise RunError(
-                f"internal error: {draft.last_draw} passes were taken, and the plan asks for {critical_path}",
-                plan=request.plan,
-            )
-        answer = sum(len(self.encoder.text(one.text)) for one in _forced_answer(request))
-        return Usage(
-            input_tokens=_input_tokens(request),
-            reused_tokens=request.reused_tokens,
-            output_tokens=drawn,
-            forced_tokens=answer,
-            forward_passes=request.forward_passes,
-            critical_path=critical_path,
-            theoretical_speedup=(draft.drawn + answer) / max(critical_path, 1),
-            peak_cells=request.peak_cells,
-            attended_tokens=request.attended / max(drawn, 1),
-            seconds=request.ended_at - request.started_at,
-            repair_passes=request.forward_passes - draft.forward_passes,
-            repair_tokens=drawn - draft.drawn,
-            attempts=request.reviewer.attempts if isinstance(request.reviewer, Review) else 0,
-        )
-
-
-def _input_tokens(request: RequestState) -> int:
-    """What stands before the model's own turn; of stacked documents, what they share is counted once."""
-    root = request.root
-    shared = root.prompt or root.start + len(root.tokens)
-    return shared + sum(branch.prompt for branch in request.branches if branch is not root)
-
-
-def _forced_answer(request: RequestState) -> list[Any]:
-    """The forced pieces of the model's own turn."""
-    answers, _ = answers_of(request)
-    return [stretch for answer in answers for stretch in answer.stretches if stretch.is_forced]
 
 
 def _refuse_mismatch(model: Model, encoder: Encoder) -> None:

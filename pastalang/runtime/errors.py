@@ -11,6 +11,10 @@ class LoadError(PastaError):
     """A model and a tokenizer that cannot be used, or not together."""
 
 
+class WrongMode(LoadError):
+    """A mode that the weights were not trained for."""
+
+
 class RunError(RuntimeFailure):
     """Decoding could not go on. `code` is a word for programs, `field` the path of the field that was written."""
 

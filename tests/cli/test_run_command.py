@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from transformers import AutoConfig
 from typer.testing import CliRunner, Result
 
 from pastalang.cli.main import build_app
+from pastalang.plan.plan import Mode
+from pastalang.runtime.model import shipped
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.toy import toy_model
+from pastalang.runtime.model.trained import TrainedFor
 from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.trace import read_json_lines
 
@@ -221,3 +226,29 @@ def test_ctrl_c_stops_with_the_code_that_shells_know(
 
     monkeypatch.setattr(TransformersModel, "forward", stop)
     assert refused(130, program, "--model", model, "--input", "title=x") == "stopped\n"
+
+
+def test_without_a_model_the_one_of_the_package_is_taken(
+    program: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipped, "WEIGHTS", tmp_path)
+    told = refused(3, program, "--input", "title=x")
+    assert told.startswith("pasta-mini is not part of this installation") and told.count("\n") == 1
+    (tmp_path / "pasta-mini").symlink_to(model)
+    assert run(program, "--input", "title=x").stdout == run(program, "--model", model, "--input", "title=x").stdout
+
+
+def test_a_mode_that_the_weights_do_not_know_is_refused_unless_it_is_asked_for(
+    program: Path, model: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(model, tmp_path / "trained")
+    TrainedFor((Mode.LOCKSTEP,), "", "", "", {}).write(tmp_path / "trained")
+    words = (program, "--model", tmp_path / "trained", "--input", "title=x")
+    assert "trained for lockstep, and this run asks for strict" in refused(1, *words)
+    assert run(*words, "--mode", "lockstep").exit_code == 0
+    assert run(*words, "--any-mode").exit_code == 0
+
+
+def test_a_model_that_cannot_be_used_is_told(program: Path, tmp_path: Path) -> None:
+    AutoConfig.for_model("bloom", vocab_size=64).save_pretrained(tmp_path)
+    assert "ALiBi" in refused(3, program, "--model", tmp_path, "--input", "title=x")

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from pastalang.runtime.model.refuse import refuse_config
+from pastalang.runtime.model.shipped import shipped_folder
+from pastalang.runtime.model.trained import TrainedFor, note_of
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A transformers model, its tokenizer, and what is noted beside them."""
+
+    weights: Any
+    tokenizer: Any
+    trained_for: TrainedFor | None
+
+
+def load_model(source: str | Path, *, device: str | None = None, dtype: torch.dtype | None = None) -> Loaded:
+    """From a folder, a name on the hub, or the name of a shipped model, for which nothing is ever fetched."""
+    path = shipped_folder(source) or source
+    weights = load_weights(path, device=device, dtype=dtype)
+    tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=Path(path).is_dir())
+    return Loaded(weights, tokenizer, note_of(path))
 
 
 def load_weights(path: str | Path, *, device: str | None = None, dtype: torch.dtype | None = None) -> Any:
@@ -17,9 +37,12 @@ def load_weights(path: str | Path, *, device: str | None = None, dtype: torch.dt
     Without a device the first GPU is taken if there is one. Without a dtype half precision is taken where the
     device computes in it, float32 elsewhere.
     """
-    refuse_config(AutoConfig.from_pretrained(path))
+    is_here = Path(path).is_dir()
+    refuse_config(AutoConfig.from_pretrained(path, local_files_only=is_here))
     chosen = torch.device(device or default_device())
-    model = AutoModelForCausalLM.from_pretrained(path, dtype=dtype or default_dtype(chosen))
+    model = AutoModelForCausalLM.from_pretrained(
+        path, dtype=dtype or default_dtype(chosen), local_files_only=is_here
+    )  # fmt: skip
     return model.to(chosen).eval()
 
 

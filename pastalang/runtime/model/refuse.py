@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from pastalang.runtime.errors import LoadError
 from pastalang.runtime.layout.layers import FULL, SLIDING, layer_types
 
 _ALIBI = frozenset({"bloom", "mpt"})
@@ -20,7 +21,7 @@ OWN_ATTENTION = "its attention does not go through the attention interface of tr
 _TABLE_NAMES = ("wpe", "embed_positions", "position_embeddings", "position_embedding")
 
 
-class UnsupportedModel(Exception):
+class UnsupportedModel(LoadError):
     """A model that would be decoded wrongly. `reason` is a whole sentence's end: "it ...", ready for a user."""
 
     def __init__(self, model: str, reason: str) -> None:

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from transformers.utils import cached_file
+
 from pastalang.plan.plan import Mode
-from pastalang.runtime.errors import LoadError
+from pastalang.runtime.errors import LoadError, WrongMode
 
 FILE = "pastalang.json"
 
@@ -39,6 +41,8 @@ def trained_for(folder: str | Path) -> TrainedFor | None:
         return None
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
+        if not document["modes"]:
+            raise ValueError("it names no mode")
         return TrainedFor(
             modes=tuple(Mode(mode) for mode in document["modes"]),
             template=str(document["template"]),
@@ -50,12 +54,25 @@ def trained_for(folder: str | Path) -> TrainedFor | None:
         raise LoadError(f"{path} says what the weights were trained for, and cannot be read: {problem}") from problem
 
 
-def check_mode(folder: str | Path, mode: Mode) -> None:
-    """Raises `LoadError` where the weights were trained for other modes: values would see what they never saw."""
-    known = trained_for(folder)
+def note_of(source: str | Path) -> TrainedFor | None:
+    """The note beside weights in a folder or on the hub."""
+    if Path(source).exists():
+        return trained_for(source)
+    found = cached_file(
+        str(source), FILE, _raise_exceptions_for_missing_entries=False, _raise_exceptions_for_connection_errors=False
+    )
+    return None if found is None else trained_for(Path(found).parent)
+
+
+def check_mode(weights: str | Path | TrainedFor | None, mode: Mode) -> None:
+    """Raises `WrongMode` where the weights were trained for other modes: values would see what they never saw.
+
+    `weights`: a folder, or what was read from it; None where nothing is known, which refuses nothing.
+    """
+    known = trained_for(weights) if isinstance(weights, str | Path) else weights
     if known is not None and mode not in known.modes:
-        modes = ", ".join(one.value for one in known.modes)
-        raise LoadError(
-            f"the weights in {folder} were trained for {modes}, and this run asks for {mode.value}; "
-            f"choose --mode {known.modes[0].value}, or train for {mode.value}"
+        named = f" in {weights}" if isinstance(weights, str | Path) else ""
+        raise WrongMode(
+            f"the weights{named} were trained for {', '.join(one.value for one in known.modes)}, and this run asks "
+            f"for {mode.value}; choose the mode {known.modes[0].value}, or give any_mode to try it all the same"
         )

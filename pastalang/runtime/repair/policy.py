@@ -9,6 +9,7 @@ from pydantic import BaseModel
 
 from pastalang.plan.plan import Plan
 from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.options import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,10 @@ class Policy:
         return 0 if self.retry_below is None else max(self.repair, 1)
 
 
-def policy_for(plan: Plan, *, model: Any, repair: int, retry_below: float | None, keep_invalid: bool) -> Policy | None:
+def policy_for(plan: Plan, options: Options) -> Policy | None:
     """None where nothing is asked. Raises `BadInputs`."""
+    model: Any = options.model
+    repair, retry_below, keep_invalid = options.repair, options.retry_below, options.keep_invalid
     if model is None and not repair and retry_below is None and not keep_invalid:
         return None
     if model is not None and not (isinstance(model, type) and issubclass(model, BaseModel)):

@@ -1,0 +1,66 @@
+"""What a run may be told: the keyword arguments of a call come in, `Options` with their defaults go out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, TypedDict
+
+from pydantic import BaseModel
+
+from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.plan.plan import Mode
+from pastalang.program.types import Sampling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """The options of `run`, `stream`, `batch` and `arun`, which are the same for all four.
+
+    template       which template, where the program has several
+    mode           how the values of a JSON answer relate to one another; a plan has its own
+    any_mode       decode also in a mode that the weights were not trained for
+    seed           two runs with one seed draw the same tokens
+    sampling       for holes and decisions that the program leaves open
+    model          a Pydantic model that the JSON answer has to satisfy; the value is then an instance of it
+    repair         how often a field that the model objects to is decoded again
+    retry_below    a field that is less probable than this is decoded again, too
+    keep_invalid   what is wrong in the end is marked, where `Invalid` would be raised
+    details        each field also says how much probability its type has ruled out
+    """
+
+    template: str | None = None
+    mode: str | Mode = Mode.STRICT
+    any_mode: bool = False
+    seed: int = 0
+    sampling: Sampling | None = None
+    model: type[BaseModel] | None = None
+    repair: int = 0
+    retry_below: float | None = None
+    keep_invalid: bool = False
+    details: bool = False
+
+
+class RunOptions(TypedDict, total=False):
+    """The same names for type checkers and editors; what they mean stands at `Options`."""
+
+    template: str | None
+    mode: str | Mode
+    any_mode: bool
+    seed: int
+    sampling: Sampling | None
+    model: type[BaseModel] | None
+    repair: int
+    retry_below: float | None
+    keep_invalid: bool
+    details: bool
+
+
+def options_of(given: RunOptions) -> Options:
+    """Raises `TypeError` for a name that is no option, as Python does for any other function."""
+    known = [field.name for field in fields(Options)]
+    for name in given:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise TypeError(f"there is no option {name!r}" + (f"; did you mean {hint!r}?" if hint else ""))
+    options: Any = given
+    return Options(**options)

@@ -1,0 +1,113 @@
+"""The model of the package by its name, and what is noted beside weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from pastalang.compile import compile
+from pastalang.plan.plan import Mode
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.errors import LoadError, WrongMode
+from pastalang.runtime.model import shipped
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.load import load_model
+from pastalang.runtime.model.toy import toy_model
+from pastalang.runtime.model.trained import TrainedFor
+
+PROGRAM = compile(
+    '''
+    template t(title: text)
+    user """{title}"""
+    assistant json { brand: string(max=3), size: string(max=3) }
+    '''
+)
+NOTE = TrainedFor((Mode.LOCKSTEP, Mode.SEQUENTIAL), "t", "", "", {"brand": 3})
+
+
+def write_model(folder: Path, note: TrainedFor | None = None) -> Path:
+    toy_model(vocabulary=320).save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    if note is not None:
+        note.write(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What stands for the folder of weights in the package."""
+    folder = tmp_path_factory.mktemp("weights")
+    write_model(folder / "pasta-mini", NOTE)
+    return folder
+
+
+def load(source: str | Path) -> Engine:
+    return Engine.load(source, device="cpu", dtype=torch.float32, cells=512)
+
+
+def test_the_name_of_the_shipped_model_is_enough(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shipped, "WEIGHTS", weights)
+    engine = load("pasta-mini")
+    assert engine.trained_for == NOTE
+    assert set(engine.run(PROGRAM, {"title": "x"}, mode="lockstep").value) == {"brand", "size"}
+
+
+def test_nothing_is_fetched_for_the_shipped_model(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(*_: object) -> None:
+        raise AssertionError("somebody went to the network")
+
+    monkeypatch.setattr(shipped, "WEIGHTS", weights)
+    monkeypatch.setattr("socket.socket.connect", connect)
+    assert load_model("pasta-mini", device="cpu").trained_for == NOTE
+
+
+def test_the_name_means_the_package_wherever_it_is_used(
+    weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipped, "WEIGHTS", weights)
+    monkeypatch.chdir(tmp_path)
+    write_model(tmp_path / "pasta-mini")
+    assert load("pasta-mini").trained_for == NOTE
+    assert load("./pasta-mini").trained_for is None
+
+
+def test_files_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shipped, "WEIGHTS", tmp_path)
+    with pytest.raises(
+        LoadError, match=r"pasta-mini is not part of this installation: .*config\.json, tokenizer\.json"
+    ):
+        load("pasta-mini")
+    (tmp_path / "pasta-mini").mkdir()
+    (tmp_path / "pasta-mini" / "config.json").write_text("{}")
+    with pytest.raises(LoadError, match=r"has no tokenizer\.json, model\.safetensors; name another model"):
+        load("pasta-mini")
+
+
+def test_a_mode_that_the_weights_were_not_trained_for_is_refused_by_name(tmp_path: Path) -> None:
+    engine = load(write_model(tmp_path, NOTE))
+    inputs = {"title": "x"}
+    told = "trained for lockstep, sequential, and this run asks for strict; choose the mode lockstep, or give any_mode"
+    with pytest.raises(WrongMode, match=told):
+        engine.run(PROGRAM, inputs)
+    with pytest.raises(WrongMode):
+        engine.batch(PROGRAM, [inputs])
+    with pytest.raises(WrongMode):
+        list(engine.stream(engine.plan(PROGRAM), inputs))
+    assert engine.scheduler.is_idle
+    for mode in NOTE.modes:
+        assert engine.run(PROGRAM, inputs, mode=mode).value
+    assert engine.run(PROGRAM, inputs, any_mode=True).value
+
+
+def test_weights_without_a_note_may_be_tried_in_every_mode(tmp_path: Path) -> None:
+    engine = load(write_model(tmp_path))
+    assert engine.trained_for is None
+    assert all(engine.run(PROGRAM, {"title": "x"}, mode=mode).value for mode in Mode)
+
+
+def test_a_note_that_names_no_mode_cannot_be_read(tmp_path: Path) -> None:
+    TrainedFor((), "", "", "", {}).write(write_model(tmp_path))
+    with pytest.raises(LoadError, match="it names no mode"):
+        load(tmp_path)
