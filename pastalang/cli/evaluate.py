@@ -3,52 +3,139 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pastalang.cli.files import EXIT_FINE, EXIT_PROBLEMS
+from pastalang.cli.files import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE
+from pastalang.cli.model_source import load_engine, refuse_folder
+from pastalang.cli.plan_source import read_plan
+from pastalang.cli.refused import Refused
 from pastalang.errors import PastaError
+from pastalang.plan.plan import Mode
 
 if TYPE_CHECKING:
     from pastalang.training.metrics import Counts, Report
+    from pastalang.training.scored import Scored
+
+_TWO_WAYS = "give the two files RIGHT and GIVEN, or --model, --program and --data"
 
 
 def command(
-    expected: Annotated[Path, typer.Argument(help="JSON lines: the right answer as `value`, perhaps a `category`.")],
-    predicted: Annotated[Path, typer.Argument(help="JSON lines in the same order: `value`, null if unreadable.")],
+    right: Annotated[Path | None, typer.Argument(help="JSON lines: the right answer as `value`, a `category`.")] = None,
+    given: Annotated[Path | None, typer.Argument(help="JSON lines, same order: `value`, null if unreadable.")] = None,
+    model: Annotated[str | None, typer.Option(help="Decode with this model: a folder, or a name on the hub.")] = None,
+    program: Annotated[Path | None, typer.Option(help="The program that it fills in.")] = None,
+    data: Annotated[Path | None, typer.Option(help="JSON lines: inputs by name, and the right `value`.")] = None,
+    template: Annotated[str | None, typer.Option(help="Which template, where the program has several.")] = None,
+    mode: Annotated[Mode, typer.Option(help="How the values of a JSON answer relate to one another.")] = Mode.STRICT,
+    any_mode: Annotated[
+        bool, typer.Option("--any-mode", help="Decode also in a mode that the weights were not trained for.")
+    ] = False,
+    batch: Annotated[int, typer.Option(min=1, help="How many rows share their forward passes.")] = 8,
+    out: Annotated[Path | None, typer.Option(help="Write the report, as JSON.")] = None,
+    predictions: Annotated[Path | None, typer.Option(help="Write what was decoded, as JSON lines.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps; left out: the best there is.")] = None,
+    cells: Annotated[int, typer.Option(min=1, help="How many tokens fit into memory.")] = 8192,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    from pastalang.training.answers import score_files
-
     try:
-        report = score_files(expected, predicted)
+        _refuse_places(out, predictions)
+        if right is not None and given is not None and not any((model, program, data, predictions)):
+            shown = _compare(right, given)
+        elif right is None and model is not None and program is not None and data is not None:
+            plan = read_plan(program, template=template, mode=mode)
+            shown = _run(model, plan, data, batch, any_mode, predictions, device, cells)
+        else:
+            raise Refused(_TWO_WAYS, EXIT_USAGE)
+        if out is not None:
+            _write(out, json.dumps(shown, indent=2, ensure_ascii=False) + "\n")
+        typer.echo(json.dumps(shown, ensure_ascii=False) if as_json else _as_text(shown))
+    except Refused as refused:
+        typer.echo(refused.message, err=True)
+        raise typer.Exit(refused.code) from refused
     except PastaError as problem:
         typer.echo(str(problem), err=True)
         raise typer.Exit(EXIT_PROBLEMS) from problem
-    typer.echo(json.dumps(_as_data(report)) if as_json else _as_text(report))
     raise typer.Exit(EXIT_FINE)
 
 
-def _as_text(report: Report) -> str:
+def _compare(right: Path, given: Path) -> dict[str, Any]:
+    from pastalang.training.answers import score_files
+
+    return _as_data(score_files(right, given))
+
+
+def _run(
+    model: str, plan: Any, data: Path, batch: int, any_mode: bool, predictions: Path | None, device: str | None,
+    cells: int,
+) -> dict[str, Any]:  # fmt: skip
+    """Whatever can be refused is, before the model is loaded."""
+    refuse_folder(model)
+    from pastalang.training.data import read_checked
+    from pastalang.training.scored import prediction_lines, score_rows_by_decoding
+
+    rows = read_checked(data, plan)
+    engine = load_engine(model, device=device, cells=cells)
+    scored = score_rows_by_decoding(engine, plan, rows, batch=batch, any_mode=any_mode, tell=_counter(len(rows)))
+    for origin, problem in scored.problems:
+        typer.echo(f"{origin}: not decoded: {problem}", err=True)
+    if predictions is not None:
+        _write(predictions, prediction_lines(scored, rows))
+    return _as_data(scored.report) | _cost(scored, model, plan.mode, batch)
+
+
+def _counter(rows: int) -> Any:
+    """A count on a terminal, that is gone when it is done."""
+    if not sys.stderr.isatty():
+        return None
+
+    def tell(done: int) -> None:
+        sys.stderr.write(f"\r\x1b[K{done} of {rows}" if done < rows else "\r\x1b[K")
+        sys.stderr.flush()
+
+    return tell
+
+
+def _cost(scored: Scored, model: str, mode: Mode, batch: int) -> dict[str, Any]:
+    return {
+        "model": model,
+        "mode": mode.value,
+        "batch": batch,
+        "passes_per_document": round(scored.decoding.passes_per_document, 2),
+        "documents_per_second": round(scored.decoding.documents_per_second, 3),
+        "seconds": round(scored.decoding.seconds, 3),
+    }
+
+
+def _as_text(shown: dict[str, Any]) -> str:
+    counts, strict = shown["reported"], shown["strict"]
     lines = [
-        ("documents", f"{report.documents}"),
-        ("F1", f"{report.reported.f1:.2f}"),
-        ("precision", f"{report.reported.precision:.2f}"),
-        ("recall", f"{report.reported.recall:.2f}"),
-        ("macro F1", f"{report.macro_f1:.2f}"),
-        ("F1, case folded", f"{report.normalised.f1:.2f}"),
-        ("F1, strict", f"{report.strict.f1:.2f}"),
-        ("hallucinated", f"{report.strict.hallucination_rate:.2f} % of the absent values"),
-        ("unreadable", f"{report.unparseable_rate:.2f} % of the documents"),
-        ("truncated", f"{report.truncated_rate:.2f} % of the documents"),
+        ("documents", f"{shown['documents']}"),
+        ("F1", f"{counts['f1']:.2f}"),
+        ("precision", f"{counts['precision']:.2f}"),
+        ("recall", f"{counts['recall']:.2f}"),
+        ("macro F1", f"{shown['macro_f1']:.2f}"),
+        ("F1, case folded", f"{shown['normalised']['f1']:.2f}"),
+        ("F1, strict", f"{strict['f1']:.2f}"),
+        ("hallucinated", f"{strict['hallucination_rate']:.2f} % of the absent values"),
+        ("unreadable", f"{shown['unparseable_rate']:.2f} % of the documents"),
+        ("truncated", f"{shown['truncated_rate']:.2f} % of the documents"),
     ]
+    if "model" in shown:
+        lines += [
+            ("passes", f"{shown['passes_per_document']:.1f} per document"),
+            ("speed", f"{shown['documents_per_second']:.2f} documents per second, {shown['batch']} at once"),
+            ("decoded by", f"{shown['model']}, {shown['mode']}"),
+        ]
     return "\n".join(f"{name:<16} {value}" for name, value in lines)
 
 
 def _as_data(report: Report) -> dict[str, Any]:
+    from dataclasses import asdict
+
     shown = asdict(report)
     for name in ("reported", "strict", "normalised"):
         counts: Counts = getattr(report, name)
@@ -59,3 +146,16 @@ def _as_data(report: Report) -> dict[str, Any]:
             "hallucination_rate": counts.hallucination_rate,
         }
     return shown
+
+
+def _refuse_places(*paths: Path | None) -> None:
+    for path in paths:
+        if path is not None and not path.parent.is_dir():
+            raise Refused(f"{path} cannot be written: there is no folder {path.parent}", EXIT_UNREADABLE)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        raise Refused(f"{path} could not be written: {problem.strerror}", EXIT_UNREADABLE) from problem

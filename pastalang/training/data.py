@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pastalang.errors import InputError
-from pastalang.plan.plan import Mode
+from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.inputs import bind_inputs
-from pastalang.training.answer import answer_of
+from pastalang.training.answer import Answer, answer_of
 from pastalang.training.errors import BadData, BadRow
 from pastalang.training.lessons import Lesson, planner
 from pastalang.values.json_text import JsonValue, NotJson, parse_json
@@ -23,24 +24,42 @@ VALUE = "value"
 CATEGORY = "category"
 
 
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A line of a file, checked: `answer` fits what the plan writes. `category` groups rows for scores."""
+
+    origin: str
+    inputs: Mapping[str, Any]
+    value: JsonValue
+    answer: Answer
+    category: str
+
+
 def read_lessons(path: Path, program: Program, *, template: str | None = None) -> list[Lesson]:
     """Raises `BadData` for the file, `BadRow` for the first line that does not fit. Empty lines are left out."""
     plan_of = planner(program, template)
-    plan = plan_of(Mode.STRICT)
-    lessons = []
+    return [
+        Lesson(plan_of, row.inputs, row.value, row.origin, row.category)
+        for row in read_checked(path, plan_of(Mode.STRICT))
+    ]
+
+
+def read_checked(path: Path, plan: Plan) -> list[Row]:
+    """The same, for one plan."""
+    rows = []
     for origin, row in read_rows(path):
         if VALUE not in row:
             raise BadRow(f"the key `{VALUE}` is missing: it holds the right answer", origin=origin)
         inputs = {key: _plain(item) for key, item in row.items() if key not in (VALUE, *_category(plan.inputs))}
-        lesson = Lesson(plan_of, inputs, row[VALUE], origin, str(row.get(CATEGORY, "")))
+        category = str(row.get(CATEGORY, ""))
         try:
-            answer_of(plan, lesson.value, bind_inputs(plan, inputs))
+            answer = answer_of(plan, row[VALUE], bind_inputs(plan, inputs))
         except BadRow as problem:
             raise problem.at(origin) from None
         except InputError as problem:
             raise BadRow(str(problem), origin=origin) from problem
-        lessons.append(lesson)
-    return lessons
+        rows.append(Row(origin, inputs, row[VALUE], answer, category))
+    return rows
 
 
 def read_rows(path: Path) -> list[tuple[str, dict[str, JsonValue]]]:

@@ -10,7 +10,28 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pastalang.cli.main import build_app
+from pastalang.plan.plan import Mode
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.toy import toy_model
+from pastalang.runtime.model.trained import TrainedFor
 
+PROGRAM = """\
+template product(title: text)
+
+user \"\"\"
+{title}
+\"\"\"
+
+assistant json {
+  brand: verbatim(title, max=6) | null
+  kind: "tv" | "phone"
+}
+"""
+ROWS = [
+    {"title": "Sony", "value": {"brand": "Sony", "kind": "tv"}, "category": "tv"},
+    {"title": "Nokia", "value": {"brand": None, "kind": "phone"}, "category": "phone"},
+    {"title": "LG", "value": {"brand": "LG", "kind": "tv"}, "category": "tv"},
+]
 RIGHT = [{"value": {"brand": "Sony", "color": None, "size": {"width": 5}}, "category": "tv"}]
 
 
@@ -52,3 +73,110 @@ def test_a_row_without_a_value_is_told_with_its_line(tmp_path: Path) -> None:
     result = run(*files)
     assert result.exit_code == 1
     assert "right.jsonl:1: the key `value` has to hold an object" in result.stderr
+
+
+def test_an_object_where_there_should_be_nothing_is_invented(tmp_path: Path) -> None:
+    right = lines(tmp_path / "right.jsonl", [{"value": {"price": None}}])
+    given = lines(tmp_path / "found.jsonl", [{"value": {"price": {"amount": 5}}}])
+    assert json.loads(run(right, given, "--json").stdout)["strict"]["hallucination_rate"] == 100.0
+
+
+def test_stacked_documents_are_scored_one_by_one(tmp_path: Path) -> None:
+    right = lines(tmp_path / "right.jsonl", [{"value": [{"brand": "Sony"}, {"brand": "LG"}]}])
+    given = lines(tmp_path / "found.jsonl", [{"value": [{"brand": "Sony"}, {"brand": "Sony"}]}])
+    found = json.loads(run(right, given, "--json").stdout)
+    assert (found["documents"], found["reported"]["f1"]) == (2, 50.0)
+    shorter = lines(tmp_path / "shorter.jsonl", [{"value": [{"brand": "Sony"}]}])
+    assert "shorter.jsonl:1: has 1 documents" in run(right, shorter).stderr
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    toy_model(vocabulary=320).save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def asked(tmp_path: Path, model: Path) -> list[str]:
+    """The options of a run on rows."""
+    program = tmp_path / "product.pasta"
+    program.write_text(PROGRAM, encoding="utf-8")
+    data = lines(tmp_path / "rows.jsonl", ROWS)
+    return ["--model", str(model), "--program", str(program), "--data", data]
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_model_is_run_and_its_answers_can_be_scored_again(mode: Mode, asked: list[str], tmp_path: Path) -> None:
+    report, predictions = tmp_path / "report.json", tmp_path / "found.jsonl"
+    files = ["--out", str(report), "--predictions", str(predictions), "--batch", "2"]
+    result = run(*asked, *files, "--mode", mode.value)
+    assert result.exit_code == 0, result.stderr
+    found = json.loads(report.read_text("utf-8"))
+    assert (found["documents"], found["mode"], found["batch"], found["unparseable_rate"]) == (3, mode.value, 2, 0.0)
+    assert found["passes_per_document"] > 0 and found["documents_per_second"] > 0
+    assert f"F1               {found['reported']['f1']:.2f}" in result.stdout
+    assert f"passes           {found['passes_per_document']:.1f} per document" in result.stdout
+    again = json.loads(run(str(tmp_path / "rows.jsonl"), str(predictions), "--json").stdout)
+    assert again.items() <= found.items()
+    for row, line in zip(ROWS, predictions.read_text("utf-8").splitlines(), strict=True):
+        value = json.loads(line)["value"]
+        assert value["brand"] is None or value["brand"] in str(row["title"])
+
+
+def test_the_size_of_the_batch_changes_no_answer(asked: list[str], tmp_path: Path) -> None:
+    def found(batch: int) -> str:
+        path = tmp_path / f"{batch}.jsonl"
+        assert run(*asked, "--batch", str(batch), "--predictions", str(path)).exit_code == 0
+        return path.read_text("utf-8")
+
+    assert found(1) == found(3)
+
+
+def test_what_cannot_be_evaluated_is_told_with_file_and_row(asked: list[str], tmp_path: Path) -> None:
+    lines(tmp_path / "rows.jsonl", [*ROWS, {"title": "LG", "value": {"brand": "Sony", "kind": "tv"}}])
+    result = run(*asked)
+    assert result.exit_code == 1
+    assert "rows.jsonl:4: value" in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_row_that_does_not_fit_into_memory_is_told_and_counts_as_unreadable(asked: list[str]) -> None:
+    result = run(*asked, "--cells", "16", "--json")
+    assert result.exit_code == 0
+    assert "rows.jsonl:1: not decoded: " in result.stderr
+    assert json.loads(result.stdout)["unparseable_rate"] == 100.0
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ([], 2, "give the two files RIGHT and GIVEN, or --model, --program and --data"),
+        (["right.jsonl"], 2, "give the two files"),
+        (["--model", "x", "--program", "y.pasta"], 2, "give the two files"),
+        (["--model", "./nowhere", "--program", "PROGRAM", "--data", "DATA"], 3, "there is no folder ./nowhere"),
+        (["--model", "MODEL", "--program", "PROGRAM", "--data", "none.jsonl"], 1, "none.jsonl could not be read"),
+        (["a", "b", "--out", "nowhere/report.json"], 3, "there is no folder nowhere"),
+    ],
+)
+def test_what_is_missing_is_said(words: list[str], code: int, message: str, asked: list[str]) -> None:
+    known = {"MODEL": asked[1], "PROGRAM": asked[3], "DATA": asked[5]}
+    result = run(*(known.get(word, word) for word in words))
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert message in result.stderr
+
+
+def test_weights_that_were_trained_for_another_mode_are_refused_unless_any_will_do(
+    asked: list[str], tmp_path: Path, model: Path
+) -> None:
+    folder = tmp_path / "trained"
+    folder.mkdir()
+    for file in model.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    TrainedFor((Mode.SEQUENTIAL,), "", "", "", {}).write(folder)
+    words = ["--model", str(folder), *asked[2:]]
+    refused = run(*words)
+    assert refused.exit_code == 1
+    assert "were trained for sequential, and this run asks for strict" in refused.stderr
+    assert run(*words, "--any-mode").exit_code == 0
