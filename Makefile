@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test test-long fuzz corpus-update format lint types imports check clean
+.PHONY: help install demo examples test test-long fuzz corpus-update format lint types imports check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -19,8 +19,11 @@ $(STAMP): pyproject.toml constraints.txt
 
 install: $(STAMP) ## make .venv with everything the project needs
 
-demo: install ## check, format-check and plan every example
-	$(BIN)/python -m pastalang.cli.demo
+demo: install ## let the small model extract attributes from listings, before your eyes
+	@$(BIN)/python -m pastalang.cli.demo
+
+examples: install ## check, format-check and plan every example
+	@$(BIN)/python -m pastalang.cli.examples
 
 test: install ## run the tests
 	$(BIN)/python -m pytest -q -n auto

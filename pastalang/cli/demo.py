@@ -1,75 +1,190 @@
-"""`make demo`: every example is checked, compared with its canonical form, and planned; one line for each."""
+"""`make demo`: a small model extracts attributes from made-up listings, before your eyes; then what that has cost."""
 
 from __future__ import annotations
 
+import argparse
+import os
 import sys
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pastalang.compile import check_path
-from pastalang.diagnostics.render import render_text
-from pastalang.grammar.parser import parse_text
-from pastalang.grammar.printer import print_file
-from pastalang.plan.build import build_plan
-from pastalang.plan.forecast import forecast
-from pastalang.program.program import Program, Template
+from pastalang.cli.demo_view import Cost, Ink, Race, count_right, ratios, show_answer, show_costs
+from pastalang.cli.examples import problems, show_all, summary
+from pastalang.cli.model_source import load_engine
+from pastalang.cli.plan_source import read_plan
+from pastalang.cli.refused import Refused
+from pastalang.errors import PastaError
+from pastalang.plan.plan import Mode, Plan
+from pastalang.runtime.model.shipped import DEFAULT
 
-EXAMPLES = Path("examples")
+if TYPE_CHECKING:
+    from pastalang.runtime.engine import Engine
+    from pastalang.runtime.result import Result
+
+PROGRAM = Path("examples/demo/listings.pasta")
+LISTINGS = Path("examples/demo/listings.jsonl")
+PAGE = Path("build/demo.html")
+PACE = 0.09  # seconds between two forward passes that are watched
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """What became of one example; `problems` is empty where all is well."""
+class Listing:
+    """`template` is the one that asks for its attributes; `values` are the right ones."""
 
-    lines: tuple[str, ...]
-    problems: tuple[str, ...]
+    template: str
+    title: str
+    values: Mapping[str, str | None]
 
 
-def main() -> int:
-    paths = sorted(EXAMPLES.glob("*.pasta"))
-    if not paths:
-        print(f"there are no examples in {EXAMPLES.resolve()}")
-        return 1
-    outcomes = [show(path) for path in paths]
-    failed = [problem for outcome in outcomes for problem in outcome.problems]
-    print("\n".join(line for outcome in outcomes for line in outcome.lines))
-    print(f"\n{len(paths)} examples: checked, format-checked and planned; {len(failed)} problems")
-    for problem in failed:
+@dataclass(frozen=True, slots=True)
+class Demo:
+    engine: Engine
+    plans: Mapping[tuple[str, Mode], Plan]
+    listings: Sequence[Listing]
+    ink: Ink
+    is_watched: bool
+
+    def plan(self, listing: Listing, mode: Mode) -> Plan:
+        return self.plans[listing.template, mode]
+
+    def run(self, listing: Listing, mode: Mode) -> Result:
+        return self.engine.run(self.plan(listing, mode), {"title": listing.title}, any_mode=True)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument("--model", default=DEFAULT, help="a folder with a model; left out: the one of the package")
+    parser.add_argument("--page", type=Path, default=PAGE, help="where the page of one run is written")
+    given = parser.parse_args(arguments)
+    is_watched = sys.stdout.isatty()
+    ink = Ink(is_watched and "NO_COLOR" not in os.environ)
+    outcomes = show_all()
+    try:
+        _say(ink.bold("Values that do not depend on one another are written at the same time."), "")
+        demo = _prepare(given.model, ink, is_watched)
+        _watch(demo)
+        _extract_all(demo)
+        _say(f"Who wrote what in which pass, as one page without network: {_page(demo, given.page)}")
+        _say(f"The programs in examples/, without a model: {summary(outcomes)}", "", *_try(given.model, ink))
+    except (Refused, PastaError) as refused:
+        _say(summary(outcomes))
+        print(f"\nThe demo needs a model, and has none: {refused}", file=sys.stderr)
+        return 3
+    for problem in problems(outcomes):
         print(problem, file=sys.stderr)
-    return 1 if failed else 0
+    return 1 if problems(outcomes) or not outcomes else 0
 
 
-def show(path: Path) -> Outcome:
-    """Check one example, compare it with its canonical form, plan its templates."""
-    program, found = check_path(path)
-    problems = [render_text(found)] if found else []
-    if not is_formatted(path):
-        problems.append(f"{path} is not in its canonical form; `pasta fmt {path}` writes it")
-    lines = [f"\n{path}", *_purpose(path)]
-    if program is not None:
-        lines += [line for template in program.templates.values() for line in _plan_lines(program, template)]
-    return Outcome(tuple(lines), tuple(problems))
+def _prepare(model: str, ink: Ink, is_watched: bool) -> Demo:
+    """Everything is loaded and has run once, so that no side of a comparison pays for it."""
+    listings = read_listings(LISTINGS)
+    plans = {
+        (template, mode): read_plan(PROGRAM, template=template, mode=mode)
+        for template in dict.fromkeys(listing.template for listing in listings)
+        for mode in (Mode.STRICT, Mode.SEQUENTIAL)
+    }
+    _say(ink.faint(f"loading {model} …"))
+    from transformers.utils.logging import disable_progress_bar
+
+    disable_progress_bar()
+    engine = load_engine(model, device=None, cells=8192)
+    demo = Demo(engine, plans, listings, ink, is_watched)
+    for listing in {listing.template: listing for listing in listings}.values():
+        for mode in (Mode.STRICT, Mode.SEQUENTIAL):
+            demo.run(listing, mode)
+    return demo
 
 
-def is_formatted(path: Path) -> bool:
-    text = path.read_text(encoding="utf-8")
-    file = parse_text(text, name=str(path)).file
-    return file is not None and print_file(file) == text
+def read_listings(path: Path) -> list[Listing]:
+    """Raises `BadData` or `BadRow`."""
+    from pastalang.training.answers import texts_of
+    from pastalang.training.data import CATEGORY, VALUE, read_rows
+
+    return [Listing(str(row[CATEGORY]), str(row["title"]), texts_of(row[VALUE])) for _, row in read_rows(path)]
 
 
-def _purpose(path: Path) -> list[str]:
-    """The first line of the comment at the top."""
-    first = path.read_text(encoding="utf-8").splitlines()[0]
-    return [f"  {first.removeprefix('#').strip()}"]
+def _watch(demo: Demo) -> None:
+    """The first listing, live: all values at once, then one after another. Where nobody watches: who wrote when."""
+    first, ink = demo.listings[0], demo.ink
+    slowed = ", slowed down to be watched" if demo.is_watched else ""
+    _say("", ink.bold(f"One listing, {len(first.values)} values at once{slowed}"), "", f"  {first.title}", "")
+    if not demo.is_watched:
+        from pastalang.runtime.timeline import draw_timeline
+
+        timeline = draw_timeline(demo.run(first, Mode.STRICT).trace, width=60)
+        _say(*(f"  {line}" for line in timeline.splitlines()), "")
+        return
+    at_once = _live(demo, first, Mode.STRICT)
+    _say("", ink.bold("The same, one value after another"), "")
+    in_sequence = _live(demo, first, Mode.SEQUENTIAL)
+    _say("", ink.faint(f"  {at_once} forward passes, and {in_sequence}"), "")
 
 
-def _plan_lines(program: Program, template: Template) -> list[str]:
-    plan = build_plan(template, program)
-    cost = forecast(plan)
-    times = cost.draws.high / max(1, cost.passes.high)
-    passes = f"at most {cost.passes.high:,} forward passes, {cost.draws.high:,} in a row: {times:.1f} times fewer"
-    return [f"  {template.name}: {len(plan.branches)} branches; {passes}"]
+def _live(demo: Demo, listing: Listing, mode: Mode) -> int:
+    """The number of passes, after they have been watched."""
+    from pastalang.cli.demo_board import Board
+    from pastalang.runtime.events import Done, Failed
+
+    board = Board(sys.stdout, list(listing.values), demo.ink, pace=PACE)
+    for event in demo.engine.stream(demo.plan(listing, mode), {"title": listing.title}, any_mode=True):
+        if isinstance(event, Done):
+            board.draw()
+            return event.result.usage.forward_passes
+        if isinstance(event, Failed):
+            raise event.error
+        board.tell(event)
+    raise AssertionError("a run ends with `Done` or `Failed`")
+
+
+def _extract_all(demo: Demo) -> None:
+    ink, races, right = demo.ink, [], dict.fromkeys((Mode.STRICT, Mode.SEQUENTIAL), 0)
+    asked = sum(len(listing.values) for listing in demo.listings)
+    _say(ink.bold(f"{len(demo.listings)} listings, and where in the title each value stands"))
+    for listing in demo.listings:
+        costs = {}
+        for mode in right:
+            began = time.perf_counter()
+            result = demo.run(listing, mode)
+            costs[mode] = Cost(result.usage.forward_passes, time.perf_counter() - began)
+            right[mode] += count_right(result.value, listing.values)
+            if mode is Mode.STRICT:
+                _say("", *show_answer(listing.title, result.value, listing.values, ink))
+        races.append(Race(listing.title, costs[Mode.STRICT], costs[Mode.SEQUENTIAL]))
+    _say("", ink.bold("What that has cost, and what it costs the same model to write one value after another"), "")
+    fewer, faster = ratios(races)
+    _say(*show_costs(races, ink), "", f"  {fewer:.1f} times fewer forward passes, {faster:.1f} times faster")
+    _say(f"  right: {right[Mode.STRICT]} of {asked} at once, {right[Mode.SEQUENTIAL]} of {asked} in turn", "")
+
+
+def _page(demo: Demo, path: Path) -> Path:
+    from pastalang.runtime.page.of_result import page_of
+    from pastalang.runtime.page.render import render_page
+
+    first = demo.listings[0]
+    page = render_page(page_of(demo.run(first, Mode.STRICT), demo.plan(first, Mode.STRICT)))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(page, encoding="utf-8")
+    except OSError as problem:
+        raise Refused(f"{path} could not be written: {problem.strerror}", 3) from problem
+    return path.resolve()
+
+
+def _try(model: str, ink: Ink) -> list[str]:
+    named = "" if model == DEFAULT else f" --model {model}"
+    return [
+        ink.faint("Now with a title of your own:"),
+        f"  .venv/bin/pasta run {PROGRAM} --template headphones{named} -i title='...' --trace page.html",
+    ]
+
+
+def _say(*lines: str) -> None:
+    print("\n".join(lines), flush=True)
 
 
 if __name__ == "__main__":
+    os.environ["HF_HUB_OFFLINE"] = "1"  # before anything that reads it is imported
     sys.exit(main())
