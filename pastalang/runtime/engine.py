@@ -29,6 +29,7 @@ from pastalang.runtime.errors import LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.inputs import bind_inputs
+from pastalang.runtime.memory.shortage import empty_caches, is_shortage, problem_of
 from pastalang.runtime.model.load import Loaded, load_model
 from pastalang.runtime.model.protocol import Model
 from pastalang.runtime.model.trained import TrainedFor, check_mode
@@ -107,10 +108,13 @@ class Engine:
             found = Loaded(*source, trained_for=None)
         else:
             found = load_model(source, device=device, dtype=dtype)
-        return Engine(
-            TransformersModel(found.weights, cells=cells), found.tokenizer, limits=limits, prefix_cells=prefix_cells,
-            trained_for=found.trained_for,
-        )  # fmt: skip
+        try:
+            return Engine(
+                TransformersModel(found.weights, cells=cells), found.tokenizer, limits=limits,
+                prefix_cells=prefix_cells, trained_for=found.trained_for,
+            )  # fmt: skip
+        except MemoryError as problem:
+            raise LoadError(f"a memory of {cells} cells is more than this machine can hold: {problem}") from problem
 
     # ── what people call ─────────────────────────────────────────────────────────────────────────────────
 
@@ -237,14 +241,28 @@ class Engine:
         """One forward pass for everybody."""
         with self._lock:
             scheduler = self.scheduler
-            step = scheduler.next_step()
-            if step is not None:
-                logits = self.model.forward(step.batch)
+            logits = self._forward()
+            if logits is not None:
                 drawing = scheduler.drawings()
                 while drawing:
                     drawing = scheduler.tell(self._draw(logits, drawing))
             for request in scheduler.end_step():
                 request.ended_at = time.perf_counter()
+
+    def _forward(self) -> torch.Tensor | None:
+        """The logits of the next step, of as many tokens as the device has memory for; None where nobody asks."""
+        while (step := self.scheduler.next_step()) is not None:
+            try:
+                return self.model.forward(step.batch)
+            except BaseException as problem:
+                if not is_shortage(problem):
+                    self.scheduler.take_back()
+                    raise
+                told, can_be_smaller = problem_of(problem, tokens=len(step.batch))
+            # Not before the exception is gone, which holds on to the tensors of the failed pass.
+            empty_caches(self.model.device)
+            self.scheduler.narrow(told, can_be_smaller=can_be_smaller)
+        return None
 
     def _draw(self, logits: torch.Tensor, drawing: list[Drawing]) -> list[Any]:
         asked = [(one, ask) for one in drawing if (ask := self.scheduler.ask(one)) is not None]

@@ -49,7 +49,7 @@ class TooLong(RunError):
 
 
 class OutOfMemory(RunError):
-    """The memory is too small, even for one branch at a time."""
+    """The memory is too small, even for one branch at a time: that of the cells, or that of the device."""
 
     code = "out_of_memory"
 

@@ -19,6 +19,7 @@ from pastalang.runtime.decode.candidates import BLOCK, Candidates, Masks
 from pastalang.runtime.decode.draws import Draw
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.truncation import draw_columns
+from pastalang.runtime.memory.shortage import in_short, is_shortage
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,15 @@ class NotFinite(CannotSample):
     """The model gave NaN or infinity for an allowed token."""
 
 
+class NoMemory(CannotSample):
+    """The device has no memory left to draw from a single row."""
+
+
 class NothingAllowed(CannotSample):
     """No token is allowed, or the model rules out all that are."""
 
 
-Outcome: TypeAlias = Choice | NotFinite | NothingAllowed
+Outcome: TypeAlias = Choice | NotFinite | NoMemory | NothingAllowed
 
 
 class Sampler:
@@ -74,8 +79,20 @@ class Sampler:
 
     @torch.inference_mode()
     def choose(self, logits: torch.Tensor, asks: Sequence[Ask]) -> tuple[Outcome, ...]:
-        """One outcome per row of `logits` (rows, vocabulary)."""
+        """One outcome per row of `logits` (rows, vocabulary). Fewer rows at once where the memory is short."""
         assert logits.shape[0] == len(asks)
+        try:
+            return self._choose(logits, asks)
+        except Exception as problem:
+            if not is_shortage(problem):
+                raise
+            told = in_short(problem)
+        if len(asks) == 1:
+            return (NoMemory(f"the device has no memory left to draw a token: {told}"),)
+        half = len(asks) // 2
+        return (*self.choose(logits[:half], asks[:half]), *self.choose(logits[half:], asks[half:]))
+
+    def _choose(self, logits: torch.Tensor, asks: Sequence[Ask]) -> tuple[Outcome, ...]:
         outcomes: dict[int, Outcome] = {}
         for candidates in self._masks.candidates(logits, [ask.allowed for ask in asks]):
             outcomes.update(_outcomes(candidates, [asks[row] for row in candidates.rows]))

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache
 
+from pastalang.runtime.memory.shortage import PoolTooLarge, in_short, is_shortage
+
 
 @dataclass(frozen=True, slots=True)
 class Writing:
@@ -53,8 +55,10 @@ class Pool(Cache):  # type: ignore[misc]  # transformers is untyped
         Tokens beyond the cells only fill the step up and are not written.
         """
         assert self._writing is not None and key_states.shape[0] == 1
-        keys = self._keys[layer_idx] = _write(self._keys[layer_idx], key_states, self._writing, self.cells)
-        values = self._values[layer_idx] = _write(self._values[layer_idx], value_states, self._writing, self.cells)
+        if self._values[layer_idx] is None:
+            self._make(layer_idx, key_states, value_states)
+        keys = _write(self._keys[layer_idx], key_states, self._writing)
+        values = _write(self._values[layer_idx], value_states, self._writing)
         return keys[:, :, : self._writing.width], values[:, :, : self._writing.width]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
@@ -80,6 +84,22 @@ class Pool(Cache):  # type: ignore[misc]  # transformers is untyped
         tensors = (*self._keys, *self._values)
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor is not None)
 
+    def _make(self, layer: int, *states: torch.Tensor) -> None:
+        """The cells of a layer, or of none: what has been made of them so far is given back where they do not fit."""
+        try:
+            made = [one.new_zeros((*one.shape[:2], self.cells, one.shape[3])) for one in states]
+        except Exception as problem:
+            if not is_shortage(problem):
+                raise
+            wanted = len(self._keys) * self.cells * sum(one[:, :, :1].numel() * one.element_size() for one in states)
+            self._keys = [None] * len(self._keys)
+            self._values = [None] * len(self._values)
+            raise PoolTooLarge(
+                f"the memory of {self.cells} cells takes {wanted / 2**20:,.0f} MiB, and the device has no room for it: "
+                f"{in_short(problem)}; load the model with fewer cells"
+            ) from None
+        self._keys[layer], self._values[layer] = made
+
     @torch.inference_mode()
     def overwrite(self, cells: torch.Tensor, noise: torch.Generator) -> None:
         """Fill cells with noise: how a test shows that nobody reads them."""
@@ -89,9 +109,8 @@ class Pool(Cache):  # type: ignore[misc]  # transformers is untyped
                 tensor[:, :, cells] = torch.randn(shape, generator=noise, dtype=tensor.dtype) * 10
 
 
-def _write(held: torch.Tensor | None, states: torch.Tensor, writing: Writing, cells: int) -> torch.Tensor:
-    if held is None:
-        held = states.new_zeros((*states.shape[:2], cells, states.shape[3]))
+def _write(held: torch.Tensor | None, states: torch.Tensor, writing: Writing) -> torch.Tensor:
+    assert held is not None
     states = states[:, :, : len(writing.cells)].nan_to_num(0.0, posinf=0.0, neginf=0.0)
     if writing.first is None:
         return held.index_copy_(2, writing.cells, states)

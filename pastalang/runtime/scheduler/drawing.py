@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from pastalang.program.types import Sampling
-from pastalang.runtime.decode.sampler import NotFinite, Outcome
-from pastalang.runtime.errors import DeadEnd, NotFiniteLogits, RunError
+from pastalang.runtime.decode.sampler import NoMemory, NotFinite, Outcome
+from pastalang.runtime.errors import DeadEnd, NotFiniteLogits, OutOfMemory, RunError
 from pastalang.runtime.scheduler.branch import BranchState
 
 
@@ -16,5 +16,6 @@ def tokens_before(branch: BranchState, sampling: Sampling) -> tuple[int, ...]:
 def no_token(branch: BranchState, outcome: Outcome) -> RunError:
     asked = branch.hole.hole if branch.hole is not None else branch.decision
     assert asked is not None
-    kind = NotFiniteLogits if isinstance(outcome, NotFinite) else DeadEnd
+    kinds: dict[type[object], type[RunError]] = {NotFinite: NotFiniteLogits, NoMemory: OutOfMemory}
+    kind = kinds.get(type(outcome), DeadEnd)
     return kind(str(outcome), plan=branch.request.plan, field=asked.field, span=asked.span)

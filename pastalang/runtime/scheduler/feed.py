@@ -27,8 +27,8 @@ from pastalang.runtime.batch import (
     StepBatch,
     TokenId,
 )
-from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.branch import BranchState, Source, Stage
+from pastalang.runtime.scheduler.breadth import StepCells
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Feeder:
 
     def __init__(
         self,
-        cells: Cells,
+        cells: StepCells,
         rows: Rows,
         edits: list[Edit],
         *,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pastalang.runtime.batch import Edit, Empty, Follow, Show
+from pastalang.runtime.batch import Edit
 from pastalang.runtime.decode.draws import Draw
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.sampler import Ask, Choice, Outcome
@@ -20,6 +20,7 @@ from pastalang.runtime.errors import Cancelled, OutOfMemory, RunError
 from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.bounds import cells_wanted
 from pastalang.runtime.scheduler.branch import BranchState, Source, Stage
+from pastalang.runtime.scheduler.breadth import Breadth
 from pastalang.runtime.scheduler.drawing import no_token, tokens_before
 from pastalang.runtime.scheduler.feed import Feeder, Rows, Step
 from pastalang.runtime.scheduler.leading import leading_tokens
@@ -27,6 +28,8 @@ from pastalang.runtime.scheduler.owner import Owner
 from pastalang.runtime.scheduler.prefix import PrefixCache
 from pastalang.runtime.scheduler.release import release_all, release_dead
 from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.seats import seat_late_ones, take_back, unseat
+from pastalang.runtime.scheduler.too_small import too_small
 from pastalang.runtime.scheduler.walk import check_length, take, try_join, walk_on
 
 
@@ -62,6 +65,7 @@ class Scheduler:
     ) -> None:
         self.cells = Cells(cells)
         self.prefix = PrefixCache(prefix_cells)
+        self.breadth = Breadth(cells)
         self.forward_passes = 0
         self._limits = limits or Limits()
         self._max_position = max_position
@@ -115,9 +119,28 @@ class Scheduler:
                 return step
             self._make_room()
 
+    def take_back(self) -> None:
+        """The step could not be run: all is as it was before it."""
+        assert self._step is not None
+        take_back(self._step, self._all_branches(), self.cells, self._rows)
+        self.forward_passes -= 1
+        self._step = None
+
+    def narrow(self, reason: str, *, can_be_smaller: bool) -> None:
+        """The device has no memory for the step: fewer tokens at once from now on, or an end to those who asked."""
+        assert self._step is not None
+        step = self._step
+        self.take_back()
+        if can_be_smaller and self.breadth.narrow(len(step.batch)):
+            return
+        asked = dict.fromkeys(branch.request for branch in step.fed if branch.request is not self.prefix.owner)
+        for request in list(asked or self._active):
+            self._fail(request, OutOfMemory(reason, plan=request.plan))
+
     def drawings(self) -> list[Drawing]:
         """Who draws from the logits of the step just run."""
         assert self._step is not None
+        self.breadth.went_well()
         self._settle(self._step)
         self._row_numbers = {source: row for row, source in enumerate(self._step.sources)}
         return [
@@ -268,46 +291,25 @@ class Scheduler:
         self.prefix.owner.idle_rows.clear()
         owners: list[Owner] = [self.prefix.owner, *self._active]
         for owner in owners:
-            self._seat_late_ones(owner, edits)
+            edits += seat_late_ones(owner, self._rows)
         self._room = self._free_room()
         feeder = Feeder(
-            self.cells, self._rows, edits, chunk=self._limits.chunk, may_begin=self._may_begin, may_move=self._may_move
+            self.breadth.of(self.cells), self._rows, edits,
+            chunk=self._limits.chunk, may_begin=self._may_begin, may_move=self._may_move,
         )  # fmt: skip
         hungry = [branch for owner in owners for branch in self._in_order(owner)]
         step = feeder.step(hungry)
         if step is None:
-            self._edits_for_later(edits)
+            unseat({edit.row for edit in edits}, self._all_branches(), self._rows)
         return step
 
     def _in_order(self, owner: Owner) -> list[BranchState]:
         return sorted(owner.hungry, key=lambda branch: branch.number, reverse=owner is self._alone)
 
-    def _seat_late_ones(self, owner: Owner, edits: list[Edit]) -> None:
-        """Rows for those that go on from a token fed in an earlier step."""
-        for branch in owner.late:
-            if branch.row is None and branch.is_held:
-                assert branch.source is not None
-                before = branch.source.branch
-                branch.row = self._rows.take()
-                edits.append(Empty(branch.row))
-                if before.fed == branch.source.index + 1 and before.row is not None:
-                    edits.append(Follow(branch.row, before.row))
-                else:
-                    cells = (seen.branch.cells[: seen.length] for seen in branch.view)
-                    edits.append(Show(branch.row, tuple(cell for some in cells for cell in some)))
-        owner.late.clear()
-
-    def _edits_for_later(self, edits: list[Edit]) -> None:
-        """No step came about: the rows that were to be seated are seated with the next one."""
-        seated = {edit.row for edit in edits if isinstance(edit, Empty)}
-        for owner in (self.prefix.owner, *self._active):
-            branches = self.prefix.nodes if owner is self.prefix.owner else owner.held
-            for branch in branches:
-                if branch.row in seated:
-                    assert branch.row is not None
-                    self._rows.release(branch.row)
-                    branch.row = None
-                    owner.late.append(branch)
+    def _all_branches(self) -> Iterator[BranchState]:
+        yield from self.prefix.nodes
+        for request in (*self._active, *self._waiting):
+            yield from request.branches
 
     def _free_room(self) -> int:
         aside = sum(
@@ -347,22 +349,13 @@ class Scheduler:
             self._alone = request
             self._set_back(request)
         else:
-            self._fail(request, self._too_small(request))
+            self._fail(request, too_small(request, self.cells))
 
     def _set_back(self, request: RequestState) -> None:
         release_all(request, self.cells, self._rows)
         self._active.remove(request)
         request.set_back()
         self._waiting.appendleft(request)
-
-    def _too_small(self, request: RequestState) -> OutOfMemory:
-        branch = min(request.hungry, key=lambda branch: branch.number)
-        wanted = branch.demand - branch.fed
-        return OutOfMemory(
-            f"`{branch.name or 'the prompt'}` wants {wanted} cells, {self.cells.free} of {self.cells.capacity} are "
-            "free, even with one branch at a time; load the model with more cells",
-            plan=request.plan,
-        )  # fmt: skip
 
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────
 

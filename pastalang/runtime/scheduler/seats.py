@@ -1,0 +1,57 @@
+"""Rows for branches that begin late, and a step that did not happen: what it took is given back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pastalang.runtime.batch import Edit, Empty, Follow, RowId, Show
+from pastalang.runtime.memory.cells import Cells
+from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.feed import Rows, Step
+from pastalang.runtime.scheduler.owner import Owner
+
+
+def seat_late_ones(owner: Owner, rows: Rows) -> list[Edit]:
+    """Rows for those that go on from a token fed in an earlier step."""
+    edits: list[Edit] = []
+    for branch in owner.late:
+        if branch.row is None and branch.is_held:
+            assert branch.source is not None
+            before = branch.source.branch
+            branch.row = rows.take()
+            edits.append(Empty(branch.row))
+            if before.fed == branch.source.index + 1 and before.row is not None:
+                edits.append(Follow(branch.row, before.row))
+            else:
+                cells = (seen.branch.cells[: seen.length] for seen in branch.view)
+                edits.append(Show(branch.row, tuple(cell for some in cells for cell in some)))
+    owner.late.clear()
+    return edits
+
+
+def take_back(step: Step, branches: Iterable[BranchState], cells: Cells, rows: Rows) -> None:
+    """`branches`: all that may have got a row in this step. What the model has noted of it is noted anew."""
+    for branch in step.fed:
+        cells.release(branch.cells[branch.fed :])
+        del branch.cells[branch.fed :]
+        branch.placed = branch.fed
+        branch.pieces.clear()
+    edited = {edit.row for edit in step.batch.edits}
+    captured = {capture.row for capture in step.batch.captures}
+    unseat(edited | captured, branches, rows)
+
+
+def unseat(made: set[RowId], branches: Iterable[BranchState], rows: Rows) -> None:
+    """The rows that were made for a step go; who had one waits for another."""
+    for branch in branches:
+        if branch.row is None or branch.row not in made:
+            continue
+        rows.release(branch.row)
+        branch.row = None
+        source = branch.source
+        if source is None:
+            continue
+        if source.index < source.branch.fed:
+            branch.request.late.append(branch)
+        elif (source.index, branch) not in source.branch.children:
+            source.branch.children.append((source.index, branch))
