@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -11,22 +13,38 @@ from torch.nn.functional import cross_entropy
 from pastalang.training.batch import IGNORED, Batch
 
 
-def logits_of(model: Any, batch: Batch) -> Tensor:
-    """(rows, length, vocabulary). The mask is always given: without one, gaps would be read as packed rows."""
+def logits_of(model: Any, batch: Batch, *, where: Tensor | None = None) -> Tensor:
+    """(rows, length, vocabulary), or (places, vocabulary) for the places of a mask `where`, (rows, length).
+
+    The visible set is always given as a mask: without one, gaps would be read as packed rows.
+    """
     visible = batch.visible if batch.visible is not None else _causal(batch)
     mask = torch.zeros(visible.shape, dtype=_mask_dtype(model), device=visible.device)
     mask = mask.masked_fill_(~visible, torch.finfo(mask.dtype).min)[:, None]
-    output = model(
-        input_ids=batch.tokens, position_ids=batch.positions, attention_mask=_by_layer(model, mask), use_cache=False
-    )
+    with nullcontext() if where is None else _head_sees(model, where):
+        output = model(
+            input_ids=batch.tokens, position_ids=batch.positions, attention_mask=_by_layer(model, mask), use_cache=False
+        )
     logits: Tensor = output.logits
     return logits
 
 
 def loss_of(model: Any, batch: Batch) -> Tensor:
-    """The mean over the predicted tokens of the batch, in float32."""
-    logits = logits_of(model, batch)
-    return cross_entropy(logits.flatten(0, 1).float(), batch.labels.flatten(), ignore_index=IGNORED)
+    """The mean over the predicted tokens of the batch, in float32. Logits are computed where there is a label."""
+    labelled = batch.labels != IGNORED
+    logits = logits_of(model, batch, where=labelled)
+    return cross_entropy(logits.float(), batch.labels[labelled])
+
+
+@contextmanager
+def _head_sees(model: Any, where: Tensor) -> Iterator[None]:
+    """The model's last matrix, the largest of a small model, is multiplied with these places only."""
+    head = model.get_output_embeddings()
+    handle = head.register_forward_pre_hook(lambda _, inputs: (inputs[0][where], *inputs[1:]))
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def _causal(batch: Batch) -> Tensor:

@@ -96,10 +96,10 @@ class Report:
     truncated_rate: float
 
 
-def evaluate(examples: Iterable[Example]) -> Report:
-    """Score all examples. The attributes of a category are those that its expected answers name."""
+def evaluate(examples: Iterable[Example], *, asked: Mapping[str, Sequence[str]] | None = None) -> Report:
+    """Score all examples. The attributes of a category are those that its expected answers name, and `asked`."""
     listed = list(examples)
-    known = _known_attributes(listed)
+    known = _known_attributes(listed, asked or {})
     cells: dict[tuple[str, str], Counts] = {}
     strict = normalised = Counts()
     for example in listed:
@@ -137,8 +137,8 @@ def _present(value: str | None) -> str | None:
     return None if value is None or value in ABSENT_SPELLINGS else value
 
 
-def _known_attributes(examples: Sequence[Example]) -> dict[str, tuple[str, ...]]:
-    known: dict[str, dict[str, None]] = {}
+def _known_attributes(examples: Sequence[Example], asked: Mapping[str, Sequence[str]]) -> dict[str, tuple[str, ...]]:
+    known = {category: dict.fromkeys(names) for category, names in asked.items()}
     for example in examples:
         known.setdefault(example.category, {}).update(dict.fromkeys(example.expected))
     return {category: tuple(attributes) for category, attributes in known.items()}

@@ -5,12 +5,13 @@ It goes through the very guides that constrain the model, so whatever they force
 
 from __future__ import annotations
 
-from pastalang.plan.plan import Choose, ItemNumber, Repeat
+from pastalang.plan.plan import Choose, Repeat
 from pastalang.runtime.decode.mask import allows
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.holes import OpenHole
+from pastalang.runtime.scheduler.options import arms_of, closing_of, opening_of
 from pastalang.training.answer import Answer, arm_for, spelled, stop_of
 from pastalang.training.errors import BadRow
 
@@ -36,7 +37,7 @@ class Teacher:
         field = hole.field
         value = self._answer.at(field.path, field.items)
         text = spelled(value, hole.hole)
-        token = self._next(hole, (text + stop_of(hole.hole)).encode())
+        token = self._next(hole, (hole.lead + text + stop_of(hole.hole)).encode())
         if not allows(hole.allowed(), token):
             written = self._tokens.canonical(text.encode()) or ()
             raise BadRow(
@@ -83,18 +84,14 @@ class Teacher:
         arm = arm_for(self._answer.at(choose.field, branch.items_here()), choose.arms)
         if arm is None:
             raise BadRow(f"no way of writing `{choose.field}` begins like its value")
-        return self._encoder.text(choose.arms[arm].lead)
+        return arms_of(choose, self._encoder)[arm].tokens
 
     def _item_or_end(self, branch: BranchState, repeat: Repeat, done: int) -> tuple[int, ...] | None:
         value = self._answer.at(repeat.field, branch.items_here()[:-1])
         if not isinstance(value, list) or not repeat.minimum <= len(value) <= repeat.maximum:
             raise BadRow(f"`{repeat.field}` has to be a list of {repeat.minimum} to {repeat.maximum} items")
-        if done < len(value):
-            lead = repeat.between if done else repeat.first
-            parts = [str(done + 1) if isinstance(part, ItemNumber) else part.text for part in lead]
-            return tuple(token for part in parts for token in self._encoder.text(part))
-        closing = repeat.empty if done == 0 and repeat.empty is not None else repeat.stop
-        return None if closing is None else self._encoder.text(closing)
+        way = opening_of if done < len(value) else closing_of
+        return way(repeat, done, self._encoder).tokens
 
 
 def _short(text: str) -> str:

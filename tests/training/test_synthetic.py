@@ -20,6 +20,11 @@ def test_every_stated_value_is_a_span_of_the_text() -> None:
             assert value is None or value in f"{listing.title}\n{listing.description}"
 
 
+def test_a_listing_that_says_everything_in_its_description_still_has_a_title() -> None:
+    for listing in islice(make_listings(9, Part.TRAIN), 20_000):
+        assert listing.title.strip()
+
+
 def test_about_half_of_what_is_asked_is_absent() -> None:
     answers = [value for listing in islice(make_listings(2, Part.TRAIN), 1000) for value in listing.values.values()]
     assert 0.4 < sum(value is None for value in answers) / len(answers) < 0.65

@@ -23,14 +23,17 @@ _ORDERS = (
 )
 
 
-def lesson_of(listing: Listing, random: Random, *, origin: str) -> Lesson:
-    """The wording and the limit of the values vary, so that the model does not hang on them."""
+def lesson_of(listing: Listing, random: Random, *, origin: str, quoted: float = 0.5) -> Lesson:
+    """The wording and the limit of the values vary, so that the model does not hang on them.
+
+    `quoted` is how often a value that can be a span of the title has to be one.
+    """
     limit = random.choice(LIMITS)
     has_text = bool(listing.description)
     is_span = all(value is None or value in listing.title for value in listing.values.values())
     program = extraction_program(
         tuple(listing.values), limit=limit, order=random.choice(_ORDERS), has_description=has_text,
-        is_quoted=random.random() < 0.25 and is_span and not has_text,
+        is_quoted=random.random() < quoted and is_span and not has_text,
     )  # fmt: skip
     inputs = {"title": listing.title} | ({"description": listing.description} if has_text else {})
     return Lesson(planner(program), inputs, dict(listing.values), origin, listing.category)
@@ -56,7 +59,7 @@ def extraction_program(
     return Program(Source("listing.pasta", ""), {}, {"listing": template}, {})
 
 
-def lessons_of(listings: Sequence[Listing], *, seed: int, origin: str) -> Iterator[Lesson]:
+def lessons_of(listings: Sequence[Listing], *, seed: int, origin: str, quoted: float = 0.5) -> Iterator[Lesson]:
     random = Random(f"lessons/{seed}")
     for number, listing in enumerate(listings, start=1):
-        yield lesson_of(listing, random, origin=f"{origin} {number}")
+        yield lesson_of(listing, random, origin=f"{origin} {number}", quoted=quoted)

@@ -1,163 +1,124 @@
 """pasta-mini from nothing: listings and texts come in, a folder with tokenizer, weights and their scores goes out.
 
-tokenizer ── copying ── language ── look-up in labelled listings ── extraction, made up and real, in three modes
+tokenizer ── head start ── language: texts, and listings with their answers ── extraction in three modes
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from pastalang.plan.plan import Mode
 from pastalang.runtime.model.load import default_device
 from pastalang.runtime.model.trained import TrainedFor
-from pastalang.training.batch import Batch
-from pastalang.training.errors import BadRow
 from pastalang.training.language import language_batches
 from pastalang.training.lessons import Recorder
-from pastalang.training.mini.copying import copying_batches
-from pastalang.training.mini.extraction import LIMITS, lessons_of
+from pastalang.training.mini.extraction import LIMITS
+from pastalang.training.mini.lessons import DrawLesson, rows_of
+from pastalang.training.mini.mixing import Mixer
 from pastalang.training.mini.model import fresh_model
-from pastalang.training.mini.sources import Split, as_text, labelled, made_up
+from pastalang.training.mini.sources import Split, as_text, made_up
 from pastalang.training.mini.tokenizer import PART, SIZE, train_tokenizer
-from pastalang.training.packing import packed_batches
 from pastalang.training.run import prepare_folder, save
 from pastalang.training.scores import score_rows
-from pastalang.training.sequence import Sequence as Row
 from pastalang.training.settings import Settings
-from pastalang.training.synthetic.listing import Listing
+from pastalang.training.stream import RowStream
 from pastalang.training.synthetic.pools import Part
 from pastalang.training.trainer import Batches, train
 
 Tell = Callable[[str], None]
 MODES = tuple(Mode)
-_COPY_LENGTH, _COPY_TEXT = 96, 24
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much of everything; `*_steps` are those of the four stages."""
+    """How much of everything."""
 
-    copying_steps: int = 600
-    language_steps: int = 400
-    lookup_steps: int = 600
-    extraction_steps: int = 3000
-    listings: int = 12_000
-    labelled: int = 3_000
-    rows: int = 8
-    length: int = 512
-    learning_rate: float = 1.5e-3
+    language_steps: int = 500
+    extraction_steps: int = 4000
+    listings: int = 8000  # of the language stage, made up and mixed
+    rows: int = 8  # lines of a batch
+    length: int = 400  # tokens of a line
+    ahead: int = 16  # batches that are recorded together
+    learning_rate: float = 5e-4
     vocabulary: int = SIZE
     hidden: int = 256
-    layers: int = 8
-    heads: int = 8
-    kv_heads: int = 4
+    layers: int = 6
+    heads: int = 4
     seed: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Stage:
-    name: str
-    steps: int
-    batches: Batches
-    judge: Callable[[Any], float] | None = None
 
 
 def make_mini(real: Split, texts: Sequence[str], out: Path, sizes: Sizes, *, tell: Tell, overwrite: bool) -> None:
     """Broken off and started again it goes on where it was."""
     prepare_folder(out, overwrite=overwrite)
-    listings = made_up(sizes.listings, seed=sizes.seed)
-    tokenizer = train_tokenizer([*texts, *map(as_text, listings), *map(as_text, real.train)], size=sizes.vocabulary)
+    listings = _read(real, texts, sizes)
+    tokenizer = train_tokenizer(listings, size=sizes.vocabulary)
     model = fresh_model(
         len(tokenizer), end=tokenizer.eos_token_id, seed=sizes.seed, hidden=sizes.hidden, layers=sizes.layers,
-        heads=sizes.heads, kv_heads=sizes.kv_heads,
+        heads=sizes.heads,
     ).to(default_device())  # fmt: skip
     tell(f"{sum(weight.numel() for weight in model.parameters()) / 1e6:.2f} million weights")
     recorder = Recorder(tokenizer)
-    held_out = rows_of(recorder, real.held_out, (Mode.STRICT,), sizes, origin="held out", tell=tell)
+    held_out = rows_of(recorder, real.held_out, length=sizes.length, origin="oa-mine, held out", tell=tell)
     unseen = rows_of(
-        recorder, made_up(200, seed=1, part=Part.TEST), (Mode.STRICT,), sizes, origin="made up, unseen", tell=tell
+        recorder, made_up(200, seed=1, part=Part.TEST), length=sizes.length, origin="made up, unseen", tell=tell
     )
-    for stage in _stages(recorder, tokenizer, listings, real, texts, held_out, sizes, tell):
-        tell(f"── {stage.name}")
-        _run(model, stage, out, sizes, tell)
-    note = TrainedFor(MODES, "", "", "", {"string": max(LIMITS)})
-    save(model.bfloat16(), tokenizer, note, out)
+    part = tokenizer.convert_tokens_to_ids(PART)
+    documents = [tokenizer.encode(text, add_special_tokens=False) for text in listings]
+    language = language_batches(documents, rows=sizes.rows, length=sizes.length, separator=part, seed=sizes.seed)
+    _train(model, "language", language, sizes.language_steps, out, sizes, tell)
+    stream = RowStream(
+        DrawLesson(tokenizer, real.train),
+        rows=sizes.rows,
+        length=sizes.length,
+        seed=sizes.seed,
+        batches=sizes.ahead,
+        ahead=True,
+    )
+    try:
+        _train(
+            model, "extraction", stream, sizes.extraction_steps, out, sizes, tell,
+            judge=lambda model: score_rows(model, held_out).reported.f1 / 100,
+        )  # fmt: skip
+    finally:
+        stream.close()
+    save(model.bfloat16(), tokenizer, TrainedFor(MODES, "", "", "", {"string": max(LIMITS)}), out)
     scores = {
-        name: asdict(score_rows(model.float(), [row for [row] in rows]))
+        name: asdict(score_rows(model.float(), rows))
         for name, rows in (("oa-mine, held out", held_out), ("made up, unseen values", unseen))
     }
     (out / "scores.json").write_text(json.dumps({"sizes": asdict(sizes), "scores": scores}, indent=2) + "\n")
     tell(f"saved to {out}")
 
 
-def rows_of(
-    recorder: Recorder, listings: Sequence[Listing], modes: Sequence[Mode], sizes: Sizes, *, origin: str, tell: Tell
-) -> list[list[Row]]:
-    """What a line of a batch or a limit cannot hold is left out, and told: this is no user's data."""
-    found, left_out = [], 0
-    for lesson in lessons_of(listings, seed=sizes.seed, origin=origin):
-        try:
-            ways = [recorder.row(lesson, mode) for mode in modes]
-        except BadRow:
-            left_out += 1
-            continue
-        if max(map(len, ways)) <= sizes.length:
-            found.append(ways)
-        else:
-            left_out += 1
-    tell(f"{origin}: {len(found)} rows, {left_out} left out")
-    return found
+def _read(real: Split, texts: Sequence[str], sizes: Sizes) -> list[str]:
+    """What is read before anything is asked: the texts, and listings with their answers, half of them made up."""
+    mixer, random = Mixer(real.train), Random(f"read/{sizes.seed}")
+    half = sizes.listings // 2
+    mixed = islice(iter(lambda: mixer.draw(random), None), half)
+    return [*texts, *map(as_text, made_up(half, seed=sizes.seed)), *map(as_text, mixed)]
 
 
-def _stages(
-    recorder: Recorder,
-    tokenizer: Any,
-    listings: Sequence[Listing],
-    real: Split,
-    texts: Sequence[str],
-    held_out: Sequence[Sequence[Row]],
+def _train(
+    model: Any,
+    name: str,
+    batches: Batches,
+    steps: int,
+    out: Path,
     sizes: Sizes,
     tell: Tell,
-) -> tuple[Stage, ...]:
-    def packed(rows: list[list[Row]]) -> Batches:
-        return packed_batches(rows, rows=sizes.rows, length=sizes.length, seed=sizes.seed)
-
-    lookup = rows_of(recorder, labelled(sizes.labelled, seed=sizes.seed), MODES, sizes, origin="labelled", tell=tell)
-    invented = rows_of(recorder, listings, MODES, sizes, origin="made up", tell=tell)
-    stated = rows_of(recorder, real.train, MODES, sizes, origin="oa-mine", tell=tell)
-    part = tokenizer.convert_tokens_to_ids(PART)
-    documents = [tokenizer.encode(text, add_special_tokens=False) for text in (*texts, *map(as_text, listings))]
-    language = language_batches(documents, rows=sizes.rows, length=sizes.length, separator=part, seed=sizes.seed)
-    lines = max(1, sizes.rows * sizes.length // _COPY_LENGTH)  # short and many: copying is learnt from large batches
-    copying = copying_batches(
-        len(tokenizer), first=part + 1, rows=lines, length=_COPY_LENGTH, text=_COPY_TEXT, seed=sizes.seed
-    )
-    return (
-        Stage("copying", sizes.copying_steps, copying),
-        Stage("language", sizes.language_steps, language),
-        Stage("looking up", sizes.lookup_steps, packed(lookup)),
-        Stage(
-            "extraction", sizes.extraction_steps, _in_turn(packed(invented), packed(stated), packed(lookup + stated)),
-            lambda model: score_rows(model, [row for [row] in held_out]).reported.f1 / 100,
-        ),
+    *,
+    judge: Callable[[Any], float] | None = None,
+) -> None:
+    """The last weights are kept, whatever the judge says: it has seen the held-out part, and only reports."""
+    tell(f"── {name}")
+    settings = Settings(
+        steps=steps, learning_rate=sizes.learning_rate, seed=sizes.seed, warmup_steps=min(50, max(1, steps // 5)),
+        weight_decay=0.01, judge_every=250 if judge else 0, save_every=100,
     )  # fmt: skip
-
-
-def _in_turn(*sources: Batches) -> Batches:
-    def batch(number: int) -> Batch:
-        return sources[number % len(sources)](number // len(sources))
-
-    return batch
-
-
-def _run(model: Any, stage: Stage, out: Path, sizes: Sizes, tell: Tell) -> None:
-    settings = Settings(steps=stage.steps, learning_rate=sizes.learning_rate, seed=sizes.seed)
-    if stage.judge is not None:
-        settings = replace(settings, judge_every=250)
-    settings = replace(settings, warmup_steps=min(settings.warmup_steps, max(1, stage.steps // 5)))
-    folder = out / "training" / stage.name.replace(" ", "-")
-    train(model, stage.batches, settings, folder, fingerprint=str(asdict(sizes)), judge=stage.judge, report=tell)
+    train(model, batches, settings, out / "training" / name, fingerprint=str(asdict(sizes)), judge=judge, report=tell)

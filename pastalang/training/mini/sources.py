@@ -9,14 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from random import Random
 
 from pastalang.training.answer import spell_json
 from pastalang.training.data import read_rows
 from pastalang.training.errors import BadData, BadRow
-from pastalang.training.synthetic.catalogue import load_catalogue
 from pastalang.training.synthetic.listing import Listing, make_listings
-from pastalang.training.synthetic.pools import Part, draw
+from pastalang.training.synthetic.pools import Part
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +42,6 @@ def read_oa_mine(path: Path, *, seed: int = 0) -> Split:
 
 def made_up(count: int, *, seed: int, part: Part = Part.TRAIN) -> list[Listing]:
     return list(islice(make_listings(seed, part), count))
-
-
-def labelled(count: int, *, seed: int, part: Part = Part.TRAIN) -> list[Listing]:
-    """Listings that say which value is which (`Brand: Sony; size 10 oz`): where looking up and copying is learnt."""
-    random = Random(f"labelled/{seed}/{part.value}")
-    categories = load_catalogue()
-    names = sorted({name for category in categories for attribute in category.attributes for name in attribute.names})
-    pools = [attribute.pool for category in categories for attribute in category.attributes]
-    listings = []
-    for _ in range(count):
-        asked = random.sample(names, random.randint(2, 6))
-        values = {name: draw(random.choice(pools), random, part).strip() for name in asked}
-        stated = [name for name in asked if random.random() < 0.7]
-        between, behind = random.choice((", ", "; ", " | ")), random.choice((": ", " ", " is "))
-        title = between.join(f"{name}{behind}{values[name]}" for name in stated)
-        random.shuffle(asked)
-        found = {name: values[name] if name in stated else None for name in asked}
-        listings.append(Listing("labelled", title or "No details", "", found))
-    return listings
 
 
 def read_texts(paths: Sequence[Path]) -> list[str]:

@@ -6,6 +6,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from pastalang.training.synthetic.names import NameParts
 from pastalang.training.synthetic.pools import Pool, build_pool, invented_pools
@@ -32,12 +33,21 @@ class Category:
 
 @cache
 def load_catalogue() -> tuple[Category, ...]:
-    text = files("pastalang.training.synthetic").joinpath("listings.toml").read_text(encoding="utf-8")
-    document = tomllib.loads(text)
-    pools = invented_pools(NameParts(**{key: tuple(parts) for key, parts in document["names"].items()}))
+    document = _document()
+    pools = invented_pools(load_names())
     for name, definition in document["pools"].items():
         pools[name] = build_pool(definition, pools)
     return tuple(_category(table, pools) for table in document["categories"])
+
+
+@cache
+def load_names() -> NameParts:
+    return NameParts(**{key: tuple(parts) for key, parts in _document()["names"].items()})
+
+
+@cache
+def _document() -> dict[str, Any]:
+    return tomllib.loads(files("pastalang.training.synthetic").joinpath("listings.toml").read_text(encoding="utf-8"))
 
 
 def _category(table: dict[str, object], pools: dict[str, Pool]) -> Category:

@@ -77,7 +77,7 @@ def _title(category: Category, values: list[str], random: Random) -> str:
     words.insert(random.randint(min(1, len(words)), min(4, len(words))), random.choice(category.nouns))
     for _ in range(random.choice((0, 0, 1, 1, 2))):
         words.insert(random.randint(1, len(words)), random.choice(category.fillers))
-    return _glue([word for word in words if word], random)
+    return _glue([word for word in words if word] or [category.name], random)
 
 
 def _glue(words: list[str], random: Random) -> str:
