@@ -77,4 +77,5 @@ def _orthonormal(rows: int, columns: int, random: torch.Generator) -> Tensor:
     """Rows at right angles to one another and to the shared coordinate."""
     drawn = torch.randn(columns, rows, generator=random)
     drawn[0] = 0
-    return torch.linalg.qr(drawn).Q.T
+    turned: Tensor = torch.linalg.qr(drawn).Q.T
+    return turned
