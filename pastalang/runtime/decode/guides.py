@@ -16,19 +16,19 @@ from typing import TypeGuard
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
-from pastalang.program.regex import Chars, Repetition, parse_regex
 from pastalang.runtime.decode.border import Border
+from pastalang.runtime.decode.engines.automata import number_machine, pattern_machine, string_machine
 from pastalang.runtime.decode.engines.automaton import AutomatonMachine
 from pastalang.runtime.decode.engines.characters import spell_json, spell_text
 from pastalang.runtime.decode.engines.choice import ChoiceMachine
 from pastalang.runtime.decode.engines.grammar import NO_SOURCES
-from pastalang.runtime.decode.engines.number import NumberAutomaton
-from pastalang.runtime.decode.engines.pattern import PatternAutomaton
 from pastalang.runtime.decode.engines.string import StringMachine
+from pastalang.runtime.decode.engines.tabled import TableMachine
 from pastalang.runtime.decode.engines.union import UnionMachine
 from pastalang.runtime.decode.engines.verbatim import VerbatimMachine, spell_source
 from pastalang.runtime.decode.guide import Guide, GuideError
 from pastalang.runtime.decode.machine import Machine
+from pastalang.runtime.decode.rows import rows_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.walk import MachineGuide
 from pastalang.values.bounds import NO_TYPES, spell
@@ -81,7 +81,7 @@ class _Compiler:
 
             return compile_structure(type, self.types, self.border, self.sources)
         machine = self.machine(type)
-        if isinstance(machine, AutomatonMachine):
+        if isinstance(machine, AutomatonMachine | TableMachine):
             machine.warm()
         return MachineGuide(machine, self.border, describe(type))
 
@@ -103,7 +103,7 @@ class _Compiler:
             case t.Boolean() | t.Null() | t.Literal():
                 return ChoiceMachine(_spellings(type, quoted=self.quoted), self.border)
             case t.Integer() | t.Number():
-                return AutomatonMachine(NumberAutomaton(type), self.border)
+                return number_machine(type, self.border)
             case t.Temporal(kind=kind):
                 return self.pattern(MOMENTS[kind])
             case t.Uuid():
@@ -120,22 +120,14 @@ class _Compiler:
                 raise GuideError(f"{describe(type)} is no type of plain values")
 
     def pattern(self, pattern: str) -> Machine:
-        automaton = PatternAutomaton(parse_regex(pattern), quoted=self.quoted)
-        if automaton.is_empty:
-            raise GuideError(f"nothing matches /{pattern}/")
-        return AutomatonMachine(automaton, self.border)
+        return pattern_machine(pattern, self.border, quoted=self.quoted)
 
     def string(self, type: t.String) -> Machine:
         patterns = [type.pattern] if type.pattern is not None else []
         if type.format is not None:
             patterns.insert(0, FORMATS[type.format].pattern)
         if patterns:
-            from pastalang.runtime.decode.engines.meet import meet_patterns
-
-            bounded = type.min_chars > 0 or type.max_chars is not None
-            length = Repetition(Chars(((0, 0xD7FF), (0xE000, 0x10FFFF))), type.min_chars, type.max_chars)
-            nodes = [parse_regex(pattern) for pattern in patterns] + ([length] if bounded else [])
-            return AutomatonMachine(meet_patterns(nodes, quoted=self.quoted), self.border)
+            return string_machine(patterns, self.border, least=type.min_chars, most=type.max_chars, quoted=self.quoted)
         if self.quoted:
             spelling = self.tokens.keep(("json", self.forbidden), lambda: spell_json(self.forbidden))
         else:
@@ -188,6 +180,7 @@ def _flat(type: t.Type, types: Mapping[str, t.Type]) -> list[t.Type]:
 def prepare(vocabulary: Tokens) -> None:
     """Does once what all guides of a vocabulary need, so that the first of them is not slow."""
     vocabulary.begins_some(b"")
+    rows_of(vocabulary).within(b"")
     for form in Form:
         guide = compile_guide(t.String(), form=form, follow="", vocabulary=vocabulary)
         state = guide.start(max_tokens=64)

@@ -1,5 +1,6 @@
-"""From a small automaton over bytes to token masks: all tokens are followed through it at once, state by state.
+"""From an automaton over bytes to token masks: all tokens are followed through it at once, state by state.
 
+For the automata that are too large to be written out (see `table`).
 States are found as they are reached, so no automaton is ever built whole and none can explode. For every state
 the tokens that stay inside are kept with the state they lead to; how far those are from an ending says what a
 limit lets through.
@@ -9,12 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.decode.border import Border
+from pastalang.runtime.decode.engines.table import Automaton
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import mask_of
@@ -25,19 +26,6 @@ DEAD = -1
 _MAX_MASKS = 512
 _WARM_STATES = 32
 _WARM_TOKENS = 3_000  # followed in all; open patterns reach most of a vocabulary from every state
-
-
-class Automaton(Protocol):
-    """Where each byte leads to, where a value may end, and the shortest way there."""
-
-    @property
-    def start(self) -> Hashable: ...
-
-    def edges(self, state: Hashable) -> Mapping[int, Hashable]: ...
-
-    def accepts(self, state: Hashable) -> bool: ...
-
-    def ending(self, state: Hashable) -> bytes: ...
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from pastalang.program.regex import Node
-from pastalang.runtime.decode.engines.automaton import Automaton
 from pastalang.runtime.decode.engines.pattern import PatternAutomaton
+from pastalang.runtime.decode.engines.table import Automaton, runs
 from pastalang.runtime.decode.guide import GuideError
 
 # How far the search for a common ending goes: beyond it the patterns are refused, so nothing can hang.
@@ -36,6 +36,9 @@ class MeetAutomaton:
             for byte, following in self._steps(state).items()
             if self._find_ending(following) is not None
         }
+
+    def spans(self, state: Hashable) -> Iterator[tuple[int, int, Hashable]]:
+        return runs(self.edges(state))
 
     def accepts(self, state: Hashable) -> bool:
         assert isinstance(state, tuple)

@@ -6,12 +6,13 @@ a number is counted in units of its last possible decimal place. `12.5` with two
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from math import lcm
 
 from pastalang.program import types as t
+from pastalang.runtime.decode.engines.table import runs
 from pastalang.runtime.decode.guide import GuideError
 
 _ZERO, _MINUS, _POINT = ord("0"), ord("-"), ord(".")
@@ -54,6 +55,10 @@ class NumberAutomaton:
         most = 10 ** (self._digits + self._places) - 1
         low, high = max(-most, low if low is not None else -most), min(most, high if high is not None else most)
         self._rules = {False: _Rule(max(low, 0), high), True: _Rule(max(-high, 1), -low)}
+        # without bounds but for the digits, all digits but a single zero have the same future
+        self._is_free = {
+            negative: rule.low <= int(negative) and rule.high >= most for negative, rule in self._rules.items()
+        }
         self._alike: dict[Hashable, Written] = {}
         self._known: dict[Written, bytes | None] = {}
         self.start: Hashable = Written(False, 0, 0, None)
@@ -64,9 +69,13 @@ class NumberAutomaton:
         assert isinstance(state, Written)
         found: dict[int, Hashable] = {}
         for byte, following in self._candidates(state):
-            if self._shortest(following) is not None:
-                found[byte] = self._share(following)
+            shared = self._share(following)
+            if self._shortest(shared) is not None:
+                found[byte] = shared
         return found
+
+    def spans(self, state: Hashable) -> Iterator[tuple[int, int, Hashable]]:
+        return runs(dict(sorted(self.edges(state).items())))
 
     def accepts(self, state: Hashable) -> bool:
         assert isinstance(state, Written)
@@ -121,6 +130,8 @@ class NumberAutomaton:
                 if (rest := self._shortest(Written(state.negative, digit, 1, None))) is not None
             ]
             return min(found, key=len, default=None)
+        if self.accepts(state):
+            return b""
         if state.places is not None:
             return self._with_places(state, state.places)
         best: bytes | None = None
@@ -170,6 +181,10 @@ class NumberAutomaton:
 
     def _share(self, state: Written) -> Written:
         """One state for all that have the same future, so that few states serve all numbers."""
+        if self._is_free[state.negative] and state.value and state.digits <= self._digits:
+            first = state.value * self._unit(state.places or 0) if self._step > 1 else 0
+            key: Hashable = (state.negative, state.digits, state.places, first % self._step, _significant(state))
+            return self._alike.setdefault(key, state)
         if state.places is not None:
             blocks = [(state.value * 10 ** (self._places - state.places), 10 ** (self._places - state.places))]
         elif state.value == 0:
@@ -183,7 +198,8 @@ class NumberAutomaton:
         where = tuple(_position(start, start + size - 1, rule) for start, size in blocks)
         if any(place is None for place in where):
             return state
-        key = (state.negative, state.digits, state.places, where, blocks[0][0] % self._step, state.value == 0)
+        past = (state.negative, state.digits, state.places, _significant(state), state.value == 0)
+        key = (past, where, blocks[0][0] % self._step)
         return self._alike.setdefault(key, state)
 
 

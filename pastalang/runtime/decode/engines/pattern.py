@@ -6,9 +6,11 @@ reached, so a pattern costs what its matches cost and never the powers of two th
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
 from typing import assert_never
 
 from pastalang.program.character_class import SURROGATES, Ranges, complement, normalised
@@ -50,6 +52,7 @@ class PatternAutomaton:
             self._add(node, inside, closing)
         else:
             self._add(node, start, self._final)
+        self._closures: dict[frozenset[int], frozenset[int]] = {}
         self._distance, self._next = _distances(self._places, self._final)
         self.start: Hashable = self._closure({start})
 
@@ -59,21 +62,19 @@ class PatternAutomaton:
         return not self.start
 
     def edges(self, state: Hashable) -> Mapping[int, Hashable]:
+        return {byte: following for first, beyond, following in self.spans(state) for byte in range(first, beyond)}
+
+    def spans(self, state: Hashable) -> Iterator[tuple[int, int, Hashable]]:
         assert isinstance(state, frozenset)
-        targets: dict[int, set[int]] = defaultdict(set)
-        for place in state:
-            for low, high, end in self._places.arcs[place]:
-                for byte in range(low, high + 1):
-                    targets[byte].add(end)
-        known: dict[frozenset[int], frozenset[int]] = {}
-        found: dict[int, Hashable] = {}
-        for byte in sorted(targets):
-            ends = frozenset(targets[byte])
-            if ends not in known:
-                known[ends] = self._closure(ends)
-            if known[ends]:
-                found[byte] = known[ends]
-        return found
+        arcs = [arc for place in state for arc in self._places.arcs[place]]
+        borders = sorted({byte for low, high, _ in arcs for byte in (low, high + 1)})
+        for first, beyond in pairwise(borders):
+            ends = frozenset([end for low, high, end in arcs if low <= first <= high])
+            following = self._closures.get(ends)
+            if following is None:
+                following = self._closures[ends] = self._closure(ends)
+            if following:
+                yield first, beyond, following
 
     def accepts(self, state: Hashable) -> bool:
         assert isinstance(state, frozenset)
@@ -146,15 +147,13 @@ class PatternAutomaton:
     # ── characters ───────────────────────────────────────────────────────────────────────────────────────
 
     def _add_characters(self, ranges: Ranges, start: int, end: int) -> None:
-        if self._quoted:
-            codes = [code for code in _ESCAPED if any(low <= code <= high for low, high in ranges)]
-            self._add_texts([_SHORT.get(code, b"\\u%04x" % code) for code in codes], start, end)
-            ranges = _without(ranges, ((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)))
+        escapes, spellings = _spelled(ranges, self._quoted)
+        self._add_texts(escapes, start, end)
         shared: dict[tuple[tuple[int, int], ...], int] = {}
-        for spelled in utf8_ranges(ranges):
+        for spelled in spellings:
             self._add_bytes(spelled, start, end, shared)
 
-    def _add_texts(self, texts: list[bytes], start: int, end: int) -> None:
+    def _add_texts(self, texts: Seq[bytes], start: int, end: int) -> None:
         """Texts that begin alike share places."""
         for first in sorted({text[0] for text in texts}):
             rests = [text[1:] for text in texts if text[0] == first]
@@ -181,6 +180,16 @@ class PatternAutomaton:
             shared[rest] = self._places.new()
             self._add_bytes(rest, shared[rest], end, shared)
         self._places.arc(start, low, high, shared[rest])
+
+
+@lru_cache(maxsize=1024)
+def _spelled(ranges: Ranges, quoted: bool) -> tuple[tuple[bytes, ...], tuple[tuple[tuple[int, int], ...], ...]]:
+    """What is escaped where quotes are, and the UTF-8 spellings of the rest."""
+    if not quoted:
+        return (), tuple(utf8_ranges(ranges))
+    codes = [code for code in _ESCAPED if any(low <= code <= high for low, high in ranges)]
+    plain = _without(ranges, ((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)))
+    return tuple(_SHORT.get(code, b"\\u%04x" % code) for code in codes), tuple(utf8_ranges(plain))
 
 
 def _without(ranges: Ranges, taken: Ranges) -> Ranges:

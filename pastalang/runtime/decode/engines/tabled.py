@@ -1,0 +1,173 @@
+"""A value whose automaton is small enough to be written out: masks come from rows of tokens that are followed at once.
+
+What does not depend on the text that follows the value is shared by all holes of the type.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pastalang.runtime.decode.border import Border
+from pastalang.runtime.decode.engines.reach import Follower, Reach
+from pastalang.runtime.decode.engines.table import Table
+from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.decode.machine import MachineState
+from pastalang.runtime.decode.rows import crossing_rows, rows_of
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.trie import Ints
+
+Flags: TypeAlias = NDArray[np.bool_]
+_MAX_MASKS = 512
+_MAX_FOLLOWERS = 128
+_NEVER = 1 << 40
+_WARM_STATES = 32
+_WARM_TOKENS = 3_000  # that are looked at one by one
+
+
+class TableMachine:
+    """See `machine.Machine`. States are the numbers of the table."""
+
+    def __init__(self, table: Table, border: Border) -> None:
+        self._table = table
+        self._tokens: Tokens = border.tokens
+        self._inside = shared_follower(table, border.tokens)
+        self._crossing = _crossing_follower(table, border)
+        self._costs = border.tokens.keep_some(("costs", table), lambda: _Costs(table, border.tokens))
+        self._masks: dict[tuple[int, int | None], TokenMask] = {}
+        self._behind: dict[int, TokenMask] = {}
+        self.start: MachineState = 0
+
+    def step(self, state: MachineState, byte: int) -> MachineState | None:
+        following = int(self._table.rows[_at(state), byte])
+        return None if following < 0 else following
+
+    def accepts(self, state: MachineState) -> bool:
+        return bool(self._table.accepting[_at(state)])
+
+    def goes_on(self, state: MachineState) -> bool:
+        return bool(self._table.ways[_at(state)])
+
+    def trimmed(self, state: MachineState) -> int:
+        return 0
+
+    def ending(self, state: MachineState) -> tuple[int, ...] | None:
+        return self._costs.ending(_at(state))
+
+    def forced(self, state: MachineState) -> bytes:
+        table, found, at = self._table, bytearray(), _at(state)
+        while not table.accepting[at] and table.ways[at] == 1:
+            byte = int(table.rows[at].argmax())
+            found.append(byte)
+            at = int(table.rows[at, byte])
+        return bytes(found)
+
+    def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
+        at = _at(state)
+        reach = self._inside.reach(at)
+        if remaining is not None and self._costs.always_fits(at, reach, remaining - 1):
+            remaining = None
+        key = (at, remaining)
+        found = self._masks.get(key)
+        if found is None:
+            if len(self._masks) >= _MAX_MASKS:
+                self._masks.clear()
+            found = self._masks[key] = self._make_mask(at, reach, remaining)
+        return found
+
+    def warm(self) -> None:
+        """Makes the masks of the first states, nearest first."""
+        waiting, seen, followed = [0], {0}, 0
+        while waiting and len(seen) <= _WARM_STATES and followed <= _WARM_TOKENS:
+            at = waiting.pop(0)
+            self.mask(at, None)
+            reach = self._inside.reach(at)
+            followed += len(reach.tokens)
+            fresh = [end for end in reach.all_ends.tolist() if end >= 0 and end not in seen]
+            seen.update(fresh)
+            waiting += fresh
+
+    def _make_mask(self, at: int, reach: Reach, remaining: int | None) -> TokenMask:
+        mask = reach.mask(self._tokens.size, self._costs.fits(reach.all_ends, remaining))
+        if self._crossing is None:
+            return mask
+        behind = self._behind.get(at)
+        if behind is None:
+            behind = self._crossing.reach(at).mask(self._tokens.size, self._table.accepting)
+            self._behind[at] = behind
+        mask = mask | behind
+        mask.flags.writeable = False
+        return mask
+
+
+class _Costs:
+    """What the ending of each state takes, in tokens; looked for when a limit comes near."""
+
+    def __init__(self, table: Table, tokens: Tokens) -> None:
+        self._table = table
+        self._tokens = tokens
+        self._endings: dict[int, tuple[int, ...] | None] = {}
+        self._known = np.full(table.size + 1, -1, dtype=np.int64)
+        self._known[-1] = _NEVER
+        self._all = np.ones(table.size + 1, dtype=np.bool_)
+        self._all[-1] = False
+        self._farthest: dict[int, int] = {}
+
+    def ending(self, at: int) -> tuple[int, ...] | None:
+        if at not in self._endings:
+            self._endings[at] = self._tokens.shortest(self._table.endings[at])
+        return self._endings[at]
+
+    def always_fits(self, at: int, reach: Reach, left: int) -> bool:
+        """Whether every token leads to a state whose ending has no more bytes than tokens are left."""
+        if not self._tokens.vocabulary.covers_bytes:
+            return False
+        if at not in self._farthest:
+            ends = reach.all_ends
+            self._farthest[at] = int(self._table.ending_bytes[ends].max(initial=0))
+        return left >= self._farthest[at]
+
+    def fits(self, ends: Ints, remaining: int | None) -> Flags:
+        """Of every state whether its ending fits behind a token; only right for these states."""
+        covers = self._tokens.vocabulary.covers_bytes
+        if remaining is None and covers:
+            return self._all
+        for end in ends[self._known[ends] < 0].tolist():
+            tokens = self.ending(end)
+            self._known[end] = _NEVER if tokens is None else len(tokens)
+        limit = _NEVER - 1 if remaining is None else remaining - 1
+        found: Flags = self._known <= limit
+        return found
+
+
+def shared_follower(table: Table, tokens: Tokens) -> Follower:
+    """The tokens that stay inside: the same whatever follows the value."""
+    return _kept(tokens, (table, b""), lambda: Follower(table, rows_of(tokens), tokens.size))
+
+
+def _crossing_follower(table: Table, border: Border) -> Follower | None:
+    if not border.follow:
+        return None
+    tokens = border.tokens
+    rows = crossing_rows(tokens, border.follow)
+    return _kept(tokens, (table, border.follow), lambda: Follower(table, rows, tokens.size))
+
+
+def _kept(tokens: Tokens, key: Hashable, make: Callable[[], Follower]) -> Follower:
+    """Followers hold some megabytes each where classes are large, so few are kept; a machine keeps its own."""
+    known: OrderedDict[Hashable, Follower] = tokens.keep("followers", OrderedDict)
+    if key not in known:
+        known[key] = make()
+        if len(known) > _MAX_FOLLOWERS:
+            known.popitem(last=False)
+    known.move_to_end(key)
+    return known[key]
+
+
+def _at(state: MachineState) -> int:
+    assert isinstance(state, int)
+    return state

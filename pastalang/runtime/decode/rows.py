@@ -1,0 +1,158 @@
+"""The texts of tokens as rows of one flat array of bytes, so that all of them are looked at in a few operations.
+
+Rows of a vocabulary       every token
+Rows that cross a border   every way to cut a token so that what is behind the cut agrees with what follows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.trie import Ints
+
+Bytes = NDArray[np.uint8]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Letters:
+    """All texts one behind the other, and one byte more. `whole[p]`: a complete character stands there in its text."""
+
+    flat: Bytes
+    whole: Flags  # only asked for bytes of 0x80 and above
+    characters: NDArray[np.int32]  # how many bytes before each place begin a character
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Row r is `letters.flat[starts[r] : ends[r]]`, ascending and never empty; `ids[r]` is its token."""
+
+    letters: Letters
+    starts: Ints
+    ends: Ints
+    ids: Ints
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @cached_property
+    def first(self) -> Bytes:
+        return self.letters.flat[self.starts]
+
+    def take(self, rows: Ints | Flags) -> Rows:
+        return Rows(self.letters, self.starts[rows], self.ends[rows], self.ids[rows])
+
+    @cached_property
+    def _held(self) -> NDArray[np.uint64]:
+        """Of every row the set of its bytes, as four words."""
+        lengths = self.ends - self.starts
+        flat = self.letters.flat[ranges(self.starts, self.ends)]
+        bits, word = np.uint64(1) << (flat & 63).astype(np.uint64), flat >> 6
+        found = np.zeros((4, len(self)), dtype=np.uint64)
+        for part in range(4 if len(self) else 0):
+            here = np.where(word == part, bits, np.uint64(0))
+            found[part] = np.bitwise_or.reduceat(here, np.cumsum(lengths) - lengths)
+        return found
+
+    def compact(self) -> Rows:
+        """The same rows with letters of their own, where they are the smaller part of all."""
+        lengths = self.ends - self.starts
+        if lengths.sum() * 2 > len(self.letters.flat):
+            return self
+        places = np.append(ranges(self.starts, self.ends), len(self.letters.flat) - 1)
+        begins = np.zeros(len(places), dtype=np.int32)
+        ends = np.cumsum(lengths)
+        flat = self.letters.flat[places]
+        np.cumsum((flat[:-1] & 0xC0) != 0x80, out=begins[1:])
+        return Rows(Letters(flat, self.letters.whole[places], begins), ends - lengths, ends, self.ids)
+
+    def within(self, bytes_: Iterable[int]) -> Rows:
+        """The rows that hold no other bytes."""
+        allowed = [0, 0, 0, 0]
+        for byte in bytes_:
+            allowed[byte >> 6] |= 1 << (byte & 63)
+        others = np.zeros(len(self), dtype=np.uint64)
+        for word, bits in enumerate(allowed):
+            others |= self._held[word] & ~np.uint64(bits)
+        return self.take(np.flatnonzero(others == 0))
+
+    def first_place(self, where: Flags) -> Ints:
+        """Of each row the first place where the flag of the byte is set, its end where none is."""
+        places = np.append(np.flatnonzero(where), len(where))
+        before = np.zeros(len(where), dtype=np.int32)
+        np.cumsum(where[:-1], out=before[1:])
+        found: Ints = np.minimum(places[before[self.starts]], self.ends)
+        return found
+
+
+def ranges(starts: Ints, ends: Ints) -> Ints:
+    """The numbers of all these ranges, one behind the other."""
+    counts = ends - starts
+    offset = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+    found: Ints = np.repeat(starts, counts) + offset
+    return found
+
+
+def rows_of(tokens: Tokens) -> Rows:
+    """Every token, in the order of the trie."""
+    return tokens.keep("rows", lambda: _all_rows(tokens))
+
+
+def _all_rows(tokens: Tokens) -> Rows:
+    spelling, order = tokens.vocabulary.spelling, tokens.trie.order
+    texts = [spelling[token] or b"" for token in order.tolist()]
+    flat = np.frombuffer(b"".join([*texts, b"\x00"]), dtype=np.uint8)
+    ends = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
+    starts = np.concatenate([np.zeros(min(1, len(ends)), dtype=np.int64), ends[:-1]])
+    begins = (flat & 0xC0) != 0x80
+    before = np.zeros(len(flat), dtype=np.int32)
+    np.cumsum(begins[:-1], out=before[1:])
+    return Rows(Letters(flat, _whole(flat, starts, ends), before), starts, ends, order)
+
+
+_LENGTHS = np.zeros(256, dtype=np.int64)  # bytes of the character that a byte begins, beyond ASCII
+_LENGTHS[0xC2:0xE0], _LENGTHS[0xE0:0xF0], _LENGTHS[0xF0:0xF5] = 2, 3, 4
+_LOWEST, _HIGHEST = np.full(256, 0x80), np.full(256, 0xBF)  # what may stand behind it
+_LOWEST[0xE0], _LOWEST[0xF0], _HIGHEST[0xED], _HIGHEST[0xF4] = 0xA0, 0x90, 0x9F, 0x8F
+
+
+def _whole(flat: Bytes, starts: Ints, ends: Ints) -> Flags:
+    """The bytes beyond ASCII that belong to a character that is complete within its row."""
+    found = np.zeros(len(flat), dtype=np.bool_)
+    at = np.flatnonzero(_LENGTHS[flat])
+    length, lead = _LENGTHS[flat[at]], flat[at]
+    end = ends[np.searchsorted(ends, at, side="right")] if len(at) else at
+    good = at + length <= end
+    padded = np.append(flat, np.zeros(3, dtype=np.uint8))
+    good &= (padded[at + 1] >= _LOWEST[lead]) & (padded[at + 1] <= _HIGHEST[lead])
+    for further in (2, 3):
+        good &= (length <= further) | ((padded[at + further] & 0xC0) == 0x80)
+    for offset in range(4):
+        found[(at + offset)[good & (length > offset)]] = True
+    return found
+
+
+def crossing_rows(tokens: Tokens, follow: bytes) -> Rows:
+    """The parts of tokens before a cut, where something is before it and all behind it agrees with what follows."""
+    return tokens.keep_some(("crossing", follow), lambda: _cut(rows_of(tokens), follow))
+
+
+def _cut(rows: Rows, follow: bytes) -> Rows:
+    flat = rows.letters.flat
+    cuts = np.flatnonzero(flat[:-1] == follow[0]) if follow else np.zeros(0, dtype=np.int64)
+    row = np.searchsorted(rows.ends, cuts, side="right")
+    inside = cuts > rows.starts[row]
+    cuts, row = cuts[inside], row[inside]
+    for offset in range(1, len(follow)):
+        over = cuts + offset >= rows.ends[row]
+        if over.all():
+            break
+        agrees = over | (flat[np.minimum(cuts + offset, len(flat) - 1)] == follow[offset])
+        cuts, row = cuts[agrees], row[agrees]
+    return Rows(rows.letters, rows.starts[row], cuts, rows.ids[row])

@@ -1,0 +1,137 @@
+"""A mask is what following every token byte by byte gives: the slow way is the oracle."""
+
+from __future__ import annotations
+
+import random
+from decimal import Decimal
+
+import numpy as np
+import pytest
+
+from pastalang.plan.plan import Form
+from pastalang.program import types as t
+from pastalang.runtime.decode.border import Border
+from pastalang.runtime.decode.guides import compile_guide
+from pastalang.runtime.decode.machine import Machine, MachineState
+from pastalang.runtime.decode.mask import tokens_of
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.walk import MachineGuide
+from tests.properties.hostile import SIMPLE, SOURCE
+from tests.properties.vocabularies import VOCABULARIES
+
+FOLLOWS = ("", ",\n  ", ", ", ". The end", "12")
+MORE: tuple[t.Type, ...] = (
+    *(t.String(format=name) for name in ("email", "url", "uri", "hostname", "ipv6", "duration", "date-time")),
+    t.Regex("[a-z]{2}[a-f]+[^x]{0,3}"),
+    t.Regex("[A-Z][a-zäöü]+( [A-Z][a-z]+)*"),
+    t.Regex("[^,]{2,5}|[^\\x00-\\x7f]+"),
+    t.Regex("[0-9]+(\\.[0-9]{2})?( (EUR|USD))?"),
+    t.Integer(minimum=-7, maximum=1_000_003),
+    t.Number(minimum=Decimal("-0.5"), multiple_of=Decimal("0.25")),
+    t.Union(tuple(t.Literal(f"Brand {number * 37 % 101} {'GmbH' if number % 3 else 'Ltd'}") for number in range(60))),
+    t.String(pattern="[^a]*", max_chars=12),
+    t.Union((t.String(format="email"), t.Null(), t.Integer())),
+)
+
+
+def allowed_slowly(
+    machine: Machine, border: Border, state: MachineState, remaining: int | None
+) -> tuple[set[int], set[int]]:
+    """Tokens behind which an ending fits; and tokens that do nothing but cross the border."""
+    inside, crossing = set(), set()
+    for token, text in enumerate(border.tokens.vocabulary.spelling):
+        if text is None:
+            continue
+        if _stays_inside(machine, state, text, remaining):
+            inside.add(token)
+        elif _crosses(machine, border, state, text):
+            crossing.add(token)
+    return inside, crossing
+
+
+def _stays_inside(machine: Machine, state: MachineState, text: bytes, remaining: int | None) -> bool:
+    here: MachineState | None = state
+    for byte in text:
+        here = machine.step(here, byte)
+        if here is None or machine.trimmed(here):  # behind a stop nothing counts
+            return here is not None
+    ending = machine.ending(here)
+    return ending is not None and (remaining is None or len(ending) <= remaining - 1)
+
+
+def _crosses(machine: Machine, border: Border, state: MachineState, text: bytes) -> bool:
+    here: MachineState | None = state
+    for at, byte in enumerate(text):
+        assert here is not None
+        if at and machine.accepts(here) and border.agrees(text[at:]):
+            return True
+        here = machine.step(here, byte)
+        if here is None:
+            return False
+    return False
+
+
+def _check(type: t.Type, form: Form, follow: str, tokens: Tokens, rng: random.Random, walks: int) -> None:
+    guide = compile_guide(type, form=form, follow=follow, vocabulary=tokens, sources={"source": SOURCE})
+    assert isinstance(guide, MachineGuide)
+    machine, border = guide.machine, guide.border
+    for _ in range(walks):
+        state = machine.start
+        for _ in range(12):
+            shortest = machine.ending(state)
+            assert shortest is not None
+            left = max(1, len(shortest) + rng.randrange(4))
+            for remaining in (None, left):
+                fast = set(tokens_of(machine.mask(state, remaining)).tolist())
+                inside, crossing = allowed_slowly(machine, border, state, remaining)
+                least = inside if _is_open(type, form) else inside | crossing
+                assert least <= fast <= inside | crossing, (type, form, follow, remaining)
+            state = _further(machine, state, tokens, rng)
+            if state is None or not machine.goes_on(state):
+                break
+
+
+def _is_open(type: t.Type, form: Form) -> bool:
+    """Free running text does not end inside a token: whatever follows it could stand in it as well."""
+    arms = type.arms if isinstance(type, t.Union) else (type,)
+    free = any(isinstance(arm, t.String) and arm.pattern is None and arm.format is None for arm in arms)
+    return free and form is Form.TEXT
+
+
+def _further(machine: Machine, state: MachineState, tokens: Tokens, rng: random.Random) -> MachineState | None:
+    """Behind a token that is allowed, as long as it stays inside."""
+    choices = tokens_of(machine.mask(state, None))
+    if not len(choices):
+        return None
+    here: MachineState | None = state
+    for byte in tokens.text(int(rng.choice(choices))) or b"":
+        assert here is not None
+        here = machine.step(here, byte)
+        if here is None or machine.trimmed(here):
+            return None
+    return here
+
+
+@pytest.mark.parametrize("kind", VOCABULARIES)
+def test_a_mask_is_what_following_each_token_gives(kind: str) -> None:
+    tokens, rng = VOCABULARIES[kind](), random.Random(1)
+    for type in (*SIMPLE, *MORE):
+        _check(type, rng.choice(list(Form)), rng.choice(FOLLOWS), tokens, rng, walks=1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", VOCABULARIES)
+@pytest.mark.parametrize("seed", range(5))
+def test_a_mask_is_what_following_each_token_gives_at_length(kind: str, seed: int) -> None:
+    tokens, rng = VOCABULARIES[kind](), random.Random(f"masks {seed}")
+    for type in (*SIMPLE, *MORE):
+        for form in Form:
+            for follow in FOLLOWS:
+                _check(type, form, follow, tokens, rng, walks=3)
+
+
+def test_masks_are_read_only() -> None:
+    tokens = VOCABULARIES["bytes"]()
+    state = compile_guide(t.Integer(), form=Form.JSON, follow=",", vocabulary=tokens).start(max_tokens=8)
+    with pytest.raises(ValueError, match="read-only"):
+        np.bitwise_not(state.allowed(), out=state.allowed())
