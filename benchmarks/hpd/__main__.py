@@ -1,0 +1,97 @@
+"""python -m benchmarks.hpd --oa-mine FILE --ae-110k FILE --wdc-pave FILE --model pasta-mini --steps N
+
+Data sets that are not given are left out. What was made is kept in the work folder: a run that was broken off, or
+whose --minutes were over, goes on where it was, and the report is written from what is there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from transformers.utils.logging import disable_progress_bar
+
+from benchmarks.hpd.documents import Name, read_corpus
+from benchmarks.hpd.experiment import Experiment, Scope
+from benchmarks.hpd.report import write_report
+from benchmarks.hpd.tables import Measured
+from benchmarks.hpd.tuning import Budget, Tuning
+from benchmarks.hpd.work import Work, fingerprint
+from pastalang.errors import PastaError
+from pastalang.runtime.model.shipped import DEFAULT, shipped_folder
+
+RESULTS = Path(__file__).parents[1] / "results" / "hpd.md"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    given = _parser().parse_args(arguments)
+    torch.set_num_threads(given.threads)
+    disable_progress_bar()
+    files = {name: getattr(given, name.replace("-", "_")) for name in Name}
+    try:
+        base = shipped_folder(given.model) or Path(given.model)
+        if not (base / "model.safetensors").is_file():
+            raise PastaError(f"{base} holds no model: there is no model.safetensors in it")
+        experiments = [_experiment(name, path, base, given) for name, path in files.items() if path is not None]
+        if not experiments:
+            raise PastaError("no data set is given")
+        sets = [Measured(one.corpus, one.figures()) for one in experiments]
+    except PastaError as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    budgets = [one.budget for one in experiments]
+    command = (
+        f"python -m benchmarks.hpd {' '.join(f'--{one.corpus.name} FILE' for one in experiments)} {_settings(given)}"
+    )
+    write_report(given.out, sets, budgets, experiments[0].scope, model=given.model, command=command)
+    print(f"written to {given.out}")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.hpd", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    for name in Name:
+        parser.add_argument(f"--{name}", type=Path, help="its open training part, JSON lines, gzip or not")
+    parser.add_argument("--model", default=DEFAULT, help="the base model: a folder, or the one of the package")
+    parser.add_argument("--steps", type=int, default=150, help="updates of each copy")
+    parser.add_argument("--rows", type=int, default=4, help="lines of 512 tokens in an update")
+    parser.add_argument("--learning-rate", type=float, default=3e-4)
+    parser.add_argument("--documents", type=int, default=40, help="held-out documents of each data set, at most")
+    parser.add_argument("--stacked", type=int, default=24, help="of these, for stacks")
+    parser.add_argument("--timed", type=int, default=16, help="of these, against `generate`")
+    parser.add_argument("--rounds", type=int, default=3, help="of the comparison with `generate`")
+    parser.add_argument("--tunings", type=Tuning, nargs="*", default=list(Tuning), choices=list(Tuning))
+    parser.add_argument("--minutes", type=float, help="begin nothing new after so many minutes")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "pastalang-hpd")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.set_defaults(began=time.monotonic())
+    return parser
+
+
+def _experiment(name: Name, path: Path, base: Path, given: argparse.Namespace) -> Experiment:
+    budget = Budget(given.steps, given.rows, 512, given.learning_rate, given.seed)
+    if name is Name.WDC_PAVE:  # long documents: as many tokens, in fewer and longer lines
+        budget = replace(budget, rows=max(1, given.rows // 2), length=1024)
+    scope = Scope(given.documents, given.stacked, given.timed, given.rounds, tuple(given.tunings))
+    folder = given.work / f"{name}-{fingerprint(base / 'model.safetensors', path, budget)}"
+    measured = f"figures-{scope.documents}-{scope.stacked}-{scope.timed}-{scope.rounds}"
+    work = Work(folder, measured, given.minutes, lambda line: print(line, flush=True), began=given.began)
+    return Experiment(base, read_corpus(name, path, seed=given.seed), budget, scope, work)
+
+
+def _settings(given: argparse.Namespace) -> str:
+    names = ("model", "steps", "rows", "learning_rate", "documents", "stacked", "timed", "rounds", "threads", "seed")
+    return " ".join(f"--{name.replace('_', '-')} {getattr(given, name)}" for name in names)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

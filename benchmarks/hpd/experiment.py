@@ -1,0 +1,107 @@
+"""All parts of the experiment in their order: what is to be measured comes in, named figures go out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from transformers import AutoTokenizer
+
+from benchmarks.hpd.documents import Corpus, Document
+from benchmarks.hpd.measure import Way, load_engine, measure
+from benchmarks.hpd.speed import compare_speed
+from benchmarks.hpd.tuning import Budget, Lessons, Tuning, tune
+from benchmarks.hpd.work import OutOfTime, Work
+from pastalang.plan.plan import Mode
+
+BASE = "base"
+STACKS = (1, 2, 4, 6)
+SHORT = 10  # the lower limit of tokens per value
+
+Figures = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """How many held-out documents are decoded: for quality, for stacks, and against `generate`."""
+
+    documents: int
+    stacked: int
+    timed: int
+    rounds: int
+    tunings: tuple[Tuning, ...]
+
+
+@dataclass
+class Experiment:
+    base: Path
+    corpus: Corpus
+    budget: Budget
+    scope: Scope
+    work: Work
+
+    def figures(self) -> Figures:
+        """By the names of the parts. Where the time is over, those that are there."""
+        parts = dict(self._parts())
+        names = list(parts)
+        try:
+            for name in names:
+                self.work.part(name, parts[name])
+        except OutOfTime:
+            self.work.tell("the minutes are over; the next run goes on here")
+        found = {name: self.work.known(name) for name in names}
+        return {name: made for name, made in found.items() if made is not None}
+
+    @cached_property
+    def held_out(self) -> tuple[Document, ...]:
+        return self.corpus.held_out[: self.scope.documents]
+
+    @cached_property
+    def lessons(self) -> Lessons:
+        return Lessons(self.corpus, AutoTokenizer.from_pretrained(self.base), self.budget)
+
+    def _parts(self) -> Iterator[tuple[str, Callable[[], dict[str, Any]]]]:
+        for mode in Mode:
+            yield self._quality(BASE, Way(mode))
+        for tuning in self.scope.tunings:
+            for mode in tuning.modes:
+                yield self._quality(tuning, Way(mode))
+                if tuning is not Tuning.MIXTURE:
+                    yield self._quality(tuning, Way(mode, limit=SHORT))
+        if self.scope.tunings:
+            yield speed_name(self.corpus.name), self._speed
+        for tuning in (one for one in self.scope.tunings if one is not Tuning.MIXTURE):
+            for size in STACKS:
+                way = Way(tuning.modes[0], stack=size, batch=1)
+                yield self._quality(tuning, way, "stack", self.held_out[: self.scope.stacked])
+
+    def _quality(
+        self, weights: str, way: Way, kind: str = "quality", documents: Sequence[Document] | None = None
+    ) -> tuple[str, Callable[[], dict[str, Any]]]:
+        name = part_name(self.corpus.name, kind, weights, way)
+        return name, partial(self._measure, weights, self.held_out if documents is None else documents, way)
+
+    def _measure(self, weights: str, documents: Sequence[Document], way: Way) -> dict[str, Any]:
+        engine = load_engine(self._folder(weights))
+        measure(engine, self.corpus, documents[:1], way)  # guides and the like are made once, and not timed
+        return measure(engine, self.corpus, documents, way)
+
+    def _speed(self) -> dict[str, Any]:
+        best = self._folder(self.scope.tunings[-1])
+        return compare_speed(best, self.corpus, self.held_out[: self.scope.timed], rounds=self.scope.rounds)
+
+    def _folder(self, weights: str) -> Path:
+        if weights == BASE:
+            return self.base
+        return tune(self.base, self.lessons, Tuning(weights), self.budget, self.work)
+
+
+def speed_name(corpus: str) -> str:
+    return f"{corpus}/speed"
+
+
+def part_name(corpus: str, kind: str, weights: str, way: Way) -> str:
+    return f"{corpus}/{kind}/{weights}-{way.mode.value}-{way.limit}-{way.stack}-{way.batch}"

@@ -1,0 +1,121 @@
+"""Held-out documents and an engine come in; what it decodes for them is scored, with passes and seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoTokenizer
+
+from benchmarks.hpd import clock
+from benchmarks.hpd.documents import Corpus, Document
+from benchmarks.hpd.programs import TEXT, plans_of
+from pastalang.plan.plan import Mode
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.model.load import load_weights
+from pastalang.training.answers import texts_of
+from pastalang.training.decoding import Decoding, Request, decode
+from pastalang.training.metrics import Counts, Example, Outcome, evaluate, judge
+
+CELLS = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How documents are decoded: a limit of tokens per value, documents in one sequence, requests in one batch."""
+
+    mode: Mode
+    limit: int = 30
+    stack: int = 1
+    batch: int = 8
+
+
+def load_engine(folder: Path) -> Engine:
+    """In float32, so that no rounding depends on the size of a batch; no prompt is kept from run to run."""
+    return engine_of(load_weights(folder, device="cpu", dtype=torch.float32), AutoTokenizer.from_pretrained(folder))
+
+
+def engine_of(weights: Any, tokenizer: Any) -> Engine:
+    return Engine.load((weights, tokenizer), cells=CELLS, prefix_cells=0)
+
+
+def measure(engine: Engine, corpus: Corpus, documents: Sequence[Document], way: Way) -> dict[str, Any]:
+    """Scores in per cent, passes of a document, seconds; `per_document`: right, given and expected values."""
+    groups, decoding, seconds = run(engine, corpus, documents, way)
+    examples: dict[int, Example] = {}
+    for numbers, decoded in zip(groups, decoding.rows, strict=True):
+        found = dict(zip(numbers, zip(decoded.values, decoded.truncated, strict=False), strict=False))
+        for number in numbers:
+            value, truncated = found.get(number, (None, False))
+            predicted = None if decoded.problem else texts_of(value)
+            examples[number] = example_of(documents[number], predicted, truncated=truncated)
+    ordered = [examples[number] for number in range(len(documents))]
+    report = evaluate(ordered, asked=_asked(corpus, documents))
+    return {
+        **scores(report, ordered),
+        "passes": sum(row.passes for row in decoding.rows) / max(1, len(documents)),
+        "seconds": seconds,
+        "problems": sorted({row.problem for row in decoding.rows if row.problem}),
+    }
+
+
+def run(
+    engine: Engine, corpus: Corpus, documents: Sequence[Document], way: Way
+) -> tuple[list[list[int]], Decoding, float]:  # fmt: skip
+    """The numbers of the documents of each request, what was decoded, and the seconds that this has taken."""
+    groups = _stacks(documents, way.stack)
+    requests: list[Request] = []
+    for numbers in groups:
+        plans = plans_of(corpus.asked[documents[numbers[0]].category], way.limit, way.stack > 1)
+        texts = [documents[number].text for number in numbers]
+        requests.append((plans(way.mode), {TEXT: texts if way.stack > 1 else texts[0]}))
+    began = clock.now()
+    decoding = decode(engine, requests, batch=way.batch, any_mode=True)
+    return groups, decoding, clock.now() - began
+
+
+def example_of(document: Document, predicted: Mapping[str, str | None] | None, *, truncated: bool = False) -> Example:
+    accepted = {name: list(values) for name, values in document.accepted.items()}
+    return Example(document.category, accepted, predicted, truncated)
+
+
+def scores(report: Any, examples: Sequence[Example]) -> dict[str, Any]:
+    return {
+        "documents": report.documents,
+        "f1": report.reported.f1,
+        "strict_f1": report.strict.f1,
+        "macro_f1": report.macro_f1,
+        "hallucinated": report.strict.hallucination_rate,
+        "unreadable": report.unparseable_rate,
+        "truncated": report.truncated_rate,
+        "counts": asdict(report.reported),
+        "per_document": [_tally(example) for example in examples],
+    }
+
+
+def _tally(example: Example) -> list[int]:
+    outcomes = [judge(example, name) for name in example.expected]
+    given = sum(one in (Outcome.ABSENT_BUT_FILLED, Outcome.PRESENT_CORRECT, Outcome.PRESENT_WRONG) for one in outcomes)
+    present = sum(
+        one in (Outcome.PRESENT_LEFT_EMPTY, Outcome.PRESENT_CORRECT, Outcome.PRESENT_WRONG) for one in outcomes
+    )
+    return [sum(one is Outcome.PRESENT_CORRECT for one in outcomes), given, present]
+
+
+def f1_of(counts: Mapping[str, int]) -> float:
+    return Counts(**counts).f1
+
+
+def _asked(corpus: Corpus, documents: Sequence[Document]) -> dict[str, tuple[str, ...]]:
+    return {document.category: corpus.asked[document.category] for document in documents}
+
+
+def _stacks(documents: Sequence[Document], size: int) -> list[list[int]]:
+    """Documents of one category, `size` at a time; the rest of a category is a smaller stack."""
+    by_category: dict[str, list[int]] = {}
+    for number, document in enumerate(documents):
+        by_category.setdefault(document.category, []).append(number)
+    return [numbers[first : first + size] for numbers in by_category.values() for first in range(0, len(numbers), size)]

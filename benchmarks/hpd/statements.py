@@ -1,0 +1,111 @@
+"""What the figures of one data set confirm, and what they do not, in plain sentences; only of what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from benchmarks.hpd.certainty import Difference, difference
+from benchmarks.hpd.experiment import BASE, SHORT, STACKS
+from benchmarks.hpd.measure import Way
+from benchmarks.hpd.tables import Measured, best_rate
+from benchmarks.hpd.tuning import Tuning
+from pastalang.plan.plan import Mode
+
+PARALLEL = (Tuning.STRICT, Tuning.LOCKSTEP)
+SINGLE = (*PARALLEL, Tuning.SEQUENTIAL)
+Pair = tuple[dict[str, Any] | None, dict[str, Any] | None]
+
+
+def statements(one: Measured) -> list[str]:
+    makers = (_kept, _passes, _rival, _unreadable, _tuned, _mixture, _short, _stacks)
+    found = (list(make(one)) for make in makers)
+    return [f"- {lines[0]} {'; '.join(lines[1:])}." for lines in found if len(lines) > 1]
+
+
+def _kept(one: Measured) -> Iterator[str]:
+    yield "F1 against sequential, each tuned for itself:"
+    base = one.quality(Tuning.SEQUENTIAL, Way(Mode.SEQUENTIAL))
+    for tuning, gap in _gaps(PARALLEL, lambda tuning: (one.quality(tuning, Way(tuning.modes[0])), base)):
+        unlikely = "" if gap.low >= 0 else f" (a loss of more than {-gap.low:.1f} is unlikely)"
+        yield f"{tuning} {gap}, {gap.verdict}{unlikely}"
+
+
+def _passes(one: Measured) -> Iterator[str]:
+    yield "Against sequential, each tuned for itself:"
+    base = one.quality(Tuning.SEQUENTIAL, Way(Mode.SEQUENTIAL))
+    for tuning in PARALLEL:
+        found = one.quality(tuning, Way(tuning.modes[0]))
+        if found and base:
+            fewer, faster = base["passes"] / max(1e-9, found["passes"]), base["seconds"] / found["seconds"]
+            yield f"{tuning} takes {fewer:.1f} times fewer passes and is {faster:.1f} times as fast"
+
+
+def _rival(one: Measured) -> Iterator[str]:
+    yield "Against `generate`, a document at a time and each side at its best:"
+    if one.speed is not None:
+        seconds = one.speed["seconds"]
+        for mode in Mode:
+            alone = seconds["generate/1"] / seconds[f"{mode.value}/1"]
+            best = best_rate(one.speed, mode.value) / best_rate(one.speed, "generate")
+            yield f"{mode.value} is {alone:.1f} and {best:.1f} times as fast"
+
+
+def _unreadable(one: Measured) -> Iterator[str]:
+    yield "No JSON:"
+    if one.speed is not None:
+        yield f"{one.speed['generate']['unreadable']:.0f} % of what `generate` wrote, which was not tuned for it"
+        ours = [one.quality(tuning, Way(mode)) for tuning in Tuning for mode in tuning.modes]
+        yield f"{max((found['unreadable'] for found in ours if found), default=0.0):.0f} % of ours"
+
+
+def _tuned(one: Measured) -> Iterator[str]:
+    yield "Tuning changes F1:"
+
+    def pair(tuning: Tuning) -> Pair:
+        way = Way(tuning.modes[0])
+        return one.quality(tuning, way), one.quality(BASE, way)
+
+    yield from _told(pair)
+
+
+def _mixture(one: Measured) -> Iterator[str]:
+    yield "One set of weights for all modes, against one for each:"
+
+    def pair(tuning: Tuning) -> Pair:
+        way = Way(tuning.modes[0])
+        return one.quality(Tuning.MIXTURE, way), one.quality(tuning, way)
+
+    yield from _told(pair)
+
+
+def _short(one: Measured) -> Iterator[str]:
+    yield f"{SHORT} tokens per value instead of {Way(Mode.STRICT).limit}:"
+
+    def pair(tuning: Tuning) -> Pair:
+        mode = tuning.modes[0]
+        return one.quality(tuning, Way(mode, limit=SHORT)), one.quality(tuning, Way(mode))
+
+    yield from _told(pair)
+
+
+def _stacks(one: Measured) -> Iterator[str]:
+    yield f"{STACKS[-1]} documents in one sequence, against one:"
+    for tuning in SINGLE:
+        many, single = one.stack(tuning, STACKS[-1]), one.stack(tuning, STACKS[0])
+        if many and single:
+            gap, times = difference(many, single), single["seconds"] / many["seconds"]
+            yield f"{tuning} is {times:.1f} times as fast, F1 {gap}, {gap.verdict}"
+
+
+def _told(pair: Callable[[Tuning], Pair]) -> Iterator[str]:
+    return (f"{tuning} {gap}, {gap.verdict}" for tuning, gap in _gaps(SINGLE, pair))
+
+
+def _gaps(
+    tunings: tuple[Tuning, ...], pair: Callable[[Tuning], Pair]
+) -> Iterator[tuple[Tuning, Difference]]:  # fmt: skip
+    for tuning in tunings:
+        one, other = pair(tuning)
+        if one and other:
+            yield tuning, difference(one, other)

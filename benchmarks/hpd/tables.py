@@ -1,0 +1,124 @@
+"""From the figures of one data set to the tables of the report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.hpd.documents import ABSENT, Corpus
+from benchmarks.hpd.experiment import BASE, SHORT, STACKS, Figures, part_name, speed_name
+from benchmarks.hpd.measure import Way
+from benchmarks.hpd.tuning import Tuning
+from pastalang.plan.plan import Mode
+
+MISSING = "–"
+_SINGLE = tuple(tuning for tuning in Tuning if tuning is not Tuning.MIXTURE)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One data set with what is there of its figures."""
+
+    corpus: Corpus
+    figures: Figures
+
+    def quality(self, weights: str, way: Way) -> dict[str, Any] | None:
+        return self.figures.get(part_name(self.corpus.name, "quality", weights, way))
+
+    def stack(self, tuning: Tuning, size: int) -> dict[str, Any] | None:
+        way = Way(tuning.modes[0], stack=size, batch=1)
+        return self.figures.get(part_name(self.corpus.name, "stack", tuning, way))
+
+    @property
+    def speed(self) -> dict[str, Any] | None:
+        return self.figures.get(speed_name(self.corpus.name))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    """The first column is text, the others are figures."""
+    return [
+        f"| {' | '.join(head)} |",
+        f"|---|{'---:|' * (len(head) - 1)}",
+        *(f"| {' | '.join(map(str, row))} |" for row in rows),
+    ]
+
+
+def data_table(sets: Sequence[Measured]) -> list[str]:
+    head = ("data set", "training", "held out", "asked each", "stated each", "said to be absent", "product known")
+    return table(head, (_data_row(one.corpus) for one in sets))
+
+
+def _data_row(corpus: Corpus) -> tuple[object, ...]:
+    held = corpus.held_out
+    asked = sum(len(corpus.asked[document.category]) for document in held) / max(1, len(held))
+    values = [accepted for document in held for accepted in document.accepted.values()]
+    absent = sum(accepted[0] == ABSENT for accepted in values)
+    stated = (len(values) - absent) / max(1, len(held))
+    return corpus.name, len(corpus.train), len(held), f"{asked:.1f}", f"{stated:.1f}", absent, corpus.known_products
+
+
+def quality_table(one: Measured) -> list[str]:
+    head = (
+        "weights, mode", "limit", "F1", "F1 strict", "invented %", "unreadable %", "cut %", "passes", "docs/s",
+        "× sequential",
+    )  # fmt: skip
+    rows = [_quality_row(one, BASE, Way(mode), Way(Mode.SEQUENTIAL), BASE) for mode in Mode]
+    for limit in (Way(Mode.STRICT).limit, SHORT):
+        for tuning in _SINGLE:
+            way, sequential = Way(tuning.modes[0], limit=limit), Way(Mode.SEQUENTIAL, limit=limit)
+            rows.append(_quality_row(one, tuning, way, sequential, Tuning.SEQUENTIAL))
+    rows += [_quality_row(one, Tuning.MIXTURE, Way(m), Way(Mode.SEQUENTIAL), Tuning.MIXTURE) for m in Mode]
+    return table(head, rows)
+
+
+def _quality_row(one: Measured, weights: str, way: Way, sequential: Way, against: str) -> tuple[object, ...]:
+    named = f"{'tuned for one' if weights in _SINGLE else weights}, {way.mode.value}"
+    found, base = one.quality(weights, way), one.quality(against, sequential)
+    if found is None:
+        return (named, way.limit, *[MISSING] * 8)
+    times = MISSING if base is None else f"{base['seconds'] / found['seconds']:.1f}"
+    return (
+        named, way.limit, f"{found['f1']:.1f}", f"{found['strict_f1']:.1f}", f"{found['hallucinated']:.1f}",
+        f"{found['unreadable']:.1f}", f"{found['truncated']:.1f}", f"{found['passes']:.1f}",
+        f"{found['documents'] / found['seconds']:.2f}", times,
+    )  # fmt: skip
+
+
+def stack_table(one: Measured) -> list[str]:
+    head = ("documents in one sequence", *(f"{t} {what}" for t in _SINGLE for what in ("F1", "passes", "docs/s")))
+    return table(head, ((size, *_stack_cells(one, size)) for size in STACKS))
+
+
+def _stack_cells(one: Measured, size: int) -> list[str]:
+    cells = []
+    for tuning in _SINGLE:
+        found = one.stack(tuning, size)
+        if found is None:
+            cells += [MISSING] * 3
+        else:
+            speed = found["documents"] / found["seconds"]
+            cells += [f"{found['f1']:.1f}", f"{found['passes']:.1f}", f"{speed:.2f}"]
+    return cells
+
+
+def speed_table(one: Measured) -> list[str]:
+    speed = one.speed
+    if speed is None:
+        return ["Not measured."]
+    sizes = sorted({int(side.split("/")[1]) for side in speed["seconds"]})
+    sides = (*(mode.value for mode in Mode), "generate")
+    head = ("side", *(f"{size} at once" for size in sizes), "at its best", "generate takes")
+    rows = []
+    for side in sides:
+        rates = [speed["documents"] / speed["seconds"][f"{side}/{size}"] for size in sizes]
+        times = best_rate(speed, side) / best_rate(speed, "generate")
+        rows.append((side, *(f"{rate:.2f}" for rate in rates), f"{max(rates):.2f}", f"{times:.1f}× as long"))
+    return table(head, rows)
+
+
+def best_rate(speed: dict[str, Any], side: str) -> float:
+    """Documents per second at the best size of a batch."""
+    return float(
+        max(speed["documents"] / taken for name, taken in speed["seconds"].items() if name.startswith(f"{side}/"))
+    )

@@ -1,0 +1,123 @@
+"""Copies of the base model, each tuned for one mode or for all of them, with the same documents and the same steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM
+
+from benchmarks.hpd.documents import Corpus
+from benchmarks.hpd.programs import lesson_of
+from benchmarks.hpd.work import Work
+from pastalang.plan.plan import Mode
+from pastalang.runtime.model.trained import FILE, TrainedFor
+from pastalang.training.errors import BadRow
+from pastalang.training.lessons import Recorder
+from pastalang.training.packing import packed_batches
+from pastalang.training.run import save
+from pastalang.training.sequence import Sequence as Row
+from pastalang.training.settings import Settings
+from pastalang.training.trainer import train
+
+LIMITS = (10, 30)
+_SAMPLE = 20  # documents that say how long a row is
+
+
+class Tuning(StrEnum):
+    STRICT = "strict"
+    LOCKSTEP = "lockstep"
+    SEQUENTIAL = "sequential"
+    MIXTURE = "mixture"
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        return tuple(Mode) if self is Tuning.MIXTURE else (Mode(self.value),)
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """The same for every tuning of a data set: `rows` lines of `length` tokens in each of `steps` updates."""
+
+    steps: int
+    rows: int
+    length: int
+    learning_rate: float
+    seed: int
+
+
+@dataclass
+class Lessons:
+    """The training part as rows, recorded mode by mode when they are first wanted."""
+
+    corpus: Corpus
+    tokenizer: Any
+    budget: Budget
+    left_out: int = 0
+    _recorder: Recorder = field(init=False)
+    _known: dict[Mode, list[Row | None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._recorder = Recorder(self.tokenizer)
+
+    def variants(self, modes: Sequence[Mode]) -> list[list[Row]]:
+        """Every document in each of the modes; what no mode can be taught is left out of all."""
+        chosen = self._chosen()
+        ways = [self._rows(mode, chosen) for mode in modes]
+        found = [[row for row in rows if row is not None] for rows in zip(*ways, strict=True)]
+        self.left_out = sum(len(rows) < len(modes) for rows in found)
+        return [rows for rows in found if len(rows) == len(modes)]
+
+    def _chosen(self) -> list[int]:
+        """As many documents as the budget can show once, in an order of their own; all, where there are fewer."""
+        order = list(range(len(self.corpus.train)))
+        Random(self.budget.seed).shuffle(order)
+        sample = [len(row) for row in self._rows(Mode.STRICT, order[:_SAMPLE]) if row is not None]
+        self._known.pop(Mode.STRICT)
+        mean = sum(sample) / max(1, len(sample))
+        shown = self.budget.steps * self.budget.rows * self.budget.length / max(1.0, mean)
+        return order[: max(_SAMPLE, int(shown) + 1)]
+
+    def _rows(self, mode: Mode, numbers: Sequence[int]) -> list[Row | None]:
+        known = self._known.get(mode)
+        if known is None or len(known) != len(numbers):
+            known = self._known[mode] = [self._row(number, mode) for number in numbers]
+        return known
+
+    def _row(self, number: int, mode: Mode) -> Row | None:
+        """With a limit drawn for the document; with the highest, where a value is too long for it."""
+        document = self.corpus.train[number]
+        drawn = Random(f"{self.budget.seed}/{number}").choice(LIMITS)
+        for limit in dict.fromkeys((drawn, max(LIMITS))):
+            try:
+                row = self._recorder.row(lesson_of(self.corpus, document, limit, origin=document.title), mode)
+            except BadRow:
+                continue
+            return row if len(row) <= self.budget.length else None
+        return None
+
+
+def tune(base: Path, lessons: Lessons, tuning: Tuning, budget: Budget, work: Work) -> Path:
+    """The folder of the tuned weights, from an earlier run where there is one. Raises `OutOfTime`."""
+    folder = work.folder / "weights" / lessons.corpus.name / tuning
+    if (folder / FILE).is_file():
+        return folder
+    work.check_time()
+    work.tell(f"── {lessons.corpus.name}: tuning for {tuning}")
+    variants = lessons.variants(tuning.modes)
+    work.tell(f"   {len(variants)} documents, {lessons.left_out} left out")
+    torch.manual_seed(budget.seed)
+    model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
+    settings = Settings(
+        steps=budget.steps, learning_rate=budget.learning_rate, warmup_steps=max(1, budget.steps // 10),
+        weight_decay=0.01, save_every=25, seed=budget.seed,
+    )  # fmt: skip
+    batches = packed_batches(variants, rows=budget.rows, length=budget.length, seed=budget.seed)
+    train(model, batches, settings, folder / "training", fingerprint=work.folder.name, report=work.tell)
+    save(model, lessons.tokenizer, TrainedFor(tuning.modes, "", "", "", {"string": max(LIMITS)}), folder)
+    return folder

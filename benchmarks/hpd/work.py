@@ -1,0 +1,63 @@
+"""Parts of a long run: each is made once, kept as a file, and found again by the next run."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+
+class OutOfTime(Exception):
+    """The minutes are over; what is not begun yet waits for the next run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """`folder` is of one base model, data file and budget; `scope` names what is measured, within it."""
+
+    folder: Path
+    scope: str
+    minutes: float | None
+    tell: Callable[[str], None]
+    began: float = field(default_factory=time.monotonic)
+
+    def part(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+        """What `make` gives, from the file of an earlier run where there is one. Raises `OutOfTime`."""
+        known = self.known(name)
+        if known is not None:
+            return known
+        self.check_time()
+        began = time.monotonic()
+        self.tell(f"── {name}")
+        made = make()
+        path = self._path(name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(made, ensure_ascii=False) + "\n", encoding="utf-8")
+        partial.replace(path)
+        self.tell(f"   {time.monotonic() - began:.1f} s")
+        return made
+
+    def known(self, name: str) -> dict[str, Any] | None:
+        path = self._path(name)
+        return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+    def check_time(self) -> None:
+        if self.minutes is not None and time.monotonic() - self.began > 60 * self.minutes:
+            raise OutOfTime
+
+    def _path(self, name: str) -> Path:
+        return self.folder / self.scope / f"{name}.json"
+
+
+def fingerprint(*parts: object) -> str:
+    """A short name of everything that the figures depend on."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.read_bytes() if isinstance(part, Path) else str(part).encode())
+        digest.update(b"\0")
+    return digest.hexdigest()[:12]

@@ -1,0 +1,173 @@
+"""The experiment: what it reads, how it splits, that it can be broken off, and what it says of its figures."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.hpd.__main__ import main
+from benchmarks.hpd.certainty import difference
+from benchmarks.hpd.documents import Name, read_corpus, taught
+from benchmarks.hpd.measure import Way, load_engine, measure
+from benchmarks.hpd.report import BY_HAND
+from benchmarks.hpd.rival import first_object
+from benchmarks.hpd.work import OutOfTime, Work
+from pastalang.plan.plan import Mode
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.toy import toy_model
+from pastalang.training.errors import BadRow
+from pastalang.training.metrics import Example, evaluate
+
+
+def titles(path: Path, count: int = 30) -> Path:
+    """Rows of one category in the form of OA-Mine and AE-110k."""
+    rows = [
+        {
+            "input": f"Tea {n} red or blue",
+            "category": "Tea",
+            "target_scores": {"Name": {f"Tea {n}": 1}, "Hue": {"rouge": 1, "red": 1}, "Size": {"n/a": 1}},
+        }
+        for n in range(count)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def offers(path: Path) -> Path:
+    """Rows in the form of WDC-PAVE, packed."""
+    rows = [
+        {
+            "input_title": f"Cup {n}",
+            "input_description": f"A cup of {n} oz" if n % 2 else None,
+            "category": "Cups",
+            "cluster_id": n // 20,
+            "target_scores": {"Volume": {f"{n} oz" if n % 2 else "n/a": {"pid": [1], "score": 1}}},
+        }
+        for n in range(40)
+    ]
+    path.write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
+    return path
+
+
+def test_a_tenth_of_the_titles_is_held_out_and_all_that_training_knows_is_asked_for(tmp_path: Path) -> None:
+    corpus = read_corpus(Name.AE_110K, titles(tmp_path / "rows.jsonl"))
+    assert len(corpus.train) + len(corpus.held_out) == 30
+    assert 1 <= len(corpus.held_out) <= 8
+    assert corpus.asked == {"Tea": ("Name", "Hue", "Size")}
+    document = corpus.train[0]
+    assert document.accepted["Hue"] == ("rouge", "red")
+    assert taught(document, (*corpus.asked["Tea"], "Weight")) == {
+        "Name": document.accepted["Name"][0], "Hue": "red", "Size": None, "Weight": None,
+    }  # fmt: skip
+
+
+def test_a_description_is_read_behind_the_title_and_products_are_told_apart(tmp_path: Path) -> None:
+    corpus = read_corpus(Name.WDC_PAVE, offers(tmp_path / "rows.jsonl.gz"))
+    texts = {document.title: document.text for document in (*corpus.train, *corpus.held_out)}
+    assert texts["Cup 3"] == "Cup 3\nA cup of 3 oz"
+    assert texts["Cup 4"] == "Cup 4"
+    assert corpus.known_products == len(corpus.held_out)
+
+
+def test_a_row_that_is_none_is_told_with_its_line(tmp_path: Path) -> None:
+    path = titles(tmp_path / "rows.jsonl", 2)
+    path.write_text(path.read_text("utf-8") + '{"input": "x"}\n', encoding="utf-8")
+    with pytest.raises(BadRow, match=r"rows\.jsonl:3: has no title, category"):
+        read_corpus(Name.OA_MINE, path)
+
+
+def test_attributes_that_are_asked_for_count_though_no_answer_names_them() -> None:
+    assert evaluate([], asked={"Tea": ("Name",)}).documents == 0
+    report = evaluate([Example("Tea", {"Name": ["Numi"]}, {"Name": "Numi", "Hue": "red"})], asked={"Tea": ("Hue",)})
+    assert (report.reported.f1, report.strict.hallucination_rate) == (100.0, 100.0)
+
+
+def test_a_difference_comes_with_how_sure_it_is() -> None:
+    good: dict[str, Any] = {"per_document": [[5, 5, 5]] * 20}
+    bad: dict[str, Any] = {"per_document": [[1, 5, 5]] * 20}
+    assert (difference(good, good).points, difference(good, good).verdict) == (0.0, "no difference shown")
+    assert (round(difference(bad, good).points), difference(bad, good).verdict) == (-80, "worse")
+    mixed: dict[str, Any] = {"per_document": [[5, 5, 5], [0, 5, 5]] * 10}
+    other: dict[str, Any] = {"per_document": [[0, 5, 5], [5, 5, 5]] * 10}
+    unsure = difference(mixed, other)
+    assert unsure.low < 0 < unsure.high and unsure.verdict == "no difference shown"
+
+
+def test_a_part_is_made_once_and_none_is_begun_when_the_time_is_over(tmp_path: Path) -> None:
+    made: list[int] = []
+
+    def make() -> dict[str, Any]:
+        made.append(1)
+        return {"f1": 1.0}
+
+    work = Work(tmp_path, "figures", None, lambda _: None)
+    assert work.part("a/b", make) == work.part("a/b", make) == {"f1": 1.0}
+    assert len(made) == 1
+    late = Work(tmp_path, "figures", -1.0, lambda _: None)
+    assert late.part("a/b", make) == {"f1": 1.0}
+    with pytest.raises(OutOfTime):
+        late.part("c", make)
+
+
+def test_an_object_at_the_beginning_is_read_whatever_follows() -> None:
+    assert first_object(' {"a": "b", "c": 5, "d": null} and so on') == {"a": "b", "c": "5", "d": None}
+    assert first_object("[1]") is None
+    assert first_object('{"a": "b') is None
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    toy_model(vocabulary=320).save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_stacked_documents_have_the_scores_of_documents_alone(mode: Mode, model: Path, tmp_path: Path) -> None:
+    corpus = read_corpus(Name.AE_110K, titles(tmp_path / "rows.jsonl"))
+    engine = load_engine(model)
+    alone, stacked = (
+        measure(engine, corpus, corpus.train[:3], Way(mode, limit=6, stack=size, batch=1)) for size in (1, 2)
+    )
+    assert not alone["problems"] and not stacked["problems"]
+    assert alone["per_document"] == stacked["per_document"]
+    assert stacked["passes"] < alone["passes"]
+
+
+def test_a_whole_run_is_reported_resumed_and_keeps_what_was_written_by_hand(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "hpd.md"
+    words = [
+        "--oa-mine", titles(tmp_path / "rows.jsonl"), "--model", model, "--steps", 1, "--rows", 1, "--documents", 1,
+        "--stacked", 1, "--timed", 1, "--rounds", 1, "--tunings", "strict", "mixture", "--work", tmp_path / "work",
+        "--out", out,
+    ]  # fmt: skip
+    assert main([*map(str, words), "--minutes", "-1"]) == 0
+    assert "- Nothing was measured." in out.read_text("utf-8")
+    assert main([*map(str, words)]) == 0
+    assert "── oa-mine/quality/base-strict-30-1-8" in capsys.readouterr().out
+    report = out.read_text("utf-8")
+    for line in (
+        "| base, strict | 30 |",
+        "| tuned for one, strict | 10 |",
+        "| mixture, lockstep | 30 |",
+        "| generate |",
+    ):
+        assert line in report
+    assert "| tuned for one, lockstep | 30 | –" in report
+    out.write_text(report + "By hand.\n", encoding="utf-8")
+    assert main([*map(str, words)]) == 0
+    assert "──" not in capsys.readouterr().out
+    generated, _, kept = out.read_text("utf-8").partition(BY_HAND)
+    assert (generated, "By hand." in kept) == (report.partition(BY_HAND)[0], True)
+
+
+def test_what_is_missing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--model", str(tmp_path)]) == 1
+    assert "holds no model" in capsys.readouterr().err
