@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from pastalang.runtime.scheduler.sources import sources_of
 from pastalang.runtime.scheduler.written import (
     Details,
     Field,
+    Thread,
     Written,
     WrittenBranch,
     WrittenField,
@@ -128,15 +129,20 @@ class _Page:
             self._length += len(text)
 
     def _field(self, field: Field, branch: BranchState, into: dict[str, Any]) -> None:
-        start = self._length
-        self._text(field.text, branch, is_forced=False)
-        value = self._value(field, branch)
+        start, before, first = self._length, len(self.fields), len(self.stretches)
+        if field.threads is None or not field.threads.begun:
+            self._text(field.text, branch, is_forced=False)
+            value = self._value(field, branch)
+        else:
+            self._text_with_threads(field.text, field.threads.begun, branch, into)
+            value = "".join(stretch.text for stretch in self.stretches[first:])
         self.written_fields.append((field, Place(start, self._length)))
-        self.fields.append(
+        self.fields.insert(
+            before,
             FieldResult(
                 field.path,
                 field.items,
-                field.text,
+                "".join(stretch.text for stretch in self.stretches[first:]),
                 value,
                 tuple(field.tokens),
                 tuple(field.log_probabilities),
@@ -146,9 +152,22 @@ class _Page:
                 field.problem,
                 None if field.details is None else tuple(field.details.pushed_aside),
                 None if field.details is None else _options(field.details),
-            )
+            ),
         )
         into[_last_name(field.path)] = value
+
+    def _text_with_threads(
+        self, text: str, threads: Sequence[Thread], branch: BranchState, into: dict[str, Any]
+    ) -> None:
+        """Each thread stands where its tag stood."""
+        done = 0
+        for thread in threads:
+            self._text(text[done : thread.at], branch, is_forced=False)
+            done = thread.at
+            written: dict[str, Any] = {}
+            self._branch(thread.branch, written)
+            into.setdefault("threads", []).append({"topic": thread.topic, "text": next(iter(written.values()))})
+        self._text(text[done:], branch, is_forced=False)
 
     def _value(self, field: Field, branch: BranchState) -> Any:
         is_json = field.form is Form.JSON

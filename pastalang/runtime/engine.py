@@ -21,6 +21,7 @@ from pastalang.errors import PastaError
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
+from pastalang.runtime.decode.auto import AutoGuides
 from pastalang.runtime.decode.sampler import Sampler
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
@@ -42,6 +43,7 @@ from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.loop import Drawing, Limits, MayMove, Scheduler
 from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.threads import with_threads
 from pastalang.runtime.tokens import MakeGuide, TokenPlan
 
 CELLS = 8192
@@ -83,11 +85,13 @@ class Engine:
             prefix_cells=model.cells // 4 if prefix_cells is None else prefix_cells,
         )  # fmt: skip
         vocabulary = vocabulary_of(tokenizer, size=model.vocabulary, ends=self.encoder.ends, encode=self.encoder.text)
-        self._guides = guides or GuideShelf(Tokens(vocabulary))
+        tokens = Tokens(vocabulary)
+        self._guides = guides or GuideShelf(tokens)
+        self._guides_with_tags = AutoGuides(tokens, self.encoder)
         self._sampler = Sampler(model.vocabulary)
         self._lock = threading.RLock()
         self._submitted = 0
-        self._plans: dict[int, TokenPlan] = {}
+        self._plans: dict[int, tuple[Plan, TokenPlan]] = {}
 
     @staticmethod
     def load(
@@ -226,11 +230,12 @@ class Engine:
 
     def _tokens(self, plan: Plan) -> TokenPlan:
         known = self._plans.get(id(plan))
-        if known is None or known.plan is not plan:
+        if known is None or known[0] is not plan:
             if len(self._plans) >= 64:
                 self._plans.clear()
-            known = self._plans[id(plan)] = TokenPlan(plan, self.encoder, self._guides)
-        return known
+            guides: MakeGuide = self._guides if plan.auto is None else self._guides_with_tags
+            known = self._plans[id(plan)] = plan, TokenPlan(with_threads(plan), self.encoder, guides)
+        return known[1]
 
     def _step_for(self, request: RequestState) -> None:
         with self._lock:

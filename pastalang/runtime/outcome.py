@@ -8,6 +8,7 @@ from typing import Any
 from pastalang.errors import PastaError
 from pastalang.plan.passes import passes_taken
 from pastalang.runtime.assemble import answers_of, realised_of
+from pastalang.runtime.decode.auto import THREAD
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.recorded import trace_of
@@ -15,6 +16,8 @@ from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.threads import passes_of
+from pastalang.runtime.scheduler.written import Threads, WrittenField
 from pastalang.runtime.usage import Usage
 
 
@@ -39,8 +42,7 @@ def outcome_of(request: RequestState, encoder: Encoder, *, chunk: int | None) ->
 def _usage(request: RequestState, encoder: Encoder, chunk: int | None) -> Usage:
     drawn = sum(len(branch.drawn) for branch in request.branches)
     draft = request.draft or request.stand
-    realised = realised_of(request, chunk=chunk)
-    critical_path = passes_taken(request.plan, realised)
+    critical_path = _critical_path(request, chunk)
     if not request.was_held_back and chunk is None and draft.last_draw != critical_path:
         # Our mistake: it ends this request with a typed error, and leaves its batch mates alone.
         raise RunError(
@@ -63,6 +65,19 @@ def _usage(request: RequestState, encoder: Encoder, chunk: int | None) -> Usage:
         repair_tokens=drawn - draft.drawn,
         attempts=request.reviewer.attempts if isinstance(request.reviewer, Review) else 0,
     )
+
+
+def _critical_path(request: RequestState, chunk: int | None) -> int:
+    """What the plan asks for; where the model placed the branches, what those ask for."""
+    if request.plan.auto is None:
+        return passes_taken(request.plan, realised_of(request, chunk=chunk))
+    texts = [
+        (branch, written.field.threads or Threads())
+        for branch in request.branches
+        for written in branch.written
+        if isinstance(written, WrittenField) and written.field.path != THREAD
+    ]
+    return max(passes_of(branch, threads) for branch, threads in texts)
 
 
 def _input_tokens(request: RequestState) -> int:

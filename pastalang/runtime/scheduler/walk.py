@@ -4,6 +4,7 @@ are forked, lists are opened; a branch stops where a token has to be drawn or wh
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, assert_never
 
 from pastalang.plan.plan import (
@@ -24,7 +25,9 @@ from pastalang.plan.plan import (
 from pastalang.plan.realised import Chosen, Items
 from pastalang.plan.realised import Decision as Decided
 from pastalang.program.program import Role
+from pastalang.runtime.decode.auto import AutoState
 from pastalang.runtime.decode.guide import NoEndingFits
+from pastalang.runtime.decode.tags import Tag
 from pastalang.runtime.events import FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.inputs import part_of, text_of
 from pastalang.runtime.prompt import Encoder
@@ -37,6 +40,7 @@ from pastalang.runtime.scheduler.left_out import leave_out
 from pastalang.runtime.scheduler.lists import elements_of
 from pastalang.runtime.scheduler.points import mark
 from pastalang.runtime.scheduler.sources import sources_of
+from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait, try_to_see
 from pastalang.runtime.scheduler.too_long import too_long
 from pastalang.runtime.scheduler.written import (
     DrawnToken,
@@ -63,6 +67,8 @@ def walk_on(branch: BranchState) -> None:
 
 def try_join(branch: BranchState) -> bool:
     """Let a waiting branch go on if all that it joins has ended. Says whether it did."""
+    if branch.hole is not None:
+        return _try_to_see(branch, branch.hole)
     frame = branch.frames[-1]
     waited = frame.segments[frame.index]
     assert isinstance(waited, Join)
@@ -74,6 +80,16 @@ def try_join(branch: BranchState) -> bool:
     frame.index += 1
     branch.stage = Stage.WALKING
     walk_on(branch)
+    return True
+
+
+def _try_to_see(branch: BranchState, hole: OpenHole) -> bool:
+    seen = try_to_see(branch)
+    if seen is None:
+        return False
+    _go_on_with_tags(branch, hole, *seen)
+    if branch.stage is Stage.WALKING:
+        walk_on(branch)
     return True
 
 
@@ -221,7 +237,24 @@ def _take_in_hole(branch: BranchState, hole: OpenHole, token: int, log_probabili
         fill = hole.take(token, log_probability)
     index = len(branch.tokens) if fill.is_kept else None
     branch.drawn.append(DrawnToken(token, log_probability, forward_pass, index, fill.text))
+    if isinstance(hole.state, AutoState):
+        tags = hole.state.take_tags()
+        if not must_wait(branch, fill, tags):
+            _go_on_with_tags(branch, hole, fill, tags)
+        return
     _filled(branch, hole, fill)
+
+
+def _go_on_with_tags(branch: BranchState, hole: OpenHole, fill: Fill, tags: tuple[tuple[int, Tag], ...]) -> None:
+    """What is fed of a drawn token, and the threads that it begins."""
+    assert isinstance(hole.state, AutoState)
+    branch.append(fill.feed)
+    begun = begin_threads(branch, hole.field, tags)
+    if hole.is_finished:
+        close(branch, hole.state)
+    _filled(branch, hole, replace(fill, feed=()))
+    for thread in begun:
+        walk_on(thread)
 
 
 def _filled(branch: BranchState, hole: OpenHole, fill: Fill) -> None:

@@ -52,6 +52,25 @@ class Details:
     options: dict[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """`at`: how much of the text stands before it; `draw`: the draw of the text that completed its tag."""
+
+    topic: str
+    at: int
+    draw: int
+    branch: Any  # a BranchState
+
+
+@dataclass(slots=True)
+class Threads:
+    """`waits`: (the draw that completed the tag, how many threads had begun) for each time that the text waited."""
+
+    begun: list[Thread] = field(default_factory=list)
+    waits: list[tuple[int, int]] = field(default_factory=list)
+    pending: Any = None  # the Fill of the tag that waits
+
+
 @dataclass(slots=True)
 class Field:
     """A hole being filled, or filled. `tokens` holds the drawn and the forced ones."""
@@ -71,6 +90,7 @@ class Field:
     problem: str | None = None  # why there is no value, or what a validator objects to
     point: Any = None  # the Point that it can be taken up at again
     details: Details | None = None
+    threads: Threads | None = None  # that the model began inside it
     tally: Tally = field(default_factory=Tally)
 
 

@@ -1,0 +1,137 @@
+"""Branches that the model itself places: tags in what a branch has just written come in, threads stand beside it then.
+
+    text ──<promise …/>──┬── text goes on without seeing the thread ──<sync/>── sees all threads
+                         └── <async> … </async>
+
+The token that completes a `<sync/>` is fed only once the threads have ended, so that it sees them. A thread is an
+instance of the last branch of the plan, in the order in which they begin.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pastalang.plan.plan import Branch, BranchId, Form, Hole, Plan, Release, Text
+from pastalang.plan.positions import after_fork
+from pastalang.plan.walk import walk
+from pastalang.program.program import AutoPolicy
+from pastalang.runtime.decode.auto import THREAD, AutoState
+from pastalang.runtime.decode.tags import Begin, Tag, Wait
+from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
+from pastalang.runtime.scheduler.holes import Fill
+from pastalang.runtime.scheduler.join import join
+from pastalang.runtime.scheduler.written import Field, Thread, Threads
+
+MOST = 64  # threads of one text; later tags change nothing
+_OPENING = {AutoPolicy.PASTA: "<async>", AutoPolicy.APAR: "[Child]"}
+_CLOSING = {AutoPolicy.PASTA: "</async>", AutoPolicy.APAR: ""}
+
+
+def with_threads(plan: Plan) -> Plan:
+    """The plan with the branch that threads are instances of; the same one where the model places no branches."""
+    if plan.auto is None:
+        return plan
+    hole, parent = next(
+        (segment, branch)
+        for branch in plan.branches
+        for _, segment in walk(branch.segments)
+        if isinstance(segment, Hole) and segment.form is Form.TEXT
+    )
+    is_joined = plan.auto is AutoPolicy.PASTA
+    thread = Branch(
+        BranchId(len(plan.branches)), THREAD, parent.id, (Text(_OPENING[plan.auto], shown=False), _named(hole)), (), 0,
+        parent.overrun, Release.NEVER if is_joined else Release.AT_END,
+    )  # fmt: skip
+    return replace(plan, branches=(*plan.branches, thread))
+
+
+def _named(hole: Hole) -> Hole:
+    return replace(hole, field=THREAD)
+
+
+def must_wait(branch: BranchState, fill: Fill, tags: tuple[tuple[int, Tag], ...]) -> bool:
+    """Whether the token just drawn waits for threads before it is fed; then the branch has stopped."""
+    if not any(isinstance(tag, Wait) for _, tag in tags):
+        return False
+    threads = threads_of(branch)
+    threads.pending = fill, tags
+    threads.waits.append((len(branch.drawn), len(threads.begun)))
+    branch.joining_since = branch.request.last_draw
+    branch.stage = Stage.JOINING
+    branch.request.joining.append(branch)
+    return True
+
+
+def try_to_see(branch: BranchState) -> tuple[Fill, tuple[tuple[int, Tag], ...]] | None:
+    """What a waiting text goes on with, where all its threads have ended; it sees them then."""
+    threads = threads_of(branch)
+    if not all(thread.branch.has_ended for thread in threads.begun):
+        return None
+    known = {seen.branch for seen in branch.view}
+    new = tuple(thread.branch for thread in threads.begun if thread.branch not in known)
+    branch.request.joining.remove(branch)
+    if new:
+        join(branch, new)
+    pending: tuple[Fill, tuple[tuple[int, Tag], ...]] = threads.pending
+    threads.pending = None
+    return pending
+
+
+def begin_threads(branch: BranchState, field: Field, tags: tuple[tuple[int, Tag], ...]) -> list[BranchState]:
+    """The threads whose tags have just been completed and fed."""
+    field.threads = threads = field.threads or Threads()
+    begun = []
+    for at, tag in tags:
+        if isinstance(tag, Begin) and len(threads.begun) < MOST:
+            child = _begin(branch, len(threads.begun), min(tag.tokens, _limit(branch)))
+            threads.begun.append(Thread(tag.topic, at, len(branch.drawn), child))
+            begun.append(child)
+    return begun
+
+
+def _begin(branch: BranchState, number: int, room: int) -> BranchState:
+    request = branch.request
+    thread = BranchId(len(request.plan.branches) - 1)
+    at = after_fork(branch.position, room)
+    child: BranchState = request.add(
+        thread, (*branch.items, number), source=branch.last, view=(*branch.view, Seen(branch, len(branch.tokens))),
+        position=at.child, highest=branch.highest, names=branch.names, parent=branch,
+        draw_items=(*branch.draw_items, number),
+    )  # fmt: skip
+    branch.position = at.parent
+    return child
+
+
+def close(branch: BranchState, state: AutoState) -> None:
+    """A thread that the limit or the end of the model's turn has ended looks like the others to who sees it."""
+    if branch.spec.name == THREAD and not state.is_closed:
+        branch.append(branch.request.tokens.encoder.control(_CLOSING[branch.request.plan.auto]))
+
+
+def threads_of(branch: BranchState) -> Threads:
+    assert branch.hole is not None
+    field = branch.hole.field
+    field.threads = field.threads or Threads()
+    return field.threads
+
+
+def _limit(branch: BranchState) -> int:
+    [hole] = (segment for segment in branch.request.plan.branches[-1].segments if isinstance(segment, Hole))
+    return hole.max_tokens
+
+
+def passes_of(text: BranchState, threads: Threads) -> int:
+    """How many passes a text and its threads take where nothing has to wait for room: the longest way through them.
+
+    A draw takes a pass. A thread draws first in the pass that feeds the tag which began it; a text that waits goes on
+    in the pass after the last draw of those it waits for.
+    """
+    waits = dict(threads.waits)
+    ends: list[int] = []
+    at = 0  # the pass of the draw
+    for draw in range(1, len(text.drawn) + 1):
+        at += 1
+        if draw in waits:
+            at = max([at, *ends[: waits[draw]]])
+        ends += [at + len(thread.branch.drawn) for thread in threads.begun if thread.draw == draw]
+    return max([at, *ends])

@@ -1,0 +1,367 @@
+"""Texts in which the model places the branches: what it writes is a script, what becomes of it is compared."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import pastalang
+from pastalang.program.program import AutoPolicy
+from pastalang.runtime.batch import StepBatch
+from pastalang.runtime.decode.tags import Reading, reader_of
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.errors import TooLong
+from pastalang.runtime.events import TextDelta
+from pastalang.runtime.layout.predicate import Fed, PlainViews
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.fakes import FakeModel, scripted_model
+from pastalang.runtime.model.toy import Family, toy_model
+from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.reference import reference_logits
+from pastalang.runtime.result import Result
+from pastalang.runtime.scheduler.loop import Limits
+from tests.properties.test_runtime import pauses
+from tests.runtime.float64 import in_float64, wide_softmax
+
+END = 256
+ASYNC = re.compile(r"<async>.*?</async>", re.DOTALL)
+
+
+def program(policy: str = "pasta", most: int = 200) -> pastalang.Program:
+    return pastalang.compile(f'template t()\nuser """\nGo.\n"""\nassistant auto({policy}, max={most})\n')
+
+
+def script_of(text: str, threads: Mapping[str, str]) -> Any:
+    """Writes `text`, and in a thread what `threads` has for its topic."""
+
+    def next_token(fed: Fed) -> int:
+        seen = text_of(fed.path).partition("Assistant:\n")[2]
+        opened = seen.rfind("<async>")
+        topics = re.findall('topic="(.*?)"', seen[:opened])
+        if topics and opened > seen.rfind("</async>"):
+            written, done = threads[topics[-1]], seen[opened + len("<async>") :]
+        else:
+            written, done = text, ASYNC.sub("", seen)
+        written = written.encode().decode("latin-1")
+        assert written.startswith(done), (written, done)
+        left = written[len(done) :]
+        return ord(left[0]) if left else END
+
+    return next_token
+
+
+def run(text: str, threads: Mapping[str, str] = {}, **options: Any) -> tuple[Result, FakeModel]:
+    model = scripted_model(script_of(text, threads), 320)
+    engine = Engine(model, byte_tokenizer())
+    result = engine.run(program(**options), {})
+    engine.check_integrity()
+    assert engine.scheduler.cells.in_use == engine.scheduler.prefix.size
+    return result, model
+
+
+FOOD = '<promise topic="food" tokens="20"/>'
+SIGHTS = '<promise topic="sights" tokens="30"/>'
+
+
+def test_the_text_has_its_threads_where_their_tags_stood() -> None:
+    text = f"Food: {FOOD}\nSights: {SIGHTS}\n<sync/>The end."
+    result, _ = run(text, {"food": "Goulash.</async>", "sights": "Bridges\nand baths.</async>"})
+    assert result.text == "Food: Goulash.\nSights: Bridges\nand baths.\nThe end."
+    assert result.value == {
+        "answer": result.text,
+        "threads": [{"topic": "food", "text": "Goulash."}, {"topic": "sights", "text": "Bridges\nand baths."}],
+    }
+    assert [(field.path, field.items, field.truncated) for field in result.fields] == [
+        ("answer", (), False), ("thread[]", (0,), False), ("thread[]", (1,), False),
+    ]  # fmt: skip
+    for field in result.fields:
+        assert result.text[slice(*field.span)] == field.text
+
+
+def test_a_text_without_tags_is_a_text() -> None:
+    result, _ = run("One line.\nAnother one.")
+    assert result.text == "One line.\nAnother one."
+    assert result.value == {"answer": result.text}
+    assert result.usage.forward_passes == result.usage.critical_path == len(result.text) + 1
+
+
+def text_of(tokens: Any) -> str:
+    """Bytes as characters, so that any number of them is a text."""
+    return bytes(one.token for one in tokens if one.token < 256).decode("latin-1")
+
+
+def seen_when_drawing(model: FakeModel, wanted: str) -> list[str]:
+    """What was seen, the prompt left out, where the text that was seen ended like this."""
+    seen = [text_of(one.path).partition("Assistant:\n")[2] for one in model.fed]
+    return [text for text in seen if text.endswith(wanted)]
+
+
+def test_a_thread_sees_the_text_before_it_and_the_text_sees_no_thread_before_it_waits() -> None:
+    threads = {"food": "Goulash.</async>", "sights": "Baths.</async>"}
+    _, model = run(f"Food {FOOD} and sights {SIGHTS} then <sync/>End.", threads)
+    before = f"Food {FOOD}"
+    assert seen_when_drawing(model, "<async>Goulash.") == [f"{before}<async>Goulash."]
+    assert seen_when_drawing(model, "<async>Baths.") == [f"{before} and sights {SIGHTS}<async>Baths."]
+    assert seen_when_drawing(model, "then <sync/") == [f"{before} and sights {SIGHTS} then <sync/"]
+    assert seen_when_drawing(model, ">E") == [
+        f"{before} and sights {SIGHTS} then <sync/<async>Goulash.</async><async>Baths.</async>>E"
+    ]
+
+
+def test_what_begins_behind_a_wait_sees_what_was_waited_for() -> None:
+    _, model = run(f"{FOOD}<sync/>{SIGHTS}<sync/>.", {"food": "A</async>", "sights": "B</async>"})
+    [seen] = seen_when_drawing(model, "<async>B")
+    assert seen == f"{FOOD}<sync/<async>A</async>>{SIGHTS}<async>B"
+
+
+def test_positions_leave_the_announced_room_and_go_on_behind_all_that_is_seen() -> None:
+    _, model = run(f"a{FOOD}b<sync/>c", {"food": "x" * 40 + "</async>"})
+    answer = [one for one in model.fed if text_of(one.path).partition("Assistant:\n")[2]]
+    tag = next(one.position for one in answer if text_of(one.path).endswith(FOOD))
+    thread = [one.position for one in answer if text_of(one.path).partition(FOOD)[2].startswith("<")]
+    text = [one.position for one in answer if text_of(one.path).endswith(f"{FOOD}b")]
+    assert text == [tag + 1 + 20]
+    assert thread[: len("<async>")] == list(range(tag + 1, tag + 1 + len("<async>")))
+    last = tag + len("<async>" + "x" * 40 + "</async>")
+    assert sorted(thread) == list(range(tag + 1, last + 1))
+    [behind] = [one.position for one in answer if text_of(one.path).endswith("</async>>")]
+    assert behind == last + 1
+
+
+def test_a_text_and_its_threads_take_as_many_passes_as_the_longest_way_through_them() -> None:
+    first, second = "x" * 60 + "</async>", "y" * 5 + "</async>"
+    text = f"{FOOD}{SIGHTS}<sync/>End."
+    result, _ = run(text, {"food": first, "sights": second})
+    longest = len(FOOD) + len(first) + len("End.") + 1
+    assert result.usage.forward_passes == result.usage.critical_path == longest
+    assert result.usage.output_tokens == len(text) + 1 + len(first) + len(second)
+    unwaited, _ = run(f"{FOOD} ..", {"food": first})
+    assert unwaited.usage.forward_passes == unwaited.usage.critical_path == len(FOOD) + len(first)
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        '<promise subject="food" tokens="20"/>', '<promise topic="food" tokens="many"/>',
+        '<promise topic="food" topic="x"/>', '<promise topic="food" tokens="20">', "<promise", "<promise topic=",
+        '<promise topic="a\nb"/>', "<sync>", "<sync", "</async>", "<async>", "<", "[Fork]",
+        '<promise topic="' + "x" * 300 + '"/>', '<promise topic="food" tokens="9999999"/>', "< sync/>",
+    ],
+)  # fmt: skip
+def test_what_is_not_exactly_a_tag_is_text(tag: str) -> None:
+    for text in (f"a {tag} b", f"a {tag}"):
+        result, _ = run(text, most=400)
+        assert result.text == text and "threads" not in result.value
+        assert len(result.fields) == 1
+
+
+def test_a_wait_without_threads_waits_for_nobody_and_leaves_no_trace() -> None:
+    result, _ = run(f"<sync/>a<sync/>{FOOD}<sync/><sync/>b", {"food": "x</async>"})
+    assert result.text == "axb"
+
+
+def test_a_promise_may_leave_out_its_topic_and_its_room() -> None:
+    tag = '<promise topic=""/>'
+    result, model = run(f"a{tag}b<sync/>c", {"": "x</async>"})
+    assert result.value["threads"] == [{"topic": "", "text": "x"}]
+    [before, behind] = [
+        next(one.position for one in model.fed if text_of(one.path).endswith(text)) for text in (tag, tag + "b")
+    ]
+    assert behind == before + 1
+
+
+def test_threads_begin_no_threads() -> None:
+    result, _ = run(f"a{FOOD}b<sync/>", {"food": f"x{SIGHTS}<sync/>y</async>"}, most=400)
+    assert result.text == f"ax{SIGHTS}<sync/>yb"
+    assert len(result.value["threads"]) == 1
+
+
+def test_more_threads_than_there_may_be_are_left_out() -> None:
+    tag = '<promise topic="t"/>'
+    result, _ = run(tag * 70 + "<sync/>.", {"t": "x</async>"}, most=2000)
+    assert result.text == "x" * 64 + "."
+
+
+def test_the_limit_ends_a_text_and_a_thread_and_says_so() -> None:
+    result, model = run(f"{FOOD}<sync/>" + "b" * 100, {"food": "x" * 100}, most=60)
+    text, thread = result.fields
+    assert thread.text == "x" * 60 and thread.truncated
+    assert text.truncated and result.text == "x" * 60 + "b" * (60 - len(FOOD + "<sync/>"))
+    assert seen_when_drawing(model, "x</async>>b") != []
+
+
+def test_a_thread_that_ends_the_turn_is_closed_for_who_sees_it() -> None:
+    result, model = run(f"{FOOD}<sync/>b", {"food": "x</asy"})
+    assert result.text == "x</asyb"
+    assert seen_when_drawing(model, "<async>x</asy</async>>b") != []
+
+
+def test_a_fork_of_apar_is_a_thread_that_nobody_ever_sees() -> None:
+    def next_token(fed: Fed) -> int:
+        seen = text_of(fed.path).partition("Assistant:\n")[2]
+        head, child, done = seen.partition("[Child]")
+        written = f" detail {head.count('[Fork]')}" if child else "1. Food[Fork]\n2. Sights[Fork]\n"
+        left = written[len(done if child else head) :]
+        return ord(left[0]) if left else END
+
+    model = scripted_model(next_token, 320)
+    engine = Engine(model, byte_tokenizer())
+    result = engine.run(program("apar"), {})
+    assert result.text == "1. Food detail 1\n2. Sights detail 2\n"
+    assert result.usage.forward_passes == result.usage.critical_path
+    assert not any("detail" in text_of(one.path) and "[Child]" not in text_of(one.path) for one in model.fed)
+    forks = [one.position for one in model.fed if text_of(one.path).endswith("Food[Fork]")]
+    behind = [one.position for one in model.fed if text_of(one.path).endswith(("Food[Fork][", "Food[Fork]\n"))]
+    assert behind == [forks[0] + 1] * 2
+    engine.check_integrity()
+
+
+def test_tokens_that_stand_for_tags_are_tags() -> None:
+    tags = ("<promise", "<sync/>", "<async>", "</async>", "<secret>")
+    tokenizer = byte_tokenizer(control=tags)
+    ids = {tag: tokenizer.convert_tokens_to_ids(tag) for tag in tags}
+    text = [97, ids["<promise"], *b' topic="x"/>', ids["<sync/>"], 98, END]
+    thread = [120, ids["</async>"]]
+
+    def score(fed: Fed) -> list[float]:
+        path = [one.token for one in fed.path]
+        answer = path[path.index(10, path.index(ord("A"))) + 1 :]
+        logits = [0.0] * 320
+        logits[ids["<secret>"]] = 50.0
+        if ids["<async>"] in answer and ids["</async>"] not in answer:
+            logits[thread[len(answer) - answer.index(ids["<async>"]) - 1]] = 20.0
+        else:
+            begun = [token for token in answer if token not in (120, ids["<async>"], ids["</async>"]) or token == 120]
+            done = len(begun) - (1 if ids["</async>"] in answer else 0)
+            logits[text[done]] = 20.0
+        return logits
+
+    engine = Engine(FakeModel(score, vocabulary=320), tokenizer)
+    result = engine.run(program(), {})
+    assert result.text == "axb"
+    assert ids["<secret>"] not in {token for field in result.fields for token in field.tokens}
+
+
+# ── whatever else runs ───────────────────────────────────────────────────────────────────────────────────
+
+TEXT = f"Food {FOOD} and {SIGHTS}<sync/> more {FOOD}."
+THREADS = {"food": "Goulash soup.</async>", "sights": "B" * 30 + "</async>"}
+
+
+def outcome(*, cells: int = 4096, copies: int = 1, **options: Any) -> list[str]:
+    model = scripted_model(script_of(TEXT, THREADS), 320)
+    model.cells = cells
+    engine = Engine(model, byte_tokenizer(), **options)
+    found = engine.batch(program(most=200), [{}] * copies)
+    engine.check_integrity()
+    assert engine.scheduler.is_idle
+    return [one.text if isinstance(one, Result) else type(one).__name__ for one in found]
+
+
+def test_neither_memory_nor_company_nor_pauses_change_a_text() -> None:
+    [expected] = outcome()
+    assert expected == f"Food Goulash soup. and {'B' * 30} more Goulash soup.."
+    assert outcome(copies=3) == [expected] * 3
+    for chunk in (1, 3):
+        assert outcome(limits=Limits(chunk=chunk)) == [expected]
+    for seed in range(5):
+        assert outcome(may_move=pauses(seed)) == [expected]
+    found = {outcome(cells=cells, prefix_cells=0)[0] for cells in range(60, 400, 20)}
+    assert found == {expected, "OutOfMemory"}
+
+
+def test_a_text_that_is_given_up_gives_everything_back() -> None:
+    for steps in range(1, 30, 4):
+        engine = Engine(scripted_model(script_of(TEXT, THREADS), 320), byte_tokenizer(), prefix_cells=0)
+        events = engine.stream(program(), {})
+        for _ in range(steps * 4):
+            next(events, None)
+        events.close()  # type: ignore[attr-defined]
+        engine.check_integrity()
+        assert engine.scheduler.cells.in_use == 0
+
+
+def test_what_is_told_while_it_is_written_has_no_tags() -> None:
+    engine = Engine(scripted_model(script_of(TEXT, THREADS), 320), byte_tokenizer())
+    told: dict[str, str] = {}
+    for event in engine.stream(program(), {}):
+        if isinstance(event, TextDelta):
+            told[f"{event.field}{event.items}"] = told.get(f"{event.field}{event.items}", "") + event.text
+    assert told == {
+        "answer()": "Food  and  more .", "thread[](0,)": "Goulash soup.", "thread[](1,)": "B" * 30,
+        "thread[](2,)": "Goulash soup.",
+    }  # fmt: skip
+
+
+class Scripted:
+    """A real model that is compared with the slow reference, row by row, and that writes a script."""
+
+    def __init__(self, family: Family) -> None:
+        self.weights = in_float64(toy_model(family, seed=2))
+        self.fast = TransformersModel(in_float64(toy_model(family, seed=2)), cells=1024, check=False)
+        self.script = script_of(f"a{FOOD}b{SIGHTS}<sync/>c", {"food": "xy</async>", "sights": "z</async>"})
+        self.views = PlainViews()
+        self.compared = 0
+        self.worst = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.fast, name)
+
+    def forward(self, batch: StepBatch) -> torch.Tensor:
+        with wide_softmax():
+            logits = self.fast.forward(batch)
+            fed = self.views.feed(batch)
+            written = torch.zeros_like(logits)
+            for row, index in enumerate(batch.wanted):
+                if text_of(fed[index].path).endswith(("async>", "<sync/", ">c", "x", "a", "b<", "/>")):
+                    error = (logits[row] - reference_logits(self.weights, fed[index])).abs().max()
+                    self.worst, self.compared = max(self.worst, float(error)), self.compared + 1
+                written[row, self.script(fed[index])] = 20.0
+        return written
+
+
+@pytest.mark.parametrize("family", [Family.LLAMA, Family.QWEN3])
+def test_logits_are_those_of_the_reference(family: Family) -> None:
+    model = Scripted(family)
+    result = Engine(model, byte_tokenizer()).run(program(), {})  # type: ignore[arg-type]
+    assert result.text == "axybzc"
+    assert model.compared > 8 and model.worst <= 1e-9
+
+
+@settings(max_examples=10, deadline=None)
+@given(
+    st.lists(st.sampled_from(["a", "\n", "é", "<", "<sync/>", FOOD, SIGHTS, "<promise", "/>", "</async>"]), max_size=8)
+)
+def test_whatever_a_model_writes_a_text_comes_of_it(pieces: list[str]) -> None:
+    result, _ = run("".join(pieces), {"food": "F</async>", "sights": "S<sync/></async>"}, most=500)
+    assert result.usage.forward_passes == result.usage.critical_path
+    assert all(thread["text"] in ("F", "S<sync/>") for thread in result.value.get("threads", []))
+
+
+@given(st.text('<>/promise ="topksync09af[F]', max_size=60), st.data(), st.sampled_from(AutoPolicy), st.booleans())
+def test_tags_are_told_wherever_the_tokens_end(
+    text: str, data: st.DataObject, policy: AutoPolicy, in_thread: bool
+) -> None:
+    for mark, tag in (("k", "<sync/>"), ("0", '<promise topic="f" tokens="9"/>'), ("F", "[Fork]"), ("9", "</async>")):
+        text = text.replace(mark, tag)
+    reader = reader_of(policy, in_thread=in_thread)
+    whole = reader.finish(reader.read(Reading(), text))
+    parts = Reading()
+    while text:
+        size = data.draw(st.integers(1, len(text)))
+        parts, text = reader.read(parts, text[:size]), text[size:]
+    assert reader.finish(parts) == whole
+
+
+def test_a_text_that_leaves_the_positions_of_the_model_is_told() -> None:
+    engine = Engine(scripted_model(script_of(TEXT, THREADS), 320), byte_tokenizer())
+    engine.scheduler._max_position = 60
+    with pytest.raises(TooLong, match="the model's last one is 60"):
+        engine.run(program(), {})
+    engine.check_integrity()
