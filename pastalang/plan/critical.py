@@ -11,7 +11,7 @@ from pastalang.graph.order import in_order
 from pastalang.plan.dependencies import Piece, dependencies_of, end_of_repeat
 from pastalang.plan.lengths import Lengths, Range, decision_draws, draws_of
 from pastalang.plan.nesting import nesting_of
-from pastalang.plan.plan import Address, BranchId, Choose, Each, Fork, Hole, Plan, Repeat, Segment
+from pastalang.plan.plan import Address, Branch, BranchId, Choose, Each, Fork, Hole, Plan, Repeat, Segment
 from pastalang.plan.walk import walk_plan
 
 
@@ -97,12 +97,12 @@ def _fewest(plan: Plan, lengths: Lengths) -> int:
     left_out: set[BranchId] = set()  # branches that a run need not have; their parents come before them
     for branch in plan.branches:
         optional = branch.id in left_out
-        _weigh_least(branch.id, branch.segments, (), optional, weights, left_out, lengths)
+        _weigh_least(branch, branch.segments, (), optional, weights, left_out, lengths)
     return dependencies_of(plan).critical_path(weights).length
 
 
 def _weigh_least(
-    id: BranchId,
+    branch: Branch,
     segments: tuple[Segment, ...],
     prefix: Address,
     is_optional: bool,
@@ -114,17 +114,17 @@ def _weigh_least(
         address = (*prefix, index)
         match segment:
             case Hole():
-                weights[Piece(id, address)] = 0 if is_optional else draws_of(segment).low
+                weights[Piece(branch.id, address)] = 0 if is_optional else draws_of(segment, branch.overrun).low
             case Choose(arms=arms):
-                weights[Piece(id, address)] = 0 if is_optional else 1
+                weights[Piece(branch.id, address)] = 0 if is_optional else 1
                 for number, arm in enumerate(arms):
-                    _weigh_least(id, arm.segments, (*address, number), True, weights, left_out, lengths)
+                    _weigh_least(branch, arm.segments, (*address, number), True, weights, left_out, lengths)
             case Repeat(body=body):
                 may_be_empty = is_optional or lengths.items_of_repeat(segment).low == 0
-                _weigh_least(id, body, (*address, 0), may_be_empty, weights, left_out, lengths)
-            case Fork(branch=branch) if is_optional:
-                left_out.add(branch)
-            case Each(branch=branch) if is_optional or lengths.items_of_each(segment).low == 0:
-                left_out.add(branch)
+                _weigh_least(branch, body, (*address, 0), may_be_empty, weights, left_out, lengths)
+            case Fork(branch=child) if is_optional:
+                left_out.add(child)
+            case Each(branch=child) if is_optional or lengths.items_of_each(segment).low == 0:
+                left_out.add(child)
             case _:
                 pass

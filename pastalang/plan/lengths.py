@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pastalang.plan.plan import Each, Hole, ItemNumber, Repeat, Text
+from pastalang.plan.plan import Each, Form, Hole, ItemNumber, Overrun, Repeat, Text
 from pastalang.plan.room import text_room
 from pastalang.program import types as t
+from pastalang.values.choices import leaves_choice
 
 
 class Encoder(Protocol):
@@ -87,9 +88,27 @@ class Lengths:
         return Range(0, maximum) if over_hole else Range(1, 1)
 
 
-def draws_of(hole: Hole) -> Range:
-    """The passes that a hole draws from: at least one, unless its type leaves no choice."""
-    return Range(0 if isinstance(hole.type, t.Literal | t.Null) else 1, hole.max_tokens)
+def draws_of(hole: Hole, overrun: Overrun = Overrun.CONTINUE) -> Range:
+    """The passes that a hole draws from: at least one, unless its value may be forced. `overrun` is its branch's."""
+    return Range(0 if _may_be_forced(hole, overrun) else 1, hole.max_tokens)
+
+
+def _may_be_forced(hole: Hole, overrun: Overrun) -> bool:
+    """A type of one value is; and so is null, which a field gets that nothing fits into."""
+    if not leaves_choice(hole.type):
+        return True
+    may_be_too_short = overrun is Overrun.CAP or hole.max_tokens < text_room("null")
+    return may_be_too_short and hole.form is Form.JSON and _may_be_null(hole.type)
+
+
+def _may_be_null(type: t.Type) -> bool:
+    match type:
+        case t.Null() | t.Literal(value=None) | t.Anything():
+            return True
+        case t.Union(arms=arms):
+            return any(_may_be_null(arm) for arm in arms)
+        case _:
+            return False
 
 
 def decision_draws(options: int) -> Range:

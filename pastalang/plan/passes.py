@@ -1,12 +1,15 @@
 """How many forward passes a finished run had to take: `(plan, realised)` comes in, the passes of every instance go out.
 
     forced text     rides in the pass in which what stands before it is fed
-    a draw          takes its token from the logits of pass t; the token is fed in pass t + 1, with the text behind it
+    a draw          takes its token from the logits of the last fed token, in the pass t that fed it; what is known
+                    by it (the token, the text behind it) is fed in pass t + 1 at the earliest
+    a dropped draw  is not fed: where no text stands behind it, the next draw takes the same logits, in the same pass
     a fork          the child begins in the pass in which its parent's last token before the fork is fed
     a join          goes on in the first pass in which the last tokens of all that is joined are fed, or later
     lock-step       token k is fed when token k of every value before it is fed, or that value has ended
     chunks          a pass feeds a branch at most `chunk` tokens
 
+What an instance does is read in `scripts.py`, for this arithmetic and for the step machine of `simulate.py` alike.
 The run is over with the last draw: text behind it that no later draw sees is never fed. So a run takes as
 many passes as the last draw's number says, and none at all if nothing is drawn.
 """
@@ -14,39 +17,19 @@ many passes as the last draw's number says, and none at all if nothing is drawn.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
-from pastalang.plan.nesting import Nesting, nesting_of
-from pastalang.plan.plan import (
-    ROOT,
-    Address,
-    Branch,
-    BranchId,
-    Choose,
-    Each,
-    Fork,
-    Hole,
-    InputText,
-    Instance,
-    ItemNumber,
-    Join,
-    Place,
-    Plan,
-    Repeat,
-    Segment,
-    Text,
-    TurnEnd,
-    TurnStart,
-)
-from pastalang.plan.realised import Chosen, Decision, Drawn, Items, Outcome, Realised
+from pastalang.plan.plan import ROOT, BranchId, Instance, Plan
+from pastalang.plan.realised import Realised
+from pastalang.plan.scripts import Draw, Feed, Script, Skip, Start, Wait, scripts_of
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The passes of one instance, counted from 1: its first token is fed (or drawn from) in `start`, its last fed
-    at the earliest in `end`; `last_draw` is 0 where nothing is drawn."""
+    """The passes of one instance, counted from 1: its first token is fed (or drawn from) in `start`, its last one fed
+    at the earliest in `end`; `last_draw` is 0 where nothing is drawn. Text that nobody sees has no pass."""
 
     start: int
     end: int
@@ -55,7 +38,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Timing:
-    spans: dict[Instance, Span]
+    spans: Mapping[Instance, Span]
 
     @property
     def passes(self) -> int:
@@ -94,14 +77,14 @@ class _Front:
 
 @dataclass
 class _Clock:
-    """Where one instance stands: the pass of its last fed token, or the first in which its next one can be fed."""
+    """Where one instance stands. `reached` is the pass that fed the token it goes on from: the next draw is from that
+    pass. `at` is the first pass in which its next token can be fed: `reached`, or later where something drawn or
+    joined has to be known first."""
 
-    branch: Branch
-    instance: Instance
+    script: Script
     at: int
+    reached: int
     chunk: int | None
-    outcomes: deque[Outcome]
-    forced: deque[int]
     start: int
     used: int = 0  # tokens that pass `at` feeds already
     last_draw: int = 0
@@ -109,6 +92,8 @@ class _Clock:
     fed: list[int] = field(default_factory=list)  # in lock-step: the pass of each token
 
     def feed(self, tokens: int) -> None:
+        if not tokens:
+            return
         if self.front is not None:
             for _ in range(tokens):
                 self.wait_until(self.front.at(len(self.fed)))
@@ -117,6 +102,7 @@ class _Clock:
         elif self.chunk is not None:
             for _ in range(tokens):
                 self._feed_one()
+        self.reached = self.at
 
     def _feed_one(self) -> None:
         if self.used == self.chunk:
@@ -124,19 +110,17 @@ class _Clock:
         self.used += 1
 
     def draw(self) -> None:
-        self.last_draw = self.at
-        self.wait_until(self.at + 1)
+        self.last_draw = self.reached
+        self.start = min(self.start, self.reached)
+        self.wait_until(self.reached + 1)
 
     def wait_until(self, earliest: int) -> None:
         if earliest > self.at:
             self.at, self.used = earliest, 0
 
-    def take(self, drawn: Drawn) -> None:
-        self.feed(drawn.rides[0])
-        for index, ride in enumerate(drawn.rides[1:], start=1):
-            self.draw()
-            is_fed = not (drawn.dropped and index == drawn.draws)
-            self.feed(is_fed + ride)
+    @property
+    def span(self) -> Span:
+        return Span(self.start, self.at, self.last_draw)
 
 
 class _Clockwork:
@@ -144,33 +128,26 @@ class _Clockwork:
 
     def __init__(self, plan: Plan, realised: Realised) -> None:
         self._plan = plan
-        self._realised = realised
-        self._nesting: Nesting = nesting_of(plan)
+        self._scripts = scripts_of(plan, realised)
+        self._chunk = realised.chunk
         self._previous = _previous_in_group(plan)
         self._clocks: dict[Instance, _Clock] = {}
-        self._known: dict[tuple[BranchId, tuple[int, ...]], list[Instance]] = {}  # by every prefix of the items
         self._spans: dict[Instance, Span] = {}
         self._fronts: dict[Instance, _Front] = {}
         self._ready: deque[tuple[Instance, _Steps]] = deque()
         self._sleeping: dict[Instance, list[tuple[Instance, _Steps]]] = {}
 
     def run(self) -> Timing:
-        self._start(ROOT, (), 1)
+        self._start(Instance(ROOT), at=1, reached=1)
         while self._ready:
             instance, steps = self._ready.popleft()
             self._advance(instance, steps)
         assert not self._sleeping, f"these wait for one another: {list(self._sleeping)}"
         return Timing(self._spans)
 
-    def _start(self, id: BranchId, items: tuple[int, ...], at: int) -> None:
-        instance = Instance(id, items)
-        run = self._realised.runs[instance]
-        clock = _Clock(
-            self._plan.branch(id), instance, at, self._realised.chunk, deque(run.outcomes), deque(run.forced), at
-        )  # fmt: skip
+    def _start(self, instance: Instance, *, at: int, reached: int) -> None:
+        clock = _Clock(self._scripts[instance], at, reached, self._chunk, start=at)
         self._clocks[instance] = clock
-        for length in range(len(items) + 1):
-            self._known.setdefault((id, items[:length]), []).append(instance)
         self._ready.append((instance, self._go(clock)))
 
     def _advance(self, instance: Instance, steps: _Steps) -> None:
@@ -182,91 +159,47 @@ class _Clockwork:
         self._ready.extend(self._sleeping.pop(instance, ()))
 
     def _finish(self, clock: _Clock) -> None:
-        assert not clock.outcomes, f"{clock.instance} has outcomes that the plan does not ask for"
-        self._spans[clock.instance] = Span(clock.start, clock.at, clock.last_draw)
+        self._spans[clock.script.instance] = clock.span
         if clock.front is not None:
             closed = clock.last_draw + 1 if clock.last_draw else clock.start
-            self._fronts[clock.instance] = clock.front.behind(clock.fed, closed)
+            self._fronts[clock.script.instance] = clock.front.behind(clock.fed, closed)
 
     def _go(self, clock: _Clock) -> _Steps:
-        if clock.branch.lockstep is not None:
-            before = self._previous[clock.branch.id]
+        instance = clock.script.instance
+        if instance.branch in self._previous:
+            before = self._previous[instance.branch]
             clock.front = _Front()
             if before is not None:
-                previous = Instance(before, clock.instance.items)
+                previous = Instance(before, instance.items)
                 yield previous
                 clock.front = self._fronts[previous]
-        yield from self._all(clock, clock.branch.segments, (), clock.instance.items)
-
-    def _all(self, clock: _Clock, segments: tuple[Segment, ...], prefix: Address, items: tuple[int, ...]) -> _Steps:
-        for index, segment in enumerate(segments):
-            yield from self._one(clock, segment, (*prefix, index), items)
-
-    def _one(self, clock: _Clock, segment: Segment, address: Address, items: tuple[int, ...]) -> _Steps:
-        match segment:
-            case TurnStart() | TurnEnd() | Text() | InputText() | ItemNumber():
-                clock.feed(clock.forced.popleft() if clock.forced else 0)
-            case Hole():
-                drawn = clock.outcomes.popleft()
-                assert isinstance(drawn, Drawn)
-                clock.take(drawn)
-            case Fork(branch=branch):
-                self._start(branch, items, clock.at)
-            case Place():
-                pass
-            case Join():
-                yield from self._join(clock, segment, address, items)
-            case Choose(arms=arms):
-                chosen = clock.outcomes.popleft()
-                assert isinstance(chosen, Chosen)
-                clock.take(chosen.drawn)
-                yield from self._all(clock, arms[chosen.arm].segments, (*address, chosen.arm), items)
-            case Repeat():
-                yield from self._repeat(clock, segment, address, items)
-            case Each(branch=branch):
-                count = clock.outcomes.popleft()
-                assert isinstance(count, Items)
-                for item in range(count.count):
-                    self._start(branch, (*items, item), clock.at)
-            case _:
-                assert_never(segment)
-
-    def _repeat(self, clock: _Clock, repeat: Repeat, address: Address, items: tuple[int, ...]) -> _Steps:
-        if repeat.over is not None:
-            count = clock.outcomes.popleft()
-            assert isinstance(count, Items)
-            for item in range(count.count):
-                yield from self._all(clock, repeat.body, (*address, 0), (*items, item))
-            return
-        item = 0
-        while self._goes_on(clock):
-            yield from self._all(clock, repeat.body, (*address, 0), (*items, item))
-            item += 1
-
-    def _goes_on(self, clock: _Clock) -> bool:
-        decision = clock.outcomes.popleft()
-        assert isinstance(decision, Decision)
-        clock.take(decision.drawn)
-        return decision.goes_on
-
-    def _join(self, clock: _Clock, join: Join, address: Address, items: tuple[int, ...]) -> _Steps:
-        """Parents come before their children in the order of ids, so what they fork is known when it is asked for."""
-        for branch in sorted(join.branches):
-            shared = self._nesting.common[clock.branch.id, address, branch]
-            for instance in self._known.get((branch, items[:shared]), ()):
-                yield instance
-                clock.wait_until(self._spans[instance].end)
+        for action in clock.script.actions:
+            match action:
+                case Feed(tokens=tokens):
+                    clock.feed(tokens)
+                case Draw():
+                    clock.draw()
+                case Start(instance=child):
+                    self._start(child, at=clock.at, reached=clock.reached)
+                case Skip():
+                    pass
+                case Wait(instances=awaited):
+                    for other in awaited:
+                        yield other
+                        clock.wait_until(self._spans[other].end)
+                case _:
+                    assert_never(action)
 
 
 def _previous_in_group(plan: Plan) -> dict[BranchId, BranchId | None]:
-    groups: dict[int, list[Branch]] = {}
-    for branch in plan.branches:
-        if branch.lockstep is not None:
-            groups.setdefault(branch.lockstep.group, []).append(branch)
+    """Of every value in lock-step, the one before it."""
+    numbered = sorted(
+        (branch.lockstep.group, branch.lockstep.index, branch.id)
+        for branch in plan.branches
+        if branch.lockstep is not None
+    )
     previous: dict[BranchId, BranchId | None] = {}
-    for members in groups.values():
-        before: BranchId | None = None
-        for branch in sorted(members, key=lambda branch: branch.lockstep.index if branch.lockstep else 0):
-            previous[branch.id] = before
-            before = branch.id
+    for place, (group, _, id) in enumerate(numbered):
+        is_first = place == 0 or numbered[place - 1][0] != group
+        previous[id] = None if is_first else numbered[place - 1][2]
     return previous

@@ -3,8 +3,7 @@
 `(plan, realised)` determines how many forward passes a scheduler without drafts has to take (`passes.py`).
 
 A run is recorded per instance of a branch, as the outcomes of its decisions in the order in which they were
-met. Forced text needs no outcome; its tokens are counted beside, and only matter where a pass feeds a branch
-no more than `chunk` tokens, or in lock-step.
+met. Forced text needs no outcome; its tokens are counted beside.
 """
 
 from __future__ import annotations
@@ -79,7 +78,8 @@ Outcome: TypeAlias = Drawn | Chosen | Decision | Items
 class Run:
     """One instance: `outcomes` of holes, choices, repeats and fan-outs, `forced` tokens of turns, texts and data.
 
-    Both in the order met. `forced` may be left out where nothing is chunked and nothing goes in lock-step.
+    Both in the order met. Where `forced` is left out, every forced segment counts one token: how many there are
+    matters with chunks and in lock-step, and whether there are any matters behind a dropped draw.
     """
 
     outcomes: tuple[Outcome, ...]

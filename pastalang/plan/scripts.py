@@ -1,7 +1,7 @@
 """A plan and the outcomes of a run come in; what every instance does, step by step, goes out.
 
 With all outcomes known nothing is left to decide, so joins name instances and fan-outs are written out. This is
-what the simulator executes.
+what the simulator executes and what the arithmetic of passes counts.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class _Writer:
     def _one(self, tape: _Tape, id: BranchId, segment: Segment, address: Address, items: tuple[int, ...]) -> None:
         match segment:
             case TurnStart() | TurnEnd() | Text() | InputText() | ItemNumber():
-                tape.actions.append(Feed(tape.forced.popleft() if tape.forced else 0))
+                tape.actions.append(Feed(tape.forced.popleft() if tape.forced else 1))
             case Hole():
                 drawn = tape.outcomes.popleft()
                 assert isinstance(drawn, Drawn)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
 from pastalang.plan.holders import Holders
@@ -49,16 +49,16 @@ class _Actor:
     """One instance while it runs."""
 
     script: Script
-    position: int
-    seen: dict[Instance, int]  # how many tokens of others it sees
-    visible: int  # the sum of these
-    highest: int  # the highest position that it sees
     overrun: Overrun
+    position: int = 0
+    seen: dict[Instance, int] = field(default_factory=dict)  # how many tokens of others it sees
+    visible: int = 0  # the sum of these
+    highest: int = -1  # the highest position that it sees
     cursor: int = 0
     left: int = 0  # tokens of the present `Feed` that are still to be fed
     fed: int = 0
     draws: int = 0
-    drew_in: int = 0  # the pass of its last draw
+    informed: int = 0  # the last pass whose logits it knows something of: what it feeds then is fed later
     present_pass: int = 0
     fed_in_pass: int = 0
 
@@ -89,6 +89,7 @@ class _Actor:
                 if instance != self.script.instance and self.seen.get(instance, -1) < count:
                     self.seen[instance] = count
             self.highest = max(self.highest, other.highest)
+            self.informed = max(self.informed, other.informed)
         self.visible = sum(self.seen.values())
         self.position = after_join(self.position, self.highest, self.overrun)
         self.cursor += 1
@@ -112,7 +113,7 @@ class Machine:
         self._passes = self._draws = self._fed = self._live = self._peak = self._attended = 0
         self._highest = -1
         self._starts: dict[Instance, int] = {}
-        self._start(Instance(ROOT), position=0, seen={}, highest=-1)
+        self._start(Instance(ROOT))
 
     @property
     def is_over(self) -> bool:
@@ -156,9 +157,11 @@ class Machine:
         """As far as this pass allows; gives those who may move on because of it."""
         actor = self._actors[instance]
         woken: list[Instance] = []
-        while not actor.is_done and actor.drew_in < self._passes:
+        while not actor.is_done:
             match actor.script.actions[actor.cursor]:
                 case Feed(tokens=tokens):
+                    if tokens and actor.informed == self._passes:
+                        return woken
                     actor.left = actor.left or tokens
                     woken.extend(self._feed(actor))
                     if actor.left:
@@ -166,8 +169,7 @@ class Machine:
                 case Draw():
                     self._draw(actor)
                 case Start(instance=child, ahead=ahead):
-                    seen = {**actor.seen, instance: actor.fed}
-                    self._start(child, position=actor.position + ahead, seen=seen, highest=actor.highest)
+                    self._start(child, parent=actor, ahead=ahead)
                     woken.append(child)
                     actor.cursor += 1
                 case Skip(positions=positions):
@@ -183,13 +185,17 @@ class Machine:
             woken.extend(self._end(actor))
         return woken
 
-    def _start(self, instance: Instance, *, position: int, seen: dict[Instance, int], highest: int) -> None:
-        overrun = self._plan.branch(instance.branch).overrun
-        self._actors[instance] = _Actor(
-            self._scripts[instance], position, seen, sum(seen.values()), highest, overrun
-        )  # fmt: skip
+    def _start(self, instance: Instance, *, parent: _Actor | None = None, ahead: int = 0) -> None:
+        actor = _Actor(self._scripts[instance], self._plan.branch(instance.branch).overrun)
+        if parent is not None:
+            actor.position = parent.position + ahead
+            actor.seen = {**parent.seen, parent.script.instance: parent.fed}
+            actor.visible = sum(actor.seen.values())
+            actor.highest = parent.highest
+            actor.informed = parent.informed
+        self._actors[instance] = actor
         self._awake[instance] = None
-        self._starts[instance] = position
+        self._starts[instance] = actor.position
 
     def _feed(self, actor: _Actor) -> list[Instance]:
         """Gives the values that waited for these tokens in lock-step."""
@@ -208,7 +214,7 @@ class Machine:
             other = self._actors.get(earlier)
             if other is None:
                 return 0
-            is_known = other.draws == other.script.draws and other.drew_in < self._passes
+            is_known = other.draws == other.script.draws and other.informed < self._passes
             if not (is_known and other.fed == other.script.tokens):
                 room = min(room, max(other.fed - actor.fed, 0))
         return room
@@ -223,7 +229,7 @@ class Machine:
         self._draws += 1
         self._draws_left -= 1
         actor.draws += 1
-        actor.drew_in = self._passes
+        actor.informed = self._passes
         actor.cursor += 1
 
     def _falls_asleep(self, instance: Instance, awaited: tuple[Instance, ...]) -> bool:

@@ -50,11 +50,16 @@ class _Sum:
     def __init__(self, plan: Plan, lengths: Lengths) -> None:
         self._plan = plan
         self._lengths = lengths
+        self._overrun = plan.branch(ROOT).overrun  # of the branch being summed up
         self._is_answer = False  # the last turn has begun
         self._last_turn = max((turn.index for turn in _turns(plan)), default=0)
 
     def branch(self, id: BranchId) -> Totals:
-        return self._all(self._plan.branch(id).segments)
+        branch, around = self._plan.branch(id), self._overrun
+        self._overrun = branch.overrun
+        total = self._all(branch.segments)
+        self._overrun = around
+        return total
 
     def _all(self, segments: tuple[Segment, ...]) -> Totals:
         total = _NONE
@@ -76,7 +81,7 @@ class _Sum:
             case ItemNumber():
                 return self._forced(Range(1, 5))
             case Hole():
-                drawn = draws_of(segment)
+                drawn = draws_of(segment, self._overrun)
                 return Totals(drawn, drawn, drawn)
             case Fork(branch=branch):
                 return self.branch(branch)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pastalang.plan.forecast import forecast
 from pastalang.plan.passes import passes_taken, timing_of
-from pastalang.plan.plan import Instance, Mode, Plan
+from pastalang.plan.plan import Instance, Mode, Overrun, Plan
 from pastalang.plan.realised import Chosen, Decision, Drawn, Items, Outcome, Realised, Run
+from pastalang.plan.simulate import simulate
 from pastalang.program import types as t
 from tests.plan.programs import (
     async_,
     each,
     field,
     fork,
+    given,
     hole,
     json_body,
     named,
@@ -20,6 +23,7 @@ from tests.plan.programs import (
     sync,
     text,
     text_body,
+    value,
 )
 
 ITEMS = ((), (0,), (1,), (2,))
@@ -154,3 +158,57 @@ def test_in_lock_step_a_value_waits_for_the_same_token_of_the_values_before_it()
     plan = plan_of(json_body(field("a"), field("b")), mode=Mode.LOCKSTEP)
     assert passes(plan, a=draws(4), b=Drawn((3, 0, 0))) == 5  # its fourth token waits for a's, which pass 5 feeds
     assert passes(plan, a=draws(2), b=Drawn((3, 0, 0))) == 4  # a is known to have ended after pass 2
+
+
+def dropped(*rides: int) -> Drawn:
+    """So many forced tokens before and behind each draw, the last of which is not fed."""
+    return Drawn(rides, dropped=True)
+
+
+def both(plan: Plan, table: dict[Instance, Run]) -> int:
+    """What the arithmetic says and what the step machine takes, which are one."""
+    said, taken = passes_taken(plan, Realised(table)), simulate(plan, Realised(table)).passes
+    assert said == taken
+    return said
+
+
+def test_behind_a_dropped_draw_with_nothing_fed_the_next_draw_takes_the_same_logits() -> None:
+    plan = plan_of(text_body(fork("tip", 1, 3, text("- "), hole("root"))))
+    on, over = Decision(True, draws(1)), Decision(False, dropped(0, 0))
+    first = Decision(True, Drawn((1,)))
+    assert both(plan, runs(plan, _=(first, draws(2), on, draws(2), over))) == 2 + 1 + 2 + 1
+    # the end of either value is drawn and not fed: what the list decides is drawn in the same pass
+    assert both(plan, runs(plan, _=(first, dropped(0, 0, 0), on, dropped(0, 0, 0), over))) == 2 + 2
+
+
+def test_what_was_kept_of_a_dropped_draw_is_fed_in_the_next_pass() -> None:
+    plan = plan_of(text_body(fork("tip", 1, 3, text("- "), hole("root"))))
+    first, over = Decision(True, Drawn((1,))), Decision(False, dropped(0, 0))
+    assert both(plan, runs(plan, _=(first, dropped(0, 0, 1), over))) == 3
+
+
+def test_a_branch_forked_behind_a_dropped_draw_draws_from_the_same_logits() -> None:
+    pieces = (hole("a"), value("note"), async_("aside", hole("b")), text("x"), sync("aside"), text("y"), hole("c"))
+    plan = plan_of(text_body(*pieces), inputs=(given("note"),))
+    texts = tuple(1 for _ in range(7))
+    for note, expected in ((0, 5), (1, 6)):  # two draws of one value, three of the other, one behind them
+        table = runs(plan, aside=draws(3))
+        table[Instance(plan.branches[0].id)] = Run((dropped(0, 0, 0), draws(1)), (*texts, note, *texts))
+        start = timing_of(plan, Realised(table)).spans[Instance(named(plan, "aside").id, ())].start
+        assert both(plan, table) == expected
+        assert start == 2 + note
+
+
+def test_a_type_of_one_value_need_not_be_drawn() -> None:
+    forced = (t.Integer(1, 1), t.Regex("AB-7"), t.Verbatim("note"), t.Array(t.String(4), max_items=0), t.Literal("x"))
+    free = (t.Integer(1, 9), t.String(4), t.Boolean(), t.Union((t.Literal("a"), t.Literal("b"))), t.Array(t.String(4)))
+    for one, least in (*((one, 0) for one in forced), *((one, 1) for one in free)):
+        assert forecast(plan_of(text_body(hole("a", one)))).passes.low == least, one
+
+
+def test_a_value_that_null_may_stand_for_where_nothing_fits_need_not_be_drawn() -> None:
+    short = t.Union((t.Integer(1000, 9999), t.Null()), max_tokens=2)
+    assert forecast(plan_of(json_body(field("a", short)))).passes.low == 0
+    assert forecast(plan_of(json_body(field("a", or_null(t.String(9)))))).passes.low == 1
+    capped = text_body(async_("aside", hole("a", record(field("b", or_null(t.String(9))))), reserve=3))
+    assert forecast(plan_of(capped, mode=Mode.SEQUENTIAL, overrun=Overrun.CAP)).passes.low == 0

@@ -87,6 +87,9 @@ class Feeder:
 
     def step(self, hungry: Sequence[BranchState]) -> Step | None:
         for branch in hungry:
+            if branch.spec.lockstep is not None:
+                self._demand_values_before(branch)
+        for branch in hungry:
             self._place(branch)
         if not self._tokens:
             return None
@@ -209,6 +212,12 @@ class Feeder:
             shown = (OfCells(earlier),) if earlier else ()
             self._feed(branch, count, (*self._own(branch), *shown, *now))
 
+    def _demand_values_before(self, branch: BranchState) -> None:
+        """Before anybody is placed, so that all they have goes now; who still draws has asked for it itself."""
+        for value in self._values_before(branch):
+            if value is not None and value.has_ended:
+                value.request.demand(value, min(branch.demand, len(value.tokens)))
+
     def _values_before(self, branch: BranchState) -> list[BranchState | None]:
         """The values before this one in its group, the nearest first; None: not begun."""
         assert branch.spec.lockstep is not None
@@ -239,7 +248,6 @@ class Feeder:
                 continue
             if len(value.tokens) <= at:
                 return None
-            value.request.demand(value, at + 1)
             if at < value.fed:
                 earlier.append(value.cells[at])
                 continue

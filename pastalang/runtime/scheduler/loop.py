@@ -278,6 +278,7 @@ class Scheduler:
         request.reused_tokens = prefix.reused
         root = request.begin(prefix)
         walk_on(root)
+        _join_what_can(request)
         self._check_lengths(request)
         if not request.is_waiting:
             self._waiting.remove(request)
