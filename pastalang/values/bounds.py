@@ -138,10 +138,13 @@ def first_characters(
             assert_never(type)
 
 
+_JSON = json.JSONEncoder(ensure_ascii=False)
+
+
 def spell(value: t.Scalar, *, quoted: bool = True) -> str:
     """The one way in which a literal is written."""
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False) if quoted else value
+        return _JSON.encode(value) if quoted else value
     if isinstance(value, Decimal):
         return decimal_text(value)
     return json.dumps(value)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from itertools import islice
 from typing import Final, assert_never
 
 from pastalang.program import types as t
@@ -47,7 +49,7 @@ def describe(type: t.Type) -> str:
         case t.Map() | t.Object():
             return "an object"
         case t.Union(arms=arms):
-            words = list(dict.fromkeys(describe(arm) for arm in arms))
+            words = list(islice(_differing(describe(arm) for arm in arms), _SHOWN_ARMS + 1))
             shown = words[:_SHOWN_ARMS] + (["…"] if len(words) > _SHOWN_ARMS else [])
             return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
         case t.Named(name=name):
@@ -58,6 +60,14 @@ def describe(type: t.Type) -> str:
             return "any JSON value"
         case _:
             assert_never(type)
+
+
+def _differing(words: Iterable[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for word in words:
+        if word not in seen:
+            seen.add(word)
+            yield word
 
 
 def _bounds(type: t.Integer | t.Number) -> str:

@@ -106,6 +106,8 @@ STRUCTURES: tuple[t.Type, ...] = (
     t.Array(t.Integer()),
     t.Array(t.String(max_chars=3), 1, 3),
     t.Array(t.Number(minimum=Decimal(1)), 0, 2),
+    t.Array(t.Integer(), 0, 1),
+    t.Array(t.String(format="email"), 1, 2),
     t.Array(t.Union((t.Literal("a"), t.Literal("b"), t.Null())), 2, 4, unique=True),
     t.Array(t.Verbatim("source"), 1, 2),
     t.Tuple((t.Integer(), t.String(), t.Boolean())),

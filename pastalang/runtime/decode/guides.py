@@ -18,14 +18,13 @@ from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata import number_machine, pattern_machine, string_machine
-from pastalang.runtime.decode.engines.automaton import AutomatonMachine
 from pastalang.runtime.decode.engines.characters import spell_json, spell_text
 from pastalang.runtime.decode.engines.choice import ChoiceMachine
 from pastalang.runtime.decode.engines.grammar import NO_SOURCES
+from pastalang.runtime.decode.engines.source import spell_source
 from pastalang.runtime.decode.engines.string import StringMachine
-from pastalang.runtime.decode.engines.tabled import TableMachine
 from pastalang.runtime.decode.engines.union import UnionMachine
-from pastalang.runtime.decode.engines.verbatim import VerbatimMachine, spell_source
+from pastalang.runtime.decode.engines.verbatim import VerbatimMachine
 from pastalang.runtime.decode.guide import Guide, GuideError
 from pastalang.runtime.decode.machine import Machine
 from pastalang.runtime.decode.rows import rows_of
@@ -81,8 +80,7 @@ class _Compiler:
 
             return compile_structure(type, self.types, self.border, self.sources)
         machine = self.machine(type)
-        if isinstance(machine, AutomatonMachine | TableMachine):
-            machine.warm()
+        machine.warm()
         return MachineGuide(machine, self.border, describe(type))
 
     def resolve(self, type: t.Type) -> t.Type:
@@ -94,7 +92,7 @@ class _Compiler:
         """Whether machines over bytes serve it; what nests or has a schema of its own is for a grammar."""
         type = self.resolve(type)
         if isinstance(type, t.Union):
-            return all(self.is_simple(arm) for arm in type.arms)
+            return all(isinstance(arm, t.Literal) or self.is_simple(arm) for arm in type.arms)
         return not isinstance(type, t.Array | t.Tuple | t.Map | t.Object | t.Schema | t.Anything)
 
     def machine(self, type: t.Type) -> Machine:
@@ -143,7 +141,7 @@ class _Compiler:
 
     def union(self, type: t.Union) -> Machine:
         """All literals are one list; a verbatim arm of an empty text is no arm."""
-        arms = [self.resolve(arm) for arm in _flat(type, self.types)]
+        arms = _flat(type, self.types)
         closed = [text for arm in arms if _is_closed(arm) for text in _spellings(arm, quoted=self.quoted)]
         machines: list[Machine] = [ChoiceMachine(closed, self.border)] if closed else []
         for arm in arms:
@@ -160,33 +158,26 @@ def _is_closed(type: t.Type) -> TypeGuard[Closed]:
 
 
 def _spellings(type: Closed, *, quoted: bool) -> list[bytes]:
-    match type:
-        case t.Boolean():
-            return [b"true", b"false"]
-        case t.Null():
-            return [b"null"]
-        case t.Literal(value=value):
-            return [spell(value, quoted=quoted).encode()]
+    if isinstance(type, t.Literal):
+        return [spell(type.value, quoted=quoted).encode()]
+    return [b"true", b"false"] if isinstance(type, t.Boolean) else [b"null"]
 
 
 def _flat(type: t.Type, types: Mapping[str, t.Type]) -> list[t.Type]:
     while isinstance(type, t.Named):
         type = types[type.name]
     if isinstance(type, t.Union):
-        return [inner for arm in type.arms for inner in _flat(arm, types)]
+        parts = ([arm] if isinstance(arm, t.Literal) else _flat(arm, types) for arm in type.arms)
+        return [inner for part in parts for inner in part]
     return [type]
 
 
 def prepare(vocabulary: Tokens) -> None:
     """Does once what all guides of a vocabulary need, so that the first of them is not slow."""
     vocabulary.begins_some(b"")
+    vocabulary.shortest(b'"')
     rows_of(vocabulary).within(b"")
     for form in Form:
         guide = compile_guide(t.String(), form=form, follow="", vocabulary=vocabulary)
-        state = guide.start(max_tokens=64)
-        state.allowed()
-        if form is Form.JSON:
-            quote = vocabulary.ids.get(b'"')
-            if quote is not None:
-                state.advance(quote)
-                state.allowed()
+        assert isinstance(guide, MachineGuide) and isinstance(guide.machine, StringMachine)
+        guide.machine.prepare()

@@ -46,3 +46,7 @@ class Machine(Protocol):
     def forced(self, state: MachineState) -> bytes:
         """The bytes that are the only way on."""
         ...
+
+    def warm(self) -> None:
+        """Makes beforehand the masks that the first steps need, as far as that is quick."""
+        ...

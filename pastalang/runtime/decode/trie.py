@@ -28,8 +28,8 @@ class TokenTrie:
     high: Ints
     keys: Ints  # parent * 256 + byte of every node but the root
 
-    def child(self, nodes: Ints, byte: int) -> Ints:
-        """The child of each node by this byte, -1 where there is none."""
+    def child(self, nodes: Ints, byte: int | Ints) -> Ints:
+        """The child of each node by this byte or its own, -1 where there is none."""
         wanted = nodes * 256 + byte
         at = np.searchsorted(self.keys, wanted)
         found = np.minimum(at, len(self.keys) - 1)

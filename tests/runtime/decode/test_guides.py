@@ -276,6 +276,23 @@ def test_no_exponent_is_larger_than_what_is_read() -> None:
     assert read(state.text, t.Anything(), quoted=True).fits
 
 
+def test_a_string_with_a_pattern_is_closed_as_the_pattern_asks() -> None:
+    """The limit ends the address with the domain that it lacks; the array does not lose it."""
+    state = _start(t.Array(t.String(format="email")), limit=12)
+    _write(state, '["some')
+    while not state.is_finished:
+        letters = {_id("a"), _id("b")} & set(tokens_of(state.allowed()).tolist())
+        state.advance(min(letters or set(tokens_of(state.allowed()).tolist())))
+    (address,) = json.loads(state.text)
+    assert address.startswith("some") and "@" in address
+
+
+def test_an_array_of_at_most_one_item_is_closed_behind_it() -> None:
+    state = _start(t.Array(t.Integer(0, 9), max_items=1))
+    _write(state, "[1")
+    assert _texts(state) == {"]"}
+
+
 def test_a_cut_value_is_still_json() -> None:
     state = _start(t.Array(t.Array(t.String())), limit=9)
     _write(state, '[["ab')

@@ -10,13 +10,18 @@ from bisect import bisect_left
 from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+
 from pastalang.runtime.decode.border import Border
+from pastalang.runtime.decode.engines.options import Flags, OptionList
+from pastalang.runtime.decode.engines.slices import scattered
 from pastalang.runtime.decode.guide import GuideError, TokenMask
 from pastalang.runtime.decode.machine import MachineState
-from pastalang.runtime.decode.mask import mask_of
 from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.trie import Ints
 
 _MAX_MASKS = 512
+_FEW = 8  # options that are all spelled out to find the one with the fewest tokens
 
 
 class Range(NamedTuple):
@@ -39,6 +44,7 @@ class ChoiceMachine:
         if not self.options:
             raise GuideError("there is nothing to choose from")
         self.start: MachineState = Range(0, len(self.options), 0)
+        self._list = OptionList(self.options)
         self._masks: dict[tuple[Range, int | None], TokenMask] = {}
         self._longest = max(map(len, self.options))
 
@@ -61,9 +67,13 @@ class ChoiceMachine:
         return 0
 
     def ending(self, state: MachineState) -> tuple[int, ...] | None:
-        """Of the shortest options that are left, the one with the fewest tokens."""
-        low, high, depth = _range(state)
-        rest = sorted((option[depth:] for option in self.options[low:high]), key=len)[:8]
+        """The option that is left with the fewest tokens; where many are left, the best of the shortest."""
+        here = _range(state)
+        low, high, depth = here
+        if high - low > _FEW and self._list.is_weighed:
+            return self._list.shortest(self._tokens.trie, here)
+        near = np.argsort(self._list.lengths[low:high], kind="stable")[:_FEW] + low
+        rest = [self.options[at][depth:] for at in near.tolist()]
         found = [tokens for text in rest if (tokens := self._tokens.shortest(text)) is not None]
         return min(found, key=len, default=None)
 
@@ -77,20 +87,44 @@ class ChoiceMachine:
 
     def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
         here = _range(state)
-        if remaining is not None and self._longest_left(here) < remaining:
+        if remaining is not None and self._longest - here.depth < remaining:
             remaining = None
         key = (here, remaining)
-        if key not in self._masks:
+        found = self._masks.get(key)
+        if found is None:
             if len(self._masks) >= _MAX_MASKS:
                 self._masks.clear()
-            self._masks[key] = mask_of(self._tokens.size, sorted(self._allowed(here, remaining)))
-        return self._masks[key]
+            found = self._masks[key] = self._make_mask(here, remaining)
+        return found
+
+    def warm(self) -> None:
+        self.mask(self.start, None)
+
+    def _make_mask(self, here: Range, remaining: int | None) -> TokenMask:
+        """Leads the beginnings of what is left down the trie of the tokens, level by level."""
+        trie, list_ = self._tokens.trie, self._list
+        inside, whole = [], []
+        for depth, nodes, at in list_.followed(trie, here):
+            fits = np.ones(len(nodes), dtype=np.bool_) if remaining is None else self._fits(depth, nodes, remaining - 1)
+            inside.append(trie.ending_at(at[fits])[0])
+            whole.append(at[list_.ends_at(depth, nodes)])
+        found = [*inside, self._border.behind(np.concatenate(whole))] if whole else inside
+        return scattered(self._tokens.size, np.concatenate(found) if found else np.zeros(0, dtype=np.int64))
+
+    def _fits(self, depth: int, nodes: Ints, left: int) -> Flags:
+        """Whether some option below each of these beginnings can be completed with so many tokens."""
+        short = self._list.fewest_bytes(depth, nodes) <= left
+        if self._tokens.vocabulary.covers_bytes and short.all():
+            return short
+        return self._list.fewest_tokens(self._tokens.trie, depth, nodes) <= left
 
     def options_after(self, state: MachineState, token: int) -> Range | None:
         """The options that are left when this token is taken; of those that end inside it, the range of the one."""
         text = self._tokens.text(token)
-        if text is None:
-            return None
+        return None if text is None else self.options_behind(state, text)
+
+    def options_behind(self, state: MachineState, text: bytes) -> Range | None:
+        """As `options_after`, for what of a token belongs to the value."""
         here: MachineState = state
         for at, byte in enumerate(text):
             following = self.step(here, byte)
@@ -101,54 +135,7 @@ class ChoiceMachine:
             here = following
         return _range(here)
 
-    def _longest_left(self, here: Range) -> int:
-        if here.high - here.low > 64:
-            return self._longest - here.depth
-        return max(len(option) for option in self.options[here.low : here.high]) - here.depth
-
-    def _allowed(self, here: Range, remaining: int | None) -> set[int]:
-        found: set[int] = set()
-        before = b""
-        for option in self.options[here.low : here.high]:
-            rest = option[here.depth :]
-            same = _shared(before, rest)
-            before = rest
-            shortest = None if remaining is None else self._tokens.shortest(rest)
-            if remaining is not None and (shortest is None or len(shortest) > remaining):
-                before = b""
-                continue
-            # what the option before it begins with too, is known already; under a limit nothing is taken over
-            first = 1 if remaining is not None else same + 1
-            for length in range(first, min(len(rest), self._tokens.longest) + 1):
-                for token in self._tokens.by_text.get(rest[:length], ()):
-                    if remaining is None or self._fits(rest[length:], remaining - 1):
-                        found.add(token)
-            found.update(self._crossing(rest))
-        return found
-
-    def _fits(self, rest: bytes, remaining: int) -> bool:
-        if len(rest) <= remaining and self._tokens.vocabulary.covers_bytes:
-            return True
-        tokens = self._tokens.shortest(rest)
-        return tokens is not None and len(tokens) <= remaining
-
-    def _crossing(self, rest: bytes) -> Iterable[int]:
-        """Tokens that hold all that is left and the beginning of what follows."""
-        if not self._border.follow or not rest or not self._tokens.begins_some(rest):
-            return ()
-        node = self._tokens.trie.find(rest)
-        return () if node < 0 else self._border.behind(self._tokens.node(node)).tolist()
-
 
 def _range(state: MachineState) -> Range:
     assert isinstance(state, Range)
     return state
-
-
-def _shared(first: bytes, second: bytes) -> int:
-    length = 0
-    for one, other in zip(first, second, strict=False):
-        if one != other:
-            break
-        length += 1
-    return length

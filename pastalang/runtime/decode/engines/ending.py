@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
 from pastalang.runtime.decode.engines.matcher import Matcher
+from pastalang.runtime.decode.engines.pattern import PatternAutomaton
 from pastalang.runtime.decode.engines.trace import Trace
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.tokens import Tokens
 
+Strings: TypeAlias = tuple[PatternAutomaton, ...]
 _LONGEST_ENDING = 4_000  # bytes; a type whose shortest value is longer is refused
 _LONGEST_STRING = 400
 _MAX_STEPS = 700  # of the search in all; what takes more is refused within half a second
@@ -22,10 +26,11 @@ _STRING_ORDER = _FIRST_IN_STRING + bytes(byte for byte in range(256) if byte not
 
 
 def find_ending(
-    matcher: Matcher, trace: Trace, tokens: Tokens, *, samples: tuple[bytes, ...] = (), several: bool = False
+    matcher: Matcher, trace: Trace, tokens: Tokens, *, strings: Strings = (), several: bool = False
 ) -> tuple[int, ...] | None:
     """A short way to complete the value, as few tokens; None where none was found.
 
+    `strings` are the patterns of strings that the value may hold: an open string is closed as one of them asks.
     `several`: at the very start, where kinds of values differ most, all beginnings are tried.
     """
     beginnings: list[bytes] = [b""]
@@ -35,7 +40,7 @@ def find_ending(
         beginnings = [bytes((byte,)) for byte in sorted(allowed, key=_start_rank)[:12]]
     left = [_MAX_STEPS]
     found = [
-        ending for first in beginnings if (ending := _search(matcher, trace, tokens, first, samples, left)) is not None
+        ending for first in beginnings if (ending := _search(matcher, trace, tokens, first, strings, left)) is not None
     ]
     best = min(found, key=len, default=None)
     return None if best is None else tokens.shortest(best)
@@ -51,7 +56,7 @@ def _has(mask: TokenMask, tokens: Tokens, byte: int) -> bool:
 
 
 def _search(
-    matcher: Matcher, trace: Trace, tokens: Tokens, first: bytes, samples: tuple[bytes, ...], left: list[int]
+    matcher: Matcher, trace: Trace, tokens: Tokens, first: bytes, strings: Strings, left: list[int]
 ) -> bytes | None:
     """Byte by byte, always what closes soonest; what was written often gives way, so nothing turns in circles.
 
@@ -74,16 +79,16 @@ def _search(
                 trace = trace.grown(forced)
                 written += forced
                 continue
-        mask = matcher.mask()
-        if trace.string == len(trace.raw) - 1 and not _has(mask, tokens, 0x22):
-            sample = _take_sample(matcher, trace, tokens, samples)
-            if sample is not None:
-                trace = trace.grown(sample)
-                written += sample
+        takes = _Takes(matcher, tokens)
+        if trace.in_string and not takes(0x22):
+            closing = _close_string(matcher, trace, tokens, strings)
+            if closing is not None:
+                trace = trace.grown(closing)
+                written += closing
                 continue
         if trace.string is not None and len(trace.raw) - trace.string > _LONGEST_STRING:
             return None
-        byte = _best_byte(mask, trace, tokens, used)
+        byte = _best_byte(takes, trace, used)
         if byte is None or not matcher.take([tokens.ids[bytes((byte,))]]):
             return None
         used[byte] += 1
@@ -94,14 +99,31 @@ def _search(
     return None
 
 
-def _take_sample(matcher: Matcher, trace: Trace, tokens: Tokens, samples: tuple[bytes, ...]) -> bytes | None:
-    """A string that a pattern of the grammar asks for, where one fits."""
-    for sample in samples:
-        spelled = tokens.shortest(sample)
-        if spelled is None or trace.grown(sample).spoiled:
+class _Takes:
+    """Whether the matcher takes a byte next, asked byte by byte: most of them never need to be known."""
+
+    def __init__(self, matcher: Matcher, tokens: Tokens) -> None:
+        self._matcher = matcher
+        self._tokens = tokens
+        self._known: dict[int, bool] = {}
+
+    def __call__(self, byte: int) -> bool:
+        if byte not in self._known:
+            token = self._tokens.ids.get(bytes((byte,)))
+            self._known[byte] = token is not None and self._matcher.would_take(token)
+        return self._known[byte]
+
+
+def _close_string(matcher: Matcher, trace: Trace, tokens: Tokens, strings: Strings) -> bytes | None:
+    """The rest of the open string, as one of the patterns asks for it and the grammar takes it."""
+    begun = trace.raw[trace.string :]
+    for automaton in strings:
+        closing = automaton.closing(begun)
+        spelled = None if closing is None else tokens.shortest(closing)
+        if closing is None or spelled is None or trace.grown(closing).spoiled:
             continue
         if matcher.take_all(spelled):
-            return sample
+            return closing
     return None
 
 
@@ -110,15 +132,21 @@ def _is_whole(trace: Trace) -> bool:
     return trace.is_scalar and not trace.closed_word().spoiled
 
 
-def _best_byte(mask: TokenMask, trace: Trace, tokens: Tokens, used: list[int]) -> int | None:
-    order = _STRING_ORDER if trace.in_string else _ORDER
-    candidates = [byte for byte in order if _has(mask, tokens, byte)]
+def _best_byte(takes: _Takes, trace: Trace, used: list[int]) -> int | None:
     closing = 0x22 if trace.in_string else None
-    if closing in candidates and not trace.grown(b'"').spoiled and not _repeats(trace, 0x22):
+    if closing is not None and takes(closing) and not trace.grown(b'"').spoiled and not _repeats(trace, closing):
         return closing
-    good = [byte for byte in candidates if not trace.grown(bytes((byte,))).spoiled]
-    good = [byte for byte in good if not _repeats(trace, byte)] or good
-    return min(good, key=lambda byte: (used[byte] * 8 if byte not in b"]}" else 0) + order.index(byte), default=None)
+    order = _STRING_ORDER if trace.in_string else _ORDER
+    ranks = [(used[byte] * 8 if byte not in b"]}" else 0) + at for at, byte in enumerate(order)]
+    second: int | None = None
+    for at in sorted(range(len(order)), key=ranks.__getitem__):
+        byte = order[at]
+        if not takes(byte) or trace.grown(bytes((byte,))).spoiled:
+            continue
+        if not _repeats(trace, byte):
+            return byte
+        second = byte if second is None else second
+    return second
 
 
 def _repeats(trace: Trace, byte: int) -> bool:

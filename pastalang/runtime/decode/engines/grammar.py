@@ -17,6 +17,7 @@ from pastalang.program.regex import RegexError, parse_regex
 from pastalang.runtime.decode.engines.pattern import PatternAutomaton
 from pastalang.runtime.decode.guide import GuideError
 from pastalang.values.bounds import spell
+from pastalang.values.formats import FORMATS
 from pastalang.values.json_schema import Document, anchored, schema_of
 from pastalang.values.json_text import JsonValue, parse_json, write_json
 from pastalang.values.regex import whole_pattern
@@ -27,15 +28,15 @@ _INTEGER = "/0|-?[1-9][0-9]{0,18}/"
 _NUMBER = r"/(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?|-([1-9][0-9]{0,14}(\.[0-9]{1,15})?|0\.[0-9]{0,14}[1-9])/"
 _MAX_TAIL = 16
 NO_SOURCES: Mapping[str, str] = MappingProxyType({})
-_MAX_SAMPLES = 64
+_MAX_STRINGS = 64
 
 
 @dataclass(frozen=True)
 class Grammar:
-    """`text` is in llguidance's dialect of Lark. `samples` are short strings for its patterns, with closing quote."""
+    """`text` is in llguidance's dialect of Lark. `strings` are the patterns of strings in it, quotes included."""
 
     text: str
-    samples: tuple[bytes, ...] = ()
+    strings: tuple[PatternAutomaton, ...] = ()
 
 
 def grammar_of(
@@ -47,7 +48,7 @@ def grammar_of(
     tails = [json.dumps(follow[: end + 1]) for end in range(min(len(follow), _MAX_TAIL))]
     tail = f" ({' | '.join(tails)})?" if tails else ""
     text = "\n".join([f"start: {value}{tail}", *writer.lines]) + "\n"
-    return Grammar(text, tuple(writer.samples))
+    return Grammar(text, tuple(writer.strings.values()))
 
 
 @dataclass
@@ -56,7 +57,7 @@ class _Writer:
     sources: Mapping[str, str]
     lines: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
-    samples: dict[bytes, None] = field(default_factory=dict)
+    strings: dict[str, PatternAutomaton] = field(default_factory=dict)
 
     def rule(self, type: t.Type) -> str:
         """The name of a rule for the type; named types have one rule each, so they may be recursive."""
@@ -148,8 +149,8 @@ class _Writer:
 
     def schema(self, document: Document) -> str:
         for pattern in _patterns(document):
-            if len(self.samples) < _MAX_SAMPLES and (sample := _sample(pattern)) is not None:
-                self.samples[sample] = None
+            if len(self.strings) < _MAX_STRINGS and (automaton := _string(pattern)) is not None:
+                self.strings[pattern] = automaton
         return f"%json {write_json({**document, 'x-guidance': _OPTIONS})}"
 
     def document(self, text: str) -> str:
@@ -165,7 +166,7 @@ class _Writer:
 
 
 def _patterns(document: JsonValue) -> Iterator[str]:
-    """Every pattern of the document; what is no schema at all does no harm here."""
+    """Every pattern of the document, and those of its formats; what is no schema at all does no harm here."""
     waiting = [document]
     while waiting:
         part = waiting.pop()
@@ -173,19 +174,22 @@ def _patterns(document: JsonValue) -> Iterator[str]:
             pattern = part.get("pattern")
             if isinstance(pattern, str):
                 yield pattern
+            format_ = part.get("format")
+            if isinstance(format_, str) and format_ in FORMATS:
+                yield f"^(?:{FORMATS[format_].pattern})$"
             waiting.extend(part.values())
         elif isinstance(part, list):
             waiting.extend(part)
 
 
 @lru_cache(maxsize=1024)
-def _sample(pattern: str) -> bytes | None:
-    """A shortest string that matches, without its opening quote."""
+def _string(pattern: str) -> PatternAutomaton | None:
+    """The strings that match, with their quotes; None where there are none or the pattern is not understood."""
     try:
         automaton = PatternAutomaton(parse_regex(whole_pattern(pattern)), quoted=True)
     except RegexError:
         return None
-    return None if automaton.is_empty else automaton.ending(automaton.start)[1:]
+    return None if automaton.is_empty else automaton
 
 
 _DATA = frozenset({"const", "enum", "default", "examples", "example"})  # what they hold is no schema
@@ -214,6 +218,8 @@ def _without_own_formats(value: JsonValue) -> Any:
 def _repeated(item: str, least: int, most: int | None) -> str:
     if most == 0:
         return ""
+    if most == 1:
+        return item if least else f"({item})?"
     more = f"{{{max(least - 1, 0)},{'' if most is None else most - 1}}}"
     row = f'{item} (", " {item}){more}'
     return row if least else f"({row})?"

@@ -16,7 +16,7 @@ import numpy as np
 
 from pastalang.program import types as t
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.ending import find_ending
+from pastalang.runtime.decode.engines.ending import Strings, find_ending
 from pastalang.runtime.decode.engines.grammar import NO_SOURCES, grammar_of
 from pastalang.runtime.decode.engines.matcher import Matcher, compile_grammar
 from pastalang.runtime.decode.engines.trace import Trace
@@ -37,7 +37,7 @@ def compile_structure(
     unique = unique_paths(type, types)
     grammar = grammar_of(type, types, follow=border.follow.decode(), sources=sources)
     matcher = compile_grammar(grammar.text, border.tokens)
-    return StructureGuide(matcher, border, unique, describe(type), grammar.samples)
+    return StructureGuide(matcher, border, unique, describe(type), grammar.strings)
 
 
 def _check_endings(type: t.Type, types: Mapping[str, t.Type]) -> None:
@@ -54,14 +54,14 @@ class StructureGuide:
     """See `guide.Guide`."""
 
     def __init__(
-        self, matcher: Matcher, border: Border, unique: frozenset[Path], meaning: str, samples: tuple[bytes, ...]
+        self, matcher: Matcher, border: Border, unique: frozenset[Path], meaning: str, strings: Strings
     ) -> None:
         self._matcher = matcher
         self.border = border
         self._meaning = meaning
         self.first = Trace(unique)
-        self.samples = samples
-        ending = find_ending(matcher, self.first, border.tokens, samples=samples, several=True)
+        self.strings = strings
+        ending = find_ending(matcher, self.first, border.tokens, strings=strings, several=True)
         if ending is None:
             matcher.check()
             raise GuideError(f"no short value of {meaning} was found, so no value could be closed at its limit")
@@ -210,7 +210,7 @@ class Growth:
         ending = (
             ()
             if trace.end is not None
-            else find_ending(ahead, trace, self._guide.border.tokens, samples=self._guide.samples)
+            else find_ending(ahead, trace, self._guide.border.tokens, strings=self._guide.strings)
         )
         if ending is None or len(tokens) + len(ending) > self._stand.remaining:
             return ()
@@ -274,7 +274,7 @@ class Growth:
             return before[1:]
         if remaining >= (trace.depth + 2) * self._guide.level + 16:
             return _PLENTY
-        found = find_ending(self._here(), trace, self._guide.border.tokens, samples=self._guide.samples)
+        found = find_ending(self._here(), trace, self._guide.border.tokens, strings=self._guide.strings)
         return (0,) * (remaining + 1) if found is None else found
 
     def _ending_here(self) -> tuple[int, ...]:
@@ -283,7 +283,7 @@ class Growth:
             return stand.ending
         if stand.remaining > 1 + (stand.trace.depth + 3) * self._guide.level + 32:
             return ()  # far from the limit; looked for only if it has to be
-        return find_ending(self._here(), stand.trace, self._guide.border.tokens, samples=self._guide.samples) or ()
+        return find_ending(self._here(), stand.trace, self._guide.border.tokens, strings=self._guide.strings) or ()
 
     def _cut(self, before: tuple[int, ...]) -> _Stand:
         """Closes the value without the token: with the ending from here, or from the last place that had one."""
@@ -293,7 +293,7 @@ class Growth:
             if ending is None or not ending or len(ending) > stand.remaining:
                 matcher = self._guide.matcher()
                 matcher.take(stand.taken)
-                ending = find_ending(matcher, stand.trace, tokens, samples=self._guide.samples)
+                ending = find_ending(matcher, stand.trace, tokens, strings=self._guide.strings)
             if ending is not None and len(ending) <= self._stand.remaining:
                 raw = stand.trace.raw + b"".join(tokens.text(token) or b"" for token in ending)
                 self._matcher = None

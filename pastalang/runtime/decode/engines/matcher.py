@@ -52,6 +52,10 @@ class Matcher:
         """Token by token, as a model would write them: the fuel of the lexer is for one call."""
         return all(self.inner.try_consume_tokens([token]) == 1 for token in tokens) and not self.inner.is_error()
 
+    def would_take(self, token: int) -> bool:
+        """Whether the token may come next; nothing changes."""
+        return bool(self.inner.validate_tokens([token]) == 1)
+
     def take_all(self, tokens: Sequence[int]) -> bool:
         """All of them or none."""
         return bool(self.inner.validate_tokens(list(tokens)) == len(tokens)) and self.take(tokens)

@@ -76,6 +76,20 @@ class PatternAutomaton:
             if following:
                 yield first, beyond, following
 
+    def closing(self, begun: bytes) -> bytes | None:
+        """A short ending behind the beginning of a value; None where no value begins like that."""
+        state = self.start
+        for byte in begun:
+            assert isinstance(state, frozenset)
+            arcs = self._places.arcs
+            ends = frozenset([end for place in state for low, high, end in arcs[place] if low <= byte <= high])
+            if ends not in self._closures:
+                self._closures[ends] = self._closure(ends)
+            state = self._closures[ends]
+            if not state:
+                return None
+        return self.ending(state)
+
     def accepts(self, state: Hashable) -> bool:
         assert isinstance(state, frozenset)
         return self._final in state

@@ -7,6 +7,7 @@ limits; the exact cost of every ending is known, so nothing has to be searched.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.characters import DEAD, Spelling
+from pastalang.runtime.decode.engines.slices import scattered
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import join_masks, mask_of
@@ -32,15 +34,24 @@ class Inside(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _Groups:
-    """From one place: masks of the tokens that stay inside, by (place, characters), and of those that close.
+class _Inside:
+    """From one place: masks of the tokens that stay inside, by (place, characters); whatever follows the value.
 
+    `until[place]` are the numbers of characters, ascending, and the masks of all tokens with at most so many.
     `fillers` holds one token for every number of characters that a token between two characters can add.
     """
 
-    inside: dict[tuple[int, int], TokenMask]
-    closing: dict[int, TokenMask]
+    masks: dict[tuple[int, int], TokenMask]
+    until: dict[int, tuple[list[int], list[TokenMask]]]
     fillers: dict[int, int]
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """All tokens from one place: those that stay inside, and masks of those that close, by characters."""
+
+    inside: _Inside
+    closing: dict[int, TokenMask]
     most: int
 
 
@@ -119,26 +130,52 @@ class StringMachine:
             self._masks[key] = self._make_mask(here, groups, limit)
         return self._masks[key]
 
+    def warm(self) -> None:
+        self.mask(self.start, None)
+        for byte in self._spelling.closing[:1]:
+            opened = self.step(self.start, byte)
+            if opened is not None:
+                self.mask(opened, None)
+
+    def prepare(self) -> None:
+        """Sorts the tokens from every place, as far as that does not depend on what follows the value."""
+        for place in range(len(self._spelling.between)):
+            if place != self._spelling.closed:
+                self._inside_of(place)
+
     # ── masks ────────────────────────────────────────────────────────────────────────────────────────────
 
     def _between(self, place: int) -> bool:
         return self._spelling.between[place]
 
     def _make_mask(self, here: Inside, groups: _Groups, remaining: int | None) -> TokenMask:
-        most, covers = self._most, self._tokens.vocabulary.covers_bytes
-        parts = []
-        for (place, added), mask in groups.inside.items():
-            characters = here.characters + added
-            if most is not None and characters + self._has_begun(place) > most:
-                continue
-            if (remaining is not None or not covers) and not self._closes_in(place, characters, remaining):
-                continue
-            parts.append(mask)
+        most = self._most
+        if remaining is None and self._tokens.vocabulary.covers_bytes:
+            parts = self._free_parts(here, groups.inside)
+        else:
+            parts = [
+                mask
+                for (place, added), mask in groups.inside.masks.items()
+                if self._has_room(place, here.characters + added)
+                and self._closes_in(place, here.characters + added, remaining)
+            ]
         for added, mask in groups.closing.items():
             characters = here.characters + added
             if characters >= self._least and (most is None or characters <= most):
                 parts.append(mask)
         return join_masks(self._tokens.size, parts)
+
+    def _has_room(self, place: int, characters: int) -> bool:
+        return self._most is None or characters + self._has_begun(place) <= self._most
+
+    def _free_parts(self, here: Inside, inside: _Inside) -> list[TokenMask]:
+        """What stays inside where any ending will do: all tokens up to as many characters as there is room for."""
+        parts = []
+        for place, (counts, masks) in inside.until.items():
+            room = counts[-1] if self._most is None else self._most - here.characters - self._has_begun(place)
+            if within := bisect_right(counts, room):
+                parts.append(masks[within - 1])
+        return parts
 
     def _closes_in(self, place: int, characters: int, remaining: int | None) -> bool:
         ending = self._tail(place, characters)
@@ -166,7 +203,7 @@ class StringMachine:
     def _fill(self, place: int, missing: int) -> tuple[int, ...] | None:
         if missing <= 0:
             return ()
-        fillers = self._groups(place).fillers
+        fillers = self._inside_of(place).fillers
         found: list[int] = []
         while missing > 0:
             size = max((size for size in fillers if size <= missing), default=0)
@@ -183,19 +220,32 @@ class StringMachine:
         return self._tokens.keep(key, lambda: self._make_groups(place))
 
     def _make_groups(self, start: int) -> _Groups:
-        sorted_ = self._tokens.keep(("sorted", id(self._spelling), start), lambda: self._sort(start))
-        inside: dict[tuple[int, int], TokenMask] = {}
-        fillers: dict[int, int] = {}
-        for (place, added), tokens in sorted_.inside.items():
-            inside[place, added] = mask_of(self._tokens.size, tokens)
-            if added and place == start and self._between(place):  # the same filler can be repeated
-                fillers[added] = int(tokens.min())
+        inside = self._inside_of(start)
         closing = {
             added: mask_of(self._tokens.size, np.concatenate([ends, *self._agreeing(nodes)]))
-            for added, (ends, nodes) in sorted_.closing.items()
+            for added, (ends, nodes) in self._sorted(start).closing.items()
         }
-        most = max((added for _, added in [*inside, *((0, added) for added in closing)]), default=0)
-        return _Groups(inside, closing, fillers, most)
+        most = max((added for _, added in [*inside.masks, *((0, added) for added in closing)]), default=0)
+        return _Groups(inside, closing, most)
+
+    def _sorted(self, start: int) -> _Sorted:
+        return self._tokens.keep(("sorted", id(self._spelling), start), lambda: self._sort(start))
+
+    def _inside_of(self, start: int) -> _Inside:
+        return self._tokens.keep(("inside", id(self._spelling), start), lambda: self._make_inside(start))
+
+    def _make_inside(self, start: int) -> _Inside:
+        masks: dict[tuple[int, int], TokenMask] = {}
+        until: dict[int, tuple[list[int], list[TokenMask]]] = {}
+        fillers: dict[int, int] = {}
+        for (place, added), tokens in sorted(self._sorted(start).inside.items()):
+            masks[place, added] = scattered(self._tokens.size, tokens)
+            counts, joined = until.setdefault(place, ([], []))
+            joined.append(join_masks(self._tokens.size, [*joined[-1:], masks[place, added]]))
+            counts.append(added)
+            if added and place == start and self._between(place):  # the same filler can be repeated
+                fillers[added] = int(tokens.min())
+        return _Inside(masks, until, fillers)
 
     def _agreeing(self, nodes: Ints) -> list[Ints]:
         """The tokens below a closed value: behind a stop anything may stand, behind a quote what follows."""

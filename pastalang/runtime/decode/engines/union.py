@@ -52,6 +52,10 @@ class UnionMachine:
             common = _common(common, self._arms[number].forced(here))
         return common
 
+    def warm(self) -> None:
+        for arm in self._arms:
+            arm.warm()
+
     def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
         masks = [self._arms[number].mask(here, remaining) for number, here in _alive(state)]
         if len(masks) == 1:
