@@ -70,7 +70,8 @@ def show_answer(title: str, given: Values, right: Values, ink: Ink) -> list[str]
     stated = [one for one in found if one.value is not None]
     if stated:
         lines.append("  " + _underlined(stated, ink))
-    lines += ["    " + _line(one, width, right.get(one.name), ink) for one in stated]
+    longest = max((len(one.value or "") for one in stated), default=0)
+    lines += ["    " + _line(one, width, longest, right.get(one.name), ink) for one in stated]
     lines += [f"    {ink.faint('–')}  {name:<{width}}  missed: {right[name]}" for name in _missed(given, right)]
     absent = [one.name for one in found if one.value is None and right.get(one.name) is None]
     if absent:
@@ -86,10 +87,10 @@ def _missed(given: Values, right: Values) -> list[str]:
     return [name for name, value in given.items() if value is None and right.get(name) is not None]
 
 
-def _line(one: Found, width: int, expected: str | None, ink: Ink) -> str:
+def _line(one: Found, width: int, longest: int, expected: str | None, ink: Ink) -> str:
     where = "" if one.start is None else ink.faint(f"{one.start}–{one.end}")
     verdict = "" if one.value == expected else f"   wrong: it is {expected or 'not stated'}"
-    return f"{ink.mark(one.number, f'{one.number}')}  {one.name:<{width}}  {one.value:<24}  {where}{verdict}"
+    return f"{ink.mark(one.number, f'{one.number}')}  {one.name:<{width}}  {one.value:<{longest}}  {where}{verdict}"
 
 
 def _underlined(stated: Sequence[Found], ink: Ink) -> str:

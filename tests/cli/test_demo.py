@@ -30,8 +30,8 @@ def test_a_title_is_shown_with_its_spans_and_what_is_wrong_with_them() -> None:
     assert show_answer("Norvika, Dark Roast, of 3", given, right, PLAIN) == [
         "  Norvika, Dark Roast, of 3",
         "  1──────  2───",
-        "    1  Brand  Norvika                   0–7",
-        "    2  Roast  Dark                      9–13   wrong: it is Dark Roast",
+        "    1  Brand  Norvika  0–7",
+        "    2  Roast  Dark     9–13   wrong: it is Dark Roast",
         "    –  Pack   missed: of 3",
         "    not stated: Size",
     ]
