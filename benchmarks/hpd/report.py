@@ -21,7 +21,8 @@ Every attribute that the training part knows of a category is asked for; a value
 letter, or null. The held-out tenth is chosen by a hash of the title and never trained on. Decoding is greedy, by the
 engine, in float32, eight documents at once where nothing else is said. *Sequential* has the same skeleton, and writes
 one value after another. *Base* is the model as it came; *tuned for one* are copies of it, one for each mode;
-*mixture* is one copy for all three modes. All copies have seen the same documents in the same number of steps. They
+*mixture* is one copy for all three modes. A base may have seen the training part of a set before: pasta-mini has seen
+that of OA-Mine, in all modes. All copies have seen the same documents in the same number of steps. They
 are measured here and passed on to nobody: AE-110k and WDC-PAVE are for research only.
 
 - *F1* is as published: exact match, attributes that a document does not list are not looked at. *F1 strict* looks at
