@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pastalang.errors import ProgramError as ProgramError
     from pastalang.errors import RuntimeFailure as RuntimeFailure
     from pastalang.models import from_model as from_model
+    from pastalang.models import from_outlines as from_outlines
     from pastalang.models import from_schema as from_schema
     from pastalang.models import model_of as model_of
     from pastalang.models import schema_of as schema_of
@@ -44,6 +45,7 @@ _HOMES = {
     "compile": "pastalang.compile",
     "load": "pastalang.compile",
     "from_model": "pastalang.models",
+    "from_outlines": "pastalang.models",
     "from_schema": "pastalang.models",
     "model_of": "pastalang.models",
     "schema_of": "pastalang.models",

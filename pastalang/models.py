@@ -23,6 +23,19 @@ def from_model(model: type[BaseModel], *, name: str | None = None) -> Program:
     return _compiled(type_of_model(model), name or model.__name__)
 
 
+def from_outlines(term: object, *, name: str = "answer") -> Program:
+    """A program that reads a `text` and answers with a value of a type of outlines. Raises `NotExpressible`."""
+    from pastalang.runtime.decode.guide import GuideError
+    from pastalang.runtime.outlines_types import from_outlines as type_of_term
+    from pastalang.values.converted import NotExpressible
+    from pastalang.values.misfit import Misfit
+
+    try:
+        return _compiled(type_of_term(term, name=name), name)
+    except GuideError as problem:
+        raise NotExpressible(name, [Misfit((), str(problem))]) from problem
+
+
 def from_schema(document: str, *, name: str = "record") -> Program:
     """A program that reads a `text` and answers with a value of the JSON Schema, given as text."""
     from pastalang.values.from_json_schema import type_of_schema

@@ -42,6 +42,7 @@ def test_the_public_names_are_these_and_can_be_used() -> None:
         "check_source",
         "compile",
         "from_model",
+        "from_outlines",
         "from_schema",
         "load",
         "model_of",

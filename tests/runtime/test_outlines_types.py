@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import pytest
 from outlines import types as ot
 from outlines.types.dsl import CFG, JsonSchema, python_types_to_terms
 from pydantic import BaseModel
 
+import pastalang
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.program.types import Sampling
 from pastalang.runtime.decode.guide import GuideError
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.engine import Engine
 from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.fakes import hashed_model
 from pastalang.runtime.outlines_types import from_outlines, is_outlines_type
 from pastalang.values.converted import NotExpressible
 from pastalang.values.pydantic_model import type_of_model
@@ -109,3 +115,44 @@ def test_a_pydantic_model_may_have_fields_of_outlines_types() -> None:
 def test_types_of_outlines_are_known_without_importing_it() -> None:
     assert is_outlines_type(ot.email) and is_outlines_type(ot.Choice(["a"]))
     assert not is_outlines_type("email") and not is_outlines_type(Phone)
+
+
+def test_a_term_annotates_a_text_and_may_stand_in_lists() -> None:
+    class Device(BaseModel):
+        kind: Annotated[str, ot.Choice(["tv", "phone"])]
+        code: ot.Regex("[0-9]{3}")  # type: ignore[valid-type]
+        dates: list[Annotated[str, ot.date]]
+
+    engine = Engine(hashed_model(320, seed=3), byte_tokenizer())
+    program = pastalang.from_model(Device)
+    for seed in range(5):
+        value = engine.run(program, {"text": "x"}, seed=seed, sampling=Sampling(temperature=1.0), model=Device).value
+        assert isinstance(value, Device) and value.kind in ("tv", "phone")
+
+    class Wrong(BaseModel):
+        code: ot.Regex("[0-9]") | None  # type: ignore[valid-type]
+
+    with pytest.raises(NotExpressible, match=r"code: .* has no pattern .* use `Field\(pattern=...\)`"):
+        type_of_model(Wrong)
+
+
+@pytest.mark.parametrize(
+    ("term", "is_right"),
+    [
+        (ot.date, lambda value: ot.date.matches(value)),
+        (ot.either("tv", "phone"), lambda value: value in ("tv", "phone")),
+        (JsonSchema(Phone), lambda value: list(value) == ["brand", "year"]),
+    ],
+    ids=["pattern", "choice", "schema"],
+)
+def test_a_type_of_outlines_is_what_a_program_answers_with(term: object, is_right: Callable[[Any], bool]) -> None:
+    engine = Engine(hashed_model(320, seed=3), byte_tokenizer())
+    program = pastalang.from_outlines(term)
+    assert is_right(engine.run(program, {"text": "x"}, sampling=Sampling(temperature=1.0)).value)
+
+
+def test_a_type_of_outlines_that_cannot_be_enforced_is_refused_like_a_model() -> None:
+    with pytest.raises(NotExpressible, match="the number cannot be enforced: look-around"):
+        pastalang.from_outlines(ot.isbn, name="the number")
+    with pytest.raises(NotExpressible, match="answer is no type of outlines: str"):
+        pastalang.from_outlines("a text")
