@@ -213,6 +213,15 @@ def test_a_kept_prompt_gives_the_same_answer_and_is_not_fed_again() -> None:
     engine.check_integrity()
 
 
+def test_a_kept_prompt_counts_as_repetition_like_one_that_is_fed() -> None:
+    penalty = Sampling(temperature=1.0, repetition_penalty=0.5)
+    kept, fed = (
+        engine.run(PRODUCT, {"title": "x"}, mode="sequential", sampling=penalty)
+        for engine in (fake_engine(), fake_engine(prefix_cells=0))
+    )
+    assert kept.text == fed.text
+
+
 def test_kept_prompts_never_take_more_than_their_share() -> None:
     engine = fake_engine(prefix_cells=50)
     for number in range(5):

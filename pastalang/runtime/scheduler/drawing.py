@@ -9,8 +9,13 @@ from pastalang.runtime.scheduler.branch import BranchState
 
 
 def tokens_before(branch: BranchState, sampling: Sampling) -> tuple[int, ...]:
-    """The tokens that a repetition penalty holds against: those that the branch has written itself."""
-    return tuple(branch.tokens) if sampling.repetition_penalty not in (None, 1.0) else ()
+    """The tokens that a repetition penalty holds against: those that the branch has written itself. The beginning of
+    the root is its own, also where it is kept from an earlier request."""
+    if sampling.repetition_penalty in (None, 1.0):
+        return ()
+    beginning = branch.view if branch.parent is None else ()
+    kept = (seen.branch.tokens[: seen.length] for seen in beginning if seen.branch.request is not branch.request)
+    return (*(token for tokens in kept for token in tokens), *branch.tokens)
 
 
 def no_token(branch: BranchState, outcome: Outcome) -> RunError:
