@@ -287,6 +287,14 @@ def test_a_string_with_a_pattern_is_closed_as_the_pattern_asks() -> None:
     assert address.startswith("some") and "@" in address
 
 
+def test_a_fraction_in_an_array_has_no_more_digits_than_a_double_tells_apart() -> None:
+    state = _start(t.Array(t.Number(minimum=1)), limit=60)
+    _write(state, "[29.602729026673")
+    assert _texts(state) == {"]", ",", *"0123456789"}
+    _write(state, "2")
+    assert _texts(state) == {"]", ","}
+
+
 def test_an_array_of_at_most_one_item_is_closed_behind_it() -> None:
     state = _start(t.Array(t.Integer(0, 9), max_items=1))
     _write(state, "[1")

@@ -16,6 +16,7 @@ import numpy as np
 
 from pastalang.program import types as t
 from pastalang.runtime.decode.border import Border
+from pastalang.runtime.decode.engines.digits import more_digits
 from pastalang.runtime.decode.engines.ending import Strings, find_ending
 from pastalang.runtime.decode.engines.grammar import NO_SOURCES, grammar_of
 from pastalang.runtime.decode.engines.matcher import Matcher, compile_grammar
@@ -175,6 +176,7 @@ class Growth:
             self._is_stuck = True
             return mask_of(border.tokens.size, self._closing()[:1])
         self._drop_taken_keys(mask)
+        self._drop_digits(mask)
         if matcher.accepts and not border.follow:
             np.bitwise_or(mask, border.mask, out=mask)
         if not mask.any() and self._stand.ending:
@@ -192,6 +194,15 @@ class Growth:
             spelled = json.dumps(key, ensure_ascii=False)[1:].encode()
             if spelled.startswith(begun) and (node := trie.find(spelled[len(begun) :])) >= 0:
                 mask &= ~mask_of(self._guide.border.tokens.size, trie.below(node))
+
+    def _drop_digits(self, mask: TokenMask) -> None:
+        """A fraction gets no more digits than a double tells apart, as far as anything else may come."""
+        left = self._stand.trace.digits_left()
+        if left is None:
+            return
+        beyond = more_digits(self._guide.border.tokens, left)
+        if (mask & ~beyond).any():
+            mask &= ~beyond
 
     def forced(self) -> tuple[int, ...]:
         """What the grammar forces, as far as an ending fits behind it."""

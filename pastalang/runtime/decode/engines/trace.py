@@ -17,6 +17,7 @@ from pastalang.values.json_text import NotJson, parse_json, same_json, write_jso
 
 _MAX_DEPTH = limits.MAX_JSON_NESTING - 4
 _MAX_NUMBER = 60
+MAX_EXACT_DIGITS = 15  # decimal digits that a double keeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,13 @@ class Trace:
         if self.string is None or not self.stack or not self.stack[-1].wants_key:
             return None
         return self.raw[self.string + 1 :], self.stack[-1].taken
+
+    def digits_left(self) -> int | None:
+        """How many digits the fraction that is being written may have still; None outside of fractions."""
+        if self.word is None or b"." not in (word := self.raw[self.word :]) or b"e" in word.lower():
+            return None
+        counted = len(word.lstrip(b"-0.").replace(b".", b""))
+        return max(MAX_EXACT_DIGITS - counted, 1 if word.endswith(b".") else 0)
 
     def _step(self, byte: int) -> Trace:
         raw = self.raw + bytes((byte,))
