@@ -10,8 +10,10 @@ from pastalang.plan.plan import Choose, Hole, Plan, Repeat, Segment, Text
 from pastalang.program import types as t
 from pastalang.runtime.decode.guide import Guide, GuideError
 from pastalang.runtime.decode.guides import compile_guide
+from pastalang.runtime.decode.lead import LeadGuide
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.errors import RunError
+from pastalang.runtime.leads import given_to
 
 
 class GuideShelf:
@@ -25,14 +27,18 @@ class GuideShelf:
 
     def __call__(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Guide:
         quoted, forbidden = self._quoted(hole, plan, sources), self._forbidden(plan)
-        key = (hole.type, hole.form, hole.follow, tuple(quoted.items()), plan.types, forbidden)
+        lead = given_to(hole)
+        key = (hole.type, hole.form, hole.follow, lead, tuple(quoted.items()), plan.types, forbidden)
         guide = self._known.get(key)
         if guide is None:
-            guide = self._known[key] = self._compile(hole, plan, quoted, forbidden)
+            guide = self._known[key] = self._led(lead, self._compile(hole, plan, quoted, forbidden))
             if len(self._known) > self._limit:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
         return guide
+
+    def _led(self, lead: str, guide: Guide) -> Guide:
+        return LeadGuide(guide, lead, self._tokens) if lead else guide
 
     def _compile(self, hole: Hole, plan: Plan, quoted: Mapping[str, str], forbidden: tuple[str, ...]) -> Guide:
         try:

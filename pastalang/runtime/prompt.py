@@ -64,6 +64,12 @@ class Encoder:
                 self._known[text] = known
         return known
 
+    def crosses(self, before: str, behind: str) -> bool:
+        """Whether a token of the two texts written together holds something of both."""
+        border = len(before)
+        offsets = self._plain.encode(before + behind, add_special_tokens=False).offsets
+        return any(start < border < end for start, end in offsets)
+
     def control(self, text: str) -> tuple[int, ...]:
         """The tokens of a text of our own, control tokens included."""
         return tuple(self._with_added.encode(text, add_special_tokens=False).ids)

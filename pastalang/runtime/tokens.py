@@ -13,20 +13,29 @@ from pastalang.plan.nesting import Nesting, nesting_of
 from pastalang.plan.plan import Branch, BranchId, Hole, Join, Place, Plan, TurnStart
 from pastalang.plan.walk import walk
 from pastalang.runtime.decode.guide import Guide, TokenMask
+from pastalang.runtime.handing import with_leads
 from pastalang.runtime.prompt import Encoder, Turn, turns_of
 
 
 class MakeGuide(Protocol):
     def __call__(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Guide:
-        """The guide of a hole. `sources` are the texts of the inputs, by name, for spans copied from them."""
+        """The guide of a hole. `sources` are the texts of the inputs, by name, for spans copied from them.
+
+        A hole that was given white space (`leads.given_to`) wants a guide of that and the value."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class TokenPlan:
+    """`plan` is as it was made; `bound` is what runs: there, white space is handed over where the tokenizer asks."""
+
     plan: Plan
     encoder: Encoder
     make_guide: MakeGuide
+
+    @cached_property
+    def bound(self) -> Plan:
+        return with_leads(self.plan, self.encoder)
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
@@ -67,7 +76,7 @@ class TokenPlan:
     def lockstep_groups(self) -> Mapping[int, tuple[Branch, ...]]:
         """The members of each lock-step group, in the order of their indexes."""
         groups: dict[int, list[Branch]] = {}
-        for branch in self.plan.branches:
+        for branch in self.bound.branches:
             if branch.lockstep is not None:
                 groups.setdefault(branch.lockstep.group, []).append(branch)
         return {

@@ -8,6 +8,7 @@ import torch
 
 from pastalang.runtime.decode.engines.choice import ChoiceMachine, Range
 from pastalang.runtime.decode.guide import State, TokenMask
+from pastalang.runtime.decode.lead import Led
 from pastalang.runtime.decode.mask import tokens_of
 
 
@@ -37,14 +38,15 @@ def distribution(logits: torch.Tensor, state: State, machine: ChoiceMachine, at:
     share: dict[str, float] = {}
     unsettled = 0.0
     for token, chance in zip(allowed.tolist(), chances, strict=True):
-        after = machine.options_after(at, token)
+        text = state.behind_lead(token) if isinstance(state, Led) else None
+        after = machine.options_after(at, token) if text is None else machine.options_behind(at, text)
         if after is None and machine.accepts(at):
             after = Range(at.low, at.low + 1, at.depth)  # the token ends the option that stands there
         if after is None or after.high - after.low > 1:
             unsettled += chance
             continue
-        text = machine.options[after.low].decode()
-        share[text] = share.get(text, 0.0) + chance
+        option = machine.options[after.low].decode()
+        share[option] = share.get(option, 0.0) + chance
     return Options(share, unsettled)
 
 

@@ -33,11 +33,13 @@ class Accepted:
     of it before the border, and the runtime feeds that part as forced text if anybody will see it. The same
     holds for the end of the model's turn, and where the limit ends the value: `text` is then what closes it.
     `State.text` has the last word: a stop text that spans several tokens is taken back from it.
+    `lead` is what the token holds of the white space before the value: it is fed and is no part of the value.
     """
 
     text: str
     kept: bool
     finished: bool
+    lead: str = ""
 
 
 class State(Protocol):

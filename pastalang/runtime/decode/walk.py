@@ -83,6 +83,10 @@ class Walk:
         return self._guide.machine
 
     @property
+    def border(self) -> Border:
+        return self._guide.border
+
+    @property
     def machine_state(self) -> MachineState:
         return self._stand.state
 
@@ -164,19 +168,25 @@ class Walk:
     # ── taking a token ───────────────────────────────────────────────────────────────────────────────────
 
     def advance(self, token: int) -> Accepted:
+        return self._advance(token, self._guide.border.tokens.text(token))
+
+    def advance_by(self, piece: bytes) -> Accepted:
+        """As `advance`, by what is left of a token whose beginning stands before the value."""
+        return self._advance(None, piece)
+
+    def _advance(self, token: int | None, piece: bytes | None) -> Accepted:
         before = self._stand
         assert before.end is None, "the value has ended"
         known = self.text
-        self._stand = self._after(token)
+        self._stand = self._after(token, piece)
         finished = self._stand.end is not None
         kept = not finished or self._stand.end == len(self._stand.raw)
         if token in self._guide.border.tokens.vocabulary.ends:
             kept = False
         return Accepted(self.text[len(known) :], kept, finished)
 
-    def _after(self, token: int) -> _Stand:
+    def _after(self, token: int | None, piece: bytes | None) -> _Stand:
         stand, machine, border = self._stand, self._guide.machine, self._guide.border
-        piece = border.tokens.text(token)
         if piece is None:
             if token not in border.tokens.vocabulary.ends or border.follow or not machine.accepts(stand.state):
                 raise ValueError(f"token {token} is not allowed here")
@@ -196,11 +206,11 @@ class Walk:
             if trim := machine.trimmed(state):
                 return self._ended(raw, state, at + 1 - trim, cut=False)
         if not machine.goes_on(state) and machine.accepts(state):
-            return self._ended(raw, state, len(raw), cut=self._was_cut(token, open_end=False))
+            return self._ended(raw, state, len(raw), cut=self._was_cut(open_end=False))
         remaining = stand.remaining - 1
         if remaining == 0:
             end = len(raw) if machine.accepts(state) else borders[-1]
-            return self._ended(raw, state, end, cut=self._was_cut(token, open_end=end == len(raw)))
+            return self._ended(raw, state, end, cut=self._was_cut(open_end=end == len(raw)))
         leash = self._leash()
         plan = leash[1:] if leash[:1] == (token,) else ()
         return _Stand(state, raw, borders, remaining, None, stand.truncated, plan, stand)
@@ -209,7 +219,7 @@ class Walk:
         stand = self._stand
         return _Stand(state, raw, (), stand.remaining - 1, end, stand.truncated or cut, (), stand)
 
-    def _was_cut(self, token: int, *, open_end: bool) -> bool:
+    def _was_cut(self, *, open_end: bool) -> bool:
         """Whether the limit ended the value: with its last token, where the value could have gone on."""
         stand, machine = self._stand, self._guide.machine
         if self._leash():

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pastalang.runtime.leads import given_to
 from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.points import Point, rewound
 from pastalang.runtime.scheduler.request import RequestState
@@ -64,11 +65,18 @@ def _take_up(point: Point, lead: str, free: int) -> Again:
     old.replaced_by = new
     if lead:
         new.resumed_at = point  # the next attempt starts here too, not behind the lead of this one
-        tokens = request.tokens.encoder.text(lead)
+        tokens = request.tokens.encoder.text(lead.removesuffix(_given_at(point)))
         new.append(tokens)
         new.start = point.start + new.position - point.position  # what it may write counts from behind the lead
     assert new.stage is Stage.WALKING
     return Again(old, new, hidden)
+
+
+def _given_at(point: Point) -> str:
+    """The white space that is written anew with what stands at the point."""
+    level = point.levels[-1]
+    is_between = level.index >= len(level.segments)
+    return "" if is_between else given_to(level.segments[level.index])
 
 
 def undo(again: Again) -> None:

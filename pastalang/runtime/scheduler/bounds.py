@@ -20,6 +20,7 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
+from pastalang.runtime.leads import fed_text
 from pastalang.runtime.scheduler.branch import BranchState
 
 
@@ -40,11 +41,11 @@ def _wanted(branch: BranchState, segment: Segment) -> int:
     match segment:
         case Hole(max_tokens=tokens):
             return tokens
-        case Text(text=text):
-            return len(encode(text))
+        case Text():
+            return len(encode(fed_text(segment)))
         case Choose(arms=arms):
             return max(
-                len(encode(arm.lead)) + sum(_wanted(branch, inner) for inner in arm.segments) for arm in arms
+                len(encode(fed_text(arm))) + sum(_wanted(branch, inner) for inner in arm.segments) for arm in arms
             )  # fmt: skip
         case Repeat(body=body, minimum=minimum):
             return max(1, minimum) * (2 + sum(_wanted(branch, inner) for inner in body))

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pastalang.plan.plan import Hole, Plan
-from pastalang.runtime.decode.guide import GuideError, State, TokenMask
+from pastalang.runtime.decode.guide import Accepted, GuideError, State, TokenMask
+from pastalang.runtime.decode.lead import Led
 from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.scheduler.written import Field
@@ -37,6 +38,7 @@ class OpenHole:
         self.field = field
         self._state = state
         self._encoder = encoder
+        self.lead = state.lead if isinstance(state, Led) else ""  # white space that is drawn with the value
 
     @property
     def is_finished(self) -> bool:
@@ -63,7 +65,7 @@ class OpenHole:
         if accepted.kept:
             ride, text = self._ride()
             return Fill((token, *ride), accepted.text + text, is_kept=True)
-        rest = self._encoder.text(accepted.text) if accepted.text else ()
+        rest = self._written(accepted)
         tally.dropped = True
         tally.force(len(rest))
         return Fill(rest, accepted.text, is_kept=False)
@@ -82,11 +84,16 @@ class OpenHole:
                 self._note(token, 0.0)
                 text += accepted.text
                 # A forced token that ends the value from outside is not fed; what it adds is spelled anew.
-                fed += [token] if accepted.kept else list(self._encoder.text(accepted.text))
+                fed += [token] if accepted.kept else list(self._written(accepted))
                 if accepted.finished:
                     break
         self.field.tally.force(len(fed))
         return tuple(fed), text
+
+    def _written(self, accepted: Accepted) -> tuple[int, ...]:
+        """What is kept of a token that is not fed as it is."""
+        text = accepted.lead + accepted.text
+        return self._encoder.text(text) if text else ()
 
     def _note(self, token: int, log_probability: float) -> None:
         self.field.tokens.append(token)

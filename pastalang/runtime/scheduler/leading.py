@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pastalang.plan.plan import InputText, Text, TurnEnd, TurnStart
 from pastalang.runtime.inputs import part_of, text_of
+from pastalang.runtime.leads import fed_text
 from pastalang.runtime.scheduler.request import RequestState
 
 
@@ -18,7 +19,7 @@ def leading_tokens(request: RequestState) -> tuple[int, ...]:
             case TurnEnd(index=index):
                 tokens += encoder.control(turns[index].closing)
             case Text(text=text, shown=shown):
-                tokens += encoder.text(text) if shown else encoder.control(text)
+                tokens += encoder.text(fed_text(segment)) if shown else encoder.control(text)
             case InputText(path=(name, *rest)):
                 tokens += encoder.text(text_of(part_of(request.values[name], tuple(rest))))
             case _:

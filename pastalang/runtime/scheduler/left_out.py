@@ -5,6 +5,7 @@ from __future__ import annotations
 from pastalang.plan.plan import Form, Hole
 from pastalang.runtime.decode.guide import NoEndingFits
 from pastalang.runtime.events import FieldDone, FieldStarted
+from pastalang.runtime.leads import given_to
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.written import Field
 from pastalang.values.fits import value_fits
@@ -15,7 +16,7 @@ def leave_out(branch: BranchState, field: Field, hole: Hole, problem: NoEndingFi
     request = branch.request
     if hole.form is not Form.JSON or value_fits(hole.type, None, dict(request.plan.types)):
         raise problem
-    tokens = request.tokens.encoder.text("null")
+    tokens = request.tokens.encoder.text(given_to(hole) + "null")
     field.text, field.problem, field.is_done = "null", str(problem), True
     field.tokens, field.log_probabilities = list(tokens), [0.0] * len(tokens)
     field.tally.force(len(tokens))

@@ -44,7 +44,7 @@ class RequestState(Owner):
     ) -> None:
         super().__init__()
         self.tokens = tokens
-        self.plan = tokens.plan
+        self.plan = tokens.bound
         self.values = values
         self.number = number
         self.seed = seed

@@ -30,7 +30,9 @@ from pastalang.runtime.decode.guide import NoEndingFits
 from pastalang.runtime.decode.tags import Tag
 from pastalang.runtime.events import FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.inputs import part_of, text_of
+from pastalang.runtime.leads import fed_text
 from pastalang.runtime.prompt import Encoder
+from pastalang.runtime.scheduler.begin import begin
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
 from pastalang.runtime.scheduler.decide import Decision, Option
 from pastalang.runtime.scheduler.fork import fan_out, fork
@@ -38,8 +40,8 @@ from pastalang.runtime.scheduler.holes import Fill, OpenHole, blamed_on_type
 from pastalang.runtime.scheduler.join import join, joined_by
 from pastalang.runtime.scheduler.left_out import leave_out
 from pastalang.runtime.scheduler.lists import elements_of
+from pastalang.runtime.scheduler.options import arms_of, closing_of, opening_of
 from pastalang.runtime.scheduler.points import mark
-from pastalang.runtime.scheduler.sources import sources_of
 from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait, try_to_see
 from pastalang.runtime.scheduler.too_long import too_long
 from pastalang.runtime.scheduler.written import (
@@ -183,7 +185,7 @@ def _text(branch: BranchState, frame: Frame, segment: Text | InputText | ItemNum
         return encoder.control(segment.text)
     text = _forced_text(branch, segment)
     frame.written.append(WrittenText(text))
-    return encoder.text(text)
+    return encoder.text(fed_text(segment) if isinstance(segment, Text) else text)
 
 
 def _forced_text(branch: BranchState, segment: Text | InputText | ItemNumber) -> str:
@@ -218,15 +220,14 @@ def _open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
     field = Field(hole.field, hole.type, hole.form, hole.span, branch.name, items)
     field.attempt, field.point = branch.attempt, mark(branch)
     frame.written.append(WrittenField(field))
-    room = request.room(branch)
-    limit = hole.max_tokens if room is None else min(hole.max_tokens, room)
     with blamed_on_type(hole, request.plan):
-        guide = request.tokens.make_guide(hole, request.plan, sources_of(branch))
         try:
-            state = guide.start(max_tokens=limit)
+            state, lead = begin(branch, hole)
         except NoEndingFits as problem:
             leave_out(branch, field, hole, problem)
             return
+    branch.append(lead)
+    field.tally.force(len(lead))
     branch.hole = OpenHole(hole, field, state, request.tokens.encoder)
     request.events.append(FieldStarted(hole.field, items))
     _filled(branch, branch.hole, branch.hole.start())
@@ -288,9 +289,8 @@ def _wait_for_logits(branch: BranchState) -> None:
 
 
 def _choose(branch: BranchState, choose: Choose) -> None:
-    encode = branch.request.tokens.encoder.text
     mark(branch)
-    options = [Option(arm.lead, encode(arm.lead)) for arm in choose.arms]
+    options = arms_of(choose, branch.request.tokens.encoder)
     _decide(branch, options, field=choose.field, sampling=choose.sampling, span=choose.span)
 
 
@@ -359,8 +359,8 @@ def _next_item(branch: BranchState, frame: Frame, repeat: Repeat) -> None:
         else:
             _leave(branch)
         return
-    opening = _opening(branch, repeat, done)
-    closing = _closing(branch, repeat, done)
+    encoder = branch.request.tokens.encoder
+    opening, closing = opening_of(repeat, done, encoder), closing_of(repeat, done, encoder)
     options = []
     if done < repeat.maximum:
         options.append(opening)
@@ -373,29 +373,16 @@ def _next_item(branch: BranchState, frame: Frame, repeat: Repeat) -> None:
     _decide(branch, options, field=repeat.field, sampling=repeat.sampling, span=repeat.span)
 
 
-def _opening(branch: BranchState, repeat: Repeat, item: int) -> Option:
-    """How an item begins; numbers are tokens of their own, so that they look alike in every item."""
-    lead = repeat.between if item else repeat.first
-    parts = [str(item + 1) if isinstance(segment, ItemNumber) else segment.text for segment in lead]
-    encode = branch.request.tokens.encoder.text
-    return Option("".join(parts), tuple(token for part in parts for token in encode(part)))
-
-
-def _closing(branch: BranchState, repeat: Repeat, done: int) -> Option:
-    text = repeat.empty if done == 0 and repeat.empty is not None else repeat.stop
-    return Option("", None) if text is None else Option(text, branch.request.tokens.encoder.text(text))
-
-
 def _go_on_or_stop(branch: BranchState, frame: Frame, repeat: Repeat, decision: Decision, option: int) -> None:
-    done = frame.item + 1
+    done, encoder = frame.item + 1, branch.request.tokens.encoder
     goes_on = done < repeat.maximum and option == 0
     branch.outcomes.append(Decided(goes_on, decision.tally.drawn))
     if goes_on:
         _enter_item(frame)
-        frame.written.append(WrittenText(_opening(branch, repeat, done).text))
+        frame.written.append(WrittenText(opening_of(repeat, done, encoder).text))
         return
     _leave(branch)
-    closing = _closing(branch, repeat, done).text
+    closing = closing_of(repeat, done, encoder).text
     if closing:
         branch.frames[-1].written.append(WrittenText(closing))
 

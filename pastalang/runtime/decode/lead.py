@@ -1,0 +1,350 @@
+"""White space that stands before a value and is drawn with it: a guide of the value comes in, one that wants
+`lead + value` goes out. What is spelled of the lead is no part of the value.
+
+    lead ` `        ` "` · ` 12` · ` true`    a token that holds the lead and how the value begins
+                    ` `                       the lead alone, where a value still fits behind it
+
+The guide inside is asked about what is left of such a token: by the token with that text, where there is one, else
+by its bytes. Every token counts against the limit, the lead alone too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pastalang.runtime.decode.engines.choice import ChoiceMachine
+from pastalang.runtime.decode.guide import Accepted, Guide, NoEndingFits, State, TokenMask
+from pastalang.runtime.decode.machine import Machine
+from pastalang.runtime.decode.mask import allows, mask_of
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.trie import Ints
+from pastalang.runtime.decode.walk import MachineGuide, Walk
+
+MANY = 256  # options of a choice whose spellings are compared
+_NEVER = -1
+
+
+@dataclass(frozen=True)
+class _Beginnings:
+    """The tokens that begin with (what is left of) a lead, or are a beginning of it.
+
+    `alone` are such beginnings with their length. `plain[k]` is the token with the text that `merged[k]` has behind
+    the lead; of `others` no token has it.
+    """
+
+    alone: tuple[tuple[int, int], ...]
+    merged: Ints
+    plain: Ints
+    others: tuple[tuple[int, bytes], ...]
+
+
+def _beginnings(tokens: Tokens, lead: bytes) -> _Beginnings:
+    alone: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
+    others: list[tuple[int, bytes]] = []
+    for token, text in enumerate(tokens.vocabulary.spelling):
+        if text and lead.startswith(text):
+            alone.append((token, len(text)))
+        elif text and text.startswith(lead):
+            rest = text[len(lead) :]
+            plain = tokens.ids.get(rest)
+            if plain is None:
+                others.append((token, rest))
+            else:
+                merged.append((token, plain))
+    pairs = np.array(merged, dtype=np.int64).reshape(-1, 2)
+    return _Beginnings(tuple(alone), pairs[:, 0], pairs[:, 1], tuple(others))
+
+
+class LeadGuide:
+    """See `guide.Guide`. `lead` is white space, at least one character of it."""
+
+    def __init__(self, inner: Guide, lead: str, tokens: Tokens) -> None:
+        self.inner = inner
+        self.lead = lead
+        self.tokens = tokens
+        self._masks: dict[Hashable, tuple[TokenMask, object]] = {}
+        self._others: dict[bytes, dict[int, Ints]] = {}
+        self._ways: dict[bytes, tuple[int, ...]] | None = None
+
+    def start(self, *, max_tokens: int) -> Led:
+        state = Led(self, max_tokens)
+        if max_tokens <= self.inner.shortest + len(self.lead) and not state.allowed().any():
+            raise NoEndingFits(f"no value fits into {max_tokens} tokens behind its white space")
+        return state
+
+    @property
+    def shortest(self) -> int:
+        least = self.inner.shortest
+        try:
+            self.start(max_tokens=least)
+        except NoEndingFits:
+            return least + len(self.tokens.shortest(self.lead.encode()) or self.lead)
+        return least
+
+    def explain(self) -> str:
+        return self.inner.explain()
+
+    # ── the first tokens ─────────────────────────────────────────────────────────────────────────────────
+
+    def beginnings(self, rest: bytes) -> _Beginnings:
+        return self.tokens.keep(("lead", rest), lambda: _beginnings(self.tokens, rest))
+
+    def mask(self, rest: bytes, fresh: State | None, remaining: int | None) -> TokenMask:
+        """What may be written of the lead and behind it; `fresh` is the guide inside, None where nothing fits."""
+        inside = None if fresh is None else fresh.unlimited() if remaining is None else fresh.allowed()
+        others = self._costs(rest, fresh) if isinstance(fresh, Walk) else {}
+        fitting = tuple(cost for cost in others if remaining is None or cost < remaining)
+        room = None if remaining is None else min(remaining, self.inner.shortest + len(self.lead) + 1)
+        key = (rest, id(inside), fitting, room)
+        known = self._masks.get(key)
+        if known is None:
+            if len(self._masks) >= MANY:
+                self._masks.clear()
+            parts = [self._alone(rest, room), *(others[cost] for cost in fitting)]
+            if inside is not None:
+                parts.append(self._merged(rest, inside))
+            known = self._masks[key] = mask_of(self.tokens.size, np.concatenate(parts)), inside
+        return known[0]
+
+    def _alone(self, rest: bytes, remaining: int | None) -> Ints:
+        found = []
+        for token, length in self.beginnings(rest).alone:
+            left = self.tokens.shortest(rest[length:])
+            if left is not None and (remaining is None or 1 + len(left) + self.inner.shortest <= remaining):
+                found.append(token)
+        return np.array(found, dtype=np.int64)
+
+    def _merged(self, rest: bytes, inside: TokenMask) -> Ints:
+        begin = self.beginnings(rest)
+        is_allowed = inside[begin.plain >> 5] >> (begin.plain & 31).astype(np.uint32) & np.uint32(1)
+        found: Ints = begin.merged[is_allowed.astype(np.bool_)]
+        return found
+
+    def _costs(self, rest: bytes, fresh: Walk) -> dict[int, Ints]:
+        """The tokens whose rest no token has and that the machine takes, by how many tokens end the value then."""
+        if rest not in self._others:
+            found: dict[int, list[int]] = {}
+            reader = _Reader(fresh)
+            for token, text in self.beginnings(rest).others:
+                cost = reader.cost(text)
+                if cost != _NEVER:
+                    found.setdefault(cost, []).append(token)
+            self._others[rest] = {cost: np.array(tokens, dtype=np.int64) for cost, tokens in found.items()}
+        return self._others[rest]
+
+    # ── how options are written ──────────────────────────────────────────────────────────────────────────
+
+    def ways(self) -> dict[bytes, tuple[int, ...]]:
+        """How the tokenizer itself writes each option of a choice behind the lead; empty where that is unknown."""
+        if self._ways is None:
+            machine = self.inner.machine if isinstance(self.inner, MachineGuide) else None
+            options = machine.options if isinstance(machine, ChoiceMachine) and len(machine.options) <= MANY else []
+            lead = self.lead.encode()
+            self._ways = {option: self.tokens.canonical(lead + option) or () for option in options}
+        return self._ways
+
+
+class _Reader:
+    """Reads texts with a machine from its start, as a walk does."""
+
+    def __init__(self, fresh: Walk) -> None:
+        self._machine: Machine = fresh.machine
+        self._agrees = fresh.border.agrees
+        self._start = fresh.machine.start
+        self._next: dict[tuple[Hashable, int], Hashable | None] = {}
+        self._about: dict[Hashable, tuple[bool, bool]] = {}
+        self._endings: dict[Hashable, int] = {}
+
+    def cost(self, text: bytes) -> int:
+        """How many tokens end the value behind the text; `_NEVER` where it is not a beginning of one."""
+        machine, state, may_have_ended = self._machine, self._start, False
+        for at, byte in enumerate(text):
+            if self._facts(state)[0] and self._agrees(text[at:]):
+                may_have_ended = True
+            following = self._step(state, byte)
+            if following is None:
+                return 0 if may_have_ended else _NEVER
+            state = following
+            if self._facts(state)[1]:
+                return 0
+        if may_have_ended:
+            return 0
+        if state not in self._endings:
+            ending = machine.ending(state)
+            self._endings[state] = _NEVER if ending is None else len(ending)
+        return self._endings[state]
+
+    def _step(self, state: Hashable, byte: int) -> Hashable | None:
+        key = state, byte
+        if key not in self._next:
+            self._next[key] = self._machine.step(state, byte)
+        return self._next[key]
+
+    def _facts(self, state: Hashable) -> tuple[bool, bool]:
+        """Whether the value may end here, and whether a stop has ended it."""
+        if state not in self._about:
+            self._about[state] = self._machine.accepts(state), bool(self._machine.trimmed(state))
+        return self._about[state]
+
+
+class Led:
+    """See `guide.State`. `taken` are all its tokens; the state inside has taken the last `within` of them."""
+
+    __slots__ = ("_fresh", "_guide", "_inner", "_limit", "_rest", "_taken", "_within")
+
+    def __init__(self, guide: LeadGuide, limit: int) -> None:
+        self._guide = guide
+        self._limit = limit
+        self._start()
+
+    def _start(self) -> None:
+        self._rest = self._guide.lead.encode()  # what is left of the lead
+        self._taken: tuple[int, ...] = ()
+        self._within = 0
+        self._inner: State | None = None
+        self._fresh: State | None = None
+
+    # ── what is known ────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def lead(self) -> str:
+        return self._guide.lead
+
+    @property
+    def inner(self) -> State | None:
+        """The state of the value; until it has begun, of one that begins here; None where none would fit."""
+        if self._inner is None and self._fresh is None:
+            try:
+                self._fresh = self._guide.inner.start(max_tokens=self.remaining)
+            except NoEndingFits:
+                return None
+        return self._inner or self._fresh
+
+    def behind_lead(self, token: int) -> bytes | None:
+        """What of a token stands behind the lead; None for a token without a text."""
+        text = self._guide.tokens.text(token)
+        return text if text is None or self._inner is not None else text[len(self._rest) :]
+
+    @property
+    def is_finished(self) -> bool:
+        return self._inner is not None and self._inner.is_finished
+
+    @property
+    def truncated(self) -> bool:
+        return self._inner is not None and self._inner.truncated
+
+    @property
+    def remaining(self) -> int:
+        return self._limit - len(self._taken) if self._inner is None else self._inner.remaining
+
+    @property
+    def text(self) -> str:
+        return "" if self._inner is None else self._inner.text
+
+    def explain(self) -> str:
+        return self._guide.explain() if self._inner is None else self._inner.explain()
+
+    def fork(self) -> Led:
+        copied = Led(self._guide, self._limit)
+        copied._rest, copied._taken, copied._within = self._rest, self._taken, self._within
+        copied._inner = None if self._inner is None else self._inner.fork()
+        return copied
+
+    def roll_back(self, tokens: int) -> None:
+        assert tokens <= len(self._taken), "rolled back behind the start"
+        kept = self._taken[: len(self._taken) - tokens]
+        if self._inner is not None and tokens < self._within:
+            self._inner.roll_back(tokens)
+            self._within -= tokens
+            self._taken = kept
+        elif tokens:
+            self._start()
+            for token in kept:
+                self.advance(token)
+
+    # ── what may come ────────────────────────────────────────────────────────────────────────────────────
+
+    def allowed(self) -> TokenMask:
+        if self._inner is not None:
+            return self._inner.allowed()
+        return self._guide.mask(self._rest, self.inner, self.remaining)
+
+    def unlimited(self) -> TokenMask:
+        if self._inner is not None:
+            return self._inner.unlimited()
+        return self._guide.mask(self._rest, self.inner, None)
+
+    def forced(self) -> tuple[int, ...]:
+        """The lead rides along with what the value is sure to begin with."""
+        inside = self.inner
+        text = () if inside is None else inside.forced()
+        if not text:
+            return ()
+        if (known := self._common_way()) is not None:
+            return self._as_far_as_taken(known)
+        if self._inner is not None:
+            return text
+        tokens = self._guide.tokens
+        spelled = b"".join(tokens.text(token) or b"" for token in text)
+        return self._as_far_as_taken(tokens.canonical(self._rest + spelled) or ())
+
+    def _as_far_as_taken(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        """The tokens, if each of them is allowed behind those before it."""
+        trial = self.fork()
+        for token in tokens:
+            if trial.is_finished or not allows(trial.allowed(), token):
+                return ()
+            trial.advance(token)
+        return tokens
+
+    def _common_way(self) -> tuple[int, ...] | None:
+        """The tokens with which all options of a choice go on; None where the value is not so written or no choice."""
+        ways = self._guide.ways()
+        if not ways:
+            return None
+        written = self.text.encode()
+        left = [way for option, way in ways.items() if option.startswith(written)]
+        begun = len(self._taken)
+        if not left or any(way[:begun] != self._taken for way in left):
+            return None
+        first, last = min(left), max(left)
+        end = begun
+        while end < min(len(first), len(last)) and first[end] == last[end]:
+            end += 1
+        return first[begun:end]
+
+    # ── taking a token ───────────────────────────────────────────────────────────────────────────────────
+
+    def advance(self, token: int) -> Accepted:
+        if self._inner is None:
+            accepted = self._begin(token)
+        else:
+            accepted = self._inner.advance(token)
+            self._within += 1
+        self._taken = (*self._taken, token)
+        return accepted
+
+    def _begin(self, token: int) -> Accepted:
+        tokens, rest = self._guide.tokens, self._rest
+        piece = tokens.text(token)
+        if piece is not None and rest.startswith(piece):
+            if piece == rest:
+                self._inner = self._guide.inner.start(max_tokens=self.remaining - 1)
+            self._rest, self._fresh = rest[len(piece) :], None
+            return Accepted("", True, False, piece.decode())
+        inside = self.inner
+        if piece is None or inside is None or not piece.startswith(rest):
+            raise ValueError(f"token {token} ({piece!r}) is not allowed here")
+        behind = piece[len(rest) :]
+        plain = tokens.ids.get(behind)
+        if plain is not None:
+            accepted = inside.advance(plain)
+        else:
+            assert isinstance(inside, Walk), "only machines take what no token has"
+            accepted = inside.advance_by(behind)
+        self._rest, self._inner, self._fresh, self._within = b"", inside, None, 1
+        return replace(accepted, lead=rest.decode())

@@ -1,0 +1,81 @@
+"""Segments that hand white space over, and such that are given it: what a plan is made of once it has a tokenizer.
+
+    "brand": ┬ "Sony"        fed: `"brand":`, then a hole with the lead ` `: its first token may be ` "`
+
+The answer's text stays what it was: only what is fed of the literal ends before its white space.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pastalang.plan.plan import Arm, Choose, Hole, Repeat, Segment, Text
+
+
+@dataclass(frozen=True, slots=True)
+class FedText(Text):
+    """`text` is written, `fed` is what the model is fed of it, with what it was given before it."""
+
+    fed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LedHole(Hole):
+    """The model writes `lead` and then the value."""
+
+    lead: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FedArm(Arm):
+    """`given` stands before the arm; `fed` is that and what is fed of its own lead."""
+
+    fed: str = ""
+    given: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LedRepeat(Repeat):
+    """`given` stands before the first item, or before what is written when there is none; `handed` over is the end of
+    what ends the list."""
+
+    given: str = ""
+    handed: str = ""
+
+
+def fed_text(segment: Text | Arm) -> str:
+    if isinstance(segment, FedText | FedArm):
+        return segment.fed
+    return segment.text if isinstance(segment, Text) else segment.lead
+
+
+def fed_end(repeat: Repeat, *, is_empty: bool) -> str | None:
+    """What the model is fed where the list ends."""
+    given, handed = (repeat.given, repeat.handed) if isinstance(repeat, LedRepeat) else ("", "")
+    if is_empty and repeat.empty is not None:
+        return (given + repeat.empty).removesuffix(handed)
+    return None if repeat.stop is None else repeat.stop.removesuffix(handed)
+
+
+def given_to(segment: Segment) -> str:
+    """The white space that a hole, a choice or a list writes before its own."""
+    match segment:
+        case LedHole(lead=lead):
+            return lead
+        case LedRepeat(given=given):
+            return given
+        case Choose(arms=(FedArm(given=given), *_)):
+            return given
+        case _:
+            return ""
+
+
+def without_lead(hole: Hole) -> Hole:
+    return Hole(**fields_of(hole))
+
+
+def fields_of(segment: Hole | Repeat) -> dict[str, Any]:
+    """Of the segment as plans know it."""
+    names = Hole.__dataclass_fields__ if isinstance(segment, Hole) else Repeat.__dataclass_fields__
+    return {name: getattr(segment, name) for name in names}

@@ -1,0 +1,90 @@
+"""Tokenizers that write white space together with the word behind it, as those of real models do; and plain bytes."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.prompt import Encoder
+
+END = "<|end|>"
+NEWER = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+WORDS = ("the tv phone Sony in cm active archived good bad price is of 4K größer null true").split(" ")
+
+
+def _corpus() -> Iterator[str]:
+    rng = random.Random(1)
+    for number in range(400):
+        value = {"brand": rng.choice(WORDS), "price": number * 1.25, "tags": ["new", None, True], "size": {"w": number}}
+        yield json.dumps(value, indent=2 if number % 2 else None)
+        yield " ".join(rng.choice(WORDS) for _ in range(20)) + f". The price is {number}, 日本 😀\n"
+
+
+def _byte_level(split: Any) -> Any:
+    backend = Tokenizer(models.BPE())
+    backend.pre_tokenizer = split
+    backend.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=900, initial_alphabet=alphabet, show_progress=False)
+    backend.train_from_iterator(_corpus(), trainer)
+    return _with_end(backend)
+
+
+@lru_cache
+def older() -> Any:
+    """Words split as by GPT-2."""
+    return _byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False))
+
+
+@lru_cache
+def newer() -> Any:
+    """Words split as by Llama 3 and Qwen: digits stand apart from white space."""
+    split = pre_tokenizers.Split(Regex(NEWER), behavior="isolated")
+    bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return _byte_level(pre_tokenizers.Sequence([split, bytes_]))
+
+
+@lru_cache
+def sentence_piece() -> Any:
+    backend = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+    backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    bytes_ = (f"<0x{byte:02X}>" for byte in range(256))
+    trainer = trainers.BpeTrainer(vocab_size=1_100, special_tokens=["<unk>", *bytes_], show_progress=False)
+    backend.train_from_iterator(_corpus(), trainer)
+    described = json.loads(backend.to_str())
+    described["added_tokens"] = [token for token in described["added_tokens"] if not token["content"].startswith("<0x")]
+    return _with_end(Tokenizer.from_str(json.dumps(described)))
+
+
+@lru_cache
+def plain_bytes() -> Any:
+    return byte_tokenizer()
+
+
+def _with_end(backend: Tokenizer) -> Any:
+    backend.add_special_tokens([END])
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=END, clean_up_tokenization_spaces=False)
+
+
+MERGING = {"older": older, "newer": newer, "sentence piece": sentence_piece}
+TOKENIZERS = MERGING | {"bytes": plain_bytes}
+
+
+@lru_cache
+def tools(kind: str) -> tuple[Any, Encoder, Tokens]:
+    tokenizer = TOKENIZERS[kind]()
+    encoder = Encoder(tokenizer)
+    return tokenizer, encoder, Tokens(vocabulary_of(tokenizer, ends=encoder.ends, encode=encoder.text))
