@@ -34,7 +34,7 @@ class Twins:
 
 
 WHOLE = Costs(small_step=1 << 60)  # every step in one piece
-APART = Costs(small_step=0, per_cell=0, per_cluster=0, per_block=0)  # branches attend apart wherever they can
+APART = Costs(small_step=0, per_cell=0, per_cluster=0, per_block=0, stretch=3)  # all attend apart where they can
 
 
 def twins(

@@ -74,9 +74,18 @@ def test_a_small_step_is_one_piece() -> None:
     assert Clusters(ON_CPU).blocks(batch, views.look(batch)) == ()
 
 
-def test_a_lone_prompt_is_one_piece() -> None:
-    batch = StepBatch((TokenId(1),) * 300, (0,) * 300, tuple(map(CellId, range(300))), (Run(RowId(0), 0, 300),), ())
-    assert Clusters(EAGER).blocks(batch, Views(300).look(batch)) == ()
+def prompt(length: int) -> StepBatch:
+    cells = tuple(map(CellId, range(length)))
+    return StepBatch((TokenId(1),) * length, (0,) * length, cells, (Run(RowId(0), 0, length),), ())
+
+
+def test_a_short_prompt_is_one_piece() -> None:
+    assert Clusters(EAGER).blocks(prompt(128), Views(128).look(prompt(128))) == ()
+
+
+def test_the_stretches_of_a_long_prompt_attend_to_what_is_before_them() -> None:
+    blocks = Clusters(ON_CPU).blocks(prompt(480), Views(480).look(prompt(480)))
+    assert [block.sizes for block in blocks] == [((120, 120),), ((120, 240),), ((120, 360),), ((120, 480),)]
 
 
 def test_documents_that_are_fed_at_once_attend_apart() -> None:

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import pytest
 import torch
 
+from pastalang.runtime.memory.pages import zeros
 from pastalang.runtime.memory.pool import Pool, Writing
 
 CPU = torch.device("cpu")
@@ -63,3 +65,12 @@ def test_noise_goes_to_the_named_cells_only() -> None:
     keys, _ = pool.update(states(4.0), states(4.0), 0)
     changed = [bool(number) for number in (keys.flatten() != torch.tensor([1.0, 2.0, 0.0, 4.0]))]
     assert changed == [False, True, True, False]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_a_memory_is_zeros_of_the_given_type_and_begins_at_a_cache_line(dtype: torch.dtype) -> None:
+    made = zeros((1, 3, 1000, 5), like=torch.empty(0, dtype=dtype))
+    assert (made.shape, made.dtype, made.data_ptr() % 64) == ((1, 3, 1000, 5), dtype, 0)
+    assert not made.any()
+    made[:] = 1
+    assert made.sum() == 15_000

@@ -19,6 +19,8 @@ from pastalang.runtime.decode.draws import Draw
 from pastalang.runtime.decode.sampler import Ask, Choice, NoMemory, Sampler
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError, OutOfMemory
+from pastalang.runtime.memory import pool
+from pastalang.runtime.memory.pages import zeros
 from pastalang.runtime.memory.shortage import is_shortage
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import hashed_model
@@ -159,16 +161,16 @@ def test_larger_steps_are_tried_again_after_a_while() -> None:
 def test_a_memory_of_cells_that_does_not_fit_is_told_and_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     model = TransformersModel(toy_model(layers=3), cells=1024, check=False)
     engine = engine_of(model)
-    make, made = torch.Tensor.new_zeros, []
+    made = []
 
-    def new_zeros(self: torch.Tensor, *shape: Any, **about: Any) -> torch.Tensor:
+    def zeros_for_two_layers(shape: tuple[int, ...], *, like: torch.Tensor) -> torch.Tensor:
         made.append(shape)
         if len(made) > 4:
             raise ON_A_CPU
-        return make(self, *shape, **about)
+        return zeros(shape, like=like)
 
     with monkeypatch.context() as patched:
-        patched.setattr(torch.Tensor, "new_zeros", new_zeros)
+        patched.setattr(pool, "zeros", zeros_for_two_layers)
         with pytest.raises(
             OutOfMemory, match=r"the memory of 1024 cells takes \d+ MiB.*load the model with fewer cells"
         ):

@@ -1,39 +1,44 @@
 """Which tokens of a step attend together: what they see comes in, blocks of tokens and cells go out.
 
-Attention costs tokens x cells, seen or not. Branches of different documents share little, so all tokens against all
-cells would be mostly waste. Runs that see much the same form a cluster, which attends to the cells that any of its
-tokens sees; clusters of about the same size form a block, which is one call. A small step is one block of everything.
+Attention costs tokens x cells, seen or not. Branches of different documents share little, and the tokens of a prompt
+see half of it on average, so all tokens against all cells would be mostly waste. Runs are cut into stretches; those
+that see much the same form a cluster, which attends to the cells that any of its tokens sees; clusters of about the
+same size form a block, which is one call. A small step is one block of everything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.runtime.batch import RowId, StepBatch
+from pastalang.runtime.batch import RowId, Run, StepBatch
 from pastalang.runtime.layout.views import Indexes, Sight
-
-_PADDING = 1.25  # how much larger than its clusters a block may be
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
     """What attention costs, in units of one token attending to one cell; as measured on a CPU.
 
-    A step of fewer than `small_step` pairs is not looked at.
+    A step of fewer than `small_step` pairs is not looked at. `stretch`: the most tokens of a run that are not cut.
     """
 
     small_step: int = 16_384
     per_cell: int = 5  # to gather its keys and values
     per_cluster: int = 400
     per_block: int = 2_000
+    stretch: int = 128
+
+    def of(self, clusters: int, tokens: int, cells: int) -> int:
+        """What a block costs whose clusters are filled up to so many tokens and cells."""
+        return self.per_block + clusters * (self.per_cluster + cells * (self.per_cell + tokens))
 
 
 ON_CPU = Costs()
-ON_GPU = Costs(small_step=1 << 22, per_block=1 << 18)  # calls are dear there, waste is cheap
+ON_GPU = Costs(small_step=1 << 22, per_block=1 << 18, stretch=1 << 12)  # calls are dear there, waste is cheap
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +49,27 @@ class Block:
     cells: Indexes
     sizes: tuple[tuple[int, int], ...]
 
+    def cost(self, costs: Costs) -> int:
+        clusters, tokens = self.tokens.shape
+        return costs.of(clusters, tokens, self.cells.shape[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Tokens of a run that follow one another: the last of them sees what all of them see."""
+
+    start: int
+    end: int
+
+    @property
+    def count(self) -> int:
+        return self.end - self.start
+
 
 @dataclass(frozen=True, slots=True)
 class _Cluster:
-    runs: tuple[int, ...]
     tokens: Indexes
     cells: Indexes
-
-    @property
-    def pairs(self) -> int:
-        return len(self.tokens) * len(self.cells)
 
 
 class Clusters:
@@ -68,14 +84,19 @@ class Clusters:
     def blocks(self, batch: StepBatch, sight: Sight) -> tuple[Block, ...]:
         """No block at all means: everything attends to everything below the width, under its mask."""
         whole = len(batch) * sight.width
-        if whole < self._costs.small_step or len(batch.runs) == 1:
+        if whole < self._costs.small_step:
             return ()
-        sees = sight.order[[run.end - 1 for run in batch.runs]] > 0  # the last token of a run sees the most
-        clusters = [_cluster(batch, runs, sees) for runs in self._groups(batch, sight, sees)]
-        blocks = tuple(_blocks(clusters))
-        return blocks if _cost(blocks, self._costs) < whole else ()
+        stretches = [stretch for run in batch.runs for stretch in _cut(run, self._costs.stretch)]
+        if len(stretches) == 1:
+            return ()
+        sees = sight.order[[stretch.end - 1 for stretch in stretches]] > 0
+        groups = self._groups(batch, stretches, sight, sees)
+        blocks = tuple(_blocks([_cluster(stretches, group, sees) for group in groups], self._costs))
+        return blocks if sum(block.cost(self._costs) for block in blocks) < whole else ()
 
-    def _groups(self, batch: StepBatch, sight: Sight, sees: NDArray[np.bool_]) -> Iterable[Sequence[int]]:
+    def _groups(
+        self, batch: StepBatch, stretches: Sequence[_Stretch], sight: Sight, sees: NDArray[np.bool_]
+    ) -> Iterable[Sequence[int]]:
         rows = [run.row for run in batch.runs]
         are_lone = len(batch.runs) == len(batch)
         is_fresh = len(rows) >= self._stale_below and sight.width <= self._stale_above
@@ -84,19 +105,26 @@ class Clusters:
             for index, row in enumerate(rows):
                 known.setdefault(self._cluster_of[row], []).append(index)
             return known.values()
-        groups = _group(batch, sight, sees, self._costs)
+        groups = _group(stretches, sight, sees, self._costs)
         if are_lone:
-            self._cluster_of = {rows[index]: at for at, runs in enumerate(groups) for index in runs}
+            self._cluster_of = {rows[index]: at for at, group in enumerate(groups) for index in group}
             self._stale_below, self._stale_above = len(rows) // 2, sight.width + sight.width // 6
         return groups
 
 
-def _group(batch: StepBatch, sight: Sight, sees: NDArray[np.bool_], costs: Costs) -> list[list[int]]:
-    """Walk through the runs, relatives side by side, and open a group where going on would cost more."""
+def _cut(run: Run, longest: int) -> Iterable[_Stretch]:
+    """In stretches of like length."""
+    pieces = -(-run.count // longest)
+    borders = [run.start + run.count * at // pieces for at in range(pieces + 1)]
+    return (_Stretch(start, end) for start, end in pairwise(borders))
+
+
+def _group(stretches: Sequence[_Stretch], sight: Sight, sees: NDArray[np.bool_], costs: Costs) -> list[list[int]]:
+    """Walk through the stretches, relatives side by side, and open a group where going on would cost more."""
     groups: list[list[int]] = []
     union, tokens = np.zeros(sight.width, dtype=bool), 0
-    for index in _relatives_together(batch, sight, sees):
-        count, seen = batch.runs[index].count, sees[index]
+    for index in _relatives_together(stretches, sight, sees):
+        count, seen = stretches[index].count, sees[index]
         both = union | seen
         cells, own, other = (int(np.count_nonzero(each)) for each in (both, seen, union))
         saved = costs.per_cluster + costs.per_cell * (own + other - cells)
@@ -112,27 +140,32 @@ def _group(batch: StepBatch, sight: Sight, sees: NDArray[np.bool_], costs: Costs
     return groups
 
 
-def _relatives_together(batch: StepBatch, sight: Sight, sees: NDArray[np.bool_]) -> Sequence[int]:
-    """By the first cell of each path that not all runs see: those of one document have it in common."""
-    last = sight.order[[run.end - 1 for run in batch.runs]]
+def _relatives_together(stretches: Sequence[_Stretch], sight: Sight, sees: NDArray[np.bool_]) -> Sequence[int]:
+    """By the first cell of each path that not all of them see: those of one document have it in common."""
+    last = sight.order[[stretch.end - 1 for stretch in stretches]]
     own = np.where(sees & ~sees.all(axis=0), last, np.iinfo(np.int32).max)
     order: list[int] = np.argsort(own.argmin(axis=1), kind="stable").tolist()
     return order
 
 
-def _cluster(batch: StepBatch, runs: Sequence[int], sees: NDArray[np.bool_]) -> _Cluster:
-    tokens = [token for index in runs for token in range(batch.runs[index].start, batch.runs[index].end)]
-    return _Cluster(tuple(runs), np.array(tokens, dtype=np.intp), np.flatnonzero(sees[list(runs)].any(axis=0)))
+def _cluster(stretches: Sequence[_Stretch], group: Sequence[int], sees: NDArray[np.bool_]) -> _Cluster:
+    tokens = np.concatenate([np.arange(stretches[index].start, stretches[index].end) for index in group])
+    return _Cluster(tokens, np.flatnonzero(sees[list(group)].any(axis=0)))
 
 
-def _blocks(clusters: Sequence[_Cluster]) -> Iterable[Block]:
-    """Clusters of like size side by side, as long as filling them up costs little."""
+def _blocks(clusters: Sequence[_Cluster], costs: Costs) -> Iterable[Block]:
+    """Clusters of like size side by side, as long as filling them up costs less than a call of their own."""
     block: list[_Cluster] = []
+    most = 0  # cells of a cluster of the block; its last one has the most tokens
     for cluster in sorted(clusters, key=lambda each: (len(each.tokens), len(each.cells))):
-        if block and _padded([*block, cluster]) > _PADDING * sum(each.pairs for each in [*block, cluster]):
-            yield _block(block)
-            block = []
+        tokens, cells = len(cluster.tokens), len(cluster.cells)
+        if block:
+            apart = costs.of(len(block), len(block[-1].tokens), most) + costs.of(1, tokens, cells)
+            if costs.of(len(block) + 1, tokens, max(most, cells)) > apart:
+                yield _block(block)
+                block, most = [], 0
         block.append(cluster)
+        most = max(most, cells)
     yield _block(block)
 
 
@@ -143,16 +176,3 @@ def _block(clusters: Sequence[_Cluster]) -> Block:
         tokens[line, : len(each.tokens)] = each.tokens
         cells[line, : len(each.cells)] = each.cells
     return Block(tokens, cells, tuple((len(each.tokens), len(each.cells)) for each in clusters))
-
-
-def _padded(clusters: Sequence[_Cluster]) -> int:
-    return len(clusters) * max(len(each.tokens) for each in clusters) * max(len(each.cells) for each in clusters)
-
-
-def _cost(blocks: Sequence[Block], costs: Costs) -> int:
-    return sum(
-        costs.per_block
-        + block.cells.size * (costs.per_cell + block.tokens.shape[1])
-        + costs.per_cluster * len(block.sizes)
-        for block in blocks
-    )

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from transformers.cache_utils import Cache
 
+from pastalang.runtime.memory.pages import zeros
 from pastalang.runtime.memory.shortage import PoolTooLarge, in_short, is_shortage
 
 
@@ -87,7 +88,7 @@ class Pool(Cache):  # type: ignore[misc]  # transformers is untyped
     def _make(self, layer: int, *states: torch.Tensor) -> None:
         """The cells of a layer, or of none: what has been made of them so far is given back where they do not fit."""
         try:
-            made = [one.new_zeros((*one.shape[:2], self.cells, one.shape[3])) for one in states]
+            made = [zeros((*one.shape[:2], self.cells, one.shape[3]), like=one) for one in states]
         except Exception as problem:
             if not is_shortage(problem):
                 raise
