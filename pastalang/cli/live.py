@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TextIO
 
-from pastalang.runtime.events import Event, FieldDone, FieldStarted, TextDelta
+from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 
 UP_AND_CLEAR = "\x1b[{lines}A\x1b[J"
 
@@ -30,6 +30,10 @@ class Live:
                 self._growing.pop((field, items), None)
                 self._erase()
                 self._line(_shown(field, items, text) + (" (cut)" if truncated else ""))
+            case FieldAgain(field=field, items=items, reason=reason):
+                self._growing.pop((field, items), None)
+                self._erase()
+                self._line(_shown(field, items, f"again ({reason})"))
             case _:
                 return
         if self._is_terminal:

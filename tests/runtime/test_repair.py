@@ -14,7 +14,7 @@ from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs
-from pastalang.runtime.events import Done, FieldAgain
+from pastalang.runtime.events import Done, FieldAgain, FieldStarted
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import FakeModel, hashed_model
 from pastalang.runtime.repair.invalid import Invalid
@@ -257,7 +257,10 @@ def test_stacked_documents_are_repaired_one_by_one() -> None:
 
 def test_a_stream_says_what_is_void() -> None:
     events = list(engine().stream(MANY, {}, sampling=WARM, model=refusing("f7"), repair=2, keep_invalid=True))
-    assert events.count(FieldAgain("f7", (), "not this one")) == 2 and isinstance(events[-1], Done)
+    again = FieldAgain("f7", (), "not this one")
+    assert events.count(again) == 2 and isinstance(events[-1], Done)
+    of_field = [event for event in events if event == again or event == FieldStarted("f7", ())]
+    assert of_field == [FieldStarted("f7", ()), again, FieldStarted("f7", ()), again, FieldStarted("f7", ())]
 
 
 @pytest.mark.parametrize("after", [0, 1, 3])

@@ -112,12 +112,12 @@ class Review:
         texts = {target.key: wrong[target.key][1] for target in chosen}
         texts |= {one.key: doubt_text(self._text(one), one.place) for one in doubted}
         gone = {target.key: frozenset(behind(target.point)) for target in (*chosen, *doubted)}
-        taken = take_up_again([(target.point, texts[target.key]) for target in (*chosen, *doubted)])
         for target in (*chosen, *doubted):
             self._tried[target.key] += 1
             self.attempts += 1
             reason = "unsure" if target in doubted else wrong[target.key][2]
             request.events.append(FieldAgain(target.name, target.items, reason))
+        taken = take_up_again([(target.point, texts[target.key]) for target in (*chosen, *doubted)])
         for target in chosen:
             self._replaced |= gone[target.key]
         for target, again in zip(doubted, taken[len(chosen) :], strict=True):

@@ -43,6 +43,7 @@ from pastalang.runtime.scheduler.lists import elements_of
 from pastalang.runtime.scheduler.options import arms_of, closing_of, opening_of
 from pastalang.runtime.scheduler.points import mark
 from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait, try_to_see
+from pastalang.runtime.scheduler.told_whole import tell_arm, tell_list
 from pastalang.runtime.scheduler.too_long import too_long
 from pastalang.runtime.scheduler.written import (
     DrawnToken,
@@ -331,6 +332,7 @@ def _decided(branch: BranchState, decision: Decision, option: int) -> None:
     assert isinstance(choose, Choose)
     arm = choose.arms[option]
     branch.outcomes.append(Chosen(option, decision.tally.drawn))
+    tell_arm(branch, choose, arm)
     frame.written.append(WrittenText(arm.lead))
     branch.frames.append(Frame(arm.segments, frame.written, (*frame.address, frame.index, option)))
 
@@ -382,6 +384,7 @@ def _go_on_or_stop(branch: BranchState, frame: Frame, repeat: Repeat, decision: 
         frame.written.append(WrittenText(opening_of(repeat, done, encoder).text))
         return
     _leave(branch)
+    tell_list(branch, repeat, done)
     closing = closing_of(repeat, done, encoder).text
     if closing:
         branch.frames[-1].written.append(WrittenText(closing))

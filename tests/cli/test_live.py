@@ -1,0 +1,51 @@
+"""What a run writes on a terminal, or anywhere else, while it goes on."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from pastalang.cli.live import Live
+from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
+
+AGAIN: tuple[Event, ...] = (
+    FieldStarted("brand", ()),
+    TextDelta("brand", (), '"So'),
+    FieldDone("brand", (), '"So"', truncated=True),
+    FieldAgain("brand", (), "no brand\nthat is known"),
+    FieldStarted("brand", ()),
+    TextDelta("brand", (), '"Sony"'),
+    FieldDone("brand", (), '"Sony"', truncated=False),
+)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def told(stream: io.StringIO, *events: Event) -> str:
+    live = Live(stream)
+    for event in events:
+        live.tell(event)
+    return stream.getvalue()
+
+
+def test_a_field_that_is_decoded_again_says_so_and_why() -> None:
+    lines = told(io.StringIO(), *AGAIN).splitlines()
+    assert lines == ['brand: "So" (cut)', "brand: again (no brand\\nthat is known)", 'brand: "Sony"']
+
+
+def test_on_a_terminal_what_was_written_of_it_is_gone() -> None:
+    growing = told(Terminal(), FieldStarted("note", ()), *AGAIN[:2], AGAIN[3])
+    last_drawn = growing.rsplit("\x1b[J", 1)[1]
+    assert "So" not in last_drawn and last_drawn.splitlines()[0].startswith("brand: again")
+    assert last_drawn.splitlines()[1:] == ["note: "]
+
+
+@pytest.mark.parametrize("event", AGAIN)
+def test_nothing_is_said_where_nobody_listens(event: Event) -> None:
+    stream = io.StringIO()
+    Live(stream, is_quiet=True).tell(event)
+    assert stream.getvalue() == ""
