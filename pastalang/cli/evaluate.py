@@ -15,18 +15,19 @@ from pastalang.cli.plan_source import read_plan
 from pastalang.cli.refused import Refused
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Mode
+from pastalang.runtime.model.shipped import DEFAULT
 
 if TYPE_CHECKING:
     from pastalang.training.metrics import Counts, Report
     from pastalang.training.scored import Scored
 
-_TWO_WAYS = "give the two files RIGHT and GIVEN, or --model, --program and --data"
+_TWO_WAYS = "give the two files RIGHT and GIVEN, or --program and --data (and --model)"
 
 
 def command(
     right: Annotated[Path | None, typer.Argument(help="JSON lines: the right answer as `value`, a `category`.")] = None,
     given: Annotated[Path | None, typer.Argument(help="JSON lines, same order: `value`, null if unreadable.")] = None,
-    model: Annotated[str | None, typer.Option(help="Decode with this model: a folder, or a name on the hub.")] = None,
+    model: Annotated[str | None, typer.Option(help="Who decodes: a folder, or a name on the hub.")] = None,
     program: Annotated[Path | None, typer.Option(help="The program that it fills in.")] = None,
     data: Annotated[Path | None, typer.Option(help="JSON lines: inputs by name, and the right `value`.")] = None,
     template: Annotated[str | None, typer.Option(help="Which template, where the program has several.")] = None,
@@ -45,9 +46,9 @@ def command(
         _refuse_places(out, predictions)
         if right is not None and given is not None and not any((model, program, data, predictions)):
             shown = _compare(right, given)
-        elif right is None and model is not None and program is not None and data is not None:
+        elif right is None and program is not None and data is not None:
             plan = read_plan(program, template=template, mode=mode)
-            shown = _run(model, plan, data, batch, any_mode, predictions, device, cells)
+            shown = _run(model or DEFAULT, plan, data, batch, any_mode, predictions, device, cells)
         else:
             raise Refused(_TWO_WAYS, EXIT_USAGE)
         if out is not None:

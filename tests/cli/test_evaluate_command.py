@@ -152,7 +152,7 @@ def test_a_row_that_does_not_fit_into_memory_is_told_and_counts_as_unreadable(as
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ([], 2, "give the two files RIGHT and GIVEN, or --model, --program and --data"),
+        ([], 2, "give the two files RIGHT and GIVEN, or --program and --data (and --model)"),
         (["right.jsonl"], 2, "give the two files"),
         (["--model", "x", "--program", "y.pasta"], 2, "give the two files"),
         (["--model", "./nowhere", "--program", "PROGRAM", "--data", "DATA"], 3, "there is no folder ./nowhere"),
