@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pastalang.plan.plan import Each, Form, Hole, ItemNumber, Overrun, Repeat, Text
+from pastalang.plan.plan import Each, Hole, ItemNumber, Overrun, Repeat, Text
 from pastalang.plan.room import text_room
 from pastalang.program import types as t
 from pastalang.values.choices import leaves_choice
@@ -94,21 +94,10 @@ def draws_of(hole: Hole, overrun: Overrun = Overrun.CONTINUE) -> Range:
 
 
 def _may_be_forced(hole: Hole, overrun: Overrun) -> bool:
-    """A type of one value is; and so is null, which a field gets that nothing fits into."""
-    if not leaves_choice(hole.type):
-        return True
-    may_be_too_short = overrun is Overrun.CAP or hole.max_tokens < text_room("null")
-    return may_be_too_short and hole.form is Form.JSON and _may_be_null(hole.type)
-
-
-def _may_be_null(type: t.Type) -> bool:
-    match type:
-        case t.Null() | t.Literal(value=None) | t.Anything():
-            return True
-        case t.Union(arms=arms):
-            return any(_may_be_null(arm) for arm in arms)
-        case _:
-            return False
+    """A type of one value is; and where the limit may be short of what the type needs, so is a value that is also the
+    beginning of others, and the null that a field gets which nothing fits into."""
+    may_be_short = overrun is Overrun.CAP or (isinstance(hole.type, t.Union) and hole.type.max_tokens is not None)
+    return not leaves_choice(hole.type) or (may_be_short and not isinstance(hole.type, t.String))
 
 
 def decision_draws(options: int) -> Range:

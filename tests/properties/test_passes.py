@@ -1,0 +1,183 @@
+"""Every run takes the passes that its plan forecasts, whatever its values turn out to be."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import strategies as st
+
+import pastalang
+from pastalang.errors import ProgramError
+from pastalang.plan.build import build_plan
+from pastalang.plan.critical import passes_of
+from pastalang.plan.lengths import Lengths
+from pastalang.plan.passes import passes_taken
+from pastalang.plan.plan import Mode, Overrun, Plan
+from pastalang.plan.refusal import PlanError
+from pastalang.plan.simulate import simulate
+from pastalang.plan.totals import totals_of
+from pastalang.program.program import Program
+from pastalang.program.types import Sampling
+from pastalang.runtime.assemble import realised_of
+from pastalang.runtime.batch import StepBatch
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.guides import GuideShelf
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.prompt import Encoder
+from pastalang.runtime.result import Result
+from pastalang.runtime.scheduler.loop import Limits
+from pastalang.runtime.scheduler.request import RequestState
+from pastalang.testing.programs import programs
+from tests.properties.sources import sources
+
+# What merges decides which tokens cross the border of a value.
+WORDS = {
+    "bytes": (),
+    "quotes": ('",', '"\n', '",\n', '"}', '"\n}', "null,", "null\n", '"a', '["', '"]', '"],'),
+    "lines": ("\n\n", ".\n", ". ", "\n- ", " so", "so: ", "* ", "1\n", "\n1", "\nend", "}\n", ',\n  "', "# "),
+    "words": ('",\n  "', '"\n}', "\n- ", "null", "true", "false", '"tv"', 'tv"', "12", "2,", "],", "],\n", " end"),
+}
+LIKED = '"",\n}]:.#1tfn- '
+TEXTS = ("", "a", "a 12", 'q " w, 3\n x', "end\n- so: ")
+FEW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+class Noise:
+    """A `Model` of random logits that likes some tokens: quotes, breaks, ends."""
+
+    def __init__(self, tokenizer: Any, choices: random.Random, cells: int) -> None:
+        self.vocabulary = 1 + max(tokenizer.get_vocab().values())
+        self.cells = cells
+        self.max_position = 1 << 20
+        self.dtype = torch.float32
+        self.device = torch.device("cpu")
+        self._noise = np.random.default_rng(choices.randrange(1 << 30))
+        self._liking = np.zeros(self.vocabulary)
+        liked = [*map(ord, LIKED), *range(256, self.vocabulary)]
+        self._liking[[token for token in liked if choices.random() < 0.6]] = choices.choice((0.0, 3.0, 6.0, 9.0))
+
+    def forward(self, batch: StepBatch) -> torch.Tensor:
+        noise = self._noise.standard_normal((len(batch.wanted), self.vocabulary))
+        return torch.from_numpy((2 * noise + self._liking).astype(np.float32))
+
+
+@cache
+def tokenizer_of(name: str) -> Any:
+    return byte_tokenizer(words=WORDS[name])
+
+
+@cache
+def guides_of(name: str) -> GuideShelf:
+    tokenizer = tokenizer_of(name)
+    encoder = Encoder(tokenizer)
+    size = 1 + max(tokenizer.get_vocab().values())
+    return GuideShelf(Tokens(vocabulary_of(tokenizer, size=size, ends=encoder.ends, encode=encoder.text)))
+
+
+class Counter:
+    """Counts for a forecast as the engine's tokenizer does."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+
+    def encode(self, text: str) -> list[int]:
+        return list(self._encoder.text(text))
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> Plan:
+    program = draw(st.one_of(sources().map(_compiled), sources().map(_compiled), programs()))
+    if program is None:
+        reject()
+    mode, overrun = draw(st.sampled_from(Mode)), draw(st.sampled_from((Overrun.CONTINUE, *Overrun)))
+    try:
+        return build_plan(program.only_template, program, mode=mode, overrun=overrun)
+    except PlanError:
+        reject()
+
+
+def _compiled(source: str) -> Program | None:
+    try:
+        return pastalang.compile(source)
+    except ProgramError:
+        return None
+
+
+def inputs_of(plan: Plan, choices: random.Random) -> Mapping[str, Any]:
+    """Lists of up to three texts; short texts, empty ones among them."""
+    known = {"points": [choices.choice(TEXTS) for _ in range(choices.randrange(4))]}
+    for input in plan.inputs:
+        if input.name not in known:
+            texts = [choices.choice(TEXTS) for _ in range(choices.randrange(1, 4))]
+            known[input.name] = texts if input.each else texts[0]  # type: ignore[assignment]
+    return known
+
+
+def check_passes(plan: Plan, tokenizer: str, seed: int) -> None:
+    """Two batches on one engine: the second one finds the prompts kept. Repairs come behind the first answer."""
+    choices = random.Random(seed)
+    is_small = choices.random() < 0.2
+    chunk = choices.choice((None, None, None, 5))
+    keeps_prompts = chunk is None and choices.random() < 0.5  # what is kept is not fed in chunks again
+    runner = Engine(
+        Noise(tokenizer_of(tokenizer), choices, cells=400 if is_small else 1 << 15),
+        tokenizer_of(tokenizer),
+        guides=guides_of(tokenizer),
+        limits=Limits(chunk=chunk),
+        prefix_cells=None if keeps_prompts else 0,
+    )
+    below = choices.choice((None, None, 0.5)) if plan.output is not None else None
+    sampling = Sampling(temperature=choices.choice((0.0, 1.0, 1.0, 2.0)))
+    for _ in range(2):
+        inputs = [inputs_of(plan, choices) for _ in range(choices.choice((1, 1, 2)))]
+        with patch.object(runner.scheduler, "submit", wraps=runner.scheduler.submit) as submit:
+            found = runner.batch(plan, inputs, seed=seed, sampling=sampling, retry_below=below)
+        requests = [call.args[0] for call in submit.call_args_list]
+        for outcome, request, values in zip(found, requests, inputs, strict=True):
+            message = str(outcome)
+            assert isinstance(outcome, Result) or not ("internal" in message or "our mistake" in message), message
+            if isinstance(outcome, Result):
+                check_counts(plan, outcome, request, chunk=chunk, may_wait=is_small)
+                check_bounds(plan, request, runner.encoder, values)
+
+
+def check_counts(plan: Plan, result: Result, request: RequestState, *, chunk: int | None, may_wait: bool) -> None:
+    usage = result.usage
+    taken = usage.forward_passes - usage.repair_passes
+    realised = realised_of(request, chunk=chunk)
+    said = passes_taken(plan, realised)
+    assert said == simulate(plan, realised).passes == usage.critical_path
+    assert taken >= said if may_wait else taken == said
+
+
+def check_bounds(plan: Plan, request: RequestState, encoder: Encoder, values: Mapping[str, Any]) -> None:
+    items = {name: len(value) for name, value in values.items() if isinstance(value, list)}
+    lengths = Lengths(Counter(encoder), items=items)
+    realised = realised_of(request)
+    passes, draws = passes_of(plan, lengths), totals_of(plan, lengths).draws
+    assert passes.low <= passes_taken(plan, realised) <= passes.high
+    assert draws.low <= simulate(plan, realised).draws <= draws.high
+
+
+@FEW
+@given(plans(), st.sampled_from(sorted(WORDS)), st.integers(0, 1 << 16))
+def test_a_run_takes_the_passes_of_its_forecast(plan: Plan, tokenizer: str, seed: int) -> None:
+    check_passes(plan, tokenizer, seed)
+
+
+@pytest.mark.long
+@MANY
+@given(plans(), st.sampled_from(sorted(WORDS)), st.integers(0, 1 << 16))
+def test_ten_thousand_runs_take_the_passes_of_their_forecasts(plan: Plan, tokenizer: str, seed: int) -> None:
+    check_passes(plan, tokenizer, seed)
