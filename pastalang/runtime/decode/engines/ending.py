@@ -37,7 +37,8 @@ def find_ending(
     if several:
         mask = matcher.mask()
         allowed = [byte for byte in range(256) if _has(mask, tokens, byte)]
-        beginnings = [bytes((byte,)) for byte in sorted(allowed, key=_start_rank)[:12]]
+        # where the beginning is forced the mask may hold one longer token and no byte
+        beginnings = [bytes((byte,)) for byte in sorted(allowed, key=_start_rank)[:12]] or beginnings
     left = [_MAX_STEPS]
     found = [
         ending for first in beginnings if (ending := _search(matcher, trace, tokens, first, strings, left)) is not None
