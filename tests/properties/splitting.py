@@ -21,13 +21,19 @@ NEWER = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-WORDS = ("the tv phone Sony in cm active archived good bad price is of 4K größer null true").split(" ")
+_WORDS = "the tv phone Sony in cm active archived good bad price is of 4K größer null true false"
+WORDS = _WORDS.split()
 
 
 def _corpus() -> Iterator[str]:
     rng = random.Random(1)
     for number in range(400):
-        value = {"brand": rng.choice(WORDS), "price": number * 1.25, "tags": ["new", None, True], "size": {"w": number}}
+        value = {
+            "brand": rng.choice(WORDS),
+            "price": number * 1.25,
+            "tags": ["new", None, True, False],
+            "size": {"w": number},
+        }
         yield json.dumps(value, indent=2 if number % 2 else None)
         yield " ".join(rng.choice(WORDS) for _ in range(20)) + f". The price is {number}, 日本 😀\n"
 

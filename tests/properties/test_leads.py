@@ -46,25 +46,25 @@ PRODUCT = '''
 template product(note: text)
 user """Read: {note}"""
 assistant json {
-  brand: string(max=9) | null
+  brand: string(max=24) | null
   kind: "active" | "archived" | "good"
   price: number
   rating: integer(1..5)
   sure: boolean | null
   size: { width: number, unit: "cm" | "in" } | null
   ports: [string(max=6)](max=3, max_tokens=30)
-  lines: [{ name: string(max=8), qty: integer(max=6) }](max=2)
+  lines: [{ name: string(max=24), qty: integer(max_tokens=6) }](max=2)
   quote: verbatim(note) | null
-  sequential { first: string(max=8), last: boolean }
-  headline: string(max=8) after brand
+  sequential { first: string(max=24), last: boolean }
+  headline: string(max=24) after brand
 }
 '''
 TRIP = '''
 template trip(note: text)
 user """Plan {note}."""
 assistant text """
-Go: {opening: string(max=10)}. The mood is {mood: "good" | "bad"}, it costs {price: number(max=8)}.
-All: {all: {a: integer(max=6), b: string(max=6)}}
+Go: {opening: string(max=10)}. The mood is {mood: "good" | "bad"}, it costs {price: number(max_tokens=8)}.
+All: {all: {a: integer(max_tokens=6), b: string(max=6)}}
 {async food ~20: string(max=9)}
 {fork tip (0..3)}
 {n}. {root: string(max=8, stop=":")}: {async detail: string(max=8)}
@@ -122,9 +122,9 @@ def test_behind_a_lead_stand_the_very_same_values(kind: str, type: t.Type, lead:
         bare = guide_of(type, form, follow, tokens)
         led = LeadGuide(bare, lead, tokens)
         limit = 60
-        assert language(led.start(max_tokens=limit), {}, b"", tokens) == language(
-            bare.start(max_tokens=limit), {}, b"", tokens
-        )
+        values = language(bare.start(max_tokens=limit), {}, b"", tokens)
+        assert len(values) > 1
+        assert language(led.start(max_tokens=limit), {}, b"", tokens) == values
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -133,7 +133,7 @@ def test_whatever_the_logits_are_a_led_value_fits_its_type_and_its_limit(kind: s
     rng = random.Random(0)
     shapes = [(type, form) for type in SIMPLE for form in Form] + [(type, Form.JSON) for type in STRUCTURES]
     guides: dict[Any, LeadGuide] = {}
-    for _ in range(700):
+    for _ in range(250):
         type, form = rng.choice(shapes)
         follow, limit, pick, lead = (
             rng.choice(some) for some in (("", ",\n  ", ". The end"), (1, 2, 3, 4, 6, 9, 24), [*PICKS], (" ", "  "))
@@ -174,7 +174,7 @@ def run(kind: str, source: str, mode: str, seed: int) -> tuple[Any, list[Any], E
     source=st.sampled_from([PRODUCT, TRIP]), mode=st.sampled_from(["strict", "lockstep", "sequential"]),
     seed=st.integers(0, 99),
 )  # fmt: skip
-@settings(max_examples=12)
+@settings(max_examples=4)
 def test_values_spans_and_deltas_are_without_the_lead(kind: str, source: str, mode: str, seed: int) -> None:
     result, events, engine = run(kind, source, mode, seed)
     if source is PRODUCT:
@@ -203,7 +203,7 @@ def test_values_spans_and_deltas_are_without_the_lead(kind: str, source: str, mo
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(seed=st.integers(0, 99))
-@settings(max_examples=5)
+@settings(max_examples=2)
 def test_left_to_right_the_model_has_read_the_text_of_the_answer(kind: str, seed: int) -> None:
     tokenizer, _, _ = tools(kind)
     model = hashed_model(len(tokenizer), seed=seed)
@@ -269,7 +269,7 @@ def taught(kind: str, mode: Mode, value: Any) -> tuple[Sequence, TokenPlan]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(value=products(), mode=st.sampled_from([Mode.STRICT, Mode.LOCKSTEP, Mode.SEQUENTIAL]))
-@settings(max_examples=6)
+@settings(max_examples=3)
 def test_a_model_that_says_what_is_taught_gives_the_value_that_is_taught(kind: str, value: Any, mode: Mode) -> None:
     """Every token that the engine feeds stands in the row, seeing the same tokens at the same positions."""
     tokenizer, _, _ = tools(kind)
@@ -316,7 +316,7 @@ def natural(kind: str, target: str) -> FakeModel:
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(value=products())
-@settings(max_examples=8)
+@settings(max_examples=3)
 def test_a_model_that_writes_as_its_tokenizer_does_gets_its_values_through(kind: str, value: Any) -> None:
     """Tokens that hold the end of a value and what follows it are among them: what is before the border counts."""
     tokenizer, _, _ = tools(kind)

@@ -99,7 +99,8 @@ class LeadGuide:
         others = self._costs(rest, fresh) if isinstance(fresh, Walk) else {}
         fitting = tuple(cost for cost in others if remaining is None or cost < remaining)
         room = None if remaining is None else min(remaining, self.inner.shortest + len(self.lead) + 1)
-        key = (rest, id(inside), fitting, room)
+        sure = b"" if fresh is None or isinstance(fresh, Walk) else self.text_of(fresh.forced())
+        key = (rest, id(inside), fitting, room, sure)
         known = self._masks.get(key)
         if known is None:
             if len(self._masks) >= MANY:
@@ -107,6 +108,7 @@ class LeadGuide:
             parts = [self._alone(rest, room), *(others[cost] for cost in fitting)]
             if inside is not None:
                 parts.append(self._merged(rest, inside))
+                parts.append(self._beginning(rest, sure))
             known = self._masks[key] = mask_of(self.tokens.size, np.concatenate(parts)), inside
         return known[0]
 
@@ -123,6 +125,15 @@ class LeadGuide:
         is_allowed = inside[begin.plain >> 5] >> (begin.plain & 31).astype(np.uint32) & np.uint32(1)
         found: Ints = begin.merged[is_allowed.astype(np.bool_)]
         return found
+
+    def _beginning(self, rest: bytes, sure: bytes) -> Ints:
+        """The tokens that hold the lead and some of a text that is forced: a grammar's mask has one of them alone."""
+        ways = (rest + sure[:length] for length in range(1, len(sure) + 1))
+        begun = [(token, way[len(rest) :]) for way in ways for token in self.tokens.by_text.get(way, ())]
+        return np.array([token for token, text in begun if text in self.tokens.ids], dtype=np.int64)
+
+    def text_of(self, tokens: tuple[int, ...]) -> bytes:
+        return b"".join(self.tokens.text(token) or b"" for token in tokens)
 
     def _costs(self, rest: bytes, fresh: Walk) -> dict[int, Ints]:
         """The tokens whose rest no token has and that the machine takes, by how many tokens end the value then."""
@@ -288,17 +299,22 @@ class Led:
             return self._as_far_as_taken(known)
         if self._inner is not None:
             return text
-        tokens = self._guide.tokens
-        spelled = b"".join(tokens.text(token) or b"" for token in text)
-        return self._as_far_as_taken(tokens.canonical(self._rest + spelled) or ())
+        guide = self._guide
+        return self._as_far_as_taken(guide.tokens.canonical(self._rest + guide.text_of(text)) or ())
 
     def _as_far_as_taken(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
-        """The tokens, if each of them is allowed behind those before it."""
+        """The tokens, if each of them is taken behind those before it and a value still fits behind them."""
         trial = self.fork()
         for token in tokens:
-            if trial.is_finished or not allows(trial.allowed(), token):
+            is_asked = trial._inner is None or isinstance(trial._inner, Walk)
+            if trial.is_finished or (is_asked and not allows(trial.allowed(), token)):
                 return ()
-            trial.advance(token)
+            try:
+                kept = trial.advance(token).kept
+            except ValueError:
+                return ()
+            if not kept and not is_asked:  # the limit has cut it
+                return ()
         return tokens
 
     def _common_way(self) -> tuple[int, ...] | None:
