@@ -241,6 +241,16 @@ def test_a_row_that_is_not_finite_is_named_and_the_others_are_drawn(
     assert [type(outcome) for outcome in outcomes] == [Choice, NotFinite, Choice]
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize("allowed", [(5,), tuple(range(18, 300))])
+def test_a_token_that_is_not_allowed_may_be_anything(bad: float, allowed: tuple[int, ...]) -> None:
+    logits = random_logits(3, vocabulary=1300)
+    asks = [Ask(draw(), Sampling(), mask(*allowed, *range(300, 1300), vocabulary=1300))] * 3
+    expected = Sampler(1300).choose(logits, asks)
+    logits[1, 17] = bad
+    assert Sampler(1300).choose(logits, asks) == expected
+
+
 @pytest.mark.parametrize("temperature", [None, 1.0])
 def test_a_row_in_which_nothing_is_allowed_is_named_and_the_others_are_drawn(temperature: float | None) -> None:
     logits = random_logits(3)

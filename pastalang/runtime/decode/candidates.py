@@ -1,7 +1,8 @@
-"""Which tokens a mask lets through, kept per mask: bit masks come in, the logits of the allowed tokens go out.
+"""Which tokens a mask lets through: bit masks and logits come in, the logits of the allowed tokens go out.
 
-Masks are shared by all holes that stand in the same state, and most holes allow very few tokens or nearly all. So
-the indexes are worked out once per mask, and a step only gathers the allowed logits, or strikes the forbidden ones.
+Most holes allow very few tokens or nearly all. Where they are few, their numbers are worked out once per mask, because
+holes that stand alike share it, and a step only gathers their logits. Where they are many, the mask's bits are looked
+up, eight at a time, as numbers to add: 0 for what is allowed, -inf for what is not.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from pastalang.runtime.decode.guide import TokenMask
 
 BLOCK = 128  # rows are whole blocks, so that maxima and sums can be taken block by block
-_FEW = 4 * BLOCK  # up to here allowed logits are gathered, beyond it forbidden ones are struck
+_FEW = 4 * BLOCK  # up to here allowed logits are gathered
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +26,12 @@ class Candidates:
     """`logits` (rows, columns), -inf where there is no candidate. `tokens` names the columns of each row.
 
     Half precision is widened; a row has the same number of columns whatever the other rows are, so that its sums
-    are added in the same order.
+    are added in the same order. `peaks` (rows, blocks) are the highest logits of each block, NaN before all numbers.
     """
 
     rows: tuple[int, ...]
     logits: torch.Tensor
+    peaks: torch.Tensor
     tokens: torch.Tensor | None  # None: column t is token t
 
     def token(self, columns: torch.Tensor) -> torch.Tensor:
@@ -45,14 +47,13 @@ class Candidates:
 
 
 @dataclass(frozen=True, slots=True)
-class _Indexes:
+class _Known:
     mask: TokenMask  # held, so that its identity stays its own
-    are_allowed: bool
-    tokens: NDArray[np.int64]
+    tokens: NDArray[np.int64] | None  # that it allows, where they are few
 
     @property
     def bytes(self) -> int:
-        return self.tokens.nbytes + self.mask.nbytes
+        return self.mask.nbytes + (0 if self.tokens is None else self.tokens.nbytes)
 
 
 class Masks:
@@ -65,18 +66,18 @@ class Masks:
         self._vocabulary = vocabulary
         self._limit = limit
         self._size = 0
-        self._known: OrderedDict[int, _Indexes] = OrderedDict()
+        self._known: OrderedDict[int, _Known] = OrderedDict()
 
     def candidates(self, logits: torch.Tensor, masks: Sequence[TokenMask | None]) -> tuple[Candidates, ...]:
         """`logits` (rows, vocabulary) as one or two groups: the rows with few candidates, and the others."""
         few: dict[int, NDArray[np.int64]] = {}
-        many: dict[int, NDArray[np.int64]] = {}
+        many: dict[int, TokenMask | None] = {}
         for row, mask in enumerate(masks):
-            found = None if mask is None else self._indexes(mask)
-            if found is None:
-                many[row] = np.zeros(0, dtype=np.int64)
+            tokens = None if mask is None else self._look_up(mask).tokens
+            if tokens is None:
+                many[row] = mask
             else:
-                (few if found.are_allowed else many)[row] = found.tokens
+                few[row] = tokens
         groups = []
         if few:
             groups.append(_gather(logits, few))
@@ -84,7 +85,7 @@ class Masks:
             groups.append(_strike(logits, many))
         return tuple(groups)
 
-    def _indexes(self, mask: TokenMask) -> _Indexes:
+    def _look_up(self, mask: TokenMask) -> _Known:
         if mask.flags.writeable:
             return self._read(mask)
         found = self._known.get(id(mask))
@@ -97,13 +98,15 @@ class Masks:
             self._known.move_to_end(id(mask))
         return found
 
-    def _read(self, mask: TokenMask) -> _Indexes:
+    def _read(self, mask: TokenMask) -> _Known:
         """A mask may be shorter than the model's vocabulary (its tail is padding) or longer."""
-        bits = np.unpackbits(np.ascontiguousarray(mask).view(np.uint8), bitorder="little")[: self._vocabulary]
-        allowed = np.zeros(self._vocabulary, dtype=bool)
-        allowed[: len(bits)] = bits
-        is_few = int(allowed.sum()) <= min(_FEW, self._vocabulary // 2)
-        return _Indexes(mask, is_few, np.flatnonzero(allowed if is_few else ~allowed))
+        allowed = _bits(mask)[: self._vocabulary]
+        is_few = np.count_nonzero(allowed) <= min(_FEW, self._vocabulary // 2)
+        return _Known(mask, np.flatnonzero(allowed) if is_few else None)
+
+
+def _bits(mask: TokenMask) -> NDArray[np.bool_]:
+    return np.unpackbits(np.ascontiguousarray(mask).view(np.uint8), bitorder="little").view(np.bool_)
 
 
 def _gather(logits: torch.Tensor, allowed: Mapping[int, NDArray[np.int64]]) -> Candidates:
@@ -116,17 +119,41 @@ def _gather(logits: torch.Tensor, allowed: Mapping[int, NDArray[np.int64]]) -> C
     tokens_of = torch.from_numpy(index).to(device)
     values = logits[torch.tensor(list(allowed), device=device)[:, None], tokens_of].to(_wide(logits.dtype))
     values.masked_fill_(torch.from_numpy(absent).to(device), float("-inf"))
-    return Candidates(tuple(allowed), values, tokens_of)
+    return Candidates(tuple(allowed), values, peaks_of(values), tokens_of)
 
 
-def _strike(logits: torch.Tensor, forbidden: Mapping[int, NDArray[np.int64]]) -> Candidates:
+def _strike(logits: torch.Tensor, masks: Mapping[int, TokenMask | None]) -> Candidates:
+    """What is struck may be NaN or infinite and stays so where it is added to; then it is filled in, which is slow."""
     vocabulary = logits.shape[1]
     width = -(-vocabulary // BLOCK) * BLOCK
-    values = torch.full((len(forbidden), width), float("-inf"), dtype=_wide(logits.dtype), device=logits.device)
-    values[:, :vocabulary] = logits if len(forbidden) == len(logits) else logits[list(forbidden)]
-    flat = np.concatenate([tokens + line * width for line, tokens in enumerate(forbidden.values())])
-    values.view(-1)[torch.from_numpy(flat).to(logits.device)] = float("-inf")
-    return Candidates(tuple(forbidden), values, None)
+    words = np.zeros((len(masks), width // 32), dtype=np.uint32)
+    for line, mask in enumerate(masks.values()):
+        if mask is None:
+            words[line] = ~np.uint32(0)
+        else:
+            words[line, : len(mask)] = mask[: words.shape[1]]
+    given = (logits if len(masks) == len(logits) else logits[list(masks)]).to(_wide(logits.dtype))
+    struck = _added(words, like=given)
+    struck[:, vocabulary:] = float("-inf")
+    struck[:, :vocabulary] += given
+    peaks = peaks_of(struck)
+    if peaks.isnan().any():
+        forbidden = torch.from_numpy(~_bits(words).reshape(len(masks), width)[:, :vocabulary])
+        struck[:, :vocabulary] = given.masked_fill(forbidden.to(logits.device), float("-inf"))
+        peaks = peaks_of(struck)
+    return Candidates(tuple(masks), struck, peaks, None)
+
+
+def _added(words: NDArray[np.uint32], *, like: torch.Tensor) -> torch.Tensor:
+    """0 where a bit is set and -inf where it is not: (rows, bits)."""
+    bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
+    table = torch.zeros(256, 8, dtype=like.dtype).masked_fill_(torch.from_numpy(bits == 0), float("-inf"))
+    index = torch.from_numpy(words.view(np.uint8).reshape(-1)).to(like.device)
+    return table.to(like.device).index_select(0, index.int()).view(len(words), -1)
+
+
+def peaks_of(values: torch.Tensor) -> torch.Tensor:
+    return values.view(len(values), -1, BLOCK).amax(dim=2)
 
 
 def _wide(dtype: torch.dtype) -> torch.dtype:

@@ -15,7 +15,7 @@ from typing import TypeAlias
 import torch
 
 from pastalang.program.types import Sampling
-from pastalang.runtime.decode.candidates import BLOCK, Candidates, Masks
+from pastalang.runtime.decode.candidates import BLOCK, Candidates, Masks, peaks_of
 from pastalang.runtime.decode.draws import Draw
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.truncation import draw_columns
@@ -101,12 +101,14 @@ class Sampler:
 
 def _outcomes(candidates: Candidates, asks: Sequence[Ask]) -> dict[int, Outcome]:
     logits = candidates.logits
-    highest = logits.amax(dim=1)  # NaN wins over every number
-    columns = _likeliest(logits, highest)
+    likeliest = _likeliest(logits, candidates.peaks)
+    highest = candidates.peaks.amax(dim=1)  # NaN wins over every number
+    columns = likeliest.clone()
     for sampling, lines in _by_sampling(asks).items():
         columns[lines] = _drawn(candidates, lines, [asks[line] for line in lines], sampling)
-    probability_of_highest = logits.softmax(dim=1).amax(dim=1)  # one fused pass, where logsumexp takes three
-    log_probabilities = logits.gather(1, columns[:, None])[:, 0] - highest + probability_of_highest.log()
+    probabilities = logits.softmax(dim=1)  # one fused pass, where logsumexp takes three
+    log_of_highest = probabilities.gather(1, likeliest[:, None])[:, 0].log()
+    log_probabilities = logits.gather(1, columns[:, None])[:, 0] - highest + log_of_highest
     found = (highest.tolist(), candidates.token(columns).tolist(), log_probabilities.tolist())
     return {row: _outcome(*values) for row, *values in zip(candidates.rows, *found, strict=True)}
 
@@ -119,12 +121,11 @@ def _outcome(highest: float, token: int, log_probability: float) -> Outcome:
     return Choice(token, log_probability)
 
 
-def _likeliest(scores: torch.Tensor, highest: torch.Tensor) -> torch.Tensor:
+def _likeliest(scores: torch.Tensor, peaks: torch.Tensor) -> torch.Tensor:
     """The first column with the highest score, found block by block: one argmax over long rows is ten times slower."""
     lines = torch.arange(len(scores), device=scores.device)
-    blocks = scores.view(len(scores), -1, BLOCK)
-    block = blocks.amax(dim=2).argmax(dim=1)
-    return block * BLOCK + blocks[lines, block].argmax(dim=1)
+    block = peaks.argmax(dim=1)
+    return block * BLOCK + scores.view(len(scores), -1, BLOCK)[lines, block].argmax(dim=1)
 
 
 def _by_sampling(asks: Sequence[Ask]) -> dict[Sampling, list[int]]:
@@ -144,7 +145,7 @@ def _drawn(candidates: Candidates, lines: list[int], asks: Sequence[Ask], sampli
             columns = candidates.columns_of(row, ask.before)
             scores[line, columns] = _penalised(scores[line, columns], ask.penalty)
     if not sampling.temperature:
-        return _likeliest(scores, scores.amax(dim=1))
+        return _likeliest(scores, peaks_of(scores))
     uniforms = torch.tensor([ask.draw.uniform() for ask in asks], dtype=torch.float64, device=scores.device)
     return draw_columns(scores / sampling.temperature, uniforms, sampling)
 
