@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo examples test test-long fuzz corpus-update format lint types imports check clean
+.PHONY: help install demo examples test test-long invariants fuzz corpus-update format lint types imports check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -30,6 +30,9 @@ test: install ## run the tests
 
 test-long: install ## run the properties on many more cases (hours)
 	$(BIN)/python -m pytest -q -n auto -m long --hypothesis-profile=long
+
+invariants: install ## compare the runtime with its slow decoder, 50,000 times (hours)
+	$(BIN)/python -m pytest -q -m long tests/properties/test_token_for_token.py tests/properties/test_memory.py tests/properties/test_plan.py tests/properties/test_isolation.py tests/properties/test_runtime.py tests/properties/test_exactness.py
 
 fuzz: install ## throw 20,000 mutated programs at the language
 	$(BIN)/python -m pytest -q -m long tests/properties/test_syntax.py tests/properties/test_mutations.py

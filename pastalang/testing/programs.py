@@ -20,10 +20,13 @@ _NOTE = Input("note", InputKind.TEXT, None, True, _NOWHERE)
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> Program:
-    """Programs of one template, checked, with everything that the language has in some of them."""
-    body = draw(st.one_of(json_bodies(), text_bodies()))
-    is_stacked = draw(st.booleans())
+def programs(draw: st.DrawFn, *, depth: int = 2, stacked: bool | None = None) -> Program:
+    """Programs of one template, checked, with everything that the language has in some of them.
+
+    `depth` is how far objects and blocks are nested; `stacked` says whether documents are, where it is given.
+    """
+    body = draw(st.one_of(json_bodies(depth=depth), text_bodies(depth=depth)))
+    is_stacked = draw(st.booleans()) if stacked is None else stacked
     mentioned = _NOTE if is_stacked else _TITLE
     user = TextBody((p.Text("Read this: "), p.InputValue((mentioned.name,), _NOWHERE), p.Text("\nNow answer.")))
     messages = (
@@ -35,13 +38,13 @@ def programs(draw: st.DrawFn) -> Program:
     return Program(Source("sample.pasta", ""), {}, {"sample": template}, {})
 
 
-def json_bodies() -> st.SearchStrategy[JsonBody]:
-    return st.builds(JsonBody, st.one_of(objects(), values()), st.just(_PLAIN))
+def json_bodies(*, depth: int = 2) -> st.SearchStrategy[JsonBody]:
+    return st.builds(JsonBody, st.one_of(objects(depth=depth), values(depth=depth)), st.just(_PLAIN))
 
 
 @st.composite
-def text_bodies(draw: st.DrawFn) -> TextBody:
-    return TextBody(_Writer(draw).pieces(depth=2))
+def text_bodies(draw: st.DrawFn, *, depth: int = 2) -> TextBody:
+    return TextBody(_Writer(draw).pieces(depth=depth))
 
 
 @dataclass

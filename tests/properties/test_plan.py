@@ -55,7 +55,7 @@ def test_a_run_takes_exactly_the_passes_that_were_forecast(data: st.DataObject, 
 
 
 @given(st.data(), plans())
-@settings(max_examples=60)
+@settings(max_examples=300)
 def test_every_schedule_ends_and_shows_every_draw_the_same(data: st.DataObject, plan: Plan) -> None:
     run = data.draw(runs(plan))
     schedule = data.draw(schedules(plan))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from hashlib import blake2b
-from typing import TypeAlias
+from collections.abc import Callable, Hashable, Sequence
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from pastalang.runtime.batch import StepBatch
 from pastalang.runtime.layout.predicate import Fed, PlainViews
 
-Score: TypeAlias = Callable[[Fed], Sequence[float]]
+Scores: TypeAlias = Sequence[float] | NDArray[np.float64]
+Score: TypeAlias = Callable[[Fed], Scores]
+
+_POSITIVE = (1 << 63) - 1
 
 
 class FakeModel:
@@ -33,9 +36,9 @@ class FakeModel:
         fed = self._views.feed(batch)
         self.steps.append(batch)
         self.fed += fed
-        logits = torch.zeros(len(batch.wanted), self.vocabulary)
+        logits = torch.zeros(len(batch.wanted), self.vocabulary, dtype=self.dtype)
         for row, index in enumerate(batch.wanted):
-            logits[row] = torch.tensor(self._score(fed[index]))
+            logits[row] = torch.as_tensor(self._score(fed[index]), dtype=self.dtype)
         return logits
 
 
@@ -57,16 +60,34 @@ def scripted_model(script: Callable[[Fed], int], vocabulary: int, *, certainty: 
 
 def hashed_model(vocabulary: int, *, seed: int = 0, spread: float = 2.0) -> FakeModel:
     """Random logits that are a function of everything seen: a token more, less or elsewhere changes all of them."""
-    digests: dict[Fed, bytes] = {}
+    return FakeModel(hashed_score(vocabulary, seed=seed, spread=spread), vocabulary=vocabulary)
 
-    def digest(fed: Fed) -> bytes:
-        if fed not in digests:
-            below = b"".join(digest(seen) for seen in fed.sees)
-            digests[fed] = blake2b(b"%d %d %d " % (seed, fed.token, fed.position) + below, digest_size=16).digest()
-        return digests[fed]
 
-    def score(fed: Fed) -> list[float]:
-        numbers = np.random.default_rng(int.from_bytes(digest(fed))).standard_normal(vocabulary)
-        return [float(number) for number in numbers * spread]
+class Sighted(Hashable, Protocol):
+    """A token that knows what it sees, in order."""
 
-    return FakeModel(score, vocabulary=vocabulary)
+    @property
+    def token(self) -> int: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def sees(self) -> Sequence[Sighted]: ...
+
+
+def hashed_score(vocabulary: int, *, seed: int = 0, spread: float = 2.0) -> Callable[[Sighted], Scores]:
+    """The logits of `hashed_model`, for tokens of any kind."""
+    known: dict[Sighted, int] = {}
+
+    def digest(fed: Sighted) -> int:
+        if fed not in known:
+            for seen in fed.sees:
+                if seen not in known:
+                    digest(seen)
+            known[fed] = hash((seed, fed.token, fed.position, *map(known.__getitem__, fed.sees)))
+        return known[fed]
+
+    def score(fed: Sighted) -> Scores:
+        chance = np.random.Generator(np.random.PCG64(digest(fed) & _POSITIVE))
+        return chance.standard_normal(vocabulary) * spread
+
+    return score

@@ -1,0 +1,155 @@
+"""How a hole is filled and how a choice is made: a branch comes in, the tokens that it feeds are the effect."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pastalang.plan.plan import Form, Hole, Plan
+from pastalang.program.types import Sampling
+from pastalang.runtime.decode.draws import Draw
+from pastalang.runtime.decode.guide import GuideError, NoEndingFits, State
+from pastalang.runtime.decode.mask import tokens_of
+from pastalang.runtime.errors import RunError
+from pastalang.runtime.leads import given_to, without_lead
+from pastalang.runtime.prompt import Encoder
+from pastalang.runtime.tokens import MakeGuide
+from pastalang.testing.slow.branch import Instance
+from pastalang.testing.slow.draws import choose
+from pastalang.testing.slow.page import Field
+from pastalang.testing.slow.place import Place
+from pastalang.testing.slow.token import Logits
+from pastalang.values.fits import value_fits
+
+
+class Refused(Exception):
+    """The run cannot go on. `code` is the word of the engine's error for it."""
+
+    def __init__(self, code: str, reason: str) -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class Given:
+    """All that a run is a function of."""
+
+    plan: Plan
+    values: Mapping[str, Any]
+    logits: Logits
+    encoder: Encoder
+    make_guide: MakeGuide
+    seed: int
+    base: Sampling
+
+
+def draw(given: Given, branch: Instance, allowed: Collection[int] | None, sampling: Sampling) -> tuple[int, float]:
+    """From the logits behind the last token, with the number that belongs to this draw of this branch."""
+    uniform = Draw(given.seed, branch.spec.name, branch.key, branch.draws).uniform()
+    branch.draws += 1
+    before = {token.token for token in branch.tokens}
+    return choose(given.logits(branch.path[-1]), allowed, sampling.over(given.base), before, uniform)
+
+
+def fill(given: Given, branch: Instance, hole: Hole, place: Place, sources: Mapping[str, str]) -> Field:
+    """What is forced is taken along; then one token is drawn, and so on to the end."""
+    written = Field(hole, place)
+    branch.page_now.append(written)
+    try:
+        state = _begin(given, branch, hole, sources)
+        _force(given, branch, state, written)
+        while not state.is_finished:
+            token, log_probability = draw(given, branch, _tokens(state, given), hole.sampling)
+            _take(given, branch, state, written, token, log_probability)
+            _force(given, branch, state, written)
+        written.text, written.truncated = state.text, state.truncated
+    except NoEndingFits as problem:
+        _leave_out(given, branch, written, problem)
+    except GuideError as problem:
+        raise Refused("dead_end", str(problem)) from problem
+    except RunError as problem:
+        raise Refused(problem.code, str(problem)) from problem
+    written.is_done = True
+    branch.fields.append(written)
+    return written
+
+
+def _begin(given: Given, branch: Instance, hole: Hole, sources: Mapping[str, str]) -> State:
+    """White space before the value is drawn with it, or fed on its own where no value fits behind it."""
+    try:
+        return _state(given, branch, hole, sources, branch.room)
+    except NoEndingFits:
+        if not given_to(hole):
+            raise
+    lead = given.encoder.text(given_to(hole))
+    room = None if branch.room is None else branch.room - len(lead)
+    state = _state(given, branch, without_lead(hole), sources, room)
+    branch.feed(lead)
+    return state
+
+
+def _state(given: Given, branch: Instance, hole: Hole, sources: Mapping[str, str], room: int | None) -> State:
+    guide = given.make_guide(hole, given.plan, sources)
+    return guide.start(max_tokens=hole.max_tokens if room is None else min(hole.max_tokens, room))
+
+
+def _tokens(state: State, given: Given) -> list[int]:
+    return [int(token) for token in tokens_of(state.allowed())]
+
+
+def _take(given: Given, branch: Instance, state: State, written: Field, token: int, log_probability: float) -> None:
+    """A token that ends the value from outside is not fed; what it adds to the value is spelled anew."""
+    accepted = state.advance(token)
+    written.note(token, log_probability)
+    branch.feed([token] if accepted.kept else given.encoder.text(accepted.text))
+
+
+def _force(given: Given, branch: Instance, state: State, written: Field) -> None:
+    while not state.is_finished and (forced := state.forced()):
+        for token in forced:
+            if not state.is_finished:
+                _take(given, branch, state, written, token, 0.0)
+
+
+def _leave_out(given: Given, branch: Instance, written: Field, problem: NoEndingFits) -> None:
+    """Nothing of the type fits into the limit: the value is null, if it may be."""
+    hole = written.hole
+    if hole.form is not Form.JSON or value_fits(hole.type, None, dict(given.plan.types)):
+        raise Refused("dead_end", str(problem)) from problem
+    written.text = "null"
+    for token in given.encoder.text(given_to(hole) + "null"):
+        written.note(token, 0.0)
+    branch.feed(written.tokens)
+
+
+def decide(given: Given, branch: Instance, options: Sequence[Sequence[int] | None], sampling: Sampling) -> int:
+    """The number of the option that is taken. An option is its tokens; None is the end of the model's turn.
+
+    What all that are left have in common is fed; else a token is drawn. Where one option is complete and another one
+    goes on, any token may be drawn, and all but the longer one's next one end the choice.
+    """
+    left = list(range(len(options)))
+    depth = 0
+    while True:
+        following = {option: _at(options[option], depth) for option in left}
+        [*different] = set(following.values())
+        if len(different) > 1:
+            complete = [option for option in left if options[option] is not None and following[option] is None]
+            ending = [option for option in left if options[option] is None]
+            spelled = {token for token in different if token is not None}
+            allowed = None if complete else spelled | (given.encoder.ends if ending else set())
+            token, _ = draw(given, branch, allowed, sampling)
+            left = [option for option in left if following[option] == token]
+            if not left:
+                return (ending if ending and token in given.encoder.ends else complete)[0]
+        elif different[0] is None:
+            return left[0]
+        else:
+            token = different[0]
+        branch.feed([token])
+        depth += 1
+
+
+def _at(tokens: Sequence[int] | None, depth: int) -> int | None:
+    return None if tokens is None or depth >= len(tokens) else tokens[depth]

@@ -1,0 +1,164 @@
+"""A branch through its segments, in order: the meaning of each kind of segment, in one place.
+
+`write` is a generator: it gives a condition wherever the branch has to wait for others, and goes on once that holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias, assert_never
+
+from pastalang.plan import plan as p
+from pastalang.plan.plan import Address, Segment
+from pastalang.program.program import Role
+from pastalang.runtime.inputs import part_of, text_of
+from pastalang.runtime.leads import fed_end, fed_text
+from pastalang.testing.slow.branch import Instance, Level
+from pastalang.testing.slow.holes import decide, fill
+from pastalang.testing.slow.lists import elements_of, sources_of
+from pastalang.testing.slow.page import Items, Of
+from pastalang.testing.slow.place import Place
+from pastalang.testing.slow.run import Run
+
+Waits: TypeAlias = Iterator[Callable[[], bool]]
+
+
+class Writer:
+    """A branch being written."""
+
+    def __init__(self, waits: Waits) -> None:
+        self._waits = waits
+        self.may_go_on: Callable[[], bool] = lambda: True
+        self.is_done = False
+
+    def go_on(self) -> None:
+        """As far as it goes without the others."""
+        try:
+            self.may_go_on = next(self._waits)
+        except StopIteration:
+            self.is_done = True
+
+
+def write(run: Run, branch: Instance) -> Waits:
+    """The whole branch. In lock-step it begins when the values before it have ended, and sees them level by level."""
+    if branch.spec.lockstep is not None:
+        yield lambda: run.values_before(branch) is not None
+        branch.beside = run.values_before(branch) or ()
+    yield from _all(run, branch, branch.levels[0], ())
+    branch.has_ended = True
+
+
+def _all(run: Run, branch: Instance, level: Level, address: Address) -> Waits:
+    for index, segment in enumerate(level.segments):
+        level.index = index
+        yield from _one(run, branch, segment, level.place, (*address, index))
+
+
+def _inside(run: Run, branch: Instance, segments: Sequence[Segment], place: Place, address: Address) -> Waits:
+    level = Level(tuple(segments), place)
+    branch.levels.append(level)
+    yield from _all(run, branch, level, address)
+    branch.levels.pop()
+
+
+def _one(run: Run, branch: Instance, segment: Segment, place: Place, address: Address) -> Waits:
+    encoder = run.given.encoder
+    match segment:
+        case p.TurnStart(role=role, index=index):
+            if role is Role.ASSISTANT and index == len(run.turns) - 1:
+                branch.page_now.clear()  # what stands before the answer is no part of it
+            branch.feed(encoder.control(run.turns[index].opening))
+        case p.TurnEnd(index=index):
+            branch.feed(encoder.control(run.turns[index].closing))
+        case p.Text(text=text, shown=False):
+            branch.feed(encoder.control(text))
+        case p.Text(text=text):
+            branch.page_now.append(text)
+            branch.feed(encoder.text(fed_text(segment)))
+        case p.InputText(path=path):
+            name, *rest = path
+            _show(run, branch, text_of(part_of({**run.given.values, **branch.names}[name], tuple(rest))))
+        case p.ItemNumber():
+            _show(run, branch, str([*place.values()][-1] + 1))
+        case p.Hole():
+            fill(run.given, branch, segment, place, sources_of(run, branch, place))
+        case p.Fork():
+            run.fork(branch, segment, place)
+        case p.Each():
+            elements = elements_of(run, branch, place, segment.over, segment.over_hole, segment.maximum)
+            run.fan_out(branch, segment, place, address, elements)
+        case p.Place(branch=id):
+            [placed] = run.instances(id, place)
+            branch.page_now.append(Of(placed.page))
+        case p.Join(branches=ids):
+            yield lambda: all(run.is_complete(id, place, branch) for id in ids)
+            branch.join(one for id in ids for one in run.instances(id, place))
+        case p.Choose():
+            leads = [encoder.text(fed_text(arm)) for arm in segment.arms]
+            number = decide(run.given, branch, leads, segment.sampling)
+            branch.page_now.append(segment.arms[number].lead)
+            yield from _inside(run, branch, segment.arms[number].segments, place, (*address, number))
+        case p.Repeat():
+            yield from _repeat(run, branch, segment, place, address)
+        case _:
+            assert_never(segment)
+
+
+def _show(run: Run, branch: Instance, text: str) -> None:
+    branch.page_now.append(text)
+    branch.feed(run.given.encoder.text(text))
+
+
+def _repeat(run: Run, branch: Instance, repeat: p.Repeat, place: Place, address: Address) -> Waits:
+    """Item by item. Over a list there is one item for each element; else the model goes on or stops before each."""
+    loop = (branch.spec.id, address)
+    ahead = Level(repeat.body, place, loop=loop)
+    branch.levels.append(ahead)
+    outside, names = branch.page_now, branch.names
+    items = Items(repeat.field)
+    outside.append(items)
+    elements = None
+    if repeat.over is not None:
+        elements = elements_of(run, branch, place, repeat.over, repeat.over_hole, repeat.maximum)
+    while True:
+        number = ahead.item + 1
+        text = None
+        if elements is None:
+            text, goes_on = _decide_on_item(run, branch, repeat, number)
+        else:
+            goes_on = number < len(elements)
+        if not goes_on:
+            break
+        ahead.item = number
+        items.pages.append([])
+        branch.page_now = items.pages[-1]
+        if text:
+            branch.page_now.append(text)
+        if elements is not None:
+            branch.names = {**names, repeat.item: elements[number]}
+        yield from _inside(run, branch, repeat.body, {**place, loop: number}, (*address, 0))
+        branch.page_now = outside
+    branch.names = names
+    if text:
+        outside.append(text)
+    branch.levels.pop()
+
+
+def _decide_on_item(run: Run, branch: Instance, repeat: p.Repeat, number: int) -> tuple[str, bool]:
+    """What is written, and whether another item comes. Where nothing is left to choose nothing is drawn."""
+    encode = run.given.encoder.text
+    lead = repeat.between if number else repeat.first
+    parts = [str(number + 1) if isinstance(part, p.ItemNumber) else part.text for part in lead]
+    stop = repeat.empty if number == 0 and repeat.empty is not None else repeat.stop
+    fed = [str(number + 1) if isinstance(part, p.ItemNumber) else fed_text(part) for part in lead]
+    opening = [token for part in fed for token in encode(part)]
+    fed_stop = fed_end(repeat, is_empty=number == 0)
+    closing = None if fed_stop is None else encode(fed_stop)
+    if number >= repeat.maximum:
+        branch.feed(closing or ())
+        return stop or "", False
+    if number < repeat.minimum:
+        branch.feed(opening)
+        return "".join(parts), True
+    goes_on = decide(run.given, branch, [opening, closing], repeat.sampling) == 0
+    return ("".join(parts) if goes_on else stop or ""), goes_on
