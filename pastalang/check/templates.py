@@ -24,6 +24,7 @@ from pastalang.source import Span
 
 POLICIES = tuple(policy.value for policy in AutoPolicy)
 DEFAULT_AUTO_TOKENS = 1_024
+DEFAULT_THOUGHT_TOKENS = 1_024
 
 
 @dataclass(slots=True)
@@ -45,7 +46,12 @@ class TemplateChecker:
         declared = declared_names(inputs, block.pieces if block is not None else ())
         resolver = Resolver({one.name: one for one in inputs}, declared, self.types, self.report)
         messages = tuple(
-            Message(Role(message.role.value), self._body(message, resolver, is_answer=message is answer), message.span)
+            Message(
+                Role(message.role.value),
+                self._body(message, resolver, is_answer=message is answer),
+                message.span,
+                self._thought(message, is_answer=message is answer),
+            )
             for message in node.messages
         )
         self._check_system()
@@ -154,6 +160,15 @@ class TemplateChecker:
         if not _leaves_a_choice(facts.type):
             self._report_nothing_to_write(body.span)
         return JsonBody(facts.type, Sampling())
+
+    def _thought(self, message: nodes.Message, *, is_answer: bool) -> int | None:
+        """How many tokens the model may think."""
+        if message.thought is None:
+            return None
+        if not is_answer:
+            self._report_early(message, message.thought.span)
+        given = read_arguments(message.thought.arguments, owner="think", allowed=("max",), report=self.report)
+        return given.integer("max", minimum=1, maximum=MAX_HOLE_TOKENS) or DEFAULT_THOUGHT_TOKENS
 
     def _auto(self, body: nodes.AutoBody) -> AutoBody:
         given = read_arguments(body.arguments, owner="auto", allowed=("max",), report=self.report)

@@ -109,6 +109,8 @@ def _as_json(result: Result) -> str:
         "fields": fields,
         "usage": dataclasses.asdict(result.usage),
     }
+    if any(thought is not None for thought in result.thinking):
+        found["thinking"] = result.thinking
     return json.dumps(found, ensure_ascii=False, default=str)
 
 

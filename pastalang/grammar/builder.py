@@ -71,7 +71,11 @@ class Builder:
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────────
 
     def message(self, parts: Parts) -> nodes.Message:
-        return nodes.Message(nodes.Role(parts[0].text), parts[-1], _span(parts))
+        thought = next((part for part in parts if isinstance(part, nodes.Thought)), None)
+        return nodes.Message(nodes.Role(parts[0].text), parts[-1], _span(parts), thought=thought)
+
+    def thought(self, parts: Parts) -> nodes.Thought:
+        return nodes.Thought(_arguments(parts), _span(parts))
 
     def json_body(self, parts: Parts) -> nodes.JsonBody:
         return nodes.JsonBody(parts[1], _span(parts))

@@ -61,7 +61,7 @@ class PastaLexer(RegexLexer):  # type: ignore[misc]  # untyped base
             (r"([^\W\d]\w*)(\s*)(?=:|as\b)", bygroups(Name.Attribute, Whitespace)),
             (r"([^\W\d]\w*)(=)", bygroups(Name.Attribute, Operator)),
             (words(("null", "true", "false"), suffix=r"\b"), Keyword.Constant),
-            (words(("json", "auto", "from", "as", "after", "with"), suffix=r"\b"), Keyword),
+            (words(("json", "auto", "think", "from", "as", "after", "with"), suffix=r"\b"), Keyword),
             (words(TYPES, suffix=r"\b"), Keyword.Type),
             (r"[^\W\d]\w*", Name),
             (r"[=|]", Operator),

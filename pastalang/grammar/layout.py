@@ -228,7 +228,7 @@ def _begins_declaration(raw: list[Token], index: int) -> bool:
         case "system" | "user":
             return first == "TEXT_OPEN"
         case "assistant":
-            return first in ("TEXT_OPEN", "JSON") or (first, second) in (
+            return first in ("TEXT_OPEN", "JSON", "THINK") or (first, second) in (
                 ("TEXT", "TEXT_OPEN"),
                 ("AUTO", "LEFT_PARENTHESIS"),
             )

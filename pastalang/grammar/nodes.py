@@ -331,6 +331,14 @@ class AutoBody:
 
 
 @dataclass(frozen=True, slots=True)
+class Thought:
+    """`think(max=200)`, or `think` alone: what the model writes for itself before its answer."""
+
+    arguments: tuple[Argument, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """`system`, `user` or `assistant` and what it says; only an assistant message may hold holes."""
 
@@ -338,6 +346,7 @@ class Message:
     body: TextBlock | JsonBody | AutoBody
     span: Span
     trivia: Trivia = NO_TRIVIA
+    thought: Thought | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def type_document(node: nodes.TypeNode, *, over_lines: bool = False) -> Document
             assert_never(node)
 
 
-def typed(before: str, node: nodes.TypeNode, *, over_lines: bool = False) -> Document:
+def typed(before: Document, node: nodes.TypeNode, *, over_lines: bool = False) -> Document:
     """`before TYPE`, where a long union goes below, one arm to a line."""
     if not isinstance(node, nodes.UnionType) or _hugs(node.arms):
         return sequence(before, " ", type_document(node, over_lines=over_lines))

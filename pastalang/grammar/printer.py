@@ -128,16 +128,18 @@ def _input(node: nodes.InputNode) -> Document:
 
 
 def _message(message: nodes.Message) -> Document:
-    role = message.role.value
+    role: Document = message.role.value
+    if message.thought is not None:
+        role = sequence(role, " think", arguments_document(message.thought.arguments))
     match message.body:
         case nodes.TextBlock() as block:
-            word = f"{role} text" if message.role is nodes.Role.ASSISTANT else role
+            word = sequence(role, " text") if message.role is nodes.Role.ASSISTANT else role
             return sequence(word, " ", Verbatim(print_text_block(block)))
         case nodes.JsonBody(type=type_node):
-            return typed(f"{role} json", type_node, over_lines=True)
+            return typed(sequence(role, " json"), type_node, over_lines=True)
         case nodes.AutoBody(policy=policy, arguments=arguments):
             named = nodes.Argument(None, nodes.PathValue((policy,), policy.span), policy.span)
-            return sequence(f"{role} auto", arguments_document((named, *arguments)))
+            return sequence(role, " auto", arguments_document((named, *arguments)))
         case _:
             assert_never(message.body)
 

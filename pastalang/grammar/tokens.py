@@ -27,7 +27,7 @@ DECLARATION_WORDS: Final = frozenset({"import", "type", "template", "system", "u
 # Words with a meaning in some places, and names everywhere else.
 WORDS: Final = frozenset(
     {
-        "from", "each", "as", "after", "with", "sequential", "json", "text", "auto",
+        "from", "each", "as", "after", "with", "sequential", "json", "text", "auto", "think",
         "null", "true", "false", "async", "promise", "sync", "fork", "in", "end",
     }
 )  # fmt: skip

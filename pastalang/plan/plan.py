@@ -73,6 +73,7 @@ class Form(Enum):
 
     JSON = "json"
     TEXT = "text"
+    THOUGHT = "thought"  # any text up to `</think>`, which is no part of the answer
 
 
 @dataclass(frozen=True, slots=True)

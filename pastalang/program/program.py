@@ -79,9 +79,12 @@ Body: TypeAlias = TextBody | JsonBody | AutoBody
 
 @dataclass(frozen=True, slots=True)
 class Message:
+    """`thought`: how many tokens the model may write for itself before the message; None: it is told not to think."""
+
     role: Role
     body: Body
     span: Span
+    thought: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

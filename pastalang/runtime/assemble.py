@@ -72,7 +72,7 @@ def _sheet(request: RequestState, branch: BranchState) -> Sheet:
     value: Any = page.value
     if request.plan.output is not None:
         exact, value = _typed(request, branch, text)
-    answer = Answer(value, text, tuple(page.fields), tuple(page.stretches))
+    answer = Answer(value, text, tuple(page.fields), tuple(page.stretches), page.thinking)
     return Sheet(answer, exact, tuple(page.written_fields), tuple(page.written_branches))
 
 
@@ -94,6 +94,7 @@ class _Page:
         self.stretches: list[Stretch] = []
         self.fields: list[FieldResult] = []
         self.value: dict[str, Any] = {}
+        self.thinking: str | None = None
         self.written_fields: list[tuple[Field, Place]] = []
         self.written_branches: list[tuple[BranchState, Place]] = []
         self._request = request
@@ -107,6 +108,8 @@ class _Page:
                 case WrittenText(text=text, in_answer=in_answer):
                     if in_answer:
                         self._text(text, branch, is_forced=True)
+                case WrittenField(field=field) if field.form is Form.THOUGHT:
+                    self.thinking = field.text.strip()
                 case WrittenField(field=field):
                     self._field(field, branch, into)
                 case WrittenBranch(branch=forked):

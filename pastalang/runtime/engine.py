@@ -86,8 +86,7 @@ class Engine:
         )  # fmt: skip
         vocabulary = vocabulary_of(tokenizer, size=model.vocabulary, ends=self.encoder.ends, encode=self.encoder.text)
         tokens = Tokens(vocabulary)
-        self._guides = guides or GuideShelf(tokens)
-        self._guides_with_tags = AutoGuides(tokens, self.encoder)
+        self._guides = AutoGuides(tokens, self.encoder, guides or GuideShelf(tokens))
         self._sampler = Sampler(model.vocabulary)
         self._lock = threading.RLock()
         self._submitted = 0
@@ -233,8 +232,7 @@ class Engine:
         if known is None or known[0] is not plan:
             if len(self._plans) >= 64:
                 self._plans.clear()
-            guides: MakeGuide = self._guides if plan.auto is None else self._guides_with_tags
-            known = self._plans[id(plan)] = plan, TokenPlan(with_threads(plan), self.encoder, guides)
+            known = self._plans[id(plan)] = plan, TokenPlan(with_threads(plan), self.encoder, self._guides)
         return known[1]
 
     def _step_for(self, request: RequestState) -> None:

@@ -131,32 +131,34 @@ class Turn:
     closing: str
 
 
-def turns_of(tokenizer: Any, roles: Sequence[Role]) -> tuple[Turn, ...]:
-    """One turn per role; the last one, the model's own, stays open. Models that think first are told not to."""
+def turns_of(tokenizer: Any, roles: Sequence[Role], *, thinks: bool = False) -> tuple[Turn, ...]:
+    """One turn per role; the last one, the model's own, stays open. Models that think first are told not to, unless
+    the plan has them think: then the turn ends before the thought."""
     if not getattr(tokenizer, "chat_template", None):
         return _plain_turns(tokenizer, roles)
     try:
-        openings = _openings(tokenizer, roles)
+        openings = _openings(tokenizer, roles, thinks)
     except LoadError:
         if list(roles[:2]) != [Role.SYSTEM, Role.USER]:
             raise
         # A template without a system role: its text stands at the beginning of the user's first turn.
-        first, *rest = _openings(tokenizer, roles[1:])
+        first, *rest = _openings(tokenizer, roles[1:], thinks)
         openings = [first, "\n\n", *rest]
-    return tuple(Turn(opening, "") for opening in (*openings[:-1], _thought(openings[-1])))
+    last = _before_thought(openings[-1]) if thinks else _thought(openings[-1])
+    return tuple(Turn(opening, "") for opening in (*openings[:-1], last))
 
 
-def _openings(tokenizer: Any, roles: Sequence[Role]) -> list[str]:
+def _openings(tokenizer: Any, roles: Sequence[Role], thinks: bool) -> list[str]:
     """What the template writes before each message; the end of the one before it included."""
     marks = [f"zq{index}qz" for index in range(len(roles) - 1)]
     messages = [{"role": role.value, "content": mark} for role, mark in zip(roles, marks, strict=False)]
-    return _split(_render(tokenizer, messages), marks)
+    return _split(_render(tokenizer, messages, thinks), marks)
 
 
-def _render(tokenizer: Any, messages: list[dict[str, str]]) -> str:
+def _render(tokenizer: Any, messages: list[dict[str, str]], thinks: bool) -> str:
     try:
         return str(
-            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, enable_thinking=False)
+            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, enable_thinking=thinks)
         )
     except Exception as problem:  # templates are programs of others and raise what they like
         roles = ", ".join(message["role"] for message in messages)
@@ -177,6 +179,11 @@ def _split(rendered: str, marks: Sequence[str]) -> list[str]:
 def _thought(opening: str) -> str:
     """A template that opens a thought whatever it is told: the thought is closed at once."""
     return opening.rstrip("\n") + "\n\n</think>\n\n" if opening.rstrip().endswith("<think>") else opening
+
+
+def _before_thought(opening: str) -> str:
+    """Some templates open the thought themselves; the plan opens it."""
+    return opening.rstrip().removesuffix("<think>") if opening.rstrip().endswith("<think>") else opening
 
 
 def _plain_turns(tokenizer: Any, roles: Sequence[Role]) -> tuple[Turn, ...]:

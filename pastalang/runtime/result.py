@@ -54,12 +54,16 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`value`: a JSON answer as Python values; of running text, its fields by name, forks as lists."""
+    """`value`: a JSON answer as Python values; of running text, its fields by name, forks as lists.
+
+    `thinking` is what the model wrote for itself, where the template lets it think first; no field, no part of `text`.
+    """
 
     value: Any
     text: str
     fields: tuple[FieldResult, ...]
     stretches: tuple[Stretch, ...] = ()
+    thinking: str | None = None
 
     def field(self, path: str, *items: int) -> FieldResult:
         for field in self.fields:
@@ -89,6 +93,11 @@ class Result:
     @property
     def fields(self) -> tuple[FieldResult, ...]:
         return tuple(field for answer in self.answers for field in answer.fields)
+
+    @property
+    def thinking(self) -> tuple[str | None, ...]:
+        """Of each answer."""
+        return tuple(answer.thinking for answer in self.answers)
 
     @property
     def truncated(self) -> bool:

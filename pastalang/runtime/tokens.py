@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from pastalang.plan.nesting import Nesting, nesting_of
-from pastalang.plan.plan import Branch, BranchId, Hole, Join, Place, Plan, TurnStart
+from pastalang.plan.plan import Branch, BranchId, Form, Hole, Join, Place, Plan, TurnStart
 from pastalang.plan.walk import walk
 from pastalang.runtime.decode.guide import Guide, TokenMask
 from pastalang.runtime.handing import with_leads
@@ -45,7 +45,15 @@ class TokenPlan:
             for _, segment in walk(branch.segments)
             if isinstance(segment, TurnStart)
         }
-        return turns_of(self.encoder.tokenizer, [starts[index] for index in sorted(starts)]) if starts else ()
+        if not starts:
+            return ()
+        return turns_of(self.encoder.tokenizer, [starts[index] for index in sorted(starts)], thinks=self._thinks)
+
+    @property
+    def _thinks(self) -> bool:
+        """Whether the model writes a thought before its answer."""
+        segments = (segment for branch in self.plan.branches for _, segment in walk(branch.segments))
+        return any(isinstance(segment, Hole) and segment.form is Form.THOUGHT for segment in segments)
 
     @cached_property
     def nesting(self) -> Nesting:

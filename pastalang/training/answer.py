@@ -51,6 +51,8 @@ def answer_of(plan: Plan, value: JsonValue, inputs: Mapping[str, Any]) -> Answer
     stack = stack_of(plan)
     if plan.auto is not None:
         raise BadRow("a template that places its own branches has no fields to teach")
+    if any(isinstance(part, Hole) and part.form is Form.THOUGHT for one in plan.branches for part in one.segments):
+        raise BadRow("a template that thinks before its answer has no right thought to teach; leave `think` out")
     if stack is None:
         return Answer(_fitted(plan, value, inputs, "value"), is_stacked=False)
     documents = inputs[stack.over]

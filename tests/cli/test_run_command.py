@@ -93,6 +93,21 @@ def test_with_json_one_object_is_all_that_is_printed(program: Path, model: Path)
         assert found["text"][slice(*field["span"])] == field["text"]
 
 
+def test_a_thought_is_told_beside_the_answer(model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "thought.pasta"
+    file.write_text('template t()\nuser """Go."""\nassistant think(max=8) json {a: boolean}', encoding="utf-8")
+    found = json.loads(run(file, "--model", model, "--json").stdout)
+    assert list(found["value"]) == ["a"] and isinstance(found["thinking"][0], str)
+    saved = tmp_path / "plan.json"
+    saved.write_text(run_plan(file, "--format", "json"), encoding="utf-8")
+    again = json.loads(run(saved, "--model", model, "--json").stdout)
+    assert (again["text"], again["thinking"]) == (found["text"], found["thinking"])
+
+
+def run_plan(*words: object) -> str:
+    return CliRunner().invoke(build_app({"plan"}), ["plan", *map(str, words)]).stdout
+
+
 def test_the_timeline_says_who_decoded_when(program: Path, model: Path) -> None:
     lines = run(program, "--model", model, "--input", "title=x", "--timeline").stdout.splitlines()
     names = [line.split()[0] for line in lines[-5:]]

@@ -241,18 +241,22 @@ text_blocks = st.lists(pieces, max_size=5).map(lambda parts: nodes.TextBlock(joi
 # ── declarations ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def message_of(role: nodes.Role, body: Any, trivia: Trivia) -> nodes.Message:
-    return nodes.Message(role, body, NOWHERE, trivia)
+def message_of(role: nodes.Role, body: Any, trivia: Trivia, thought: nodes.Thought | None = None) -> nodes.Message:
+    return nodes.Message(role, body, NOWHERE, trivia, thought if role is nodes.Role.ASSISTANT else None)
+
+
+thoughts = st.none() | st.builds(nodes.Thought, arguments, st.just(NOWHERE))
 
 
 messages = st.one_of(
-    st.builds(message_of, st.sampled_from(nodes.Role), text_blocks, trivia),
+    st.builds(message_of, st.sampled_from(nodes.Role), text_blocks, trivia, thoughts),
     st.builds(
         message_of,
         st.just(nodes.Role.ASSISTANT),
         st.builds(nodes.JsonBody, types, st.just(NOWHERE))
         | st.builds(nodes.AutoBody, type_names, arguments, st.just(NOWHERE)),
         trivia,
+        thoughts,
     ),
 )
 inputs = st.builds(nodes.InputNode, names, st.booleans(), types, st.none() | values, st.just(NOWHERE), trivia)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import assert_never
 
 from pastalang.plan.draft import Draft
-from pastalang.plan.plan import Mode, TurnEnd, TurnStart
+from pastalang.plan.plan import Form, Hole, Mode, Text, TurnEnd, TurnStart
 from pastalang.plan.policies.auto import write_auto
 from pastalang.plan.policies.json_place import At
 from pastalang.plan.policies.json_value import write_value
 from pastalang.plan.policies.text import write_pieces
 from pastalang.plan.policies.text_place import Segments, Where
 from pastalang.program.program import AutoBody, JsonBody, Message, TextBody
+from pastalang.program.types import String
 
 
 def write_turns(draft: Draft, messages: tuple[Message, ...], *, first: int = 0, last: int | None = None) -> Segments:
@@ -38,8 +39,17 @@ def _write_turn(draft: Draft, messages: tuple[Message, ...], index: int) -> Segm
     message = messages[index]
     start = TurnStart(message.role, index)
     if index == len(messages) - 1:
-        return (start, *_write_body(draft, message))
+        return (start, *_write_thought(draft, message), *_write_body(draft, message))
     return (start, *_write_body(draft, message), TurnEnd(message.role, index))
+
+
+def _write_thought(draft: Draft, message: Message) -> Segments:
+    """What the model writes for itself, as models with templates that think first have learnt it."""
+    if message.thought is None:
+        return ()
+    field = draft.name_field("thinking")
+    hole = Hole(field, String(message.thought), Form.THOUGHT, message.thought, draft.sampling, "", message.span)
+    return (Text("<think>\n", shown=False), hole, Text("\n\n", shown=False))
 
 
 def _write_body(draft: Draft, message: Message) -> Segments:

@@ -1,14 +1,17 @@
 """Free text in which the model itself places control tags: a hole comes in, a guide that reads them goes out.
 
+Texts of `auto(...)`, their threads, and thoughts, which `</think>` ends.
+
 Every text may be written, line ends included, until the model's turn or the limit ends it. Where a tokenizer has tokens
 that stand for a tag, or for its beginning, those may be drawn, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 from pastalang.plan.plan import Form, Hole, Plan
 from pastalang.program import types as t
@@ -16,9 +19,11 @@ from pastalang.program.program import AutoPolicy
 from pastalang.runtime.decode.guide import Accepted, Guide, State, TokenMask
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.mask import join_masks, mask_of
-from pastalang.runtime.decode.tags import END, Reading, Tag, TagReader, reader_of
+from pastalang.runtime.decode.tags import END, Reading, Tag, TagReader, reader_of, thought_reader
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.prompt import Encoder
+
+Others: TypeAlias = Callable[[Hole, Plan, Mapping[str, str]], Guide]
 
 THREAD = "thread[]"  # the field of a thread
 _NEVER = "\x00\x00"  # a stop text, so that line ends do not stop
@@ -31,10 +36,11 @@ _BEGINNINGS = {
 
 
 class AutoGuides:
-    """A `MakeGuide` for plans in which the model places the branches."""
+    """A `MakeGuide` for holes in which tags mean something; `others` makes those of all other holes."""
 
-    def __init__(self, tokens: Tokens, encoder: Encoder) -> None:
+    def __init__(self, tokens: Tokens, encoder: Encoder, others: Others) -> None:
         self._tokens = tokens
+        self._others = others
         self._added = {id: str(token.content) for id, token in encoder.tokenizer.added_tokens_decoder.items()}
 
     @cached_property
@@ -42,15 +48,21 @@ class AutoGuides:
         return compile_guide(t.String(stop=(_NEVER,)), form=Form.TEXT, follow="", vocabulary=self._tokens)
 
     def __call__(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Guide:
-        assert plan.auto is not None
+        if hole.form is Form.THOUGHT:
+            return self._guide(thought_reader(), ("</think",))
+        if plan.auto is None:
+            return self._others(hole, plan, sources)
         in_thread = hole.field == THREAD
-        beginnings = _BEGINNINGS[plan.auto, in_thread]
+        return self._guide(reader_of(plan.auto, in_thread=in_thread), _BEGINNINGS[plan.auto, in_thread])
+
+    def _guide(self, reader: TagReader, beginnings: tuple[str, ...]) -> Guide:
+        """`beginnings`: which added tokens may be drawn, by their text."""
         ends = self._tokens.vocabulary.ends
         tags = {
             id: text for id, text in self._added.items()
             if id not in ends and id < self._tokens.size and text.strip().startswith(beginnings or ("\0",))
         }  # fmt: skip
-        return AutoGuide(self._text, reader_of(plan.auto, in_thread=in_thread), tags, self._tokens.size)
+        return AutoGuide(self._text, reader, tags, self._tokens.size)
 
 
 @dataclass(frozen=True)

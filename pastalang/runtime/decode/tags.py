@@ -4,6 +4,7 @@
     <sync/>                               waits for all threads that have begun                             (pasta)
     </async>                              ends a thread, in the thread                                      (pasta)
     [Fork]                                a thread begins here                                              (apar)
+    </think>                              ends a thought
 
 A tag is told by its characters, wherever the borders of tokens are. What is not exactly a tag is text: a promise with
 another attribute or without a number, a tag that is never closed, one that has no meaning where it stands.
@@ -25,6 +26,7 @@ _PROMISE = re.compile(r'<promise((?:\s+[a-z]+="[^"<>\n]*")*)\s*/>')
 _SYNC = "<sync/>"
 _END = "</async>"
 _FORK = "[Fork]"
+_THOUGHT_END = "</think>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,10 @@ def reader_of(policy: AutoPolicy, *, in_thread: bool) -> TagReader:
             return _fixed(_FORK, Begin("", 0))
         case _:
             return TagReader("", lambda _: None, lambda _: False)
+
+
+def thought_reader() -> TagReader:
+    return _fixed(_THOUGHT_END, END)
 
 
 def _fixed(text: str, tag: Tag) -> TagReader:

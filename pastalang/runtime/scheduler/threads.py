@@ -18,7 +18,7 @@ from pastalang.program.program import AutoPolicy
 from pastalang.runtime.decode.auto import THREAD, AutoState
 from pastalang.runtime.decode.tags import Begin, Tag, Wait
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
-from pastalang.runtime.scheduler.holes import Fill
+from pastalang.runtime.scheduler.holes import Fill, OpenHole
 from pastalang.runtime.scheduler.join import join
 from pastalang.runtime.scheduler.written import Field, Thread, Threads
 
@@ -102,10 +102,19 @@ def _begin(branch: BranchState, number: int, room: int) -> BranchState:
     return child
 
 
-def close(branch: BranchState, state: AutoState) -> None:
-    """A thread that the limit or the end of the model's turn has ended looks like the others to who sees it."""
-    if branch.spec.name == THREAD and not state.is_closed:
-        branch.append(branch.request.tokens.encoder.control(_CLOSING[branch.request.plan.auto]))
+def close(branch: BranchState, hole: OpenHole, state: AutoState) -> None:
+    """What the limit or the end of the model's turn has ended looks like the others to who sees it."""
+    if state.is_closed:
+        return
+    if hole.hole.form is Form.THOUGHT:
+        text = "\n</think>"
+    elif branch.spec.name == THREAD:
+        text = _CLOSING[branch.request.plan.auto]
+    else:
+        return
+    tokens = branch.request.tokens.encoder.control(text)
+    branch.append(tokens)
+    hole.field.tally.force(len(tokens))
 
 
 def threads_of(branch: BranchState) -> Threads:

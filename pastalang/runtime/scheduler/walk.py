@@ -253,7 +253,7 @@ def _go_on_with_tags(branch: BranchState, hole: OpenHole, fill: Fill, tags: tupl
     branch.append(fill.feed)
     begun = begin_threads(branch, hole.field, tags)
     if hole.is_finished:
-        close(branch, hole.state)
+        close(branch, hole, hole.state)
     _filled(branch, hole, replace(fill, feed=()))
     for thread in begun:
         walk_on(thread)
