@@ -21,12 +21,15 @@ class Difference:
 
     @property
     def verdict(self) -> str:
+        if self.low == self.high == 0:
+            return "the same"
         if self.low > 0:
             return "better"
         return "worse" if self.high < 0 else "no difference shown"
 
     def __str__(self) -> str:
-        return f"{self.points:+.1f} points ({self.low:+.1f} … {self.high:+.1f})"
+        points, low, high = (round(one, 1) + 0.0 for one in (self.points, self.low, self.high))  # no "-0.0"
+        return f"{points:+.1f} points ({low:+.1f} … {high:+.1f})"
 
 
 def difference(one: dict[str, Any], other: dict[str, Any], *, seed: int = 0) -> Difference:

@@ -89,7 +89,7 @@ def test_attributes_that_are_asked_for_count_though_no_answer_names_them() -> No
 def test_a_difference_comes_with_how_sure_it_is() -> None:
     good: dict[str, Any] = {"per_document": [[5, 5, 5]] * 20}
     bad: dict[str, Any] = {"per_document": [[1, 5, 5]] * 20}
-    assert (difference(good, good).points, difference(good, good).verdict) == (0.0, "no difference shown")
+    assert (str(difference(good, good)), difference(good, good).verdict) == ("+0.0 points (+0.0 … +0.0)", "the same")
     assert (round(difference(bad, good).points), difference(bad, good).verdict) == (-80, "worse")
     mixed: dict[str, Any] = {"per_document": [[5, 5, 5], [0, 5, 5]] * 10}
     other: dict[str, Any] = {"per_document": [[0, 5, 5], [5, 5, 5]] * 10}
