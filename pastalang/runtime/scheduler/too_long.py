@@ -12,6 +12,12 @@ from pastalang.runtime.scheduler.request import RequestState
 MOST_NAMED = 3
 
 
+def check_length(branch: BranchState, max_position: int) -> None:
+    """Positions beyond the model's last one are refused before they are fed."""
+    if branch.position - 1 > max_position:
+        raise too_long(branch, max_position)
+
+
 def too_long(branch: BranchState, max_position: int) -> TooLong:
     request = branch.request
     headline = (

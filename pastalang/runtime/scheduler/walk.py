@@ -29,9 +29,6 @@ from pastalang.runtime.decode.auto import AutoState
 from pastalang.runtime.decode.guide import NoEndingFits
 from pastalang.runtime.decode.tags import Tag
 from pastalang.runtime.events import FieldDone, FieldStarted, TextDelta
-from pastalang.runtime.inputs import part_of, text_of
-from pastalang.runtime.leads import fed_text
-from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.scheduler.begin import begin
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
 from pastalang.runtime.scheduler.decide import Decision, Option
@@ -42,9 +39,9 @@ from pastalang.runtime.scheduler.left_out import leave_out
 from pastalang.runtime.scheduler.lists import elements_of
 from pastalang.runtime.scheduler.options import arms_of, closing_of, opening_of
 from pastalang.runtime.scheduler.points import mark
+from pastalang.runtime.scheduler.texts import text_tokens
 from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait, try_to_see
 from pastalang.runtime.scheduler.told_whole import tell_arm, tell_list
-from pastalang.runtime.scheduler.too_long import too_long
 from pastalang.runtime.scheduler.written import (
     DrawnToken,
     Field,
@@ -140,7 +137,7 @@ def _segment(branch: BranchState, frame: Frame, segment: Segment) -> None:
         case TurnEnd(index=index):
             _force(branch, branch.request.tokens.encoder.control(branch.request.tokens.turns[index].closing))
         case Text() | InputText() | ItemNumber():
-            _force(branch, _text(branch, frame, segment))
+            _force(branch, text_tokens(branch, frame, segment))
         case Hole():
             _open_hole(branch, frame, segment)
             return
@@ -177,39 +174,6 @@ def _begin_answer(branch: BranchState) -> None:
 def _force(branch: BranchState, tokens: tuple[int, ...]) -> None:
     branch.append(tokens)
     branch.forced.append(len(tokens))
-
-
-def _text(branch: BranchState, frame: Frame, segment: Text | InputText | ItemNumber) -> tuple[int, ...]:
-    """Note a forced text and give its tokens."""
-    encoder: Encoder = branch.request.tokens.encoder
-    if isinstance(segment, Text) and not segment.shown:
-        return encoder.control(segment.text)
-    text = _forced_text(branch, segment)
-    frame.written.append(WrittenText(text))
-    return encoder.text(fed_text(segment) if isinstance(segment, Text) else text)
-
-
-def _forced_text(branch: BranchState, segment: Text | InputText | ItemNumber) -> str:
-    match segment:
-        case Text(text=text):
-            return text
-        case InputText(path=(name, *rest)):
-            return text_of(part_of(_named(branch, name), tuple(rest)))
-        case ItemNumber():
-            return str(_innermost_item(branch) + 1)
-        case _:
-            raise AssertionError(f"{segment} has no text")
-
-
-def _named(branch: BranchState, name: str) -> Any:
-    for frame in reversed(branch.frames):
-        if frame.repeat is not None and frame.elements is not None and frame.repeat.item == name:
-            return frame.elements[frame.item]
-    return branch.names[name] if name in branch.names else branch.request.values[name]
-
-
-def _innermost_item(branch: BranchState) -> int:
-    return branch.items_here()[-1]
 
 
 # ── holes and decisions ──────────────────────────────────────────────────────────────────────────────────
@@ -414,9 +378,3 @@ def _try_to_join(branch: BranchState, frame: Frame, waited: Join) -> bool:
         return False
     join(branch, joined)
     return True
-
-
-def check_length(branch: BranchState, max_position: int) -> None:
-    """Positions beyond the model's last one are refused before they are fed."""
-    if branch.position - 1 > max_position:
-        raise too_long(branch, max_position)
