@@ -14,6 +14,9 @@ class Usage:
     Both are about the first complete answer. What was decoded again for the sake of `model=` or `retry_below=` is
     in `repair_passes` and `repair_tokens` (drawn), which are part of `forward_passes` and `output_tokens`;
     `attempts` counts the fields that were decoded again for a reason of their own.
+    `peak_cells` is the most cells that held something of this request at one time, its prompt included whether it is
+    fed or kept from an earlier request. It is never more than the peak of the plan's forecast for the same lengths.
+    Requests that share a kept prompt count it each.
     `attended_tokens` is the mean over drawn tokens of how many tokens each saw.
     """
 

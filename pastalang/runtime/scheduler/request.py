@@ -116,6 +116,7 @@ class RequestState(Owner):
             names={}, parent=None,
         )  # fmt: skip
         root.skip = prefix.length
+        self.cells_now = prefix.length
         return root
 
     def add(
