@@ -8,6 +8,7 @@ from typing import Any
 
 from pastalang.plan.plan import Choose, Hole, Plan, Repeat, Segment, Text
 from pastalang.program import types as t
+from pastalang.runtime.decode.cache import Numbers
 from pastalang.runtime.decode.guide import Guide, GuideError
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.lead import LeadGuide
@@ -23,12 +24,15 @@ class GuideShelf:
         self._tokens = tokens
         self._limit = limit
         self._known: OrderedDict[Any, Guide] = OrderedDict()
+        self._number = Numbers()
+        self._names: dict[tuple[int, int], tuple[str, ...]] = {}  # of the texts that a type quotes from
         self._tags: tuple[Plan, tuple[str, ...]] | None = None  # of the plan that was asked for last
 
     def __call__(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Guide:
         quoted, forbidden = self._quoted(hole, plan, sources), self._forbidden(plan)
         lead = given_to(hole)
-        key = (hole.type, hole.form, hole.follow, lead, tuple(quoted.items()), plan.types, forbidden)
+        types = self._number(hole.type), self._number(plan.types)
+        key = (types, hole.form, hole.follow, lead, tuple(quoted.items()), forbidden)
         guide = self._known.get(key)
         if guide is None:
             guide = self._known[key] = self._led(lead, self._compile(hole, plan, quoted, forbidden))
@@ -50,10 +54,17 @@ class GuideShelf:
             raise RunError(str(problem), plan=plan, field=hole.field, span=hole.span) from problem
 
     def _quoted(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Mapping[str, str]:
-        names = {part.source for part in _parts(hole.type, dict(plan.types)) if isinstance(part, t.Verbatim)}
-        for missing in sorted(names - sources.keys()):
+        key = self._number(hole.type), self._number(plan.types)
+        names = self._names.get(key)
+        if names is None:
+            parts = _parts(hole.type, dict(plan.types))
+            names = tuple(sorted({part.source for part in parts if isinstance(part, t.Verbatim)}))
+            if len(self._names) >= self._limit:
+                self._names.clear()
+            self._names[key] = names
+        for missing in (name for name in names if name not in sources):
             raise RunError(f"there is no text `{missing}` to quote from", plan=plan, field=hole.field, span=hole.span)
-        return {name: sources[name] for name in sorted(names)}
+        return {name: sources[name] for name in names}
 
     def _forbidden(self, plan: Plan) -> tuple[str, ...]:
         """Our own control tags, as far as the plan has them: no free text of the model may look like one."""

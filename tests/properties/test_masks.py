@@ -95,7 +95,7 @@ def _is_open(type: t.Type, form: Form) -> bool:
     """Free running text does not end inside a token: whatever follows it could stand in it as well."""
     arms = type.arms if isinstance(type, t.Union) else (type,)
     free = any(isinstance(arm, t.String) and arm.pattern is None and arm.format is None for arm in arms)
-    return free and form is Form.TEXT
+    return free and form is not Form.JSON
 
 
 def _further(machine: Machine, state: MachineState, tokens: Tokens, rng: random.Random) -> MachineState | None:

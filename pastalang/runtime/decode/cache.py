@@ -32,6 +32,30 @@ MAX_GUIDES = 512
 MAX_FOLDER_BYTES = 256_000_000
 
 
+class Numbers:
+    """A number for every value, the same for equal ones: a large type is hashed once and not at every look-up."""
+
+    def __init__(self, *, most: int = 4 * MAX_GUIDES) -> None:
+        self._most = most
+        self._next = 0
+        self._seen: dict[int, tuple[Hashable, int]] = {}  # by identity; the object is held, so it stays the same
+        self._numbers: dict[Hashable, int] = {}
+
+    def __call__(self, value: Hashable) -> int:
+        known = self._seen.get(id(value))
+        if known is not None:
+            return known[1]
+        if len(self._seen) >= self._most:  # what is numbered anew from here on is no number that was given before
+            self._seen.clear()
+            self._numbers.clear()
+        number = self._numbers.get(value)
+        if number is None:
+            number = self._numbers[value] = self._next
+            self._next += 1
+        self._seen[id(value)] = (value, number)
+        return number
+
+
 class GuideCache:
     """The guides of one vocabulary; the ones that were not asked for the longest go first."""
 
@@ -39,6 +63,7 @@ class GuideCache:
         self.vocabulary = vocabulary
         self._most = most
         self._guides: OrderedDict[Hashable, Guide] = OrderedDict()
+        self._number = Numbers()
 
     def __len__(self) -> int:
         return len(self._guides)
@@ -54,7 +79,7 @@ class GuideCache:
         forbidden: tuple[str, ...] = (),
     ) -> Guide:
         """As `compile_guide`; a type that cannot be enforced is not remembered."""
-        key = (type, form, follow, tuple(types.items()), tuple(sources.items()), forbidden)
+        key = (self._number(type), form, follow, tuple(types.items()), tuple(sources.items()), forbidden)
         found = self._guides.get(key)
         if found is None:
             found = compile_guide(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +16,7 @@ import torch
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.cache import GuideCache, load_tokens
+from pastalang.runtime.decode.cache import GuideCache, Numbers, load_tokens
 from pastalang.runtime.decode.confidence import distribution, probability_of, pushed_aside
 from pastalang.runtime.decode.engines.choice import ChoiceMachine, Range
 from pastalang.runtime.decode.engines.llguidance import Growth
@@ -316,6 +317,28 @@ def test_a_hostile_schema_is_refused_with_its_place() -> None:
         )
 
 
+_EMPTY = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 5, "maximum": 4}}, "required": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        (_EMPTY, "/properties/a"),
+        ({"type": "array", "items": {"properties": {"b": {"not": {"type": "null"}}}}}, "/items/properties/b"),
+        ({"$defs": {"n/m": {"multipleOf": 1e-300, "type": "number"}}, "$ref": "#/$defs/n~1m"}, "/$defs/n~1m"),
+    ],
+)  # fmt: skip
+def test_what_the_grammar_refuses_is_refused_with_its_place(schema: dict[str, object], place: str) -> None:
+    with pytest.raises(GuideError, match=f"at `{re.escape(place)}"):
+        _start(t.Schema(json.dumps(schema)))
+
+
+@pytest.mark.parametrize("type", [t.Schema("[" * 200), t.Regex("a" * 2_000), t.String(pattern="(?=a)")])
+def test_what_cannot_be_read_is_refused(type: t.Type) -> None:
+    with pytest.raises(GuideError):
+        _start(type)
+
+
 def test_the_chances_of_options_come_from_one_row() -> None:
     guide = compile_guide(t.Union((t.Literal("yes"), t.Literal("no"))), form=Form.TEXT, follow="", vocabulary=TOKENS)
     assert isinstance(guide, MachineGuide) and isinstance(guide.machine, ChoiceMachine)
@@ -356,8 +379,26 @@ def test_a_cache_gives_the_same_guide_and_stays_small() -> None:
     assert len(cache) == 2
 
 
+def test_equal_values_have_one_number_and_others_have_others() -> None:
+    numbers = Numbers(most=3)
+    first = numbers(t.Literal("a"))
+    assert numbers(t.Literal("a")) == first
+    given = {first, *(numbers(t.Literal(text)) for text in "bcdef")}
+    assert len(given) == 6
+    assert numbers(t.Literal("b")) not in {numbers(t.Literal("c")), first}
+
+
 def test_a_vocabulary_without_some_bytes_writes_what_it_can() -> None:
     spelling = tuple(text if text != b"9" else None for text in TOKENS.vocabulary.spelling)
     tokens = Tokens(type(TOKENS.vocabulary)(spelling, TOKENS.vocabulary.ends))
     machine = ChoiceMachine([b"19", b"18"], Border(tokens, b""))
     assert machine.options == [b"18"]
+
+
+def test_no_token_leads_to_a_rest_that_cannot_be_written() -> None:
+    spelling = tuple(text if text != b"2" else None for text in TOKENS.vocabulary.spelling)
+    tokens = Tokens(type(TOKENS.vocabulary)(spelling, TOKENS.vocabulary.ends))
+    machine = ChoiceMachine([b"12", b"13"], Border(tokens, b""))
+    assert tokens_of(machine.mask(machine.start, None)).tolist() == [_id("1"), _id("12")]
+    machine = ChoiceMachine([b"12"], Border(tokens, b""))
+    assert tokens_of(machine.mask(machine.start, None)).tolist() == [_id("12")]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from pastalang.program import types as t
-from pastalang.program.regex import Chars, Repetition, parse_regex
+from pastalang.program.regex import Chars, Node, RegexError, Repetition, parse_regex
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automaton import AutomatonMachine
 from pastalang.runtime.decode.engines.meet import meet_patterns
@@ -36,6 +36,13 @@ def string_machine(
     return _machine(*_meeting(tuple(patterns), least, most, quoted), border)
 
 
+def _parsed(pattern: str) -> Node:
+    try:
+        return parse_regex(pattern)
+    except RegexError as problem:
+        raise GuideError(f"the pattern /{pattern[:40]}/ cannot be enforced: {problem.message}") from problem
+
+
 def _machine(automaton: Automaton, table: Table | None, border: Border) -> TableMachine | AutomatonMachine:
     return AutomatonMachine(automaton, border) if table is None else TableMachine(table, border)
 
@@ -48,7 +55,7 @@ def _number(type: t.Integer | t.Number) -> tuple[Automaton, Table | None]:
 
 @lru_cache(maxsize=_KEPT)
 def _pattern(pattern: str, quoted: bool) -> tuple[Automaton, Table | None]:
-    automaton = PatternAutomaton(parse_regex(pattern), quoted=quoted)
+    automaton = PatternAutomaton(_parsed(pattern), quoted=quoted)
     if automaton.is_empty:
         raise GuideError(f"nothing matches /{pattern}/")
     return automaton, tabulate(automaton)
@@ -56,8 +63,14 @@ def _pattern(pattern: str, quoted: bool) -> tuple[Automaton, Table | None]:
 
 @lru_cache(maxsize=_KEPT)
 def _meeting(patterns: tuple[str, ...], least: int, most: int | None, quoted: bool) -> tuple[Automaton, Table | None]:
-    nodes = [parse_regex(pattern) for pattern in patterns]
+    nodes = [_parsed(pattern) for pattern in patterns]
     if least > 0 or most is not None:
         nodes.append(Repetition(Chars(((0, 0xD7FF), (0xE000, 0x10FFFF))), least, most))
     automaton = meet_patterns(nodes, quoted=quoted)
     return automaton, tabulate(automaton)
+
+
+def forget() -> None:
+    """Makes everything anew from here on, as in a new process."""
+    for known in (_number, _pattern, _meeting):
+        known.cache_clear()

@@ -13,10 +13,11 @@ from typing import NamedTuple
 import numpy as np
 
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.options import Flags, OptionList
+from pastalang.runtime.decode.engines.options import NEVER, Flags, OptionList
 from pastalang.runtime.decode.engines.slices import scattered
 from pastalang.runtime.decode.guide import GuideError, TokenMask
 from pastalang.runtime.decode.machine import MachineState
+from pastalang.runtime.decode.mask import mask_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.trie import Ints
 
@@ -98,18 +99,46 @@ class ChoiceMachine:
         return found
 
     def warm(self) -> None:
+        if len(self.options) > _FEW:
+            self._list.prepare()
         self.mask(self.start, None)
 
     def _make_mask(self, here: Range, remaining: int | None) -> TokenMask:
         """Leads the beginnings of what is left down the trie of the tokens, level by level."""
-        trie, list_ = self._tokens.trie, self._list
-        inside, whole = [], []
-        for depth, nodes, at in list_.followed(trie, here):
-            fits = np.ones(len(nodes), dtype=np.bool_) if remaining is None else self._fits(depth, nodes, remaining - 1)
+        covers = self._tokens.vocabulary.covers_bytes
+        if remaining is None and covers and here.high - here.low <= _FEW:
+            return mask_of(self._tokens.size, sorted(self._spelled_out(here)))
+        if remaining is None and covers:
+            common, inside = self._shared_by_all(here)
+        else:
+            common, inside = b"", []
+        trie, list_, whole = self._tokens.trie, self._list, []
+        start = Range(here.low, here.high, here.depth + len(common))
+        for depth, nodes, at in list_.followed(trie, start, trie.find(common)):
+            fits = self._fits(depth, nodes, NEVER - 1 if remaining is None else remaining - 1)
             inside.append(trie.ending_at(at[fits])[0])
             whole.append(at[list_.ends_at(depth, nodes)])
         found = [*inside, self._border.behind(np.concatenate(whole))] if whole else inside
         return scattered(self._tokens.size, np.concatenate(found) if found else np.zeros(0, dtype=np.int64))
+
+    def _shared_by_all(self, here: Range) -> tuple[bytes, list[Ints]]:
+        """What all options go on with, but for its last byte, so that none ends in it; and the tokens within it."""
+        common = self.forced(here)[:-1]
+        tokens = [token for end in range(1, len(common) + 1) for token in self._tokens.by_text.get(common[:end], ())]
+        return common, [np.array(tokens, dtype=np.int64)]
+
+    def _spelled_out(self, here: Range) -> set[int]:
+        """All tokens that one of a few options begins with, or ends in."""
+        found: set[int] = set()
+        for option in self.options[here.low : here.high]:
+            rest = option[here.depth :]
+            for length in range(1, min(len(rest), self._tokens.longest) + 1):
+                found.update(self._tokens.by_text.get(rest[:length], ()))
+            if rest and self._border.follow and self._tokens.begins_some(rest):
+                node = self._tokens.trie.find(rest)
+                if node >= 0:
+                    found.update(self._border.behind(self._tokens.node(node)).tolist())
+        return found
 
     def _fits(self, depth: int, nodes: Ints, left: int) -> Flags:
         """Whether some option below each of these beginnings can be completed with so many tokens."""

@@ -16,17 +16,18 @@ import numpy as np
 
 from pastalang.program import types as t
 from pastalang.runtime.decode.border import Border
+from pastalang.runtime.decode.engines.blame import blame
 from pastalang.runtime.decode.engines.digits import more_digits
 from pastalang.runtime.decode.engines.ending import Strings, find_ending
 from pastalang.runtime.decode.engines.grammar import NO_SOURCES, grammar_of
-from pastalang.runtime.decode.engines.matcher import Matcher, compile_grammar
+from pastalang.runtime.decode.engines.matcher import Matcher, compile_grammar, refusal_of
 from pastalang.runtime.decode.engines.trace import Trace
 from pastalang.runtime.decode.engines.unique import Path, unique_paths
 from pastalang.runtime.decode.guide import Accepted, GuideError, NoEndingFits, TokenMask
 from pastalang.runtime.decode.mask import allows, frozen, mask_of
 from pastalang.values.from_json_schema import is_endless
 from pastalang.values.inhabited import uninhabited
-from pastalang.values.json_text import parse_json
+from pastalang.values.json_text import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.schema_guard import find_hostile
 from pastalang.values.words import describe
 
@@ -37,14 +38,40 @@ def compile_structure(
     _check_endings(type, types)
     unique = unique_paths(type, types)
     grammar = grammar_of(type, types, follow=border.follow.decode(), sources=sources)
-    matcher = compile_grammar(grammar.text, border.tokens)
+    try:
+        matcher = compile_grammar(grammar.text, border.tokens)
+    except GuideError as problem:
+        if not isinstance(type, t.Schema):
+            raise
+        raise _located(type, border, problem) from problem
     return StructureGuide(matcher, border, unique, describe(type), grammar.strings)
+
+
+def _located(type: t.Schema, border: Border, problem: GuideError) -> GuideError:
+    """The same refusal with the part of the schema that is to blame."""
+
+    def refusal(part: JsonValue) -> str | None:
+        try:
+            text = grammar_of(t.Schema(write_json(part)), {}, follow="").text
+        except GuideError as other:
+            return str(other)
+        return refusal_of(text, border.tokens)
+
+    document = parse_json(type.document)
+    reason = refusal(document)
+    if reason is None:  # only the first mask shows it
+        return problem
+    pointer, reason = blame(document, reason, refusal)
+    return GuideError(f"the schema cannot be enforced at `{pointer or '/'}`: {reason}")
 
 
 def _check_endings(type: t.Type, types: Mapping[str, t.Type]) -> None:
     """What requires itself is refused before a grammar is searched for a value that it does not have."""
     if isinstance(type, t.Schema):
-        document = parse_json(type.document)
+        try:
+            document = parse_json(type.document)
+        except NotJson as problem:
+            raise GuideError(f"the schema cannot be read: {problem}") from problem
         if find_hostile(document) is None and is_endless(document):
             raise GuideError("the schema requires itself, so no value can end")
     elif empty := uninhabited(types):

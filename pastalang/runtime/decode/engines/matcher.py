@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
+from pastalang.runtime.decode.engines.blame import reason_of
 from pastalang.runtime.decode.guide import GuideError, TokenMask
 from pastalang.runtime.decode.tokens import Tokens
 
@@ -25,6 +26,13 @@ def compile_grammar(grammar: str, tokens: Tokens) -> Matcher:
     return matcher
 
 
+def refusal_of(grammar: str, tokens: Tokens) -> str | None:
+    """Why the grammar is refused; None where it is not."""
+    tokenizer = tokens.keep("llguidance", lambda: tokenizer_of(tokens))
+    matcher = LLMatcher(tokenizer, grammar, log_level=0, limits=LLParserLimits(**_LIMITS))
+    return reason_of(str(matcher.get_error())) if matcher.is_error() else None
+
+
 @dataclass(frozen=True)
 class Matcher:
     """llguidance never raises: every answer has to be asked whether it is one."""
@@ -37,8 +45,7 @@ class Matcher:
 
     def check(self) -> None:
         if self.inner.is_error():
-            reason = str(self.inner.get_error()).strip().splitlines()
-            raise GuideError(f"the grammar cannot be enforced: {reason[0] if reason else 'unknown'}")
+            raise GuideError(f"the grammar cannot be enforced: {reason_of(str(self.inner.get_error()))}")
 
     def mask(self) -> TokenMask:
         """The end of the model's turn is none of the tokens here: llguidance has one of its own, behind all others."""

@@ -78,11 +78,16 @@ class OptionList:
             below, nearest = head, fewest
         return levels[::-1]
 
-    def followed(self, trie: TokenTrie, at: tuple[int, int, int]) -> Iterator[tuple[int, Ints, Ints]]:
-        """Below the node that `at` stands for: level by level the nodes that some token begins like, and the nodes
-        of the trie that they lead to."""
+    def prepare(self) -> None:
+        """Makes the tree, which is otherwise made when it is first walked."""
+        assert self._levels
+
+    def followed(self, trie: TokenTrie, at: tuple[int, int, int], begun: int) -> Iterator[tuple[int, Ints, Ints]]:
+        """Below the node that `at` stands for, from a node of the trie on (-1: none): level by level the nodes that
+        some token begins like, and the nodes of the trie that they lead to."""
         low, _, depth = at
-        for below, _, nodes, where in self._down(trie, depth, self._node(low, depth)):
+        node = self._node(low, depth) if begun >= 0 else np.zeros(0, dtype=np.int64)
+        for below, _, nodes, where in self._down(trie, depth, node, begun):
             yield below, nodes, where
 
     def ends_at(self, depth: int, nodes: Ints) -> Flags:
@@ -141,9 +146,11 @@ class OptionList:
         """The beginning of so many bytes that the text has."""
         return np.searchsorted(self._levels[depth].heads, [low], side="right") - 1
 
-    def _down(self, trie: TokenTrie, depth: int, nodes: Ints) -> Iterator[tuple[int, Ints, Ints, Ints]]:
+    def _down(
+        self, trie: TokenTrie, depth: int, nodes: Ints, begun: int = ROOT
+    ) -> Iterator[tuple[int, Ints, Ints, Ints]]:
         """Below these nodes: level by level the place of the one they are below, the nodes, and where in the trie."""
-        start, where = np.arange(len(nodes)), np.full(len(nodes), ROOT, dtype=np.int64)
+        start, where = np.arange(len(nodes)), np.full(len(nodes), begun, dtype=np.int64)
         while len(nodes) and depth + 1 < len(self._levels):
             level = self._levels[depth]
             first, last = level.first[nodes], level.last[nodes]

@@ -13,9 +13,11 @@ import numpy as np
 
 from pastalang.runtime.decode.engines.table import CharacterClass
 from pastalang.runtime.decode.guide import TokenMask
-from pastalang.runtime.decode.mask import empty_mask, frozen
+from pastalang.runtime.decode.mask import frozen, mask_of
 from pastalang.runtime.decode.rows import Flags, Rows
 from pastalang.runtime.decode.trie import Ints
+
+_FEW = 300  # tokens that are quicker to set one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +83,8 @@ def slice_rows(rows: Rows, class_: CharacterClass, size: int) -> Slice:
 
 def scattered(size: int, tokens: Ints) -> TokenMask:
     """The mask of these tokens; quick where they are many."""
-    words = empty_mask(size)
-    if len(tokens):
-        flags = np.zeros(len(words) * 32, dtype=np.bool_)
-        flags[tokens] = True
-        words = np.packbits(flags, bitorder="little").view(np.uint32)
-    return frozen(words)
+    if len(tokens) <= _FEW:
+        return mask_of(size, tokens)
+    flags = np.zeros((size + 31) // 32 * 32, dtype=np.bool_)
+    flags[tokens] = True
+    return frozen(np.packbits(flags, bitorder="little").view(np.uint32))

@@ -93,6 +93,10 @@ class Matches:
 
     def _of(self, bounds: Ints, places: Ints) -> Ints:
         """The last place may be the end of the text, where nothing follows."""
+        if len(places) == 1:
+            here = int(np.searchsorted(self._source.cuts, places[0]))
+            last = min(here + 1, len(bounds) - 1)
+            return np.arange(bounds[here], bounds[last])
         inside = places[: np.searchsorted(places, len(self._source.spelled))]
         which = np.searchsorted(self._source.cuts, inside)
         return ranges(bounds[which], bounds[which + 1])

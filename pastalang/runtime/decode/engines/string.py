@@ -65,6 +65,8 @@ class StringMachine:
         self._least = least
         self._most = most
         self._masks: dict[object, TokenMask] = {}
+        kept: dict[tuple[int, int], tuple[int, ...] | None] = border.tokens.keep(("tails", id(spelling)), dict)
+        self._tails = kept  # by place and by how many characters are missing
         self.start: MachineState = Inside(spelling.start, 0)
 
     def step(self, state: MachineState, byte: int) -> MachineState | None:
@@ -150,7 +152,7 @@ class StringMachine:
 
     def _make_mask(self, here: Inside, groups: _Groups, remaining: int | None) -> TokenMask:
         most = self._most
-        if remaining is None and self._tokens.vocabulary.covers_bytes:
+        if self._is_plenty(here, groups.inside, remaining):
             parts = self._free_parts(here, groups.inside)
         else:
             parts = [
@@ -164,6 +166,12 @@ class StringMachine:
             if characters >= self._least and (most is None or characters <= most):
                 parts.append(mask)
         return join_masks(self._tokens.size, parts)
+
+    def _is_plenty(self, here: Inside, inside: _Inside, remaining: int | None) -> bool:
+        """Whether every ending fits, wherever a token leads."""
+        if remaining is None:
+            return self._tokens.vocabulary.covers_bytes
+        return all(self._closes_in(place, here.characters, remaining) for place in inside.until)
 
     def _has_room(self, place: int, characters: int) -> bool:
         return self._most is None or characters + self._has_begun(place) <= self._most
@@ -183,6 +191,12 @@ class StringMachine:
 
     def _tail(self, place: int, characters: int) -> tuple[int, ...] | None:
         """Tokens that end the character, fill up what is missing and close."""
+        key = (place, max(0, self._least - characters))
+        if key not in self._tails:
+            self._tails[key] = self._find_tail(place, characters)
+        return self._tails[key]
+
+    def _find_tail(self, place: int, characters: int) -> tuple[int, ...] | None:
         if place == self._spelling.closed:
             return ()
         if self._is_before(place):
@@ -222,7 +236,7 @@ class StringMachine:
     def _make_groups(self, start: int) -> _Groups:
         inside = self._inside_of(start)
         closing = {
-            added: mask_of(self._tokens.size, np.concatenate([ends, *self._agreeing(nodes)]))
+            added: mask_of(self._tokens.size, np.concatenate([ends, *self._agreeing(nodes)]) if len(nodes) else ends)
             for added, (ends, nodes) in self._sorted(start).closing.items()
         }
         most = max((added for _, added in [*inside.masks, *((0, added) for added in closing)]), default=0)
@@ -276,17 +290,19 @@ class StringMachine:
         return _Sorted(_grouped(inside), self._closers(closing))
 
     def _closers(self, closing: list[tuple[Ints, Ints]]) -> dict[int, tuple[Ints, Ints]]:
+        trie = self._tokens.trie
         nodes = np.concatenate([nodes for nodes, _ in closing])
         added = np.concatenate([added for _, added in closing])
+        inner = trie.children[nodes] > 0
         return {
-            int(count): (self._tokens.trie.ending_at(nodes[added == count])[0], nodes[added == count])
+            int(count): (trie.ending_at(nodes[added == count])[0], nodes[inner & (added == count)])
             for count in np.unique(added)
         }
 
 
 @dataclass(frozen=True)
 class _Sorted:
-    """`closing[c]`: the tokens that end with what closes, and the nodes where it is closed."""
+    """`closing[c]`: the tokens that end with what closes, and the nodes where it is closed and tokens go on."""
 
     inside: dict[tuple[int, int], Ints]
     closing: dict[int, tuple[Ints, Ints]]

@@ -21,6 +21,7 @@ from pastalang.runtime.decode.trie import ROOT, Ints
 
 _MAX_MASKS = 256
 _MAX_PLACES = 2_000  # spans whose places are kept
+_FEW_NODES = 16  # whose closers are looked up one by one
 _NEVER = 10**9 + 1
 _OPEN, _CLOSED = "open", "closed"
 _QUOTE = 0x22
@@ -60,6 +61,7 @@ class VerbatimMachine:
         self._places: dict[Span, Ints] = {_BEGIN: source.begins}
         self._masks: dict[tuple[MachineState, int | None], TokenMask] = {}
         self._costs: dict[bytes, int] = {}
+        self._known_closers: dict[int, Ints] = {}
 
     # A state is "open", a span, or "closed".
 
@@ -200,7 +202,20 @@ class VerbatimMachine:
 
     def _closers(self, nodes: Ints) -> Ints:
         """The tokens that end the span inside them; `nodes` are where it may have ended."""
-        trie, here = self._tokens.trie, np.unique(nodes)
+        if len(nodes) <= _FEW_NODES:
+            return np.concatenate([np.zeros(0, dtype=np.int64), *map(self._closers_at, nodes.tolist())])
+        return self._find_closers(np.unique(nodes))
+
+    def _closers_at(self, node: int) -> Ints:
+        found = self._known_closers.get(node)
+        if found is None:
+            if len(self._known_closers) >= _MAX_PLACES:
+                self._known_closers.clear()
+            found = self._known_closers[node] = self._find_closers(self._tokens.node(node))
+        return found
+
+    def _find_closers(self, here: Ints) -> Ints:
+        trie = self._tokens.trie
         if not self._quoted:
             inner = here[here != ROOT]
             return self._border.behind(inner) if len(inner) else np.zeros(0, np.int64)
