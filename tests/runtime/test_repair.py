@@ -348,3 +348,41 @@ def test_a_message_holds_no_control_token() -> None:
     fed = len(fakes(plain).fed)
     assert "<end>" in text_fed(runner, fed)
     assert not runner.encoder.added.intersection(token.token for token in fakes(runner).fed[fed:])
+
+
+def test_an_item_before_the_one_that_a_list_was_taken_up_at_can_be_decoded_again_after_it() -> None:
+    plain = engine().run(LINES, {}, sampling=WARM).value["lines"]
+    rounds: list[Any] = []
+
+    class Line(BaseModel):
+        name: str
+        amount: int
+        sum: int
+
+        @field_validator("name")
+        @classmethod
+        def judge_name(cls, value: str) -> str:
+            assert value != plain[2]["name"], "wrong name"
+            return value
+
+        @field_validator("amount")
+        @classmethod
+        def judge_amount(cls, value: int) -> int:
+            assert len(rounds) < 2 or value != plain[0]["amount"], "wrong amount"
+            return value
+
+    class Model(BaseModel):
+        lines: list[Line]
+        total: int
+
+        @model_validator(mode="before")
+        @classmethod
+        def count(cls, value: Any) -> Any:
+            rounds.append(value)
+            return value
+
+    assert all(plain[0]["amount"] != line["amount"] for line in plain[1:])
+    assert all(plain[2]["name"] != line["name"] for line in (*plain[:2], *plain[3:]))
+    result = engine().run(LINES, {}, sampling=WARM, model=Model, repair=9)
+    assert result.value.lines[0].amount != plain[0]["amount"] and result.value.lines[2].name != plain[2]["name"]
+    assert result.value.lines[1].amount == plain[1]["amount"]

@@ -101,7 +101,8 @@ def behind(point: Point) -> list[BranchState]:
     known: set[BranchState] = set()
     for one in sorted(point.branch.request.live, key=lambda one: one.number):
         parent = None if one.parent is None else latest(one.parent)
-        if one is current or parent in known or (parent is current and one.origin >= point.branches):
+        is_behind = one.origin >= point.branches if parent is current else parent in known
+        if one is current or is_behind:
             known.add(one)
             gone.append(one)
     return gone
