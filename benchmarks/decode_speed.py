@@ -1,44 +1,44 @@
-"""How fast answers are written, against what people would use instead; all sides in one run, medians, same weights.
+"""How fast answers are written, against what people would use instead; all sides in one run, same weights.
 
-    python -m benchmarks.decode_speed [--rounds 3] [--documents 64] [--threads 2] [--quick]
+    python -m benchmarks.decode_speed [--rounds 3] [--documents 64] [--threads 1]
 
 A random model of about 135 M parameters in bfloat16 writes a JSON answer of 16 string fields of 12 tokens behind a
-prompt of 256 tokens. Writes benchmarks/results/decode.md.
+prompt of 256 tokens. With one thread processor time is counted, which other work on the machine disturbs less than
+the clock on the wall. Writes benchmarks/results/decode.md and pictures beside it.
 """
 
 from __future__ import annotations
 
 import argparse
-import gc
-import platform
 import statistics
+import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 import pastalang
-from benchmarks.rivals import generate_seconds, rows_per_field_step_seconds
+from benchmarks.decode_report import Found, Pair, Report, Rival, Row
+from benchmarks.rivals import (
+    Clock,
+    generate_seconds,
+    prefill_seconds,
+    rows_per_field_step_seconds,
+    step_seconds,
+)
 from benchmarks.subjects import make_documents, make_model, make_tokenizer
-from pastalang.plan.plan import Mode
+from pastalang.plan.plan import Mode, Plan
 from pastalang.runtime.engine import Engine
+from pastalang.runtime.model.attention import ATTENTION
 from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.result import Result
 
-RESULTS = Path(__file__).parent / "results" / "decode.md"
 FIELDS = 16
 TOKENS = 12
+PROMPT = 256
 INSTRUCTIONS = "You read a text and fill in a form about it. Say in a few words what the text says of each point."
-
-
-@dataclass(frozen=True)
-class Row:
-    what: str
-    seconds: float
-    passes: int | None
-    documents: int = 1
+MEASURED_IN_BOTH_MODES = 8  # fields; beyond them one value after another is so slow that it is reckoned
 
 
 def program_of(fields: int, *, tokens: int = TOKENS) -> Any:
@@ -50,165 +50,178 @@ def program_of(fields: int, *, tokens: int = TOKENS) -> Any:
 
 
 class Bench:
-    def __init__(self, *, documents: int, rounds: int) -> None:
+    def __init__(self, *, documents: int, rounds: int, clock: Clock) -> None:
         self.rounds = rounds
+        self.clock = clock
         self.tokenizer = make_tokenizer()
         self.weights = make_model()
         self.model = TransformersModel(self.weights, cells=32_768)
-        self.engine = Engine(self.model, self.tokenizer, prefix_cells=0)
-        self.texts = make_documents(documents, tokens=216, tokenizer=self.tokenizer)
-        self.program = program_of(FIELDS)
-        self.plans = {mode: self.engine.plan(self.program, mode=mode) for mode in (Mode.STRICT, Mode.SEQUENTIAL)}
+        self.engine = Engine(self.model, self.tokenizer, prefix_cells=4096)
+        self._plans: dict[tuple[int, Mode], Plan] = {}
+        self.texts = make_documents(documents, tokens=PROMPT - 50, tokenizer=self.tokenizer)
 
-    # ── sides ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── one side, once ───────────────────────────────────────────────────────────────────────────────────
 
-    def ours(self, mode: Mode, texts: Sequence[str]) -> tuple[float, Any]:
-        self._take_over()
-        began = time.perf_counter()
-        results = self.engine.batch(self.plans[mode], [{"text": text} for text in texts])
-        seconds = time.perf_counter() - began
-        failed = [result for result in results if isinstance(result, Exception)]
-        if failed:
-            raise failed[0]
-        return seconds, results[0]
+    def ours(self, fields: int, texts: Sequence[str], mode: Mode = Mode.STRICT) -> tuple[float, Result]:
+        """Seconds for these documents in one batch, guides compiled and nothing kept of earlier prompts."""
+        self.weights.set_attn_implementation(ATTENTION)
+        plan = self._warm_plan(fields, mode)
+        self._forget_prompts()
+        began = self.clock()
+        results = self.engine.batch(plan, [{"text": text} for text in texts])
+        seconds = self.clock() - began
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+        first = results[0]
+        assert isinstance(first, Result)
+        return seconds, first
 
-    def generate(self, count: int, batch: int, new_tokens: int) -> float:
-        prompts = [self.tokenizer(f"{INSTRUCTIONS}\n{text}")["input_ids"] for text in self.texts[:count]]
-        return generate_seconds(self.weights, prompts, new_tokens=new_tokens, batch=batch, filler=0)
+    def _warm_plan(self, fields: int, mode: Mode) -> Plan:
+        """Guides are compiled once per program, so a short run goes first."""
+        if (fields, mode) not in self._plans:
+            self._plans[fields, mode] = self.engine.plan(program_of(fields), mode=mode)
+            self.engine.run(self._plans[fields, Mode.STRICT], {"text": "Short."})
+        return self._plans[fields, mode]
 
-    def rows_per_field(self, rows: int, prompt: int) -> float:
-        ids = self.tokenizer("\n".join(self.texts))["input_ids"][:prompt]
-        return statistics.median(rows_per_field_step_seconds(self.weights, ids, rows=rows, steps=8))
+    def _forget_prompts(self) -> None:
+        while self.engine.scheduler.prefix.evict(self.engine.scheduler.cells):
+            pass
 
     def our_step(self, fields: int, prompt: int) -> float:
-        """Seconds of a decoding step of `fields` live branches behind a prompt of about `prompt` tokens."""
+        """The median decoding step of `fields` live branches behind a prompt of about `prompt` tokens."""
         ids = self.tokenizer("\n".join(self.texts))["input_ids"]
         text = self.tokenizer.decode(ids[: prompt - 40])
-        plan = self.engine.plan(program_of(fields))
-        self._take_over()
-        seconds: list[float] = []
-        last = time.perf_counter()
-        forward = self.model.forward
+        forward, seconds = self.model.forward, []
 
         def timed(batch: Any) -> Any:
-            nonlocal last
-            now = time.perf_counter()
-            seconds.append(now - last)
-            last = now
-            return forward(batch)
+            began = self.clock()
+            logits = forward(batch)
+            seconds.append(self.clock() - began)
+            return logits
 
         self.model.forward = timed  # type: ignore[method-assign]
         try:
-            self.engine.run(plan, {"text": text})
+            self.ours(fields, [text])
         finally:
             self.model.forward = forward  # type: ignore[method-assign]
-        return statistics.median(seconds[2:])
-
-    def _take_over(self) -> None:
-        """`generate` switches the attention of the shared weights; switch it back."""
-        self.model = TransformersModel(self.weights, cells=32_768, check=False)
-        self.engine = Engine(self.model, self.tokenizer, prefix_cells=4096)
+        return statistics.median(seconds[-8:])
 
     # ── comparisons ──────────────────────────────────────────────────────────────────────────────────────
 
-    def alone(self) -> list[Row]:
-        _, result = self.ours(Mode.STRICT, self.texts[:1])
-        written = len(self.tokenizer(result.text)["input_ids"])
-        sides: dict[str, Callable[[], tuple[float, int | None]]] = {
-            "ours, strict": lambda: self._timed(Mode.STRICT),
-            "ours, sequential": lambda: self._timed(Mode.SEQUENTIAL),
-            f"`generate`, the whole answer ({written} tokens)": lambda: (self.generate(1, 1, written), written),
-        }
-        return [Row(what, *_median(side, self.rounds)) for what, side in sides.items()]
+    def alone(self) -> Found:
+        """One document: the sides take turns, so that other work on the machine hits all alike."""
+        seconds: dict[str, list[float]] = {"strict": [], "sequential": [], "generate": []}
+        for text in self.texts[: self.rounds]:
+            for mode in (Mode.STRICT, Mode.SEQUENTIAL):
+                found, result = self.ours(FIELDS, [text], mode)
+                seconds[mode.value].append(found)
+                passes, written = result.usage.forward_passes, _written(result)
+                if mode is Mode.STRICT:
+                    strict_passes = passes
+            prompt = self.tokenizer(f"{INSTRUCTIONS}\n{text}")["input_ids"]
+            seconds["generate"].append(generate_seconds(self.weights, prompt, new_tokens=written, clock=self.clock))
+            say(f"one document: {[(side, round(times[-1], 2)) for side, times in seconds.items()]}")
+        strict, sequential, generate = (statistics.median(times) for times in seconds.values())
+        return Found(
+            Row("ours, strict", strict, strict_passes),
+            Row("ours, sequential", sequential, passes),
+            Row(f"`generate`, the whole answer ({written} tokens)", generate, written),
+        )
 
-    def _timed(self, mode: Mode) -> tuple[float, int | None]:
-        seconds, result = self.ours(mode, self.texts[:1])
-        return seconds, result.usage.forward_passes
+    def together(self, sizes: Sequence[int], *, sample: int) -> dict[int, float]:
+        """Documents per second by how many share their passes: a sample for each size, all of them for the best."""
+        found = {size: self._at_once(size, self.texts[:sample]) for size in sizes}
+        best = max(found, key=lambda size: found[size])
+        found[best] = self._at_once(best, self.texts)
+        return found
 
-    def together(self, ours: Sequence[int], theirs: Sequence[int]) -> list[Row]:
-        _, result = self.ours(Mode.STRICT, self.texts[:1])
-        written = len(self.tokenizer(result.text)["input_ids"])
-        rows = []
-        for size in ours:
-            seconds = sum(
-                self.ours(Mode.STRICT, self.texts[first : first + size])[0] for first in range(0, len(self.texts), size)
-            )
-            rows.append(Row(f"ours, strict, {size} at once", seconds, None, len(self.texts)))
-        for size in theirs:
-            count = min(len(self.texts), size)
-            seconds = self.generate(count, size, written) * len(self.texts) / count
-            rows.append(Row(f"`generate`, {size} rows at once", seconds, None, len(self.texts)))
-        return rows
+    def _at_once(self, size: int, texts: Sequence[str]) -> float:
+        parts = [texts[first : first + size] for first in range(0, len(texts), size)]
+        seconds = sum(self.ours(FIELDS, part)[0] for part in parts)
+        say(f"{size} at once: {len(texts) / seconds:.3f} documents a second")
+        return len(texts) / seconds
+
+    def rivals(self, sizes: Sequence[int], *, written: int) -> list[Rival]:
+        """Documents per second of a loop around the model, in both types."""
+        found = []
+        for dtype in (torch.bfloat16, torch.float32):
+            model = self.weights if dtype is torch.bfloat16 else make_model(dtype=dtype)
+            prefill = prefill_seconds(model, prompt=PROMPT, clock=self.clock)
+            lengths = [PROMPT + written * part // 4 for part in (1, 3)]
+            for rows in sizes:
+                step = step_seconds(model, rows=rows, lengths=lengths, clock=self.clock)
+                found.append(Rival(str(dtype)[6:], rows, 1 / (prefill + written * step / rows)))
+                say(f"{found[-1]}")
+        return found
+
+    def steps(self) -> Pair:
+        """A step of 16 branches, and of 16 rows that share a prefix of 1,024 tokens."""
+        ours = self.our_step(FIELDS, 1024)
+        rows = rows_per_field_step_seconds(self.weights, rows=FIELDS, prompt=1024, steps=8, clock=self.clock)
+        say(f"a step: {ours:.3f} against {rows:.3f}")
+        return Pair(ours, rows)
+
+    def by_fields(self, counts: Sequence[int]) -> dict[int, Pair]:
+        """Seconds of one document, strict and sequential."""
+        found: dict[int, Pair] = {}
+        measured: dict[int, float] = {}
+        for count in counts:
+            strict, _ = self.ours(count, self.texts[:1])
+            if count <= MEASURED_IN_BOTH_MODES:
+                sequential, _ = self.ours(count, self.texts[:1], Mode.SEQUENTIAL)
+                measured[count] = sequential
+            else:
+                (low, before), (high, last) = sorted(measured.items())[-2:]
+                sequential = last + (last - before) / (high - low) * (count - high)
+            found[count] = Pair(strict, sequential)
+            say(f"{count} fields: {strict:.2f} against {sequential:.2f}")
+        return found
 
 
-def _median(side: Callable[[], tuple[float, int | None]], rounds: int) -> tuple[float, int | None]:
-    runs = []
-    for _ in range(rounds):
-        gc.collect()
-        runs.append(side())
-    return statistics.median(seconds for seconds, _ in runs), runs[0][1]
+def _written(result: Result) -> int:
+    """The tokens of the answer, as they were decoded or forced: what a model on its own would have to write."""
+    return result.usage.output_tokens + result.usage.forced_tokens
+
+
+def say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+PARTS = ("alone", "together", "steps", "fields")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--documents", type=int, default=64)
+    parser.add_argument("--sample", type=int, default=16, help="documents at sizes that are not the best")
+    parser.add_argument("--sizes", type=int, nargs="+", default=(1, 2, 4, 8, 16), help="documents in the same passes")
+    parser.add_argument("--fields", type=int, nargs="+", default=(1, 2, 4, 8, 16, 32, 64, 128))
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--quick", action="store_true", help="one round, eight documents, nothing written")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--dry", action="store_true", help="nothing is written")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    rounds, documents = (1, 8) if options.quick else (options.rounds, options.documents)
-    bench = Bench(documents=documents, rounds=rounds)
-    report = write_report(bench, documents)
-    print(report)
-    if not options.quick:
-        RESULTS.write_text(report, encoding="utf-8")
+    clock = time.process_time if options.threads == 1 else time.perf_counter
+    report = Report(" ".join(["python -m benchmarks.decode_speed", *sys.argv[1:]]), is_kept=not options.dry)
+    measure(Bench(documents=options.documents, rounds=options.rounds, clock=clock), report, options)
 
 
-def write_report(bench: Bench, documents: int) -> str:
-    alone = bench.alone()
-    base = alone[0].seconds
-    lines = [
-        "# How fast answers are written",
-        "",
-        (
-            f"135 M random Llama, bfloat16, {torch.get_num_threads()} thread(s) of an {platform.machine()} processor; "
-            f"16 string fields of {TOKENS} tokens, prompt of about 256 tokens; medians of {bench.rounds}. "
-            "Other load shared the machine: read the figures as ratios. `python -m benchmarks.decode_speed`."
-        ),
-        "",
-        "## One document",
-        "",
-        "| side | seconds | forward passes | ours is faster by |",
-        "|---|---:|---:|---:|",
-        *(f"| {row.what} | {row.seconds:.2f} | {row.passes} | {row.seconds / base:.1f}× |" for row in alone),
-        "",
-        f"Theoretical against sequential: {(alone[1].passes or 0) / (alone[0].passes or 1):.1f}× fewer passes.",
-        "",
-        f"## {documents} documents with shared instructions",
-        "",
-        "`generate` is timed on one batch of each size; the figure is scaled to a second.",
-        "",
-        "| side | documents per second |",
-        "|---|---:|",
-    ]
-    many = bench.together((1, 4, 8), (1, 8, 16, 32))
-    lines += [f"| {row.what} | {row.documents / row.seconds:.3f} |" for row in many]
-    best_ours = max(row.documents / row.seconds for row in many if row.what.startswith("ours"))
-    best_theirs = max(row.documents / row.seconds for row in many if not row.what.startswith("ours"))
-    lines += ["", f"Each side at its best: ours is faster by {best_ours / best_theirs:.1f}×.", ""]
-    step, rows = bench.our_step(16, 1024), bench.rows_per_field(16, 1024)
-    lines += [
-        "## One step: 16 branches in one sequence, or 16 rows of a batch that share a prefix of 1,024 tokens",
-        "",
-        "| side | ms |",
-        "|---|---:|",
-        f"| ours | {1000 * step:.0f} |",
-        f"| rows | {1000 * rows:.0f} |",
-        "",
-        f"Ours is faster by {rows / step:.1f}×.",
-    ]
-    return "\n".join(lines) + "\n"
+def measure(bench: Bench, report: Report, options: argparse.Namespace) -> None:
+    """The page is written anew behind every part, so that one that is interrupted is not lost."""
+    if "alone" in options.parts:
+        report.alone(bench.alone())
+    if "together" in options.parts:
+        written = _written(bench.ours(FIELDS, bench.texts[:1])[1])
+        sample = min(options.sample, options.documents)
+        together = bench.together(options.sizes, sample=sample)
+        rivals = bench.rivals((16, 32, 64), written=written)
+        report.together(together, rivals, documents=options.documents, sample=sample, written=written)
+    if "steps" in options.parts:
+        report.steps(bench.steps())
+    if "fields" in options.parts:
+        report.by_fields(bench.by_fields(options.fields))
 
 
 if __name__ == "__main__":

@@ -2,49 +2,87 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+import statistics
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+from transformers import DynamicCache
+
+Clock = Callable[[], float]
 
 
-def generate_seconds(
-    model: Any, prompts: Sequence[Sequence[int]], *, new_tokens: int, batch: int, filler: int
-) -> float:
-    """Seconds in which stock `generate` writes `new_tokens` tokens for every prompt, `batch` rows at a time."""
+def generate_seconds(model: Any, prompt: Sequence[int], *, new_tokens: int, clock: Clock) -> float:
+    """Seconds in which stock `generate` writes `new_tokens` tokens behind one prompt."""
     model.set_attn_implementation("sdpa")
-    began = time.perf_counter()
+    began = clock()
     with torch.inference_mode():
-        for first in range(0, len(prompts), batch):
-            rows = prompts[first : first + batch]
-            width = max(map(len, rows))
-            tokens = torch.tensor([[filler] * (width - len(row)) + list(row) for row in rows])
-            mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows])
-            model.generate(
-                tokens,
-                attention_mask=mask,
-                max_new_tokens=new_tokens,
-                min_new_tokens=new_tokens,
-                do_sample=False,
-                pad_token_id=filler,
-            )
-    return time.perf_counter() - began
+        tokens = torch.tensor([list(prompt)])
+        model.generate(
+            tokens,
+            attention_mask=torch.ones_like(tokens),
+            max_new_tokens=new_tokens,
+            min_new_tokens=new_tokens,
+            do_sample=False,
+            pad_token_id=0,
+        )
+    return clock() - began
 
 
-def rows_per_field_step_seconds(model: Any, prompt: Sequence[int], *, rows: int, steps: int) -> list[float]:
-    """Seconds of each decoding step of `rows` rows, one per field, whose prefix was computed once and copied."""
+def prefill_seconds(model: Any, *, prompt: int, clock: Clock) -> float:
+    """Seconds per prompt of a batch of four, the logits of the last tokens only."""
+    model.set_attn_implementation("sdpa")
+    tokens = torch.randint(0, 8000, (4, prompt))
+    with torch.inference_mode():
+        began = clock()
+        model(tokens, attention_mask=torch.ones_like(tokens), use_cache=True, logits_to_keep=1)
+    return (clock() - began) / 4
+
+
+def step_seconds(model: Any, *, rows: int, lengths: Sequence[int], clock: Clock) -> float:
+    """The mean step of a batch of `rows` rows: two steps at each of these lengths of its cache, the better one each.
+
+    A bare loop around the model, so what `generate` itself costs is left out. The cache is full of noise.
+    """
+    model.set_attn_implementation("sdpa")
+    best = []
+    with torch.inference_mode():
+        for length in lengths:
+            cache = _noise(model, rows=rows, length=length)
+            mask = torch.ones(rows, length + 2, dtype=torch.long)
+            found = []
+            for step in range(2):
+                tokens = torch.randint(0, 8000, (rows, 1))
+                began = clock()
+                seen = mask[:, : length + step + 1]
+                output = model(tokens, attention_mask=seen, past_key_values=cache, use_cache=True)
+                output.logits[:, -1].argmax(-1)
+                found.append(clock() - began)
+            best.append(min(found))
+    return statistics.mean(best)
+
+
+def rows_per_field_step_seconds(model: Any, *, rows: int, prompt: int, steps: int, clock: Clock) -> float:
+    """The median step of `rows` rows, one per field, whose shared prefix was computed once and copied."""
     model.set_attn_implementation("sdpa")
     seconds = []
+    cache = _noise(model, rows=rows, length=prompt)
     with torch.inference_mode():
-        output = model(torch.tensor([list(prompt)]), use_cache=True)
-        cache = output.past_key_values
-        cache.batch_repeat_interleave(rows)
-        tokens = output.logits[:, -1:].argmax(-1).repeat(rows, 1)
+        tokens = torch.randint(0, 8000, (rows, 1))
         for step in range(steps):
-            began = time.perf_counter()
-            position = torch.tensor([len(prompt) + step]).expand(rows, 1)
+            began = clock()
+            position = torch.tensor([prompt + step]).expand(rows, 1)
             output = model(tokens, past_key_values=cache, position_ids=position, use_cache=True)
             tokens = output.logits[:, -1:].argmax(-1)
-            seconds.append(time.perf_counter() - began)
-    return seconds
+            seconds.append(clock() - began)
+    return statistics.median(seconds)
+
+
+def _noise(model: Any, *, rows: int, length: int) -> DynamicCache:
+    config = model.config
+    size = config.hidden_size // config.num_attention_heads
+    cache = DynamicCache()
+    for layer in range(config.num_hidden_layers):
+        row = torch.randn(1, config.num_key_value_heads, length, size, dtype=model.dtype)
+        cache.update(row.repeat(rows, 1, 1, 1), row.repeat(rows, 1, 1, 1), layer)
+    return cache
