@@ -13,22 +13,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pastalang.runtime.batch import Edit
-from pastalang.runtime.decode.draws import Draw
-from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.sampler import Ask, Choice, Outcome
 from pastalang.runtime.errors import Cancelled, OutOfMemory, RunError
 from pastalang.runtime.memory.cells import Cells
+from pastalang.runtime.scheduler.asking import ask_for
 from pastalang.runtime.scheduler.bounds import cells_wanted
-from pastalang.runtime.scheduler.branch import BranchState, Source, Stage
+from pastalang.runtime.scheduler.branch import BranchState, Source
 from pastalang.runtime.scheduler.breadth import Breadth
-from pastalang.runtime.scheduler.drawing import no_token, tokens_before
+from pastalang.runtime.scheduler.drawing import no_token
 from pastalang.runtime.scheduler.feed import Feeder, Rows, Step
 from pastalang.runtime.scheduler.leading import leading_tokens
 from pastalang.runtime.scheduler.owner import Owner
 from pastalang.runtime.scheduler.prefix import PrefixCache
 from pastalang.runtime.scheduler.release import release_all, release_dead
 from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.room import Room
 from pastalang.runtime.scheduler.seats import seat_late_ones, take_back, unseat
+from pastalang.runtime.scheduler.settle import settle
 from pastalang.runtime.scheduler.too_long import check_length
 from pastalang.runtime.scheduler.too_small import too_small
 from pastalang.runtime.scheduler.walk import take, try_join, walk_on
@@ -77,8 +78,7 @@ class Scheduler:
         self._over: list[RequestState] = []
         self._step: Step | None = None
         self._row_numbers: dict[Source, int] = {}
-        self._alone: RequestState | None = None  # goes through its branches one at a time
-        self._room = 0  # cells that are neither taken nor set aside
+        self._room = Room(self.cells)
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -142,7 +142,7 @@ class Scheduler:
         """Who draws from the logits of the step just run."""
         assert self._step is not None
         self.breadth.went_well()
-        self._settle(self._step)
+        settle(self._step, kept=self.prefix.owner)
         self._row_numbers = {source: row for row, source in enumerate(self._step.sources)}
         return [
             Drawing(branch, row)
@@ -154,22 +154,8 @@ class Scheduler:
         """How a branch draws; None where its guide failed, and its request is over."""
         asked: list[Ask] = []
         with self._blamed_on(drawing.branch.request):
-            asked.append(self._ask(drawing.branch))
+            asked.append(ask_for(drawing.branch))
         return asked[0] if asked else None
-
-    def _ask(self, branch: BranchState) -> Ask:
-        request = branch.request
-        decision = branch.decision
-        if branch.hole is not None:
-            sampling = branch.hole.hole.sampling.over(request.base)
-            allowed: TokenMask | None = branch.hole.allowed()
-        else:
-            assert decision is not None
-            tokens = decision.allowed()
-            sampling = decision.sampling.over(request.base)
-            allowed = None if tokens is None else request.tokens.mask(tokens)
-        draw = Draw(request.seed, branch.name, branch.draw_items, branch.draws, branch.purpose)
-        return Ask(draw, sampling, allowed, tokens_before(branch, sampling))
 
     def tell(self, told: Iterable[tuple[Drawing, Outcome]]) -> list[Drawing]:
         """Drawn tokens go to their branches. Gives those that now draw from logits of this same step."""
@@ -198,25 +184,6 @@ class Scheduler:
         return over
 
     # ── drawing ──────────────────────────────────────────────────────────────────────────────────────────
-
-    def _settle(self, step: Step) -> None:
-        """What was fed is fed."""
-        requests = dict.fromkeys(branch.request for branch in step.fed if branch.request is not self.prefix.owner)
-        for request in requests:
-            request.forward_passes += 1
-            request.was_held_back |= step.was_short
-        for branch in step.fed:
-            count = branch.placed - branch.fed
-            owner = branch.request
-            if owner is not self.prefix.owner:
-                branch.runs.append((branch.fed, count, owner.forward_passes))
-                owner.fed_tokens += count
-                owner.cells_now += count
-                owner.peak_cells = max(owner.peak_cells, owner.cells_now)
-            branch.fed = branch.placed
-            branch.pieces.clear()
-            if branch.fed >= branch.demand:
-                owner.hungry.pop(branch, None)
 
     def _go_on(self, request: RequestState) -> list[Drawing]:
         """Branches that wait for others go on where they can; late ones draw from the rows of this step."""
@@ -260,7 +227,8 @@ class Scheduler:
                     self._prepare(request)
                 if request.is_over:
                     continue
-            if self._active and sum(cells_wanted(branch) for branch in request.branches) > self._free_room():
+            wanted = sum(map(cells_wanted, request.branches))
+            if self._active and wanted > self._room.free(self._active):
                 return
             self._waiting.popleft()
             self._active.append(request)
@@ -268,7 +236,7 @@ class Scheduler:
             request.root.reserved = cells_wanted(request.root)
 
     def _has_place(self) -> bool:
-        if self._alone is not None and self._active:
+        if self._room.alone is not None and self._active:
             return False
         return self._limits.requests is None or len(self._active) < self._limits.requests
 
@@ -294,10 +262,10 @@ class Scheduler:
         owners: list[Owner] = [self.prefix.owner, *self._active]
         for owner in owners:
             edits += seat_late_ones(owner, self._rows)
-        self._room = self._free_room()
+        self._room.measure(self._active)
         feeder = Feeder(
             self.breadth.of(self.cells), self._rows, edits,
-            chunk=self._limits.chunk, may_begin=self._may_begin, may_move=self._may_move,
+            chunk=self._limits.chunk, may_begin=self._room.may_begin, may_move=self._may_move,
         )  # fmt: skip
         hungry = [branch for owner in owners for branch in self._in_order(owner)]
         step = feeder.step(hungry)
@@ -306,34 +274,12 @@ class Scheduler:
         return step
 
     def _in_order(self, owner: Owner) -> list[BranchState]:
-        return sorted(owner.hungry, key=lambda branch: branch.number, reverse=owner is self._alone)
+        return sorted(owner.hungry, key=lambda branch: branch.number, reverse=owner is self._room.alone)
 
     def _all_branches(self) -> Iterator[BranchState]:
         yield from self.prefix.nodes
         for request in (*self._active, *self._waiting):
             yield from request.branches
-
-    def _free_room(self) -> int:
-        aside = sum(
-            max(branch.reserved - branch.fed, 0)
-            for request in self._active
-            for branch in request.held
-            if branch.is_admitted and not branch.has_ended
-        )
-        return self.cells.free - aside
-
-    def _may_begin(self, branch: BranchState) -> bool:
-        """Whether a branch may take its first cells; one that may not is asked for again in every step."""
-        wanted = cells_wanted(branch)
-        if self._alone is not None and branch.request is self._alone:
-            if any(one.is_admitted and one.stage is Stage.DRAWING for one in self._alone.held):
-                return False
-        elif wanted > self._room:
-            return False
-        self._room -= wanted
-        branch.is_admitted = True
-        branch.reserved = wanted
-        return True
 
     # ── when nothing can move ────────────────────────────────────────────────────────────────────────────
 
@@ -347,8 +293,8 @@ class Scheduler:
         request = self._active[-1]
         if len(self._active) > 1:
             self._set_back(request)
-        elif self._alone is not request:
-            self._alone = request
+        elif self._room.alone is not request:
+            self._room.alone = request
             self._set_back(request)
         else:
             self._fail(request, too_small(request, self.cells))
@@ -385,8 +331,8 @@ class Scheduler:
             self._active.remove(request)
         else:
             self._waiting.remove(request)
-        if self._alone is request:
-            self._alone = None
+        if self._room.alone is request:
+            self._room.alone = None
         self._over.append(request)
 
 
