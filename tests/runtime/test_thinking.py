@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import pastalang
+from pastalang.plan.build import build_plan
+from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.refusal import PlanError
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.layout.predicate import Fed
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import hashed_model, scripted_model
+from pastalang.runtime.scheduler.loop import Limits
+from pastalang.testing.programs import programs
 from pastalang.training.answer import answer_of
 from pastalang.training.errors import BadRow
-from tests.properties.test_runtime import SEEDS
+from tests.properties.test_runtime import FEW, MANY, SEEDS, check_schedules, outcome
+from tests.properties.test_runtime import engine as engine_on
 
 END = 256
 # As Qwen3 has it: a thought that is not wanted is written empty. As others have it: a thought is always opened.
@@ -153,3 +161,31 @@ def test_a_thought_is_not_taught() -> None:
     plan = pastalang.build_plan(template.only_template, template)
     with pytest.raises(BadRow, match="leave `think` out"):
         answer_of(plan, {"a": True, "b": True}, {})
+
+
+@st.composite
+def thinking_plans(draw: st.DrawFn) -> Plan:
+    """Random programs whose answer has a thought before it."""
+    made = draw(programs())
+    template = next(iter(made.templates.values()))
+    *others, answer = template.messages
+    messages = (*others, replace(answer, thought=draw(st.integers(1, 12))))
+    try:
+        return build_plan(replace(template, messages=messages), made, mode=draw(st.sampled_from(Mode)))
+    except PlanError:
+        return draw(thinking_plans())
+
+
+@settings(FEW, max_examples=3)
+@given(thinking_plans(), SEEDS)
+def test_every_program_may_think_first(plan: Plan, seed: int) -> None:
+    """`outcome` refuses internal errors, among them passes that the plan does not ask for."""
+    chunks = engine_on(limits=Limits(chunk=3), prefix_cells=0)
+    assert outcome(engine_on(), plan, seed=seed) == outcome(chunks, plan, seed=seed)
+
+
+@pytest.mark.long
+@MANY
+@given(thinking_plans(), SEEDS)
+def test_many_programs_may_think_first(plan: Plan, seed: int) -> None:
+    check_schedules(plan, seed)
