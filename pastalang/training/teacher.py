@@ -6,7 +6,8 @@ It goes through the very guides that constrain the model, so whatever they force
 from __future__ import annotations
 
 from pastalang.plan.plan import Choose, Repeat
-from pastalang.runtime.decode.mask import allows
+from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.decode.mask import allows, tokens_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.scheduler.branch import BranchState
@@ -37,16 +38,20 @@ class Teacher:
         field = hole.field
         value = self._answer.at(field.path, field.items)
         text = spelled(value, hole.hole)
-        token = self._next(hole, (hole.lead + text + stop_of(hole.hole)).encode())
-        if not allows(hole.allowed(), token):
-            written = self._tokens.canonical(text.encode()) or ()
+        target = (hole.lead + text + stop_of(hole.hole)).encode()
+        token, allowed = self._next(hole, target), hole.allowed()
+        if allows(allowed, token):
+            return token
+        written = len(self._tokens.canonical(text.encode()) or ())
+        if written >= hole.hole.max_tokens:
             raise BadRow(
-                f"`{field.path}` cannot be written as {_short(text)}: it takes {len(written)} tokens, "
+                f"`{field.path}` cannot be written as {_short(text)}: it takes {written} tokens, "
                 f"and the limit is {hole.hole.max_tokens}"
-                if len(written) >= hole.hole.max_tokens
-                else f"`{field.path}` cannot be written as {_short(text)}"
             )
-        return token
+        other = self._longest(hole, target, allowed)
+        if other is None:
+            raise BadRow(f"`{field.path}` cannot be written as {_short(text)}")
+        return other
 
     def _next(self, hole: OpenHole, target: bytes) -> int:
         """The token that the tokenizer itself would write next, the text behind the value in view."""
@@ -64,6 +69,13 @@ class Teacher:
             raise BadRow(f"`{hole.field.path}` cannot be spelled with the tokens of this model")
         self._ways[id(hole.field)] = (len(rest) - len(spelling[way[0]] or b""), way[1:])
         return way[0]
+
+    def _longest(self, hole: OpenHole, target: bytes, allowed: TokenMask) -> int | None:
+        """Of the tokens that are allowed, the one that writes most of what is left."""
+        spelling = self._tokens.vocabulary.spelling
+        rest = target[len(b"".join(spelling[token] or b"" for token in hole.field.tokens)) :]
+        fitting = [token for token in tokens_of(allowed).tolist() if rest.startswith(spelling[token] or b"\xff")]
+        return max(fitting, key=lambda token: len(spelling[token] or b""), default=None)
 
     # ── decisions ────────────────────────────────────────────────────────────────────────────────────────
 

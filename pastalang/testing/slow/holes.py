@@ -102,7 +102,7 @@ def _take(given: Given, branch: Instance, state: State, written: Field, token: i
     """A token that ends the value from outside is not fed; what it adds to the value is spelled anew."""
     accepted = state.advance(token)
     written.note(token, log_probability)
-    branch.feed([token] if accepted.kept else given.encoder.text(accepted.text))
+    branch.feed([token] if accepted.kept else given.encoder.text(accepted.lead + accepted.text))
 
 
 def _force(given: Given, branch: Instance, state: State, written: Field) -> None:
