@@ -41,10 +41,16 @@ def _most(plan: Plan, graph: Graph[Piece], lengths: Lengths) -> dict[Piece, int]
                 pass
     behind = _behind(graph)
     loops = nesting_of(plan).loops
-    for piece, repeat in sorted(repeats, key=lambda pair: -len(loops[pair[0].branch]) - len(pair[0].address)):
-        # the inner ones first
+    places = {piece for piece, _ in repeats}
+    around = {piece: len(loops[piece.branch]) + _repeats_around(piece, places) for piece in places}
+    for piece, repeat in sorted(repeats, key=lambda pair: -around[pair[0]]):  # the inner ones first
         _weigh_repeat(piece, repeat, weights, behind, lengths)
     return weights
+
+
+def _repeats_around(piece: Piece, repeats: set[Piece]) -> int:
+    """How many repeats of its own branch a piece stands in."""
+    return sum(Piece(piece.branch, piece.address[:depth]) in repeats for depth in range(1, len(piece.address)))
 
 
 def _weigh_repeat(
