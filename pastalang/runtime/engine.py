@@ -22,6 +22,7 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.decode.auto import AutoGuides
+from pastalang.runtime.decode.guides import prepare
 from pastalang.runtime.decode.sampler import Sampler
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
@@ -85,7 +86,7 @@ class Engine:
             prefix_cells=model.cells // 4 if prefix_cells is None else prefix_cells,
         )  # fmt: skip
         vocabulary = vocabulary_of(tokenizer, size=model.vocabulary, ends=self.encoder.ends, encode=self.encoder.text)
-        tokens = Tokens(vocabulary)
+        self._vocabulary = tokens = Tokens(vocabulary)
         self._guides = AutoGuides(tokens, self.encoder, guides or GuideShelf(tokens))
         self._sampler = Sampler(model.vocabulary)
         self._lock = threading.RLock()
@@ -112,12 +113,14 @@ class Engine:
         else:
             found = load_model(source, device=device, dtype=dtype)
         try:
-            return Engine(
+            engine = Engine(
                 TransformersModel(found.weights, cells=cells), found.tokenizer, limits=limits,
                 prefix_cells=prefix_cells, trained_for=found.trained_for,
             )  # fmt: skip
         except MemoryError as problem:
             raise LoadError(f"a memory of {cells} cells is more than this machine can hold: {problem}") from problem
+        prepare(engine._vocabulary)  # so that the first guides are not slow
+        return engine
 
     # ── what people call ─────────────────────────────────────────────────────────────────────────────────
 
