@@ -1,113 +1,274 @@
-"""How often the border between a key and its value makes a text that a tokenizer would have written otherwise.
+"""How often the border between a literal and a hole makes tokens that the tokenizer would not have written, and what
+that does to a model that has read nothing else than what its tokenizer writes.
 
-    python -m benchmarks.seams [FOLDER OF TEXT] > benchmarks/results/seams.md
+    python -m benchmarks.seams > benchmarks/results/seams.md
 
-Answers are assembled as the runtime does it, literal and value each tokenised apart, and compared with the tokens of
-the whole line. "with lead": the white space at the end of the literal is written together with the value instead.
+Answers are written by the runtime itself, with a teacher in the place of the model, once with the white space in the
+literal and once handed to the hole; what was fed is compared with the tokens of the whole answer. The model is a
+table: what stood behind the same four tokens, else behind three, two, one, in answers tokenised as a whole.
 """
 
 from __future__ import annotations
 
 import json
 import random
-import sys
-import sysconfig
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TypeAlias
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
 
-from benchmarks.guides import _texts
+import pastalang
+from pastalang.plan.plan import Mode, Plan
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.guides import GuideShelf
+from pastalang.runtime.layout.predicate import Fed
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.fakes import FakeModel
+from pastalang.runtime.prompt import Encoder
+from pastalang.runtime.tokens import TokenPlan
+from pastalang.training.lessons import planner
+from pastalang.training.sequence import record
+from pastalang.values.json_text import parse_json
 
-LINES = 2_000
-Encode: TypeAlias = Callable[[str], list[int]]
-Seam: TypeAlias = tuple[str, str, str]  # literal, value, what follows
-
-_MODERN = (
+ANSWERS = 60
+SIGHT = 4  # tokens that the table looks back
+NEWER = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
-_KEYS = ("brand", "model", "name", "title", "color", "weight", "price", "quantity", "status", "city", "note", "date")
-_SPLITS = {
-    "byte-level, words split as by GPT-2": pre_tokenizers.ByteLevel(add_prefix_space=False),
-    "byte-level, words split as by newer models": pre_tokenizers.Sequence(
+MAKERS = ["Sony", "Samsung", "Philips", "Panasonic", "Grundig", "Sharp", "Hisense", "Toshiba", "Loewe", "Metz"]
+COLOURS = ["black", "white", "silver", "graphite", "walnut", "anthracite"]
+KEYS = [f"{name} {part}" for name in ("front", "back", "left", "right", "top") for part in ("panel", "cover", "frame")]
+
+
+class Kept(TokenPlan):
+    """The literal keeps its white space."""
+
+    @cached_property
+    def bound(self) -> Plan:
+        return self.plan
+
+
+class Keeping(Engine):
+    """An engine whose literals keep their white space."""
+
+    def _tokens(self, plan: Plan) -> TokenPlan:
+        return Kept(plan, self.encoder, self._guides)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of hole: its type, and values of it. In JSON, or as text in a sentence."""
+
+    name: str
+    type: str
+    is_json: bool = True
+
+    def value(self, rng: random.Random) -> Any:
+        return {
+            "a string": f"{rng.choice(MAKERS)} {rng.choice(COLOURS)}",
+            "an enum": rng.choice(["active", "archived", "good"]),
+            "a number": rng.choice([rng.randrange(10_000), rng.randrange(400) + 0.25]),
+            "a boolean": rng.random() < 0.5,
+            "a string or null": rng.choice([None, rng.choice(MAKERS)]),
+            "a number or null": rng.choice([None, rng.randrange(10_000)]),
+            "a list of strings": rng.sample(MAKERS, rng.randrange(3)),
+            "text in a sentence": f"{rng.choice(MAKERS)} {rng.choice(COLOURS)}",
+        }[self.name]
+
+    @property
+    def source(self) -> str:
+        if self.is_json:
+            return f'template t\nuser """Say."""\nassistant json {{ first: {self.type}, next: "x" | "y" }}\n'
+        return (
+            f'template t\nuser """Say."""\nassistant text """\nIt is {{first: {self.type}}}\n{{next: "x" | "y"}}\n"""\n'
+        )
+
+
+KINDS = (
+    Kind("a string", "string(max=40)"),
+    Kind("an enum", '"active" | "archived" | "good"'),
+    Kind("a number", "number"),
+    Kind("a boolean", "boolean"),
+    Kind("a string or null", "string(max=40) | null"),
+    Kind("a number or null", "number | null"),
+    Kind("a list of strings", "[string(max=9)](max_tokens=60)"),
+    Kind("text in a sentence", "string(max=40)", is_json=False),
+)
+
+
+class Trained:
+    """A tokenizer with what the runtime makes of it."""
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        self.encoder = Encoder(tokenizer)
+        self.tokens = Tokens(vocabulary_of(tokenizer, ends=self.encoder.ends, encode=self.encoder.text))
+        self.shelf = GuideShelf(self.tokens)
+
+    def spelled(self, tokens: Sequence[int]) -> bytes:
+        return b"".join(self.tokens.vocabulary.spelling[token] or b"" for token in tokens)
+
+    def borders(self, tokens: Sequence[int]) -> set[int]:
+        """Where one token ends and the next begins, in bytes."""
+        at, found = 0, set()
+        for token in tokens:
+            at += len(self.tokens.vocabulary.spelling[token] or b"")
+            found.add(at)
+        return found
+
+
+def texts(seed: int, count: int) -> Iterator[str]:
+    """What the tokenizers are trained on, and the table reads: answers and sentences, each with facts of its keys."""
+    rng = random.Random(seed)
+    for _ in range(count):
+        answer = {key: fact(key) for key in rng.sample(KEYS, 5)}
+        yield json.dumps(answer, indent=2)
+        flat = {kind.name: kind.value(rng) for kind in KINDS}
+        yield "\n".join(f"  {json.dumps(name)}: {json.dumps(value)}," for name, value in flat.items())
+        yield f"It is {flat['text in a sentence']}\nx"
+
+
+def fact(key: str) -> Any:
+    rng = random.Random(f"fact {key}")
+    return rng.choice([f"{rng.choice(MAKERS)} {rng.choice(COLOURS)}", rng.randrange(1000), True, None])
+
+
+def tokenizers() -> dict[str, Trained]:
+    newer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(Regex(_MODERN), behavior="isolated"),
+            pre_tokenizers.Split(Regex(NEWER), behavior="isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
-    ),
-}
+    )
+    return {
+        "byte-level, words split as by GPT-2": Trained(_byte_level(pre_tokenizers.ByteLevel(add_prefix_space=False))),
+        "byte-level, words split as by newer models": Trained(_byte_level(newer)),
+        "SentencePiece": Trained(_sentence_piece()),
+        "bytes": Trained(byte_tokenizer()),
+    }
 
 
-def train(split: pre_tokenizers.PreTokenizer, folder: Path) -> Encode:
-    """On the folder's text, and on as much JSON: models of our day have read plenty of it."""
+def _byte_level(split: Any) -> Any:
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = split
     backend.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=32_000, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
-    )
-    texts = list(_texts(folder))
-    words = [word for text in texts for word in text.split() if word.isalpha()]
-    rng = random.Random(1)
-    documents = ["".join("".join(seam) for seam in json_seams(words, rng, 400)) for _ in range(20)]
-    backend.train_from_iterator([*texts, *documents], trainer)
-    return lambda text: list(backend.encode(text).ids)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=4_000, initial_alphabet=alphabet, show_progress=False)
+    backend.train_from_iterator(texts(1, 2_000), trainer)
+    return _with_end(backend)
 
 
-def json_seams(words: list[str], rng: random.Random, count: int) -> Iterator[Seam]:
-    for _ in range(count):
-        value = rng.choice([_text(words, rng), rng.randrange(10_000), rng.random() * 100, True, None])
-        if isinstance(value, float):
-            value = round(value, 2)
-        yield f'\n  "{rng.choice(_KEYS)}": ', json.dumps(value), ","
+def _sentence_piece() -> Any:
+    backend = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>"))
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="never")
+    backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse()])
+    bytes_ = (f"<0x{byte:02X}>" for byte in range(256))
+    trainer = trainers.BpeTrainer(vocab_size=4_000, special_tokens=["<unk>", *bytes_], show_progress=False)
+    backend.train_from_iterator(texts(1, 2_000), trainer)
+    described = json.loads(backend.to_str())
+    described["added_tokens"] = [one for one in described["added_tokens"] if not one["content"].startswith("<0x")]
+    return _with_end(Tokenizer.from_str(json.dumps(described)))
 
 
-def text_seams(words: list[str], rng: random.Random, count: int) -> Iterator[Seam]:
-    for _ in range(count):
-        yield f"The {rng.choice(_KEYS)} is ", _text(words, rng), "."
+def _with_end(backend: Tokenizer) -> Any:
+    backend.add_special_tokens(["<|end|>"])
+    return PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|end|>", clean_up_tokenization_spaces=False)
 
 
-def _text(words: list[str], rng: random.Random) -> str:
-    return " ".join(rng.choice(words) for _ in range(rng.randint(1, 4)))
+# ── tokens that the tokenizer would not have written ─────────────────────────────────────────────────────
 
 
-def with_lead(seam: Seam) -> Seam:
-    literal, value, follow = seam
-    bare = literal.rstrip(" ")
-    return bare, literal[len(bare) :] + value, follow
+def shares(trained: Trained, kind: Kind, *, hand_over: bool) -> tuple[float, float, float]:
+    """Per cent of values with odd tokens where they begin, where they end; and the mean number of draws."""
+    program = pastalang.compile(kind.source)
+    plan = planner(program)(Mode.SEQUENTIAL)
+    bound = (TokenPlan if hand_over else Kept)(plan, trained.encoder, trained.shelf)
+    rng, before, behind, draws = random.Random(2), 0, 0, 0
+    for _ in range(ANSWERS):
+        value = kind.value(rng)
+        row = record(bound, trained.tokens, {}, parse_json(json.dumps({"first": value, "next": "x"})))
+        fed = row.tokens.tolist()
+        text = trained.spelled(fed).decode()
+        opening = '"first": ' if kind.is_json else "It is "
+        spelled = json.dumps(value) if kind.is_json else value
+        start = len(text[: text.rindex(opening)]) + len(opening)
+        end = start + len(spelled)
+        assert text[start:end] == spelled, "the values are ASCII and stand where they should"
+        root = text.rindex("Assistant:\n") + len("Assistant:\n")
+        first = sum(border <= root for border in sorted(trained.borders(fed)))
+        own = {root + border for border in trained.borders(trained.encoder.text(text[root:]))}
+        odd = own ^ {border for border in trained.borders(fed) if border > root}
+        assert first
+        before += any(start - len(opening) < border <= start + 1 for border in odd)
+        behind += any(end - 1 <= border <= end + 1 for border in odd)
+        draws += sum(taught.field == "first" for taught in row.taught)
+    return 100 * before / ANSWERS, 100 * behind / ANSWERS, draws / ANSWERS
 
 
-def shares(encode: Encode, seams: list[Seam]) -> tuple[float, float]:
-    """Per cent of lines whose tokens are not the tokenizer's own: as it is, and with lead."""
-    odd = [0, 0]
-    for seam in seams:
-        whole = encode("".join(seam))
-        for at, parts in enumerate((seam, with_lead(seam))):
-            literal, value, follow = parts
-            # behind the value a token may cross the border, so what follows is tokenised with it
-            odd[at] += encode(literal) + encode(value + follow) != whole
-    return 100 * odd[0] / len(seams), 100 * odd[1] / len(seams)
+# ── what it does to the value that is chosen ─────────────────────────────────────────────────────────────
+
+
+class Table:
+    """Counts of what stood behind up to four tokens."""
+
+    def __init__(self, trained: Trained) -> None:
+        self._trained = trained
+        self._seen: dict[tuple[int, ...], Counter[int]] = defaultdict(Counter)
+        for text in texts(3, 2_000):
+            tokens = trained.encoder.text(text)
+            for at, token in enumerate(tokens):
+                for length in range(SIGHT + 1):
+                    if length <= at:
+                        self._seen[tokens[at - length : at]][token] += 1
+
+    def score(self, fed: Fed) -> list[float]:
+        path = [one.token for one in sorted({*fed.sees, fed}, key=lambda one: one.position)]
+        logits = [0.0] * len(self._trained.tokenizer)
+        for length in range(SIGHT + 1):
+            counts: Counter[int] = self._seen.get(tuple(path[len(path) - length :]), Counter())
+            total = sum(counts.values())
+            for token, count in counts.items():
+                logits[token] += 100.0**length * count / total / 100.0**SIGHT * 50
+        return logits
+
+
+def chosen(trained: Trained, *, hand_over: bool) -> float:
+    """Per cent of facts that the table tells right, every kind of value open to it."""
+    fields = ", ".join(f"{json.dumps(key)}: string(max=40) | number | boolean | null" for key in KEYS)
+    program = pastalang.compile(f'template t\nuser """Say."""\nassistant json {{ {fields} }}\n')
+    table = Table(trained)
+    kind = Engine if hand_over else Keeping
+    engine = kind(FakeModel(table.score, vocabulary=len(trained.tokenizer)), trained.tokenizer)
+    result = engine.run(program, {})
+    right = sum(bool(result.value[key] == fact(key)) for key in KEYS)
+    return 100 * right / len(KEYS)
 
 
 def main() -> None:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(sysconfig.get_path("stdlib")) / "email"
-    words = [word for text in _texts(folder) for word in text.split() if word.isalpha()]
-    print("# Lines whose tokens are not the tokenizer's own, per cent\n")
-    print(f"{LINES:,} lines each; vocabularies of up to 32,000 tokens trained here.\n")
-    print("| tokenizer | seam | literal and value apart | with lead |")
-    print("|---|---|---:|---:|")
-    for name, split in _SPLITS.items():
-        encode = train(split, folder)
-        kinds: dict[str, Callable[[list[str], random.Random, int], Iterator[Seam]]] = {
-            "a string in JSON": lambda *args: (seam for seam in json_seams(*args) if seam[1].startswith('"')),
-            "another value in JSON": lambda *args: (seam for seam in json_seams(*args) if not seam[1].startswith('"')),
-            "text in a sentence": text_seams,
-        }
-        for kind, make in kinds.items():
-            apart, lead = shares(encode, list(make(words, random.Random(2), LINES)))
-            print(f"| {name} | {kind} | {apart:.1f} | {lead:.1f} |")
+    trained = tokenizers()
+    print("# Tokens at the borders of values, and what they do\n")
+    print(f"{ANSWERS} answers per line, written by the runtime. Per cent of values where the tokens that are fed")
+    print("differ from the tokenizer's own; draws are those of the value.\n")
+    print("| tokenizer | value | odd in front | handed over | odd behind | handed over | draws | handed over |")
+    print("|---|---|---:|---:|---:|---:|---:|---:|")
+    for name, one in trained.items():
+        for kind in KINDS:
+            kept, handed = (shares(one, kind, hand_over=hand_over) for hand_over in (False, True))
+            columns = (f"{number:.1f}" for pair in zip(kept, handed, strict=True) for number in pair)
+            print(f"| {name} | {kind.name} | {' | '.join(columns)} |", flush=True)
+    print("\nPer cent of facts told right by a model that has only read what the tokenizer writes:\n")
+    print("| tokenizer | kept | handed over |")
+    print("|---|---:|---:|")
+    for name, one in trained.items():
+        kept_right, handed_right = (chosen(one, hand_over=hand_over) for hand_over in (False, True))
+        print(f"| {name} | {kept_right:.0f} | {handed_right:.0f} |", flush=True)
 
 
 if __name__ == "__main__":
