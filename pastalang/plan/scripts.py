@@ -210,12 +210,17 @@ def _goes_on(tape: _Tape) -> bool:
     return decision.goes_on
 
 
+_DRAW, _ONE = Draw(), Feed(1)  # a run has thousands of them
+
+
 def _drawing(drawn: Drawn) -> Iterator[Action]:
-    yield Feed(drawn.rides[0])
+    if drawn.rides[0]:
+        yield Feed(drawn.rides[0])
     for number, ride in enumerate(drawn.rides[1:], start=1):
-        is_fed = not (drawn.dropped and number == drawn.draws)
-        yield Draw()
-        yield Feed(is_fed + ride)
+        yield _DRAW
+        tokens = ride + (not drawn.dropped or number < len(drawn.rides) - 1)
+        if tokens:
+            yield _ONE if tokens == 1 else Feed(tokens)
 
 
 def _seen_in_lock_step(plan: Plan) -> set[BranchId]:
@@ -235,5 +240,7 @@ def _without_tail(actions: tuple[Action, ...], is_seen_by_others: bool) -> tuple
     """What nobody sees is not fed: in a branch that nobody joins, all behind its last draw or fork."""
     if is_seen_by_others:
         return actions
-    end = max((index + 1 for index, action in enumerate(actions) if isinstance(action, Draw | Start)), default=0)
+    end = len(actions)
+    while end and not isinstance(actions[end - 1], Draw | Start):
+        end -= 1
     return actions[:end]
