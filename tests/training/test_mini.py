@@ -13,6 +13,8 @@ from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.model.trained import check_mode
 from pastalang.training.errors import BadRow
+from pastalang.training.mini import __main__ as command
+from pastalang.training.mini.card import Facts
 from pastalang.training.mini.extraction import extraction_program, lesson_of
 from pastalang.training.mini.recipe import Sizes, make_mini
 from pastalang.training.mini.sources import as_text, made_up, read_oa_mine
@@ -80,3 +82,21 @@ def test_the_recipe_makes_a_folder_that_the_engine_runs_in_every_mode(tmp_path: 
     for mode in Mode:
         check_mode(tmp_path / "mini", mode)
         assert set(engine.run(program, {"title": "Sony TV"}, mode=mode).value) == {"Brand", "Size"}
+
+
+def test_the_card_names_the_command_with_what_differs_from_the_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tales.txt").write_text("Once upon a time.", encoding="utf-8")
+    cards: list[Facts] = []
+    monkeypatch.setattr(command, "make_mini", lambda *given, **_: None)
+    monkeypatch.setattr(command, "write_card", lambda _, facts: cards.append(facts))
+    given = ["--oa-mine", str(oa_mine(tmp_path / "train.jsonl")), "--text", str(tmp_path / "tales.txt")]
+    monkeypatch.setattr("sys.argv", ["mini", *given, "--out", str(tmp_path / "out"), "--layers", "2"])
+    assert command.main() == 0
+    [facts] = cards
+    assert facts.command.endswith("--oa-mine train.jsonl --text tales.txt --layers 2 --out out")
+    assert facts.sources[-1].name == "tales.txt"
+    monkeypatch.setattr("sys.argv", ["mini", "--oa-mine", str(tmp_path / "none"), "--out", str(tmp_path / "out")])
+    assert command.main() == 1
+    assert "could not be read" in capsys.readouterr().err

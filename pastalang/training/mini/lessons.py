@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 from pastalang.plan.plan import Mode
 from pastalang.training.errors import BadRow
 from pastalang.training.lessons import Recorder
+from pastalang.training.metrics import Report
 from pastalang.training.mini.extraction import lesson_of, lessons_of
 from pastalang.training.mini.mixing import Mixer
+from pastalang.training.scores import score_rows
 from pastalang.training.sequence import Sequence as Row
 from pastalang.training.synthetic.catalogue import load_catalogue
 from pastalang.training.synthetic.listing import Listing, make_listing
@@ -47,23 +50,32 @@ class DrawLesson:
             return None
 
 
-def rows_of(
-    recorder: Recorder, listings: Sequence[Listing], *, length: int, origin: str, tell: Callable[[str], None]
-) -> list[Row]:
-    """For scores: strict, and spans of the title wherever they can be. What cannot be taught is left out, and told."""
-    found, left_out = [], 0
-    for lesson in lessons_of(listings, seed=0, origin=origin, quoted=1.0):
+@dataclass(frozen=True, slots=True)
+class Exam:
+    """Rows to be scored, and the categories whose fields they are asked for."""
+
+    name: str
+    rows: tuple[Row, ...]
+    categories: tuple[str, ...]
+
+    def report(self, model: Any) -> Report:
+        return score_rows(model, self.rows, categories=self.categories)
+
+
+def exam_of(
+    recorder: Recorder, listings: Sequence[Listing], *, length: int, name: str, tell: Callable[[str], None]
+) -> Exam:
+    """Strict, and spans of the title wherever they can be. What cannot be taught is left out, and told."""
+    found: list[tuple[Row, str]] = []
+    for lesson in lessons_of(listings, seed=0, origin=name, quoted=1.0):
         try:
             row = recorder.row(lesson, Mode.STRICT)
         except BadRow:
-            left_out += 1
             continue
         if len(row) <= length:
-            found.append(row)
-        else:
-            left_out += 1
-    tell(f"{origin}: {len(found)} rows, {left_out} left out")
-    return found
+            found.append((row, lesson.category))
+    tell(f"{name}: {len(found)} rows, {len(listings) - len(found)} left out")
+    return Exam(name, tuple(row for row, _ in found), tuple(category for _, category in found))
 
 
 def _made_up(random: Random) -> Listing:

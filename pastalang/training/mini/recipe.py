@@ -19,13 +19,12 @@ from pastalang.runtime.model.trained import TrainedFor
 from pastalang.training.language import language_batches
 from pastalang.training.lessons import Recorder
 from pastalang.training.mini.extraction import LIMITS
-from pastalang.training.mini.lessons import DrawLesson, rows_of
+from pastalang.training.mini.lessons import DrawLesson, Exam, exam_of
 from pastalang.training.mini.mixing import Mixer
 from pastalang.training.mini.model import fresh_model
 from pastalang.training.mini.sources import Split, as_text, made_up
 from pastalang.training.mini.tokenizer import PART, SIZE, train_tokenizer
 from pastalang.training.run import prepare_folder, save
-from pastalang.training.scores import score_rows
 from pastalang.training.settings import Settings
 from pastalang.training.stream import RowStream
 from pastalang.training.synthetic.pools import Part
@@ -39,13 +38,13 @@ MODES = tuple(Mode)
 class Sizes:
     """How much of everything."""
 
-    language_steps: int = 500
-    extraction_steps: int = 4000
+    language_steps: int = 350
+    extraction_steps: int = 3800
     listings: int = 8000  # of the language stage, made up and mixed
     rows: int = 8  # lines of a batch
     length: int = 400  # tokens of a line
     ahead: int = 16  # batches that are recorded together
-    learning_rate: float = 5e-4
+    learning_rate: float = 6e-4
     vocabulary: int = SIZE
     hidden: int = 256
     layers: int = 6
@@ -64,10 +63,7 @@ def make_mini(real: Split, texts: Sequence[str], out: Path, sizes: Sizes, *, tel
     ).to(default_device())  # fmt: skip
     tell(f"{sum(weight.numel() for weight in model.parameters()) / 1e6:.2f} million weights")
     recorder = Recorder(tokenizer)
-    held_out = rows_of(recorder, real.held_out, length=sizes.length, origin="oa-mine, held out", tell=tell)
-    unseen = rows_of(
-        recorder, made_up(200, seed=1, part=Part.TEST), length=sizes.length, origin="made up, unseen", tell=tell
-    )
+    exams = exams_of(recorder, real, length=sizes.length, tell=tell)
     part = tokenizer.convert_tokens_to_ids(PART)
     documents = [tokenizer.encode(text, add_special_tokens=False) for text in listings]
     language = language_batches(documents, rows=sizes.rows, length=sizes.length, separator=part, seed=sizes.seed)
@@ -83,17 +79,27 @@ def make_mini(real: Split, texts: Sequence[str], out: Path, sizes: Sizes, *, tel
     try:
         _train(
             model, "extraction", stream, sizes.extraction_steps, out, sizes, tell,
-            judge=lambda model: score_rows(model, held_out).reported.f1 / 100,
+            judge=lambda model: exams[0].report(model).reported.f1 / 100,
         )  # fmt: skip
     finally:
         stream.close()
     save(model.bfloat16(), tokenizer, TrainedFor(MODES, "", "", "", {"string": max(LIMITS)}), out)
-    scores = {
-        name: asdict(score_rows(model.float(), rows))
-        for name, rows in (("oa-mine, held out", held_out), ("made up, unseen values", unseen))
-    }
-    (out / "scores.json").write_text(json.dumps({"sizes": asdict(sizes), "scores": scores}, indent=2) + "\n")
+    write_scores(model.float(), exams, sizes, out)
     tell(f"saved to {out}")
+
+
+def exams_of(recorder: Recorder, real: Split, *, length: int, tell: Tell) -> tuple[Exam, Exam]:
+    """What was held out of the real listings, and made-up ones whose values never occur in training."""
+    unseen = made_up(200, seed=1, part=Part.TEST)
+    return (
+        exam_of(recorder, real.held_out, length=length, name="oa-mine, held out", tell=tell),
+        exam_of(recorder, unseen, length=length, name="made up, unseen values", tell=tell),
+    )
+
+
+def write_scores(model: Any, exams: Sequence[Exam], sizes: Sizes, out: Path) -> None:
+    scores = {exam.name: asdict(exam.report(model)) for exam in exams}
+    (out / "scores.json").write_text(json.dumps({"sizes": asdict(sizes), "scores": scores}, indent=2) + "\n")
 
 
 def _read(real: Split, texts: Sequence[str], sizes: Sizes) -> list[str]:
