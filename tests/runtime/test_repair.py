@@ -159,7 +159,7 @@ def test_what_follows_in_a_sequential_group_is_decoded_again_and_what_precedes_i
 
 
 def test_one_field_of_one_item_is_decoded_again_and_with_it_who_waited_for_it() -> None:
-    plain = engine().run(LINES, {}, sampling=WARM)
+    plain = engine().run(LINES, {}, sampling=WARM, seed=1)
     bad = plain.value["lines"][1]["amount"]
     assert [line["amount"] for line in plain.value["lines"]].count(bad) == 1
 
@@ -178,7 +178,7 @@ def test_one_field_of_one_item_is_decoded_again_and_with_it_who_waited_for_it() 
         lines: list[Line]
         total: int
 
-    result = engine().run(LINES, {}, sampling=WARM, model=Model, repair=9)
+    result = engine().run(LINES, {}, sampling=WARM, seed=1, model=Model, repair=9)
     again = {(field.path, field.items) for field in result.fields if field.attempts > 1}
     assert again == {("lines[].amount", (1,)), ("lines[].sum", (1,)), ("total", ())}
     assert result.value.lines[1].amount != bad
