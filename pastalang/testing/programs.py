@@ -87,7 +87,9 @@ class _Writer:
                 return (p.Hole(self._name("object"), self.draw(objects(depth=1, max_fields=3)), _PLAIN, _NOWHERE),)
             case "list":
                 lists.append(self._name("list"))
-                return (p.Hole(lists[-1], t.Array(t.String(max_tokens=3), max_items=3), _PLAIN, _NOWHERE),)
+                return (
+                    p.Hole(lists[-1], t.Array(t.String(max_tokens=3), max_items=3, max_tokens=24), _PLAIN, _NOWHERE),
+                )
             case "async":
                 name = self._name("aside")
                 beside.append(name)

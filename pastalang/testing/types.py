@@ -21,7 +21,7 @@ def scalars() -> st.SearchStrategy[t.Type]:
         st.just(t.Temporal(t.Moment.DATE)),
         st.just(t.Regex("[A-Z]{2}-[0-9]{4}", max_tokens=9)),
         st.just(t.Union((t.Literal("tv"), t.Literal("phone")))),
-        st.builds(lambda most: t.Array(t.String(max_tokens=4), max_items=most), st.integers(1, 3)),
+        st.builds(lambda most: t.Array(t.String(max_tokens=4), max_items=most, max_tokens=24), st.integers(1, 3)),
     )
 
 

@@ -43,12 +43,6 @@ def test_every_model_gives_the_tokens_of_the_slow_decoder(
     check_model(data, plan, kind)
 
 
-@FEW(8)
-@given(st.data(), plans(stacked=True))
-def test_a_document_of_a_stack_gets_the_answer_that_it_gets_alone(data: st.DataObject, plan: Plan) -> None:
-    check_stack(data, plan)
-
-
 @FEW(12)
 @given(st.data(), plans())
 def test_a_cancellation_at_any_step_leaves_nothing_behind_and_the_others_their_tokens(
