@@ -106,7 +106,7 @@ def check_model(
     with wide_softmax():
         expected = expect(plan, inputs, slow.logits_of(slowest), seed, sampling)
         for way in run_in or [data.draw(ways())]:
-            model = TransformersModel(fast, cells=way.cells or 2048, check=False)
+            model = TransformersModel(fast, cells=way.cells or PLENTY, check=False)
             [found] = run(plan, [inputs], model, way, seed=seed, sampling=sampling)
             if not is_excused(found, way):
                 check_same(found, expected)
