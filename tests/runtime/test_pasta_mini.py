@@ -16,7 +16,7 @@ from pastalang.training.mini.extraction import extraction_program
 from pastalang.training.mini.sources import made_up
 from pastalang.training.synthetic.pools import Part
 
-LISTINGS = [one for one in made_up(40, seed=21, part=Part.TEST) if not one.description][:20]
+LISTINGS = [one for one in made_up(20, seed=21, part=Part.TEST) if not one.description][:10]
 
 
 @cache

@@ -148,12 +148,17 @@ def test_what_cannot_be_enforced_is_refused_with_its_pointer(document: Any, poin
     ],
 )  # fmt: skip
 def test_a_hostile_document_is_answered_in_half_a_second(document: str) -> None:
+    assert min(_seconds(document) for _ in range(3)) < 0.5
+
+
+def _seconds(document: str) -> float:
+    """The fastest of a few counts: a collection of all that other tests have left is none of its cost."""
     start = time.process_time()
     try:
         type_of_schema(document)
     except NotExpressible as refusal:
         assert refusal.problems
-    assert time.process_time() - start < 0.5
+    return time.process_time() - start
 
 
 def test_definitions_that_double_at_every_level_stay_small() -> None:
