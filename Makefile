@@ -20,7 +20,7 @@ $(STAMP): pyproject.toml constraints.txt
 install: $(STAMP) ## make .venv with everything the project needs
 
 demo: install ## let the small model extract attributes from listings, before your eyes
-	@$(BIN)/python -m pastalang.cli.demo
+	@OMP_NUM_THREADS=1 $(BIN)/python -m pastalang.cli.demo
 
 examples: install ## check, format-check and plan every example
 	@$(BIN)/python -m pastalang.cli.examples
