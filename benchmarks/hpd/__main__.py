@@ -20,10 +20,11 @@ from benchmarks.hpd.documents import Name, read_corpus
 from benchmarks.hpd.experiment import Experiment, Scope
 from benchmarks.hpd.report import write_report
 from benchmarks.hpd.tables import Measured
-from benchmarks.hpd.tuning import Budget, Tuning
+from benchmarks.hpd.tuning import Budget
 from benchmarks.hpd.work import Work, fingerprint
 from pastalang.errors import PastaError
 from pastalang.runtime.model.shipped import DEFAULT, shipped_folder
+from pastalang.training.taught import Taught
 
 RESULTS = Path(__file__).parents[1] / "results" / "hpd.md"
 
@@ -67,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--stacked", type=int, default=24, help="of these, for stacks")
     parser.add_argument("--timed", type=int, default=16, help="of these, against `generate`")
     parser.add_argument("--rounds", type=int, default=3, help="of the comparison with `generate`")
-    parser.add_argument("--tunings", type=Tuning, nargs="*", default=list(Tuning), choices=list(Tuning))
+    parser.add_argument("--tunings", type=Taught, nargs="*", default=list(Taught), choices=list(Taught))
     parser.add_argument("--minutes", type=float, help="begin nothing new after so many minutes")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)

@@ -13,9 +13,10 @@ from transformers import AutoTokenizer
 from benchmarks.hpd.documents import Corpus, Document
 from benchmarks.hpd.measure import Way, load_engine, measure
 from benchmarks.hpd.speed import compare_speed
-from benchmarks.hpd.tuning import Budget, Lessons, Tuning, tune
+from benchmarks.hpd.tuning import Budget, Lessons, tune
 from benchmarks.hpd.work import OutOfTime, Work
 from pastalang.plan.plan import Mode
+from pastalang.training.taught import Taught
 
 BASE = "base"
 STACKS = (1, 2, 4, 6)
@@ -32,7 +33,7 @@ class Scope:
     stacked: int
     timed: int
     rounds: int
-    tunings: tuple[Tuning, ...]
+    tunings: tuple[Taught, ...]
 
 
 @dataclass
@@ -69,11 +70,11 @@ class Experiment:
         for tuning in self.scope.tunings:
             for mode in tuning.modes:
                 yield self._quality(tuning, Way(mode))
-                if tuning is not Tuning.MIXTURE:
+                if tuning is not Taught.MIXTURE:
                     yield self._quality(tuning, Way(mode, limit=SHORT))
         if self.scope.tunings:
             yield speed_name(self.corpus.name), self._speed
-        for tuning in (one for one in self.scope.tunings if one is not Tuning.MIXTURE):
+        for tuning in (one for one in self.scope.tunings if one is not Taught.MIXTURE):
             for size in STACKS:
                 way = Way(tuning.modes[0], stack=size, batch=1)
                 yield self._quality(tuning, way, "stack", self.held_out[: self.scope.stacked])
@@ -96,7 +97,7 @@ class Experiment:
     def _folder(self, weights: str) -> Path:
         if weights == BASE:
             return self.base
-        return tune(self.base, self.lessons, Tuning(weights), self.budget, self.work)
+        return tune(self.base, self.lessons, Taught(weights), self.budget, self.work)
 
 
 def speed_name(corpus: str) -> str:

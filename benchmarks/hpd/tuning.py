@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,21 +22,11 @@ from pastalang.training.packing import packed_batches
 from pastalang.training.run import save
 from pastalang.training.sequence import Sequence as Row
 from pastalang.training.settings import Settings
+from pastalang.training.taught import Taught
 from pastalang.training.trainer import train
 
 LIMITS = (10, 30)
 _SAMPLE = 20  # documents that say how long a row is
-
-
-class Tuning(StrEnum):
-    STRICT = "strict"
-    LOCKSTEP = "lockstep"
-    SEQUENTIAL = "sequential"
-    MIXTURE = "mixture"
-
-    @property
-    def modes(self) -> tuple[Mode, ...]:
-        return tuple(Mode) if self is Tuning.MIXTURE else (Mode(self.value),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +91,7 @@ class Lessons:
         return None
 
 
-def tune(base: Path, lessons: Lessons, tuning: Tuning, budget: Budget, work: Work) -> Path:
+def tune(base: Path, lessons: Lessons, tuning: Taught, budget: Budget, work: Work) -> Path:
     """The folder of the tuned weights, from an earlier run where there is one. Raises `OutOfTime`."""
     folder = work.folder / "weights" / lessons.corpus.name / tuning
     if (folder / FILE).is_file():

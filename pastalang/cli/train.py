@@ -13,23 +13,12 @@ from pastalang.cli.refused import Refused
 from pastalang.compile import check_reading
 from pastalang.diagnostics.render import render_text
 from pastalang.errors import PastaError
-from pastalang.plan.plan import Mode
 from pastalang.program.program import Program
+from pastalang.training.taught import Taught
 
 
 class Method(StrEnum):
     HPD = "hpd"
-
-
-class Taught(StrEnum):
-    STRICT = "strict"
-    LOCKSTEP = "lockstep"
-    SEQUENTIAL = "sequential"
-    MIXTURE = "mixture"
-
-    @property
-    def modes(self) -> tuple[Mode, ...]:
-        return tuple(Mode) if self is Taught.MIXTURE else (Mode(self.value),)
 
 
 def command(
