@@ -7,7 +7,6 @@ import re
 import time
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,7 +15,6 @@ import torch
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.cache import GuideCache, Numbers, load_tokens
 from pastalang.runtime.decode.confidence import distribution, probability_of, pushed_aside
 from pastalang.runtime.decode.engines.choice import ChoiceMachine, Range
 from pastalang.runtime.decode.engines.llguidance import Growth
@@ -25,7 +23,6 @@ from pastalang.runtime.decode.guide import GuideError, NoEndingFits, State
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.mask import allows, tokens_of
 from pastalang.runtime.decode.tokens import Tokens
-from pastalang.runtime.decode.trie import build_trie
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.decode.walk import MachineGuide
 from pastalang.runtime.model.bytes import byte_tokenizer
@@ -352,40 +349,6 @@ def test_the_chances_of_options_come_from_one_row() -> None:
     assert found.share["yes"] == pytest.approx(torch.tensor([1.0, 0.0]).softmax(0)[0].item())
     assert probability_of(logits, state, _id("y")) == pytest.approx(found.share["yes"])
     assert 0.9 < pushed_aside(logits, state) < 1.0
-
-
-def test_the_trie_finds_every_token() -> None:
-    trie = build_trie(TOKENS.vocabulary)
-    for id, text in enumerate(TOKENS.vocabulary.spelling):
-        if text is not None:
-            assert id in trie.ending_at(TOKENS.node(trie.find(text)))[0]
-
-
-def test_a_stored_trie_survives_damage(tmp_path: Path) -> None:
-    first = load_tokens(TOKENS.vocabulary, tmp_path)
-    (stored,) = tmp_path.glob("*.npz")
-    assert np.array_equal(load_tokens(TOKENS.vocabulary, tmp_path).trie.keys, first.trie.keys)
-    stored.write_bytes(stored.read_bytes()[:100])
-    assert np.array_equal(load_tokens(TOKENS.vocabulary, tmp_path).trie.keys, first.trie.keys)
-    assert len(load_tokens(TOKENS.vocabulary, tmp_path, max_bytes=1).ids) == len(first.ids)
-
-
-def test_a_cache_gives_the_same_guide_and_stays_small() -> None:
-    cache = GuideCache(TOKENS, most=2)
-    first = cache.guide(t.Integer(), form=Form.JSON, follow=",")
-    assert cache.guide(t.Integer(), form=Form.JSON, follow=",") is first
-    for type in (t.Null(), t.Boolean(), t.Uuid()):
-        cache.guide(type, form=Form.JSON, follow=",")
-    assert len(cache) == 2
-
-
-def test_equal_values_have_one_number_and_others_have_others() -> None:
-    numbers = Numbers(most=3)
-    first = numbers(t.Literal("a"))
-    assert numbers(t.Literal("a")) == first
-    given = {first, *(numbers(t.Literal(text)) for text in "bcdef")}
-    assert len(given) == 6
-    assert numbers(t.Literal("b")) not in {numbers(t.Literal("c")), first}
 
 
 def test_a_vocabulary_without_some_bytes_writes_what_it_can() -> None:
