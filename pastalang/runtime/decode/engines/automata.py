@@ -23,6 +23,11 @@ def number_machine(type: t.Integer | t.Number, border: Border) -> TableMachine |
     return _machine(*_number(type), border)
 
 
+def number_table(type: t.Integer | t.Number) -> Table | None:
+    """None where it has too many states to be written out."""
+    return _number(type)[1]
+
+
 def pattern_machine(pattern: str, border: Border, *, quoted: bool) -> TableMachine | AutomatonMachine:
     return _machine(*_pattern(pattern, quoted), border)
 

@@ -14,6 +14,7 @@ from typing import Any, assert_never
 
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
+from pastalang.runtime.decode.engines.numerals import numeral_document, numeral_lines, within_reach
 from pastalang.runtime.decode.engines.pattern import PatternAutomaton
 from pastalang.runtime.decode.guide import GuideError
 from pastalang.values.bounds import spell
@@ -111,8 +112,14 @@ class _Writer:
                 assert_never(type)
 
     def number(self, type: t.Integer | t.Number, free: str) -> str:
-        document = schema_of(type)
-        return free if len(document) == 1 else self.schema(document)
+        if len(schema_of(type)) == 1:
+            return free
+        name = f"NUMBER_{len(self.lines)}"
+        terminals = numeral_lines(type, name)
+        if terminals is None:
+            return self.schema(numeral_document(type))
+        self.lines.extend(terminals)
+        return f"{name}_0"
 
     def array(self, type: t.Array) -> str:
         item = self.rule(type.item)
@@ -162,7 +169,7 @@ class _Writer:
         if (problem := find_hostile(document)) is not None:
             pointer, reason = problem
             raise GuideError(f"the schema cannot be enforced at `{pointer or '/'}`: {reason}")
-        return self.schema(_without_own_formats(document))
+        return self.schema(_readable(document))
 
 
 def _patterns(document: JsonValue) -> Iterator[str]:
@@ -202,15 +209,15 @@ _STANDARD_FORMATS = frozenset(
 )
 
 
-def _without_own_formats(value: JsonValue) -> Any:
+def _readable(value: JsonValue) -> Any:
     """Formats that JSON Schema does not know are remarks of the author, and mean nothing to any reader."""
     if isinstance(value, list):
-        return [_without_own_formats(part) for part in value]
+        return [_readable(part) for part in value]
     if not isinstance(value, dict):
         return value
     return {
-        key: part if key in _DATA else _without_own_formats(part)
-        for key, part in value.items()
+        key: part if key in _DATA else _readable(part)
+        for key, part in within_reach(value).items()
         if not (key == "format" and isinstance(part, str) and part not in _STANDARD_FORMATS)
     }
 
