@@ -9,7 +9,7 @@ One matcher is made per guide and copied for each hole.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from pastalang.runtime.decode.engines.blame import blame
 from pastalang.runtime.decode.engines.digits import more_digits
 from pastalang.runtime.decode.engines.ending import Strings, find_ending
 from pastalang.runtime.decode.engines.grammar import NO_SOURCES, grammar_of
-from pastalang.runtime.decode.engines.matcher import Matcher, compile_grammar, refusal_of
+from pastalang.runtime.decode.engines.matcher import Matcher, Matchers, refusal_of
 from pastalang.runtime.decode.engines.trace import Trace
 from pastalang.runtime.decode.engines.unique import Path, unique_paths
 from pastalang.runtime.decode.guide import Accepted, GuideError, NoEndingFits, TokenMask
@@ -39,12 +39,12 @@ def compile_structure(
     unique = unique_paths(type, types)
     grammar = grammar_of(type, types, follow=border.follow.decode(), sources=sources)
     try:
-        matcher = compile_grammar(grammar.text, border.tokens)
+        matchers = Matchers(grammar.text, border.tokens)
     except GuideError as problem:
         if not isinstance(type, t.Schema):
             raise
         raise _located(type, border, problem) from problem
-    return StructureGuide(matcher, border, unique, describe(type), grammar.strings)
+    return StructureGuide(matchers, border, unique, describe(type), grammar.strings)
 
 
 def _located(type: t.Schema, border: Border, problem: GuideError) -> GuideError:
@@ -82,13 +82,14 @@ class StructureGuide:
     """See `guide.Guide`."""
 
     def __init__(
-        self, matcher: Matcher, border: Border, unique: frozenset[Path], meaning: str, strings: Strings
+        self, matchers: Matchers, border: Border, unique: frozenset[Path], meaning: str, strings: Strings
     ) -> None:
-        self._matcher = matcher
+        self._matchers = matchers
         self.border = border
         self._meaning = meaning
         self.first = Trace(unique)
         self.strings = strings
+        matcher = matchers.copy()
         ending = find_ending(matcher, self.first, border.tokens, strings=strings, several=True)
         if ending is None:
             matcher.check()
@@ -101,13 +102,23 @@ class StructureGuide:
         return max(1, len(self.ending))
 
     def matcher(self) -> Matcher:
-        return self._matcher.copy()
+        return self._matchers.copy()
+
+    def behind(self, taken: Sequence[int], spent: Matcher | None = None) -> Matcher | None:
+        """A matcher that took these tokens, with another lexer than the spent one; None where they are not taken."""
+        if spent is not None:
+            self._matchers.renew(spent)
+        matcher = self._matchers.copy()
+        if matcher.take(taken):
+            return matcher
+        return self.behind(taken, matcher) if spent is None and matcher.is_spent else None
 
     def takes(self, text: str) -> bool:
         """Whether the text is a value of the guide, whatever its length."""
-        matcher, raw = self.matcher(), text.encode()
+        raw = text.encode()
         tokens = self.border.tokens.canonical(raw)
-        if tokens is None or not matcher.take(tokens):
+        matcher = None if tokens is None else self.behind(tokens)
+        if matcher is None:
             return False
         trace = self.first.grown(raw).closed_word()
         return matcher.accepts and not trace.spoiled and trace.end == len(raw)
@@ -197,8 +208,11 @@ class Growth:
         return self._free_mask()
 
     def _free_mask(self) -> TokenMask:
-        matcher, border = self._here(), self._guide.border
-        mask = matcher.mask()
+        border = self._guide.border
+        mask = self._here().mask()
+        if self._here().inner.is_error() and self._is_renewed():
+            mask = self._here().mask()
+        matcher = self._here()
         if matcher.inner.is_error():  # too intricate a place for its limits: the value is closed here
             self._is_stuck = True
             return mask_of(border.tokens.size, self._closing()[:1])
@@ -259,11 +273,28 @@ class Growth:
 
     def _here(self) -> Matcher:
         if self._matcher is None:
-            matcher = self._guide.matcher()
-            if not matcher.take(self._stand.taken):
+            self._matcher = self._guide.behind(self._stand.taken)
+            if self._matcher is None:
                 raise ValueError("the tokens that were taken are not taken again")
-            self._matcher = matcher
         return self._matcher
+
+    def _is_renewed(self, token: int | None = None) -> bool:
+        """Whether it goes on with a new lexer now, as the old one had learnt as much as it may; behind the token."""
+        spent = self._matcher
+        if spent is None or not spent.is_spent:
+            return False
+        taken = self._stand.taken if token is None else (*self._stand.taken, token)
+        found = self._guide.behind(taken, spent)
+        self._matcher = spent if found is None else found
+        return found is not None
+
+    def _find_ending(self, trace: Trace, token: int | None = None) -> tuple[int, ...] | None:
+        """Behind what was taken, and the token that is being taken."""
+        tokens, strings = self._guide.border.tokens, self._guide.strings
+        found = find_ending(self._here(), trace, tokens, strings=strings)
+        if found is None and self._is_renewed(token):
+            found = find_ending(self._here(), trace, tokens, strings=strings)
+        return found
 
     # ── taking a token ───────────────────────────────────────────────────────────────────────────────────
 
@@ -287,7 +318,7 @@ class Growth:
         if self._is_stuck:
             return self._cut(()), False
         before = self._ending_here()
-        if not self._here().take([token]):
+        if not self._here().take([token]) and not self._is_renewed(token):
             self._matcher = None
             raise ValueError(f"token {token} ({piece!r}) is not allowed here")
         trace = stand.trace.grown(piece)
@@ -312,7 +343,7 @@ class Growth:
             return before[1:]
         if remaining >= (trace.depth + 2) * self._guide.level + 16:
             return _PLENTY
-        found = find_ending(self._here(), trace, self._guide.border.tokens, strings=self._guide.strings)
+        found = self._find_ending(trace, token)
         return (0,) * (remaining + 1) if found is None else found
 
     def _ending_here(self) -> tuple[int, ...]:
@@ -321,7 +352,7 @@ class Growth:
             return stand.ending
         if stand.remaining > 1 + (stand.trace.depth + 3) * self._guide.level + 32:
             return ()  # far from the limit; looked for only if it has to be
-        return find_ending(self._here(), stand.trace, self._guide.border.tokens, strings=self._guide.strings) or ()
+        return self._find_ending(stand.trace) or ()
 
     def _cut(self, before: tuple[int, ...]) -> _Stand:
         """Closes the value without the token: with the ending from here, or from the last place that had one."""
@@ -329,9 +360,9 @@ class Growth:
         for back, stand in enumerate(reversed(self._stands)):
             ending = before if back == 0 and before else stand.ending
             if ending is None or not ending or len(ending) > stand.remaining:
-                matcher = self._guide.matcher()
-                matcher.take(stand.taken)
-                ending = find_ending(matcher, stand.trace, tokens, strings=self._guide.strings)
+                matcher = self._guide.behind(stand.taken)
+                found = matcher and find_ending(matcher, stand.trace, tokens, strings=self._guide.strings)
+                ending = found or None
             if ending is not None and len(ending) <= self._stand.remaining:
                 raw = stand.trace.raw + b"".join(tokens.text(token) or b"" for token in ending)
                 self._matcher = None

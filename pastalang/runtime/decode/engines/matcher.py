@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,8 +13,9 @@ from pastalang.runtime.decode.engines.blame import reason_of
 from pastalang.runtime.decode.guide import GuideError, TokenMask
 from pastalang.runtime.decode.tokens import Tokens
 
-# Fuel for its lexer: bounds the time of a hostile document, far above what real ones take.
-_LIMITS = {"initial_lexer_fuel": 2_000_000, "step_lexer_fuel": 2_000_000}
+# Fuel for its lexer: bounds the time of a hostile document, far above what real ones take. The first is for all that
+# the copies of a matcher learn together, as long as they live.
+_LIMITS = {"initial_lexer_fuel": 20_000_000, "step_lexer_fuel": 2_000_000}
 
 
 def compile_grammar(grammar: str, tokens: Tokens) -> Matcher:
@@ -26,6 +27,23 @@ def compile_grammar(grammar: str, tokens: Tokens) -> Matcher:
     return matcher
 
 
+class Matchers:
+    """Matchers of one grammar. Copies share what their lexer has learnt; when that is too much, a new one is made."""
+
+    def __init__(self, grammar: str, tokens: Tokens) -> None:
+        self._grammar = grammar
+        self._tokens = tokens
+        self._first = compile_grammar(grammar, tokens)
+
+    def copy(self) -> Matcher:
+        return self._first.copy()
+
+    def renew(self, spent: Matcher) -> None:
+        """A lexer that has learnt nothing, unless there is a newer one than this matcher's already."""
+        if spent.age == self._first.age:
+            self._first = replace(compile_grammar(self._grammar, self._tokens), age=spent.age + 1)
+
+
 def refusal_of(grammar: str, tokens: Tokens) -> str | None:
     """Why the grammar is refused; None where it is not."""
     tokenizer = tokens.keep("llguidance", lambda: tokenizer_of(tokens))
@@ -35,13 +53,21 @@ def refusal_of(grammar: str, tokens: Tokens) -> str | None:
 
 @dataclass(frozen=True)
 class Matcher:
-    """llguidance never raises: every answer has to be asked whether it is one."""
+    """llguidance never raises: every answer has to be asked whether it is one. `age`: the how manieth lexer it has."""
 
     inner: Any
     size: int
+    age: int = 0
 
     def copy(self) -> Matcher:
-        return Matcher(self.inner.deep_copy(), self.size)
+        return replace(self, inner=self.inner.deep_copy())
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether it can say nothing more, whatever is asked: its lexer has learnt as much as it may."""
+        tried = self.copy()
+        tried.mask()
+        return bool(tried.inner.is_error())
 
     def check(self) -> None:
         if self.inner.is_error():

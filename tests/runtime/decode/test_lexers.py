@@ -1,0 +1,51 @@
+"""What the lexer of a grammar has learnt from values before is no reason to refuse one."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+
+import pytest
+
+from pastalang.plan.plan import Form
+from pastalang.program import types as t
+from pastalang.runtime.decode.engines import matcher
+from pastalang.runtime.decode.engines.llguidance import StructureGuide
+from pastalang.runtime.decode.guides import compile_guide
+from pastalang.runtime.decode.mask import allows
+from tests.properties.vocabularies import plain_bytes
+
+WORDS = t.Array(t.String(pattern=r"(\S+\s+){0,19}\S+", max_chars=200))
+LITTLE = {"initial_lexer_fuel": 650_000, "step_lexer_fuel": 2_000_000}
+
+
+def _texts(rng: random.Random) -> Iterator[str]:
+    for _ in range(12):
+        yield json.dumps([" ".join("w" * rng.randint(1, 7) for _ in range(rng.randint(12, 20)))])
+
+
+def _guide() -> StructureGuide:
+    guide = compile_guide(WORDS, form=Form.JSON, follow="", vocabulary=plain_bytes())
+    assert isinstance(guide, StructureGuide)
+    return guide
+
+
+def test_values_are_taken_however_many_came_before() -> None:
+    guide = _guide()
+    assert all(guide.takes(text) for text in _texts(random.Random(0)))
+
+
+def test_a_lexer_that_may_learn_no_more_makes_room_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matcher, "_LIMITS", LITTLE)
+    guide, tokens, before = _guide(), plain_bytes(), random.Random(0)
+    assert all(guide.takes(text) for text in _texts(before)), "before"
+    for text in _texts(random.Random(1)):
+        states = [guide.start(max_tokens=len(text) + 9) for _ in range(2)]
+        for byte in text.encode():
+            token = tokens.ids[bytes((byte,))]
+            for state in states:
+                assert allows(state.allowed(), token), state.text
+                state.advance(token)
+        assert [state.text for state in states] == [text, text]
+        assert not any(state.truncated for state in states)
