@@ -102,16 +102,18 @@ class Engine:
         cells: int = CELLS,
         limits: Limits | None = None,
         prefix_cells: int | None = None,
+        packed: bool = True,
     ) -> Engine:
         """From a folder, a name on the hub, `pasta-mini`, or a transformers model and its tokenizer.
 
         What is noted beside the weights (`pastalang.json`) says which modes they were trained for; a model that is
-        handed over has no note.
+        handed over has no note. Weights that are loaded here onto a CPU are `packed` for its kernels; those of a model
+        that is handed over stay as they are.
         """
         if isinstance(source, tuple):
             found = Loaded(*source, trained_for=None)
         else:
-            found = load_model(source, device=device, dtype=dtype)
+            found = load_model(source, device=device, dtype=dtype, packed=packed)
         try:
             engine = Engine(
                 TransformersModel(found.weights, cells=cells), found.tokenizer, limits=limits,
@@ -235,7 +237,9 @@ class Engine:
         if known is None or known[0] is not plan:
             if len(self._plans) >= 64:
                 self._plans.clear()
-            known = self._plans[id(plan)] = plan, TokenPlan(with_threads(plan), self.encoder, self._guides)
+            tokens = TokenPlan(with_threads(plan), self.encoder, self._guides)
+            _ = tokens.turns  # a chat template that refuses them refuses the call
+            known = self._plans[id(plan)] = plan, tokens
         return known[1]
 
     def _step_for(self, request: RequestState) -> None:

@@ -137,7 +137,7 @@ def turns_of(tokenizer: Any, roles: Sequence[Role], *, thinks: bool = False) -> 
     if not getattr(tokenizer, "chat_template", None):
         return _plain_turns(tokenizer, roles)
     try:
-        openings = _openings(tokenizer, roles, thinks)
+        openings = _openings(tokenizer, roles, thinks) if len(roles) > 1 else [_opening_alone(tokenizer, thinks)]
     except LoadError:
         if list(roles[:2]) != [Role.SYSTEM, Role.USER]:
             raise
@@ -155,10 +155,21 @@ def _openings(tokenizer: Any, roles: Sequence[Role], thinks: bool) -> list[str]:
     return _split(_render(tokenizer, messages, thinks), marks)
 
 
-def _render(tokenizer: Any, messages: list[dict[str, str]], thinks: bool) -> str:
+def _opening_alone(tokenizer: Any, thinks: bool) -> str:
+    """Of an answer to nothing, which chat templates refuse: what the model's turn adds to somebody else's."""
+    said = [{"role": Role.USER.value, "content": "zq0qz"}]
+    before, after = (_render(tokenizer, said, thinks, opens=opens) for opens in (False, True))
+    if not after.startswith(before):
+        raise LoadError("the tokenizer's chat template cannot begin with an answer: write a message before it")
+    begin = tokenizer.bos_token or ""
+    return (begin if before.startswith(begin) else "") + after.removeprefix(before)
+
+
+def _render(tokenizer: Any, messages: list[dict[str, str]], thinks: bool, *, opens: bool = True) -> str:
+    """`opens`: with the beginning of the model's turn."""
     try:
         return str(
-            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, enable_thinking=thinks)
+            tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=opens, enable_thinking=thinks)
         )
     except Exception as problem:  # templates are programs of others and raise what they like
         roles = ", ".join(message["role"] for message in messages)

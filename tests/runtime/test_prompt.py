@@ -71,6 +71,28 @@ def test_a_template_that_drops_messages_is_refused() -> None:
         turns_of(byte_tokenizer(chat_template="{{ 'nothing' }}"), [Role.USER, Role.ASSISTANT])
 
 
+def test_an_answer_to_nothing_begins_with_the_turn_of_the_model() -> None:
+    assert turns_of(byte_tokenizer(chat_template=CHAT), [Role.ASSISTANT]) == (Turn("<|im_start|>assistant\n", ""),)
+    begun = "{{ bos_token }}" + CHAT
+    tokenizer = byte_tokenizer(chat_template=begun)
+    tokenizer.bos_token = "<s>"
+    assert turns_of(tokenizer, [Role.ASSISTANT]) == (Turn("<s><|im_start|>assistant\n", ""),)
+
+
+def test_a_template_that_cannot_begin_with_an_answer_says_so() -> None:
+    crossed = "{% if add_generation_prompt %}A{% endif %}{{ messages[0].content }}"
+    with pytest.raises(LoadError, match="write a message before it"):
+        turns_of(byte_tokenizer(chat_template=crossed), [Role.ASSISTANT])
+
+
+def test_turns_that_are_refused_refuse_the_call() -> None:
+    engine = Engine(hashed_model(320), byte_tokenizer(chat_template="{{ raise_exception('never') }}"))
+    program = pastalang.compile('template t\nuser """\nhi\n"""\nassistant json { a: boolean }\n')
+    with pytest.raises(LoadError, match="refuses the turns user: never"):
+        engine.run(program, {})
+    assert engine.scheduler.is_idle
+
+
 def test_without_a_template_turns_are_plain() -> None:
     turns = turns_of(byte_tokenizer(), [Role.USER, Role.ASSISTANT])
     assert turns == (Turn("User:\n", "\n\n"), Turn("Assistant:\n", ""))

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from pastalang.runtime.model.packed import pack
 from pastalang.runtime.model.refuse import refuse_config
 from pastalang.runtime.model.shipped import shipped_folder
 from pastalang.runtime.model.trained import TrainedFor, note_of
@@ -23,10 +24,17 @@ class Loaded:
     trained_for: TrainedFor | None
 
 
-def load_model(source: str | Path, *, device: str | None = None, dtype: torch.dtype | None = None) -> Loaded:
-    """From a folder, a name on the hub, or the name of a shipped model, for which nothing is ever fetched."""
+def load_model(
+    source: str | Path, *, device: str | None = None, dtype: torch.dtype | None = None, packed: bool = True
+) -> Loaded:
+    """From a folder, a name on the hub, or the name of a shipped model, for which nothing is ever fetched.
+
+    On a CPU the weights are `packed`, which is quicker and takes the model its gradients.
+    """
     path = shipped_folder(source) or source
     weights = load_weights(path, device=device, dtype=dtype)
+    if packed:
+        pack(weights)
     tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=Path(path).is_dir())
     return Loaded(weights, tokenizer, note_of(path))
 

@@ -1,0 +1,77 @@
+"""Products of a CPU with weights laid out the way its kernels read them: a model comes in, changed in place.
+
+Without it the weights are laid out anew in every product. A step of a few tokens, which is little more than reading
+the weights once, takes about half as long with it. The values are the same: only their order in memory differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+_TYPES = (torch.bfloat16, torch.float32)
+_TOKENS = 16  # the layout is chosen for steps of about so many
+
+
+class PackedLinear(nn.Module):
+    """Stands where a `Linear` stood. Only for inference: the packed weight has no gradient and is in no state."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        self._weight = _reorder(linear.weight.detach(), _TOKENS)
+        self._bias = None if linear.bias is None else linear.bias.detach()
+
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        return _product(states, self._weight, self._bias, "none", [], "")
+
+    def extra_repr(self) -> str:
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self._bias is not None}"
+
+
+def pack(model: nn.Module) -> int:
+    """Replace every plain `Linear` on a CPU. Returns how many were; none where this build of torch cannot do it.
+
+    A weight that nothing else holds is given back at once, so at most one of them is in memory twice; the one that
+    a model also embeds with stays there beside its packed copy.
+    """
+    if not can_pack():
+        return 0
+    found = [
+        (parent, name) for parent in model.modules() for name, child in parent.named_children() if _fits(child)
+    ]  # not the children themselves: their weights would all stay until the end
+    for parent, name in found:
+        setattr(parent, name, PackedLinear(getattr(parent, name)))
+    return len(found)
+
+
+def can_pack() -> bool:
+    """Whether this build of torch has these kernels, tried on a small product."""
+    if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
+        return False
+    linear = nn.Linear(8, 8, dtype=torch.float32)
+    states = torch.ones(1, 8)
+    try:
+        with torch.inference_mode():
+            return torch.allclose(PackedLinear(linear)(states), linear(states), atol=1e-5)
+    except (RuntimeError, AttributeError, NotImplementedError):
+        return False
+
+
+def _fits(module: nn.Module) -> bool:
+    return type(module) is nn.Linear and module.weight.device.type == "cpu" and module.weight.dtype in _TYPES
+
+
+def _reorder(weight: torch.Tensor, tokens: int) -> torch.Tensor:
+    return cast(torch.Tensor, _operation("_reorder_linear_weight")(weight, tokens))
+
+
+def _product(*arguments: Any) -> torch.Tensor:
+    return cast(torch.Tensor, _operation("_linear_pointwise")(*arguments))
+
+
+def _operation(name: str) -> Callable[..., Any]:
+    return cast(Callable[..., Any], getattr(torch.ops.mkldnn, name))

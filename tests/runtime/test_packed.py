@@ -1,0 +1,96 @@
+"""Weights laid out for the products of a CPU: the same model, quicker."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import pastalang
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.model import packed
+from pastalang.runtime.model.load import load_model
+from pastalang.runtime.model.packed import PackedLinear, can_pack, pack
+from pastalang.runtime.model.toy import Family, toy_model
+
+needs_kernels = pytest.mark.skipif(not can_pack(), reason="this build of torch has no packed products")
+
+
+def _kinds(model: nn.Module, kind: type[nn.Module]) -> int:
+    return sum(type(module) is kind for module in model.modules())
+
+
+@needs_kernels
+@pytest.mark.parametrize("family", Family)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_packed_model_gives_the_logits_that_it_gave_before(family: Family, dtype: torch.dtype) -> None:
+    model = toy_model(family, vocabulary=64, dtype=dtype)
+    ids = [torch.randint(0, 64, (1, tokens), generator=torch.Generator().manual_seed(tokens)) for tokens in (1, 3, 40)]
+    with torch.inference_mode():
+        before = [model(each).logits for each in ids]
+        count = _kinds(model, nn.Linear)
+        assert pack(model) == count > 0
+        assert (_kinds(model, nn.Linear), _kinds(model, PackedLinear)) == (0, count)
+        for each, logits in zip(ids, before, strict=True):
+            torch.testing.assert_close(model(each).logits, logits)
+
+
+@needs_kernels
+def test_a_bias_is_kept() -> None:
+    states = torch.randn(2, 5, 24, generator=torch.Generator().manual_seed(0))
+    model = nn.Sequential(nn.Linear(24, 40), nn.Linear(40, 7, bias=False))
+    with torch.inference_mode():
+        before = model(states)
+        assert pack(model) == 2
+        torch.testing.assert_close(model(states), before)
+
+
+@needs_kernels
+def test_a_weight_that_the_model_also_embeds_with_stays_where_it_was() -> None:
+    model = toy_model(vocabulary=64)
+    model.lm_head.weight = model.get_input_embeddings().weight
+    table = model.get_input_embeddings().weight.clone()
+    pack(model)
+    assert torch.equal(model.get_input_embeddings().weight, table)
+
+
+@needs_kernels
+def test_no_weight_is_in_memory_twice() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Linear(8, 8))
+    weights = [weakref.ref(layer.weight) for layer in model]
+    pack(model)
+    gc.collect()
+    assert [weight() for weight in weights] == [None, None]
+
+
+def test_what_has_no_such_products_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert pack(toy_model(dtype=torch.float64)) == 0
+
+    def gone(name: str) -> Any:
+        raise AttributeError(name)
+
+    monkeypatch.setattr(packed, "_operation", gone)
+    model = toy_model()
+    count = _kinds(model, nn.Linear)
+    assert (pack(model), _kinds(model, nn.Linear)) == (0, count)
+
+
+def test_weights_that_are_handed_over_stay_as_they_are() -> None:
+    found = load_model("pasta-mini", device="cpu", dtype=torch.float32, packed=False)
+    count = _kinds(found.weights, nn.Linear)
+    Engine.load((found.weights, found.tokenizer))
+    assert _kinds(found.weights, nn.Linear) == count
+
+
+@needs_kernels
+def test_a_run_says_the_same_with_packed_weights() -> None:
+    program = pastalang.compile("template form\n\nassistant json {\n  name: string(max=8)\n  count: integer\n}\n")
+    answers = []
+    for is_packed in (False, True):
+        engine = Engine.load("pasta-mini", device="cpu", dtype=torch.float32, packed=is_packed)
+        answers.append(engine.run(program, {}, any_mode=True).text)
+    assert answers[0] == answers[1]
