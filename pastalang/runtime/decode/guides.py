@@ -21,6 +21,7 @@ from pastalang.runtime.decode.engines.automata import number_machine, pattern_ma
 from pastalang.runtime.decode.engines.characters import spell_json, spell_text
 from pastalang.runtime.decode.engines.choice import ChoiceMachine
 from pastalang.runtime.decode.engines.grammar import NO_SOURCES
+from pastalang.runtime.decode.engines.open_strings import prepare_crossing
 from pastalang.runtime.decode.engines.source import spell_source
 from pastalang.runtime.decode.engines.string import StringMachine
 from pastalang.runtime.decode.engines.union import UnionMachine
@@ -181,3 +182,4 @@ def prepare(vocabulary: Tokens) -> None:
         guide = compile_guide(t.String(), form=form, follow="", vocabulary=vocabulary)
         assert isinstance(guide, MachineGuide) and isinstance(guide.machine, StringMachine)
         guide.machine.prepare()
+    prepare_crossing(vocabulary)

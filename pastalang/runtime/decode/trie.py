@@ -53,6 +53,13 @@ class TokenTrie:
         """The tokens that begin with what leads to the node, itself included."""
         return self.order[self.low[node] : self.high[node]]
 
+    def depth(self, node: int) -> int:
+        """How many bytes lead to the node."""
+        found = 0
+        while node != ROOT:
+            node, found = int(self.keys[node - 1]) >> 8, found + 1
+        return found
+
     def find(self, text: bytes) -> int:
         """The node that the text leads to, -1 where no token begins with it."""
         nodes = np.zeros(1, dtype=np.int64)

@@ -188,6 +188,19 @@ def test_a_key_never_comes_twice() -> None:
     assert not allows(state.allowed(), _id('"'))
 
 
+def test_a_map_whose_keys_are_all_taken_is_closed_however_much_room_is_left() -> None:
+    type = t.Map(t.Boolean(), key_pattern="[ab]")
+    guide = compile_guide(type, form=Form.JSON, follow="", vocabulary=TOKENS)
+    state = guide.start(max_tokens=400)
+    for byte in b'{"a": true, "b": true, "':
+        state.advance(TOKENS.ids[bytes((byte,))])
+    while not state.is_finished:
+        allowed = tokens_of(state.allowed())
+        assert len(allowed), state.text
+        state.advance(int(allowed[0]))
+    assert read(state.text, type, {}).fits and state.truncated, state.text
+
+
 def test_items_that_must_differ_are_closed_when_they_do_not() -> None:
     state = _start(t.Array(t.Integer(minimum=0, maximum=9), unique=True), limit=64)
     _write(state, "[1, 1]")

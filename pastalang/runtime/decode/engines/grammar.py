@@ -27,6 +27,11 @@ from pastalang.values.schema_guard import find_hostile
 _OPTIONS: Document = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
 _INTEGER = "/0|-?[1-9][0-9]{0,18}/"
 _NUMBER = r"/(0|[1-9][0-9]{0,14})(\.[0-9]{1,15})?|-([1-9][0-9]{0,14}(\.[0-9]{1,15})?|0\.[0-9]{0,14}[1-9])/"
+_HEX = "[0-9a-fA-F]"
+_CHARACTER = (
+    r"[^\"\\\x00-\x1f]|\\[\"\\\/bfnrt]|\\u([0-9a-cA-CefEF]" + _HEX + r"{3}|[dD][0-7]" + _HEX + r"{2}"
+    r"|[dD][89abAB]" + _HEX + r"{2}\\u[dD][c-fC-F]" + _HEX + r"{2})"
+)
 _MAX_TAIL = 16
 NO_SOURCES: Mapping[str, str] = MappingProxyType({})
 _MAX_STRINGS = 64
@@ -85,6 +90,8 @@ class _Writer:
                 return self.number(type, _INTEGER)
             case t.Number():
                 return self.number(type, _NUMBER)
+            case t.String(pattern=None, format=None):
+                return self.string(type)
             case t.String() | t.Regex() | t.Temporal() | t.Uuid():
                 document = schema_of(type)
                 if "pattern" in document:
@@ -120,6 +127,13 @@ class _Writer:
             return self.schema(numeral_document(type))
         self.lines.extend(terminals)
         return f"{name}_0"
+
+    def string(self, type: t.String) -> str:
+        """With the very spellings that a string of its own has."""
+        name = f"STRING_{len(self.lines)}"
+        most = "" if type.max_chars is None else type.max_chars
+        self.lines.append(f'{name}: /"({_CHARACTER}){{{type.min_chars},{most}}}"/')
+        return name
 
     def array(self, type: t.Array) -> str:
         item = self.rule(type.item)

@@ -21,6 +21,7 @@ from pastalang.runtime.decode.engines.digits import more_digits
 from pastalang.runtime.decode.engines.ending import Strings, find_ending
 from pastalang.runtime.decode.engines.grammar import NO_SOURCES, grammar_of
 from pastalang.runtime.decode.engines.matcher import Matcher, Matchers, refusal_of
+from pastalang.runtime.decode.engines.open_strings import Opened, OpenStrings
 from pastalang.runtime.decode.engines.trace import Trace
 from pastalang.runtime.decode.engines.unique import Path, unique_paths
 from pastalang.runtime.decode.guide import Accepted, GuideError, NoEndingFits, TokenMask
@@ -44,7 +45,8 @@ def compile_structure(
         if not isinstance(type, t.Schema):
             raise
         raise _located(type, border, problem) from problem
-    return StructureGuide(matchers, border, unique, describe(type), grammar.strings)
+    inside = OpenStrings(type, types, border.tokens) if border.tokens.vocabulary.covers_bytes else None
+    return StructureGuide(matchers, border, unique, describe(type), grammar.strings, inside)
 
 
 def _located(type: t.Schema, border: Border, problem: GuideError) -> GuideError:
@@ -82,13 +84,20 @@ class StructureGuide:
     """See `guide.Guide`."""
 
     def __init__(
-        self, matchers: Matchers, border: Border, unique: frozenset[Path], meaning: str, strings: Strings
+        self,
+        matchers: Matchers,
+        border: Border,
+        unique: frozenset[Path],
+        meaning: str,
+        strings: Strings,
+        inside: OpenStrings | None,
     ) -> None:
         self._matchers = matchers
         self.border = border
         self._meaning = meaning
         self.first = Trace(unique)
         self.strings = strings
+        self.inside = inside
         matcher = matchers.copy()
         ending = find_ending(matcher, self.first, border.tokens, strings=strings, several=True)
         if ending is None:
@@ -153,6 +162,7 @@ class Growth:
         self._stands = stands
         self._mask: TokenMask | None = None
         self._is_stuck = False
+        self._opened: Opened | None = None
 
     @property
     def _stand(self) -> _Stand:
@@ -176,7 +186,7 @@ class Growth:
 
     def fork(self) -> Growth:
         copied = Growth(self._guide, self._here().copy(), list(self._stands))
-        copied._mask = self._mask
+        copied._mask, copied._opened = self._mask, self._opened
         return copied
 
     def roll_back(self, tokens: int) -> None:
@@ -208,6 +218,8 @@ class Growth:
         return self._free_mask()
 
     def _free_mask(self) -> TokenMask:
+        if (quick := self._mask_of_string()) is not None:
+            return quick
         border = self._guide.border
         mask = self._here().mask()
         if self._here().inner.is_error() and self._is_renewed():
@@ -220,9 +232,18 @@ class Growth:
         self._drop_digits(mask)
         if matcher.accepts and not border.follow:
             np.bitwise_or(mask, border.mask, out=mask)
-        if not mask.any() and self._stand.ending:
-            return mask_of(border.tokens.size, self._stand.ending[:1])
+        if not mask.any():  # every key that may stand here is taken
+            self._is_stuck = not self._stand.ending
+            return mask_of(border.tokens.size, self._closing()[:1])
         return frozen(mask)
+
+    def _mask_of_string(self) -> TokenMask | None:
+        """Inside a free string; None elsewhere."""
+        inside = self._guide.inside
+        if inside is None:
+            return None
+        self._opened = inside.opened(self._stand.trace, self._opened)
+        return None if self._opened is None else inside.mask(self._opened, self._here)
 
     def _drop_taken_keys(self, mask: TokenMask) -> None:
         """A key that the object has already is not closed again."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.characters import DEAD, Spelling
@@ -144,6 +145,22 @@ class StringMachine:
         for place in range(len(self._spelling.between)):
             if place != self._spelling.closed:
                 self._inside_of(place)
+
+    @property
+    def places(self) -> range:
+        return range(len(self._spelling.between))
+
+    def closing_nodes(self, place: int) -> dict[int, Ints]:
+        """By characters before it, the nodes of the trie where a quote closed the value and tokens go on."""
+        if place == self._spelling.closed:
+            return {}
+        return {count: nodes for count, (_, nodes) in self._sorted(place).closing.items()}
+
+    def room(self, here: Inside, added: Ints) -> NDArray[np.bool_]:
+        """Whether the value may end behind so many more characters."""
+        counts = here.characters + added
+        found: NDArray[np.bool_] = counts >= self._least
+        return found if self._most is None else found & (counts <= self._most)
 
     # ── masks ────────────────────────────────────────────────────────────────────────────────────────────
 

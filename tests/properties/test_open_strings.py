@@ -1,0 +1,85 @@
+"""Inside the free strings of structures, a mask that was put together is what the grammar says: it is the oracle."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from pastalang.plan.plan import Form
+from pastalang.program import types as t
+from pastalang.runtime.decode.engines.llguidance import Growth, StructureGuide
+from pastalang.runtime.decode.guides import compile_guide
+from pastalang.runtime.decode.mask import tokens_of
+from pastalang.runtime.decode.tokens import Tokens
+from tests.properties.hostile import PICKS, SOURCE, TYPES
+from tests.properties.vocabularies import VOCABULARIES
+
+FOLLOWS = ("", ",\n  ", "}")
+_SHORT, _MIDDLE = t.String(max_chars=2), t.String(min_chars=3, max_chars=7)
+HOLDING: tuple[t.Type, ...] = (
+    t.Array(t.String(), 0, 4),
+    t.Array(_SHORT, 2, 3),
+    t.Array(_MIDDLE),
+    t.Array(t.String(min_chars=2), unique=True),
+    t.Array(t.Union((t.String(max_chars=4), t.Null(), t.Integer())), 1, 3),
+    t.Array(t.Union((t.Array(t.String(max_chars=3)), t.Object((t.Field("a", _MIDDLE),))))),
+    t.Map(t.String(max_chars=5), max_items=3),
+    t.Map(t.Array(_SHORT), key_pattern="[a-c]{1,2}"),
+    t.Object((t.Field("a", t.String()), t.Field('q"b', _MIDDLE), t.Field("c", t.Array(_SHORT, 0, 2)))),
+    t.Array(t.String(max_chars=0), 1, 2),
+    t.Named("Tree"),
+)
+ASKED: tuple[t.Type, ...] = (  # what may be one of several strings is asked of the grammar
+    t.Array(t.Union((t.Literal("ab"), t.String(max_chars=3)))),
+    t.Tuple((_SHORT, t.Integer(), t.String())),
+)
+
+
+def _check(type: t.Type, follow: str, tokens: Tokens, rng: random.Random) -> int:
+    """How many masks were compared inside strings."""
+    guide = compile_guide(
+        type, form=Form.JSON, follow=follow, vocabulary=tokens, types=TYPES, sources={"source": SOURCE}
+    )
+    assert isinstance(guide, StructureGuide) and guide.inside is not None
+    every = [token for token, text in enumerate(tokens.vocabulary.spelling) if text is not None]
+    state, pick, compared = guide.start(max_tokens=80), rng.choice(list(PICKS.values())), 0
+    while not state.is_finished and state.remaining > 30:
+        quick = state.unlimited()
+        if _is_put_together(state, guide):
+            asked = guide.behind(state._stand.taken)
+            assert asked is not None
+            taken = [token for token in every if asked.would_take(token)]
+            assert tokens_of(quick).tolist() == taken, (type, follow, state.text)
+            compared += 1
+        state.advance(pick(tokens_of(state.allowed()), tokens, rng) if rng.random() < 0.5 else _any(state, rng))
+    return compared
+
+
+def _any(state: Growth, rng: random.Random) -> int:
+    return int(rng.choice(tokens_of(state.allowed())))
+
+
+def _is_put_together(state: Growth, guide: StructureGuide) -> bool:
+    assert guide.inside is not None
+    opened = guide.inside.opened(state._stand.trace, None)
+    return opened is not None and opened.machine is not None
+
+
+@pytest.mark.parametrize("kind", VOCABULARIES)
+def test_the_mask_of_an_open_string_is_what_the_grammar_says(kind: str) -> None:
+    tokens, rng = VOCABULARIES[kind](), random.Random(3)
+    for type in (*HOLDING, *ASKED):
+        found = sum(_check(type, rng.choice(FOLLOWS), tokens, rng) for _ in range(6))
+        assert found or type in ASKED, type
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", VOCABULARIES)
+@pytest.mark.parametrize("seed", range(5))
+def test_the_mask_of_an_open_string_is_what_the_grammar_says_at_length(kind: str, seed: int) -> None:
+    tokens, rng = VOCABULARIES[kind](), random.Random(f"open strings {seed}")
+    for type in (*HOLDING, *ASKED):
+        for follow in FOLLOWS:
+            for _ in range(12):
+                _check(type, follow, tokens, rng)
