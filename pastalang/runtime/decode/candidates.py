@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -126,30 +127,45 @@ def _strike(logits: torch.Tensor, masks: Mapping[int, TokenMask | None]) -> Cand
     """What is struck may be NaN or infinite and stays so where it is added to; then it is filled in, which is slow."""
     vocabulary = logits.shape[1]
     width = -(-vocabulary // BLOCK) * BLOCK
+    alike: dict[int, list[int]] = {}  # holes that stand alike share their mask, which is then read once
+    for row, mask in masks.items():
+        alike.setdefault(id(mask), []).append(row)
+    rows = [row for group in alike.values() for row in group]
+    ends = list(accumulate(map(len, alike.values())))
+    parts = [slice(end - len(group), end) for end, group in zip(ends, alike.values(), strict=True)]
+    words = _words([masks[group[0]] for group in alike.values()], width=width)
+    given = logits if rows == list(range(len(logits))) else logits[rows]
+    added = _added(words, dtype=_wide(given.dtype), device=given.device)
+    struck = added.new_empty(len(rows), width)
+    struck[:, vocabulary:] = float("-inf")
+    for part, one in zip(parts, added, strict=True):
+        torch.add(given[part], one[:vocabulary], out=struck[part, :vocabulary])
+    peaks = peaks_of(struck)
+    if peaks.isnan().any():
+        forbidden = torch.from_numpy(~_bits(words).reshape(len(words), width)[:, :vocabulary]).to(given.device)
+        for part, one in zip(parts, forbidden, strict=True):
+            struck[part, :vocabulary] = given[part].to(struck.dtype).masked_fill(one, float("-inf"))
+        peaks = peaks_of(struck)
+    return Candidates(tuple(rows), struck, peaks, None)
+
+
+def _words(masks: Sequence[TokenMask | None], *, width: int) -> NDArray[np.uint32]:
+    """As long as the rows are: (masks, width / 32)."""
     words = np.zeros((len(masks), width // 32), dtype=np.uint32)
-    for line, mask in enumerate(masks.values()):
+    for line, mask in enumerate(masks):
         if mask is None:
             words[line] = ~np.uint32(0)
         else:
             words[line, : len(mask)] = mask[: words.shape[1]]
-    given = (logits if len(masks) == len(logits) else logits[list(masks)]).to(_wide(logits.dtype))
-    struck = _added(words, like=given)
-    struck[:, vocabulary:] = float("-inf")
-    struck[:, :vocabulary] += given
-    peaks = peaks_of(struck)
-    if peaks.isnan().any():
-        forbidden = torch.from_numpy(~_bits(words).reshape(len(masks), width)[:, :vocabulary])
-        struck[:, :vocabulary] = given.masked_fill(forbidden.to(logits.device), float("-inf"))
-        peaks = peaks_of(struck)
-    return Candidates(tuple(masks), struck, peaks, None)
+    return words
 
 
-def _added(words: NDArray[np.uint32], *, like: torch.Tensor) -> torch.Tensor:
+def _added(words: NDArray[np.uint32], *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """0 where a bit is set and -inf where it is not: (rows, bits)."""
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
-    table = torch.zeros(256, 8, dtype=like.dtype).masked_fill_(torch.from_numpy(bits == 0), float("-inf"))
-    index = torch.from_numpy(words.view(np.uint8).reshape(-1)).to(like.device)
-    return table.to(like.device).index_select(0, index.int()).view(len(words), -1)
+    table = torch.zeros(256, 8, dtype=dtype).masked_fill_(torch.from_numpy(bits == 0), float("-inf"))
+    index = torch.from_numpy(words.view(np.uint8).reshape(-1)).to(device)
+    return table.to(device).index_select(0, index.int()).view(len(words), -1)
 
 
 def peaks_of(values: torch.Tensor) -> torch.Tensor:

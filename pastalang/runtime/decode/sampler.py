@@ -21,6 +21,8 @@ from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.truncation import draw_columns
 from pastalang.runtime.memory.shortage import in_short, is_shortage
 
+_AT_ONCE = 1 << 19  # logits: what a CPU keeps at hand from one look at them to the next
+
 
 @dataclass(frozen=True, slots=True)
 class Ask:
@@ -93,6 +95,10 @@ class Sampler:
         return (*self.choose(logits[:half], asks[:half]), *self.choose(logits[half:], asks[half:]))
 
     def _choose(self, logits: torch.Tensor, asks: Sequence[Ask]) -> tuple[Outcome, ...]:
+        most = max(1, _AT_ONCE // logits.shape[1]) if logits.device.type == "cpu" else len(asks)
+        if len(asks) > most:
+            parts = [slice(first, first + most) for first in range(0, len(asks), most)]
+            return tuple(outcome for part in parts for outcome in self._choose(logits[part], asks[part]))
         outcomes: dict[int, Outcome] = {}
         for candidates in self._masks.candidates(logits, [ask.allowed for ask in asks]):
             outcomes.update(_outcomes(candidates, [asks[row] for row in candidates.rows]))
