@@ -30,6 +30,10 @@ MORE: tuple[t.Type, ...] = (
     t.Number(minimum=Decimal("-0.5"), multiple_of=Decimal("0.25")),
     t.Union(tuple(t.Literal(f"Brand {number * 37 % 101} {'GmbH' if number % 3 else 'Ltd'}") for number in range(60))),
     t.String(pattern="[^a]*", max_chars=12),
+    t.String(pattern='([^,]|\\n|")*', min_chars=3, max_chars=9),
+    t.String(pattern="([a-zäöü]+ )*[a-z]+", min_chars=6),
+    t.String(format="email", max_chars=24),
+    t.String(format="hostname", min_chars=12, max_chars=20),
     t.Union((t.String(format="email"), t.Null(), t.Integer())),
 )
 

@@ -17,9 +17,10 @@ from typing import TypeGuard
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.automata import number_machine, pattern_machine, string_machine
+from pastalang.runtime.decode.engines.automata import number_machine, pattern_machine, spelling_of, string_machine
 from pastalang.runtime.decode.engines.characters import spell_json, spell_text
 from pastalang.runtime.decode.engines.choice import ChoiceMachine
+from pastalang.runtime.decode.engines.counted import prepare_counts
 from pastalang.runtime.decode.engines.grammar import NO_SOURCES
 from pastalang.runtime.decode.engines.open_strings import prepare_crossing
 from pastalang.runtime.decode.engines.source import spell_source
@@ -182,4 +183,5 @@ def prepare(vocabulary: Tokens) -> None:
         guide = compile_guide(t.String(), form=form, follow="", vocabulary=vocabulary)
         assert isinstance(guide, MachineGuide) and isinstance(guide.machine, StringMachine)
         guide.machine.prepare()
+        prepare_counts(spelling_of(form is Form.JSON), vocabulary)
     prepare_crossing(vocabulary)

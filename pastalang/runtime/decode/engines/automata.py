@@ -9,6 +9,9 @@ from pastalang.program import types as t
 from pastalang.program.regex import Chars, Node, RegexError, Repetition, parse_regex
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automaton import AutomatonMachine
+from pastalang.runtime.decode.engines.characters import Spelling, spell_characters, spell_json
+from pastalang.runtime.decode.engines.counted import CountedMachine
+from pastalang.runtime.decode.engines.lengths import Lengths
 from pastalang.runtime.decode.engines.meet import meet_patterns
 from pastalang.runtime.decode.engines.number import NumberAutomaton
 from pastalang.runtime.decode.engines.pattern import PatternAutomaton
@@ -34,11 +37,16 @@ def pattern_machine(pattern: str, border: Border, *, quoted: bool) -> TableMachi
 
 def string_machine(
     patterns: Sequence[str], border: Border, *, least: int, most: int | None, quoted: bool
-) -> TableMachine | AutomatonMachine:
+) -> TableMachine | AutomatonMachine | CountedMachine:
     """A string that matches all of the patterns, with so many characters."""
     if len(patterns) == 1 and not least and most is None:
         return pattern_machine(patterns[0], border, quoted=quoted)
-    return _machine(*_meeting(tuple(patterns), least, most, quoted), border)
+    automaton, table = _meeting(tuple(patterns), quoted)
+    if not least and most is None:
+        return _machine(automaton, table, border)
+    if table is None:
+        return _machine(*_limited(tuple(patterns), least, most, quoted), border)
+    return CountedMachine(table, _lengths(tuple(patterns), least, most, quoted), spelling_of(quoted), border)
 
 
 def _parsed(pattern: str) -> Node:
@@ -67,15 +75,33 @@ def _pattern(pattern: str, quoted: bool) -> tuple[Automaton, Table | None]:
 
 
 @lru_cache(maxsize=_KEPT)
-def _meeting(patterns: tuple[str, ...], least: int, most: int | None, quoted: bool) -> tuple[Automaton, Table | None]:
-    nodes = [_parsed(pattern) for pattern in patterns]
-    if least > 0 or most is not None:
-        nodes.append(Repetition(Chars(((0, 0xD7FF), (0xE000, 0x10FFFF))), least, most))
-    automaton = meet_patterns(nodes, quoted=quoted)
+def _meeting(patterns: tuple[str, ...], quoted: bool) -> tuple[Automaton, Table | None]:
+    automaton = meet_patterns([_parsed(pattern) for pattern in patterns], quoted=quoted)
     return automaton, tabulate(automaton)
+
+
+@lru_cache(maxsize=_KEPT)
+def _limited(patterns: tuple[str, ...], least: int, most: int | None, quoted: bool) -> tuple[Automaton, Table | None]:
+    """With the limits of length written out, for patterns that are too large by themselves."""
+    any_characters = Repetition(Chars(((0, 0xD7FF), (0xE000, 0x10FFFF))), least, most)
+    automaton = meet_patterns([*map(_parsed, patterns), any_characters], quoted=quoted)
+    return automaton, tabulate(automaton)
+
+
+@lru_cache(maxsize=_KEPT)
+def _lengths(patterns: tuple[str, ...], least: int, most: int | None, quoted: bool) -> Lengths:
+    _, table = _meeting(patterns, quoted)
+    assert table is not None
+    return Lengths(table, spelling_of(quoted), least, most)
+
+
+@lru_cache
+def spelling_of(quoted: bool) -> Spelling:
+    """Where characters end in the text of a value."""
+    return spell_json(()) if quoted else spell_characters()
 
 
 def forget() -> None:
     """Makes everything anew from here on, as in a new process."""
-    for known in (_number, _pattern, _meeting):
+    for known in (_number, _pattern, _meeting, _limited, _lengths):
         known.cache_clear()

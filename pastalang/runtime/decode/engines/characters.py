@@ -55,6 +55,11 @@ def spell_text(stops: tuple[str, ...], forbidden: tuple[str, ...]) -> Spelling:
     return _tabulate(_text_step, Place(_BETWEEN, b""), _bytes(stops), _bytes(forbidden), b"")
 
 
+def spell_characters() -> Spelling:
+    """Any characters at all, as they stand."""
+    return _tabulate(_utf8_step, Place(_BETWEEN, b""), (), (), b"")
+
+
 def _bytes(texts: tuple[str, ...]) -> tuple[bytes, ...]:
     return tuple(text.encode() for text in texts if text)
 

@@ -77,7 +77,19 @@ class Table:
     def _classes(self) -> dict[int, list[CharacterClass]]:
         return {}
 
+    @cached_property
+    def _has_classes(self) -> NDArray[np.bool_]:
+        """Of every state, whether so many characters lead alike; most states have none."""
+        targets = np.sort(self.rows[:, :0x80], axis=1)
+        same = (targets[:, _LEAST_CLASS - 1 :] == targets[:, : 1 - _LEAST_CLASS]) & (
+            targets[:, : 1 - _LEAST_CLASS] != DEAD
+        )
+        found: NDArray[np.bool_] = same.any(axis=1) | (self._beyond != DEAD)
+        return found
+
     def _find_classes(self, state: int) -> list[CharacterClass]:
+        if not self._has_classes[state]:
+            return []
         row = self.rows[state]
         far = int(self._beyond[state])
         found: list[CharacterClass] = []

@@ -1,0 +1,227 @@
+"""A string with a pattern and limits of length: the automaton of the pattern, and a count of characters beside it.
+
+    state of the automaton x characters so far       a pair, never a product written out
+    a token leads to a state and adds characters     it fits if from there an end is near enough, and far enough
+
+How far an end is from each state is known for every number of characters, so masks need nothing but a comparison.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pastalang.runtime.decode.border import Border
+from pastalang.runtime.decode.engines.characters import Spelling
+from pastalang.runtime.decode.engines.lengths import Lengths
+from pastalang.runtime.decode.engines.reach import Follower, Reach
+from pastalang.runtime.decode.engines.slices import scattered
+from pastalang.runtime.decode.engines.table import DEAD, Table
+from pastalang.runtime.decode.engines.tabled import shared_follower
+from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.decode.machine import MachineState
+from pastalang.runtime.decode.mask import frozen, tokens_of
+from pastalang.runtime.decode.rows import Rows, crossing_rows, rows_of
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.trie import Ints
+
+_MAX_MASKS = 512
+_MAX_ENDINGS = 4_096
+
+
+class Counted(NamedTuple):
+    """A state of the table, a place of the spelling, and how many characters are complete."""
+
+    at: int
+    place: int
+    characters: int
+
+
+class CountedMachine:
+    """See `machine.Machine`."""
+
+    def __init__(self, table: Table, lengths: Lengths, spelling: Spelling, border: Border) -> None:
+        self._table = table
+        self._lengths = lengths
+        self._spelling = spelling
+        self._tokens: Tokens = border.tokens
+        self._inside = shared_follower(table, border.tokens)
+        self._cut = crossing_rows(border.tokens, border.follow) if border.follow else None
+        self._crossing = None if self._cut is None else Follower(table, _numbered(self._cut), len(self._cut))
+        self._cut_counts: dict[int, Ints] = {}
+        self._masks: dict[object, TokenMask] = {}
+        self._endings: dict[tuple[int, int], tuple[int, ...] | None] = {}  # by state and characters
+        self.start: MachineState = Counted(0, spelling.start, 0)
+
+    def step(self, state: MachineState, byte: int) -> MachineState | None:
+        here = _counted(state)
+        at = int(self._table.rows[here.at, byte])
+        if at == DEAD:
+            return None
+        place = int(self._spelling.next[here.place, byte])
+        characters = here.characters + int(self._spelling.completes[here.place, byte])
+        return Counted(at, place, characters) if self._lengths.fits(at, characters) else None
+
+    def accepts(self, state: MachineState) -> bool:
+        here = _counted(state)
+        return bool(self._table.accepting[here.at]) and self._lengths.allows(here.characters)
+
+    def goes_on(self, state: MachineState) -> bool:
+        return bool(self._ways(state))
+
+    def trimmed(self, state: MachineState) -> int:
+        return 0
+
+    def ending(self, state: MachineState) -> tuple[int, ...] | None:
+        here = _counted(state)
+        return self._ending(here.at, here.characters)
+
+    def _ending(self, at: int, characters: int) -> tuple[int, ...] | None:
+        key = (at, characters)
+        if key not in self._endings:
+            if len(self._endings) >= _MAX_ENDINGS:
+                self._endings.clear()
+            self._endings[key] = self._tokens.shortest(self._lengths.ending(at, characters))
+        return self._endings[key]
+
+    def forced(self, state: MachineState) -> bytes:
+        found = bytearray()
+        while not self.accepts(state) and len(ways := self._ways(state)) == 1:
+            following = self.step(state, ways[0])
+            assert following is not None, "a way that leads nowhere"
+            found.append(ways[0])
+            state = following
+        return bytes(found)
+
+    def _ways(self, state: MachineState) -> list[int]:
+        here = _counted(state)
+        bytes_ = np.flatnonzero(self._table.rows[here.at] != DEAD)
+        counts = here.characters + self._spelling.completes[here.place, bytes_].astype(np.int64)
+        found: list[int] = bytes_[self._lengths.fit(self._table.rows[here.at, bytes_], counts)].tolist()
+        return found
+
+    def warm(self) -> None:
+        """Makes the masks of the start and of what is behind the opening quote."""
+        self.mask(self.start, None)
+        if self._spelling.closing and (opened := self.step(self.start, self._spelling.closing[0])) is not None:
+            self.mask(opened, None)
+
+    # ── masks ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
+        here = _counted(state)
+        room = self._lengths.room(here.characters, self._tokens.longest)
+        if remaining is not None and self._is_plenty(here, remaining - 1):
+            remaining = None
+        key = (here.at, here.place, room, remaining)
+        found = self._masks.get(key)
+        if found is None:
+            if len(self._masks) >= _MAX_MASKS:
+                self._masks.clear()
+            found = self._masks[key] = self._make_mask(here, remaining)
+        return found
+
+    def _is_plenty(self, here: Counted, left: int) -> bool:
+        """Whether every ending fits, wherever a token leads."""
+        return self._tokens.vocabulary.covers_bytes and left >= self._lengths.most_bytes
+
+    def _make_mask(self, here: Counted, remaining: int | None) -> TokenMask:
+        reach = self._inside.reach(here.at)
+        counts = here.characters + counts_from(self._spelling, here.place, self._tokens)[reach.tokens]
+        good = self._lengths.fit(reach.ends, counts)
+        closes = self._closes(reach.ends, counts, good, remaining)
+        parts = [scattered(self._tokens.size, reach.tokens[closes])]
+        parts += self._whole(here, reach, remaining)
+        if self._crossing is not None:
+            parts.append(self._across(here))
+        joined = parts[0].copy()
+        for part in parts[1:]:
+            np.bitwise_or(joined, part, out=joined)
+        return frozen(joined)
+
+    def _whole(self, here: Counted, reach: Reach, remaining: int | None) -> list[TokenMask]:
+        """The tokens that are some characters of a class that the automaton does not tell apart.
+
+        Only between characters, and at the last digit of an escape, are so many bytes alike: each adds one character.
+        """
+        parts: list[TokenMask] = []
+        for slice, chain in reach.slices:
+            reached = min(len(chain), len(slice.whole))
+            counts = here.characters + np.arange(reached)
+            good = self._closes(chain[:reached], counts, self._lengths.fit(chain[:reached], counts), remaining)
+            good[0] = True
+            if good.all():
+                parts.append(slice.until[reached - 1])
+            else:
+                parts.extend(slice.whole[count] for count in np.flatnonzero(good).tolist() if count)
+        return parts
+
+    def _closes(
+        self, ends: NDArray[np.int32], counts: Ints, good: NDArray[np.bool_], remaining: int | None
+    ) -> NDArray[np.bool_]:
+        """The good ones behind which an ending fits into what remains."""
+        if remaining is None and self._tokens.vocabulary.covers_bytes:
+            return good
+        found = np.zeros(len(ends), dtype=np.bool_)
+        known: dict[tuple[int, int], bool] = {}
+        for number in np.flatnonzero(good).tolist():
+            key = int(ends[number]), int(counts[number])
+            if key not in known:
+                ending = self._ending(*key)
+                known[key] = ending is not None and (remaining is None or len(ending) <= remaining - 1)
+            found[number] = known[key]
+        return found
+
+    def _across(self, here: Counted) -> TokenMask:
+        """The tokens that end the value before their own end."""
+        assert self._crossing is not None and self._cut is not None
+        if here.place not in self._cut_counts:
+            self._cut_counts[here.place] = completed(self._spelling, here.place, self._cut)
+        reach = self._crossing.reach(here.at)
+        rows = tokens_of(reach.mask(len(self._cut), self._table.accepting))
+        counts = here.characters + self._cut_counts[here.place][rows]
+        return scattered(self._tokens.size, self._cut.ids[rows[self._lengths.all_allow(counts)]])
+
+
+def _numbered(rows: Rows) -> Rows:
+    return Rows(rows.letters, rows.starts, rows.ends, np.arange(len(rows)))
+
+
+def counts_from(spelling: Spelling, place: int, tokens: Tokens) -> Ints:
+    """By token, how many characters it completes from the place."""
+
+    def count() -> Ints:
+        rows = rows_of(tokens)
+        found = np.zeros(tokens.size, dtype=np.int64)
+        found[rows.ids] = completed(spelling, place, rows)
+        return found
+
+    return tokens.keep(("completed characters", id(spelling), place), count)
+
+
+def prepare_counts(spelling: Spelling, tokens: Tokens) -> None:
+    """From the start, and from between characters, where nearly every mask begins."""
+    counts_from(spelling, spelling.start, tokens)
+    for byte in spelling.closing[:1]:
+        counts_from(spelling, int(spelling.next[spelling.start, byte]), tokens)
+
+
+def completed(spelling: Spelling, place: int, rows: Rows) -> Ints:
+    """How many characters each row completes from the place, as far as it stays inside the spelling."""
+    counts = np.zeros(len(rows), dtype=np.int64)
+    live = np.arange(len(rows))
+    here, at, ends = np.full(len(rows), place), rows.starts, rows.ends
+    while len(live):
+        bytes_ = rows.letters.flat[at]
+        counts[live] += spelling.completes[here, bytes_]
+        here, at = spelling.next[here, bytes_].astype(np.int64), at + 1
+        going = (here != DEAD) & (at < ends)
+        live, here, at, ends = live[going], here[going], at[going], ends[going]
+    return counts
+
+
+def _counted(state: MachineState) -> Counted:
+    assert isinstance(state, Counted)
+    return state
