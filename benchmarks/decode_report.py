@@ -18,6 +18,7 @@ ALONE = "One document"
 TOGETHER = "Many documents with shared instructions"
 STEPS = "One step: 16 branches in one sequence, or 16 rows of a batch, behind 1,024 tokens"
 BY_FIELDS = "By the number of fields"
+PACKED = "With the weights packed"
 
 
 @dataclass(frozen=True)
@@ -137,11 +138,33 @@ class Report:
         }
         self._draw("decode-fields", line_chart("Faster than one by one", series, across="fields", up="times"))
 
+    def packed(self, strict: Pair, sequential: Pair, together: Pair, *, documents: int) -> None:
+        """Each pair: as they are, then packed. `together`: of so many documents at once."""
+        named = {
+            "one document, strict": strict,
+            "one document, sequential": sequential,
+            f"{documents} documents at once": together,
+        }
+        self._add(
+            PACKED,
+            "As `Engine.load` lays them out on a CPU. The parts above hand their model over, which is left as it is.",
+            "",
+            "| | as they are, s | packed, s | faster by |",
+            "|---|---:|---:|---:|",
+            *(
+                f"| {what} | {pair.first:.2f} | {pair.second:.2f} | {pair.first / pair.second:.2f}× |"
+                for what, pair in named.items()
+            ),
+            "",
+            f"Strict is {sequential.first / strict.first:.1f}× faster than sequential as they are, "
+            f"{sequential.second / strict.second:.1f}× packed: passes of one token gain most.",
+        )
+
     def _add(self, title: str, *lines: str) -> None:
         self._parts[title] = "\n".join([*lines, "", self._command])
         print(f"## {title}\n\n{self._parts[title]}\n", flush=True)
         if self._is_kept:
-            order = [known for known in (ALONE, TOGETHER, STEPS, BY_FIELDS) if known in self._parts]
+            order = [known for known in (ALONE, TOGETHER, STEPS, BY_FIELDS, PACKED) if known in self._parts]
             PAGE.write_text(
                 "\n".join([*_setting(), *(f"\n## {known}\n\n{self._parts[known]}" for known in order)]) + "\n",
                 encoding="utf-8",

@@ -31,6 +31,7 @@ from benchmarks.subjects import make_documents, make_model, make_tokenizer
 from pastalang.plan.plan import Mode, Plan
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.model.attention import ATTENTION
+from pastalang.runtime.model.packed import pack
 from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.result import Result
 
@@ -178,6 +179,22 @@ class Bench:
             say(f"{count} fields: {strict:.2f} against {sequential:.2f}")
         return found
 
+    def packed(self, *, size: int) -> tuple[Pair, Pair, Pair]:
+        """One document in both modes, and many at once: before and after. Nothing stock is measured behind it."""
+        before = self._three(size)
+        pack(self.weights)
+        strict, sequential, together = map(Pair, before, self._three(size))
+        return strict, sequential, together
+
+    def _three(self, size: int) -> tuple[float, float, float]:
+        alone = {
+            mode: statistics.median(self.ours(FIELDS, [text], mode)[0] for text in self.texts[: self.rounds])
+            for mode in (Mode.STRICT, Mode.SEQUENTIAL)
+        }
+        together = statistics.median(self.ours(FIELDS, self.texts[:size])[0] for _ in range(self.rounds))
+        say(f"packed or not: {[round(seconds, 2) for seconds in (*alone.values(), together)]}")
+        return alone[Mode.STRICT], alone[Mode.SEQUENTIAL], together
+
 
 def _written(result: Result) -> int:
     """The tokens of the answer, as they were decoded or forced: what a model on its own would have to write."""
@@ -188,7 +205,7 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-PARTS = ("alone", "together", "steps", "fields")
+PARTS = ("alone", "together", "steps", "fields", "packed")
 
 
 def main() -> None:
@@ -222,6 +239,9 @@ def measure(bench: Bench, report: Report, options: argparse.Namespace) -> None:
         report.steps(bench.steps())
     if "fields" in options.parts:
         report.by_fields(bench.by_fields(options.fields))
+    if "packed" in options.parts:
+        size = 8
+        report.packed(*bench.packed(size=size), documents=size)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,8 @@
 
 Random models of three sizes; a prompt, then branches that each feed one token per step. `around` is everything that
 the forward of a step does outside the model's own forward: views, clusters, masks, tensors. The second table compares
-attention in one piece with attention in clusters, where several documents share a step.
+attention in one piece with attention in clusters, where several documents share a step. The third counts everything
+that is not the model's own forward, from one step of a whole run to the next: scheduler, guides, sampler as well.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -19,7 +21,11 @@ from typing import Any
 import torch
 import transformers
 
+import pastalang
+from benchmarks.subjects import make_tokenizer
+from pastalang.program.types import Sampling
 from pastalang.runtime.batch import Capture, CellId, RowId, Run, StepBatch, TokenId
+from pastalang.runtime.engine import Engine
 from pastalang.runtime.layout.clusters import Costs
 from pastalang.runtime.model.toy import Family, toy_model
 from pastalang.runtime.model.transformers import TransformersModel
@@ -29,6 +35,11 @@ SIZES: dict[str, dict[str, int]] = {
     "19 M": {"vocabulary": 8192, "layers": 12, "hidden": 384, "heads": 6, "kv_heads": 2},
     "135 M": {"vocabulary": 49_152, "layers": 30, "hidden": 576, "heads": 9, "kv_heads": 3},
 }
+
+
+MIXED = (
+    "string(max=12)", "integer", "number", "date", "boolean", '"red" | "green" | "blue"', "uuid", "[integer](1..3, max_tokens=12)",
+)  # fmt: skip
 
 
 class Stopwatch:
@@ -165,6 +176,49 @@ def documents_table(*, steps: int) -> list[str]:
     return lines
 
 
+def runs_table() -> list[str]:
+    """Whole runs of an engine: JSON objects of string fields, and of fields of many types."""
+    lines = ["| model | fields | branches | step, ms | not the model, ms | share |", "|---|---|---|---|---|---|"]
+    tokenizer = make_tokenizer()
+    for name in ("19 M", "135 M"):
+        for kinds in (("string(max=12)",), MIXED):
+            for branches in (16, 96):
+                step, rest = run_timing(toy(name), tokenizer, kinds, branches)
+                what = "strings" if len(kinds) == 1 else f"{len(kinds)} types"
+                lines.append(f"| {name} | {what} | {branches} | {step:.1f} | {rest:.2f} | {rest / step:.1%} |")
+                print(lines[-1], flush=True)
+    return lines
+
+
+def run_timing(model: Any, tokenizer: Any, kinds: Sequence[str], branches: int) -> tuple[float, float]:
+    """Milliseconds from a step to the next and what of them is not the model's: medians, all branches drawing."""
+    fields = "\n".join(f"  field_{n}: {kinds[n % len(kinds)]}" for n in range(branches))
+    program = pastalang.compile(
+        f'template form\n\nuser """\nFill in the form.\n"""\n\nassistant json {{\n{fields}\n}}\n'
+    )
+    inner = Stopwatch(model)
+    fast = TransformersModel(model, cells=branches * 64 + 512, check=False)
+    fast._model = inner
+    engine = Engine(fast, tokenizer, prefix_cells=0)
+    engine.run(program, {})  # guides are compiled once
+    marks: list[tuple[float, float, int]] = []
+    forward = fast.forward
+
+    def marked(batch: StepBatch) -> torch.Tensor:
+        marks.append((time.perf_counter(), inner.seconds, len(batch)))
+        return forward(batch)
+
+    fast.forward = marked  # type: ignore[method-assign]
+    for seed in range(3):
+        engine.run(program, {}, seed=seed, sampling=Sampling(temperature=1.0))
+    steps = [
+        (end - start, end - start - (after - before))
+        for (start, before, tokens), (end, after, following) in pairwise(marks)
+        if tokens <= 2 * branches and following <= tokens
+    ]
+    return 1e3 * median(step for step, _ in steps[:-1]), 1e3 * median(rest for _, rest in steps[:-1])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--prompt", type=int, default=256)
@@ -188,6 +242,12 @@ def main() -> None:
         "## Documents of 200 tokens behind 64 shared ones, 135 M parameters",
         "",
         *documents_table(steps=options.steps),
+        "",
+        "## Whole runs: what is not the model's own forward",
+        "",
+        "From one step to the next, all branches drawing at temperature 1: scheduler, guides, masks, sampler.",
+        "",
+        *runs_table(),
     ]
     if options.out:
         options.out.write_text("\n".join(page) + "\n")
