@@ -38,7 +38,8 @@ SIZES: dict[str, dict[str, int]] = {
 
 
 MIXED = (
-    "string(max=12)", "integer", "number", "date", "boolean", '"red" | "green" | "blue"', "uuid", "[integer](1..3, max_tokens=12)",
+    "string(max=12)", "integer", "number", "date", "boolean", '"red" | "green" | "blue"', "uuid",
+    "[integer](1..3, max_tokens=12)",
 )  # fmt: skip
 
 
