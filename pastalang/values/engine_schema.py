@@ -17,10 +17,10 @@ from pastalang.values.formats import FORMATS
 from pastalang.values.json_schema import STANDARD_FORMATS, anchored, schema_of
 from pastalang.values.json_text import JsonValue, parse_json, write_json
 from pastalang.values.regex import engine_pattern, whole_pattern
+from pastalang.values.schema_cases import NAMED, in_cases
 from pastalang.values.schema_keywords import CHECKED_AFTER, is_constraint
 
 _DATA: Final = frozenset({"const", "enum"})
-_NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
 _KEPT: Final = frozenset({"$defs", "definitions", "$id"})
 _REWRITTEN: Final = frozenset({"pattern", "format", "discriminator"})
 
@@ -63,11 +63,11 @@ class _Rewriting:
                     self.left_out.append(key)
             elif key in _DATA:
                 result[key] = value
-            elif key in _NAMED and isinstance(value, dict):
+            elif key in NAMED and isinstance(value, dict):
                 result[key] = self.named(key, value)
             elif key not in _REWRITTEN and (is_constraint(key) or key in _KEPT):
                 result[key] = self.schema(value)
-        return self.with_patterns(result, schema)
+        return self.with_patterns(in_cases(result), schema)
 
     def named(self, keyword: str, parts: dict[str, JsonValue]) -> dict[str, JsonValue]:
         if keyword != "patternProperties":

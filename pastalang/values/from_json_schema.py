@@ -27,7 +27,15 @@ from pastalang.values.regex import whole_pattern
 from pastalang.values.schema_carried import carried_document
 from pastalang.values.schema_document import document_misfits
 from pastalang.values.schema_guard import OWN_IDENTIFIER, find_hostile, resolve
-from pastalang.values.schema_keywords import ANNOTATIONS, FAMILIES, is_constraint, is_refused, is_unknown, why_refused
+from pastalang.values.schema_keywords import (
+    ANNOTATIONS,
+    DEPENDENT,
+    FAMILIES,
+    is_constraint,
+    is_refused,
+    is_unknown,
+    why_refused,
+)
 from pastalang.values.schema_scalars import SchemaRefused
 
 Keywords = Mapping[str, JsonValue]
@@ -146,6 +154,8 @@ class _Conversion:
                 self.note(pointer, f"`{keyword}` is no keyword of JSON Schema, and is taken for a remark")
         if not said:
             return t.Anything()
+        if said & set(DEPENDENT):
+            return self.carried(schema, pointer)
         if said & {"enum", "const"}:
             return self.values(schema, said)
         if not self.is_plain(schema, said):

@@ -14,7 +14,15 @@ from typing import Final
 
 from pastalang.values.formats import FORMATS
 from pastalang.values.json_schema import STANDARD_FORMATS
-from pastalang.values.schema_keywords import ANNOTATIONS, CHECKED_AFTER, COMBINING, FAMILIES, REFUSED, REFUSED_FORMATS
+from pastalang.values.schema_keywords import (
+    ANNOTATIONS,
+    CHECKED_AFTER,
+    COMBINING,
+    DEPENDENT,
+    FAMILIES,
+    REFUSED,
+    REFUSED_FORMATS,
+)
 
 
 class Status(Enum):
@@ -59,9 +67,12 @@ _WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "minProperties": "`{string: T}(min=...)`",
         "maxProperties": "`{string: T}(max=...)`",
         "anyOf": "a union; beside other keywords, one hole",
-        "oneOf": "a union whose alternatives are certainly apart",
+        "oneOf": "a union whose alternatives are certainly apart, or ask for different keys and nothing else",
         "allOf": "one schema, or one hole for several",
         "$ref": "within the document; recursion becomes a named type",
+        "dependentRequired": "one hole, the cases side by side",
+        "dependentSchemas": "one hole, the cases side by side",
+        "dependencies": "the same in older drafts",
         "discriminator": "found again from the alternatives themselves",
         "description": "the description of a field or type",
         "title": "the name of a type",
@@ -94,7 +105,9 @@ def _cell(text: str) -> str:
 
 
 def _rows() -> Iterator[Keyword]:
-    understood = dict.fromkeys((*COMBINING, *(name for family in FAMILIES.values() for name in sorted(family))))
+    understood = dict.fromkeys(
+        (*COMBINING, *DEPENDENT, *(name for family in FAMILIES.values() for name in sorted(family)))
+    )
     for name in understood:
         if name not in CHECKED_AFTER:
             yield Keyword(name, Status.ENFORCED, _WORDS[name])

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 
 from pastalang.values.json_text import JsonValue, write_json
+from pastalang.values.schema_cases import MAX_DEPENDENT_KEYS, in_new_words, map_schemas, too_many_cases
 from pastalang.values.schema_guard import find_in_schemas, unescape
 from pastalang.values.schema_keywords import NOT_CARRIED, REFUSED_FORMATS, is_refused, why_refused
 from pastalang.values.schema_scalars import SchemaRefused
@@ -13,7 +14,8 @@ from pastalang.values.schema_scalars import SchemaRefused
 
 def carried_document(schema: Mapping[str, JsonValue], document: JsonValue, *, is_root: bool) -> str:
     """The part as canonical text, with the definitions that it may refer to. Raises `SchemaRefused`."""
-    text = write_json(dict(schema))
+    schema = _in_new_words(schema)
+    text = write_json(schema)
     outside = [found for found in re.findall(r'"\$ref":"([^"]*)"', text) if not _is_definition(found)]
     if outside and not is_root:
         raise SchemaRefused("$ref", f"`{outside[0]}` leads out of a part that is enforced as a whole; use `$defs`")
@@ -23,7 +25,13 @@ def carried_document(schema: Mapping[str, JsonValue], document: JsonValue, *, is
     refused = find_in_schemas(whole, carrying_problem)
     if refused is not None:
         raise SchemaRefused(refused[0].lstrip("/"), refused[1])
-    return write_json(whole)
+    return write_json(map_schemas(whole, in_new_words))
+
+
+def _in_new_words(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    found = map_schemas(dict(schema), in_new_words)
+    assert isinstance(found, dict)
+    return found
 
 
 def _definitions(text: str, document: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
@@ -48,6 +56,8 @@ def carrying_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
             return keyword, NOT_CARRIED[keyword]
         if is_refused(keyword):
             return keyword, why_refused(keyword)
+    if (crowded := too_many_cases(schema)) is not None:
+        return crowded, f"of more than {MAX_DEPENDENT_KEYS} keys cannot be enforced while decoding"
     if schema.get("format") in REFUSED_FORMATS:
         return "format", f"the format {schema['format']} cannot be enforced"
     return None

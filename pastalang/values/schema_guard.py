@@ -14,11 +14,11 @@ from pastalang import limits
 from pastalang.program.regex import RegexError
 from pastalang.values.json_text import JsonValue, write_json
 from pastalang.values.regex import whole_pattern
+from pastalang.values.schema_cases import NAMED
 from pastalang.values.schema_keywords import is_unknown
 from pastalang.values.schema_shapes import shape_problem
 
 _DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})  # what they hold is no schema
-_NAMED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"})
 _UNRESOLVED: Final = {
     "$dynamicRef": "a dynamic reference is not supported",
     "$recursiveRef": "a dynamic reference is not supported",
@@ -83,7 +83,7 @@ class _Place:
             if self.is_schema and (key in _DATA or is_unknown(key)):
                 continue
             step = key.replace("~", "~0").replace("/", "~1")
-            inner = not self.is_schema or key not in _NAMED
+            inner = not self.is_schema or key not in NAMED
             yield _Place(f"{self.pointer}/{step}", part, inner, self.depth + 1, self.value if own else self.document)
 
 

@@ -55,9 +55,6 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "contains": _NO_ENGINE,
         "minContains": _NO_ENGINE,
         "maxContains": _NO_ENGINE,
-        "dependentRequired": f"{_NO_ENGINE}; write the cases as `anyOf`",
-        "dependentSchemas": f"{_NO_ENGINE}; write the cases as `anyOf`",
-        "dependencies": f"{_NO_ENGINE}; write the cases as `anyOf`",
         "unevaluatedProperties": f"{_NO_ENGINE}; use `additionalProperties`",
         "unevaluatedItems": f"{_NO_ENGINE}; use `items`",
         "$dynamicRef": "is not supported; use `$ref`",
@@ -72,7 +69,10 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
 # What else becomes part of a type, whatever the type.
 COMBINING: Final = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "discriminator")
 
-_CONSTRAINTS: Final = frozenset(COMBINING).union(REFUSED, *FAMILIES.values())
+# Said again as alternatives for an engine, in one hole.
+DEPENDENT: Final = ("dependentRequired", "dependentSchemas", "dependencies")
+
+_CONSTRAINTS: Final = frozenset(COMBINING).union(REFUSED, DEPENDENT, *FAMILIES.values())
 
 # Formats of the standard that no expression of ours says. Other names that are not known are remarks.
 REFUSED_FORMATS: Final = frozenset(

@@ -31,6 +31,14 @@ def _are_named_schemas(value: JsonValue) -> bool:
     return isinstance(value, dict) and all(map(_is_schema, value.values()))
 
 
+def _are_key_lists(value: JsonValue) -> bool:
+    return isinstance(value, dict) and all(map(_are_texts, value.values()))
+
+
+def _are_dependent(value: JsonValue) -> bool:
+    return isinstance(value, dict) and all(_is_schema(part) or _are_texts(part) for part in value.values())
+
+
 def _is_number(value: JsonValue) -> bool:
     return isinstance(value, int | Decimal)  # true and false too: draft 4 wrote them, and they get their own answer
 
@@ -58,6 +66,7 @@ _SCHEMA: Final[_Check] = (_is_schema, "a schema")
 _SCHEMAS: Final[_Check] = (_are_schemas, "a list of schemas that is not empty")
 _NAMED: Final[_Check] = (_are_named_schemas, "an object of schemas")
 _NUMBER: Final[_Check] = (_is_number, "a number")
+_DEPENDENT: Final[_Check] = (_are_dependent, "an object of schemas or lists of different keys")
 _COUNT: Final[_Check] = (_is_count, "a whole number that is not negative")
 _TEXT: Final[_Check] = (_is_text, "a string")
 
@@ -68,6 +77,8 @@ _SHAPES: Final[Mapping[str, _Check]] = MappingProxyType(
         "enum": (lambda value: isinstance(value, list), "a list of values"),
         "items": (lambda value: _is_schema(value) or _are_schemas(value), "a schema"),
         "uniqueItems": (lambda value: isinstance(value, bool), "true or false"),
+        "dependencies": _DEPENDENT,
+        "dependentRequired": (_are_key_lists, "an object of lists of different keys"),
         "discriminator": (lambda value: isinstance(value, dict), "an object"),
         **dict.fromkeys(("anyOf", "oneOf", "allOf", "prefixItems"), _SCHEMAS),
         **dict.fromkeys(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"), _NAMED),

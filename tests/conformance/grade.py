@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -139,7 +141,8 @@ def ordered(schema: Any, instance: Any, root: Any, depth: int = 0) -> Any:
     known = _properties(schema, root)
     places = {key: at for at, key in enumerate(known)}
     keys = sorted(instance, key=lambda key: places.get(key, len(places)))
-    return {key: ordered(known.get(key, {}), instance[key], root, depth + 1) for key in keys}
+    others = {key: _unnamed(schema, key, root) for key in keys if key not in known}
+    return {key: ordered(known.get(key, others.get(key)), instance[key], root, depth + 1) for key in keys}
 
 
 def _parts(schema: Any, root: Any, depth: int = 0) -> list[Any]:
@@ -167,6 +170,19 @@ def _properties(schema: Any, root: Any) -> dict[str, Any]:
         for key, inner in named.items() if isinstance(named, dict) else ():
             found.setdefault(key, inner)
     return found
+
+
+def _unnamed(schema: Any, key: str, root: Any) -> Any:
+    """The schema of a key that is known by a pattern, or not at all."""
+    for part in _parts(schema, root):
+        patterns = part.get("patternProperties")
+        for pattern, inner in patterns.items() if isinstance(patterns, dict) else ():
+            with suppress(re.error):
+                if re.search(pattern, key):
+                    return inner
+        if isinstance(part.get("additionalProperties"), dict):
+            return part["additionalProperties"]
+    return {}
 
 
 def _items(schema: Any, at: int, root: Any) -> Any:

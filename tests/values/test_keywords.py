@@ -52,6 +52,7 @@ def obj(**more: Any) -> dict[str, Any]:
 
 INTEGER = {"type": "integer"}
 A = {"a": INTEGER}
+NEEDS = obj(properties={"a": INTEGER, "b": INTEGER})
 # keyword -> documents, each with a value that fits and one that the keyword keeps out
 EXAMPLES: dict[str, list[tuple[dict[str, Any], Any, Any]]] = {
     "type": [({"type": "string"}, "a", 1), ({"type": ["integer", "null"]}, None, "a")],
@@ -101,9 +102,20 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], Any, Any]]] = {
         ({"anyOf": [INTEGER, {"type": "null"}]}, None, "a"),
         ({"type": "object", "properties": A, "anyOf": [{"required": ["a"]}, {"required": ["b"]}]}, {"a": 1}, {}),
     ],
-    "oneOf": [({"oneOf": [INTEGER, {"type": "null"}]}, None, "a")],
+    "oneOf": [
+        ({"oneOf": [INTEGER, {"type": "null"}]}, None, "a"),
+        (NEEDS | {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}, {"b": 1}, {"a": 1, "b": 1}),
+    ],
     "allOf": [({"allOf": [INTEGER]}, 1, "a"), ({"allOf": [INTEGER, {"minimum": 3}]}, 3, 2)],
     "$ref": [({"$ref": "#/$defs/a", "$defs": A}, 1, "a"), ({"type": "array", "items": {"$ref": "#"}}, [[], [[]]], [1])],
+    "dependentRequired": [(NEEDS | {"dependentRequired": {"a": ["b"]}}, {"a": 1, "b": 1}, {"a": 1})],
+    "dependentSchemas": [
+        (NEEDS | {"dependentSchemas": {"a": {"properties": {"b": {"minimum": 3}}}}}, {"a": 1, "b": 3}, {"a": 1, "b": 2})
+    ],
+    "dependencies": [
+        (NEEDS | {"dependencies": {"a": ["b"]}}, {"b": 1}, {"a": 1}),
+        (NEEDS | {"dependencies": {"a": {"required": ["b"]}}}, {}, {"a": 1}),
+    ],
     "discriminator": [
         (
             {

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any, assert_never
+from typing import assert_never
 
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
@@ -22,6 +22,7 @@ from pastalang.values.formats import FORMATS
 from pastalang.values.json_schema import Document, anchored, schema_of
 from pastalang.values.json_text import JsonValue, parse_json, write_json
 from pastalang.values.regex import whole_pattern
+from pastalang.values.schema_cases import in_cases, map_schemas
 from pastalang.values.schema_guard import find_hostile
 
 _OPTIONS: Document = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -183,7 +184,9 @@ class _Writer:
         if (problem := find_hostile(document)) is not None:
             pointer, reason = problem
             raise GuideError(f"the schema cannot be enforced at `{pointer or '/'}`: {reason}")
-        return self.schema(_readable(document))
+        readable = map_schemas(document, _readable)
+        assert isinstance(readable, dict)
+        return self.schema(readable)
 
 
 def _patterns(document: JsonValue) -> Iterator[str]:
@@ -213,7 +216,6 @@ def _string(pattern: str) -> PatternAutomaton | None:
     return None if automaton.is_empty else automaton
 
 
-_DATA = frozenset({"const", "enum", "default", "examples", "example"})  # what they hold is no schema
 _STANDARD_FORMATS = frozenset(
     {
         *("date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6"),
@@ -223,17 +225,12 @@ _STANDARD_FORMATS = frozenset(
 )
 
 
-def _readable(value: JsonValue) -> Any:
-    """Formats that JSON Schema does not know are remarks of the author, and mean nothing to any reader."""
-    if isinstance(value, list):
-        return [_readable(part) for part in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: part if key in _DATA else _readable(part)
-        for key, part in within_reach(value).items()
-        if not (key == "format" and isinstance(part, str) and part not in _STANDARD_FORMATS)
-    }
+def _readable(schema: Document) -> Document:
+    """In the engine's words. Formats that JSON Schema does not know are remarks of the author: no reader heeds them."""
+    format = schema.get("format")
+    if isinstance(format, str) and format not in _STANDARD_FORMATS:
+        schema = {keyword: part for keyword, part in schema.items() if keyword != "format"}
+    return in_cases(within_reach(schema))
 
 
 def _repeated(item: str, least: int, most: int | None) -> str:

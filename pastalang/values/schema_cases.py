@@ -1,0 +1,113 @@
+"""From what a JSON Schema says in words that no engine knows to the same as alternatives, which engines know.
+
+    `a` needs `b`            no `a`, or `b`                       `dependentRequired`, `dependentSchemas`
+    one of `a` and `b`       `a` and no `b`, or `b` and no `a`    `oneOf` that asks for keys alone
+
+Exactly the same values, so that nothing is let through and nothing is kept out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import product
+from typing import Final, TypeAlias
+
+from pastalang.values.json_text import JsonValue
+from pastalang.values.schema_keywords import ANNOTATIONS, DEPENDENT
+
+Schema: TypeAlias = dict[str, JsonValue]
+
+MAX_DEPENDENT_KEYS: Final = 8  # each doubles the alternatives
+_MAX_ALTERNATIVES: Final = 64
+_DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})  # what they hold is no schema
+NAMED: Final = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies", "dependentRequired"}
+)
+
+
+def map_schemas(document: JsonValue, change: Callable[[Schema], Schema]) -> JsonValue:
+    """The document with every schema in it changed, the inner ones first."""
+    if isinstance(document, list):
+        return [map_schemas(part, change) for part in document]
+    if not isinstance(document, dict):
+        return document
+    inner: Schema = {}
+    for keyword, part in document.items():
+        if keyword in NAMED and isinstance(part, dict):
+            inner[keyword] = {name: map_schemas(named, change) for name, named in part.items()}
+        else:
+            inner[keyword] = part if keyword in _DATA else map_schemas(part, change)
+    return change(inner)
+
+
+def in_cases(schema: Schema) -> Schema:
+    """Of one schema; what would be too many alternatives stays as it is."""
+    found, cases = dict(schema), list[JsonValue]()
+    dependent = [case for keyword in DEPENDENT for case in _dependent(schema.get(keyword))]
+    if dependent and len(dependent) <= MAX_DEPENDENT_KEYS:
+        cases += dependent
+        found = {keyword: part for keyword, part in found.items() if keyword not in DEPENDENT}
+    single = _only_one(schema.get("oneOf"))
+    if single is not None:
+        cases.append(single)
+        del found["oneOf"]
+    if not cases:
+        return schema
+    others = schema.get("allOf", [])
+    return {**found, "allOf": [*(others if isinstance(others, list) else []), *cases]}
+
+
+def in_new_words(schema: Schema) -> Schema:
+    """`dependencies` of older drafts as the two keywords that came after it."""
+    given = schema.get("dependencies")
+    if not isinstance(given, dict):
+        return schema
+    found = {keyword: part for keyword, part in schema.items() if keyword != "dependencies"}
+    keys: Schema = {key: needed for key, needed in given.items() if isinstance(needed, list)}
+    schemas: Schema = {key: needed for key, needed in given.items() if not isinstance(needed, list)}
+    for keyword, parts in (("dependentRequired", keys), ("dependentSchemas", schemas)):
+        before = schema.get(keyword, {})
+        if parts:
+            found[keyword] = {**(before if isinstance(before, dict) else {}), **parts}
+    return found
+
+
+def too_many_cases(schema: Mapping[str, JsonValue]) -> str | None:
+    """The keyword with more keys than can be enforced."""
+    for keyword in DEPENDENT:
+        if isinstance(given := schema.get(keyword), dict) and len(given) > MAX_DEPENDENT_KEYS:
+            return keyword
+    return None
+
+
+def _dependent(given: JsonValue) -> list[JsonValue]:
+    """For each key: it is not there, or what it needs is."""
+    cases: list[JsonValue] = []
+    for key, needed in given.items() if isinstance(given, dict) else ():
+        then: JsonValue = {"required": needed} if isinstance(needed, list) else needed
+        cases.append({"anyOf": [{"properties": {key: False}}, then]})
+    return cases
+
+
+def _only_one(arms: JsonValue) -> JsonValue | None:
+    """Alternatives of which exactly one holds, where each asks for keys and for nothing else."""
+    if not isinstance(arms, list) or len(arms) < 2:
+        return None
+    asked = [keys for arm in arms if (keys := _asked_keys(arm))]
+    if len(asked) < len(arms):
+        return None
+    cases: list[JsonValue] = []
+    for at, keys in enumerate(asked):
+        ways = [[key for key in other if key not in keys] for number, other in enumerate(asked) if number != at]
+        for left_out in product(*ways):  # nothing where another arm holds whenever this one does
+            if len(cases) >= _MAX_ALTERNATIVES:
+                return None
+            without: Schema = dict.fromkeys(left_out, False)
+            cases.append({"type": "object", "required": [*keys], "properties": without})
+    return {"anyOf": cases} if cases else None
+
+
+def _asked_keys(arm: JsonValue) -> list[str]:
+    """What it asks for; nothing where it says anything else."""
+    keys = arm.get("required") if isinstance(arm, dict) and not set(arm) - {"required"} - ANNOTATIONS else None
+    return [str(key) for key in keys] if isinstance(keys, list) else []
