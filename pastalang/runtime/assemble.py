@@ -182,9 +182,8 @@ class _Page:
 
 def _options(details: Details) -> tuple[tuple[str, float], ...] | None:
     """The likeliest first; None where the type is no closed choice."""
-    if not details.options:
-        return None
-    return tuple(sorted(details.options.items(), key=lambda option: (-option[1], option[0])))
+    options = details.weights.options()
+    return tuple(sorted(options.items(), key=lambda option: (-option[1], option[0]))) or None
 
 
 def _last_name(path: str) -> str:

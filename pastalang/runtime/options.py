@@ -25,7 +25,7 @@ class Options:
     repair         how often a field that the model objects to is decoded again
     retry_below    a field that is less probable than this is decoded again, too
     keep_invalid   what is wrong in the end is marked, where `Invalid` would be raised
-    details        each field also says how much probability its type has ruled out
+    details        each field also says how much probability its type has ruled out, and how likely each option was
     """
 
     template: str | None = None

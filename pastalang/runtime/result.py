@@ -16,8 +16,8 @@ class FieldResult:
 
     `attempts` counts the times that it was decoded. `problem` says why there is no value, or what a validator
     objects to. With `details`, `pushed_aside` is, for each drawn token, the probability of all that was not allowed,
-    and `options` of a closed choice are the spellings with the probability of each, the likeliest first. Where several
-    options begin with the same token, those that were not gone into are left out: what is missing to 1 is theirs.
+    and `options` of a closed choice are the spellings with the probability of each, the likeliest first; what could not
+    be weighed is missing to 1.
     """
 
     path: str

@@ -17,6 +17,7 @@ class Usage:
     `peak_cells` is the most cells that held something of this request at one time, its prompt included whether it is
     fed or kept from an earlier request. It is never more than the peak of the plan's forecast for the same lengths.
     Requests that share a kept prompt count it each.
+    With `details`, weighing the options of a choice may take one pass more than the path asks for, and a few cells.
     `attended_tokens` is the mean over drawn tokens of how many tokens each saw.
     """
 

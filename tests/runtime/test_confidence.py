@@ -58,12 +58,17 @@ def test_options_that_begin_alike_share_what_the_way_to_them_weighs() -> None:
     assert sum(share for _, share in field.options) == pytest.approx(1.0)
 
 
-def test_what_was_not_gone_into_is_missing() -> None:
-    weights = {"a": 1.0, "b": 3.0}
+def test_options_that_the_value_did_not_go_into_are_weighed_beside_it() -> None:
+    weights = {"a": 1.0, "b": 3.0, "x": 1.0, "y": 4.0}
     logits = [math.log(weights.get(chr(token), 1e-3)) if token < 256 else -9.0 for token in range(320)]
     runner = Engine(FakeModel(lambda _: logits, vocabulary=320), byte_tokenizer())
-    [field] = runner.run(program('  a: "ax" | "ay" | "b"'), {}, details=True).fields
-    assert dict(field.options or ()) == pytest.approx({'"b"': 0.75})
+    asked = program('  a: "ax" | "ay" | "b"')
+    [plain], result = runner.run(asked, {}).fields, runner.run(asked, {}, details=True)
+    [field] = result.fields
+    assert field.text == plain.text == '"b"'
+    assert dict(field.options or ()) == pytest.approx({'"b"': 0.75, '"ay"': 0.2, '"ax"': 0.05})
+    assert result.usage.forward_passes == result.usage.critical_path + 1
+    runner.check_integrity()
 
 
 def test_details_are_only_there_where_they_are_asked_for() -> None:

@@ -10,6 +10,7 @@ from pastalang.runtime.decode.engines.choice import ChoiceMachine, Range
 from pastalang.runtime.decode.guide import State, TokenMask
 from pastalang.runtime.decode.lead import Led
 from pastalang.runtime.decode.mask import tokens_of
+from pastalang.runtime.decode.walk import Walk
 
 
 def pushed_aside(logits: torch.Tensor, state: State) -> float:
@@ -24,30 +25,55 @@ def probability_of(logits: torch.Tensor, state: State, token: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
-    """`share[text]` is exact for options that the next token settles; `open` is left to those that share a token."""
+class Standing:
+    """Where a choice stands in its list of options."""
 
-    share: dict[str, float]
-    open: float
+    machine: ChoiceMachine
+    at: Range
 
 
-def distribution(logits: torch.Tensor, state: State, machine: ChoiceMachine, at: Range) -> Options:
+def standing_of(state: State) -> Standing | None:
+    """None where the state is none of a closed list."""
+    walk = state.inner if isinstance(state, Led) else state
+    if not isinstance(walk, Walk) or not isinstance(walk.machine, ChoiceMachine):
+        return None
+    at = walk.machine_state
+    assert isinstance(at, Range)
+    return Standing(walk.machine, at)
+
+
+def left_behind(token: int, state: State, standing: Standing) -> Range | None:
+    """The options that are left behind an allowed token: a single one is chosen with it. None where that is open."""
+    machine, at = standing.machine, standing.at
+    text = state.behind_lead(token) if isinstance(state, Led) else None
+    after = machine.options_after(at, token) if text is None else machine.options_behind(at, text)
+    if after is None and machine.accepts(at):
+        return Range(at.low, at.low + 1, at.depth)  # the token ends the option that stands there
+    return after
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """How one row divides its probability: among options that the next token settles, and among tokens behind which
+    several are left."""
+
+    settled: dict[str, float]
+    open: dict[int, float]
+
+
+def shares_of(logits: torch.Tensor, state: State, standing: Standing) -> Shares:
     """What each option would get from this one row, if the token was drawn from the allowed ones."""
     allowed = tokens_of(state.allowed())
-    chances = logits.double()[torch.from_numpy(allowed)].softmax(0).tolist()
-    share: dict[str, float] = {}
-    unsettled = 0.0
+    chances = logits.double()[torch.from_numpy(allowed).to(logits.device)].softmax(0).tolist()
+    shares = Shares({}, {})
     for token, chance in zip(allowed.tolist(), chances, strict=True):
-        text = state.behind_lead(token) if isinstance(state, Led) else None
-        after = machine.options_after(at, token) if text is None else machine.options_behind(at, text)
-        if after is None and machine.accepts(at):
-            after = Range(at.low, at.low + 1, at.depth)  # the token ends the option that stands there
-        if after is None or after.high - after.low > 1:
-            unsettled += chance
-            continue
-        option = machine.options[after.low].decode()
-        share[option] = share.get(option, 0.0) + chance
-    return Options(share, unsettled)
+        left = left_behind(token, state, standing)
+        if left is None or left.high - left.low > 1:
+            shares.open[token] = chance
+        else:
+            option = standing.machine.options[left.low].decode()
+            shares.settled[option] = shares.settled.get(option, 0.0) + chance
+    return shares
 
 
 def _probabilities(logits: torch.Tensor) -> torch.Tensor:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pastalang.plan.plan import Hole, Plan
 from pastalang.runtime.decode.guide import Accepted, GuideError, State, TokenMask
 from pastalang.runtime.decode.lead import Led
 from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.prompt import Encoder
-from pastalang.runtime.scheduler.written import Field
+from pastalang.runtime.scheduler.written import Details, Field, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,16 @@ class OpenHole:
         tally.dropped = True
         tally.force(len(rest))
         return Fill(rest, accepted.text, is_kept=False)
+
+    def beside(self) -> OpenHole:
+        """One that stands where this one does and goes its own way: its field is no part of the answer, and only what
+        its options weigh is noted with those of this one."""
+        known = self.field.details
+        details = Details() if known is None else Details(weights=known.weights)
+        field = replace(
+            self.field, tokens=list(self.field.tokens), log_probabilities=[], tally=Tally(), details=details
+        )
+        return OpenHole(self.hole, field, self._state.fork(), self._encoder)
 
     def close(self) -> None:
         self.field.text = self._state.text

@@ -25,7 +25,7 @@ from pastalang.runtime.scheduler.feed import Feeder, Rows, Step
 from pastalang.runtime.scheduler.leading import leading_tokens
 from pastalang.runtime.scheduler.owner import Owner
 from pastalang.runtime.scheduler.prefix import PrefixCache
-from pastalang.runtime.scheduler.release import release_all, release_dead
+from pastalang.runtime.scheduler.release import end_aside, release_all, release_dead
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.room import Room
 from pastalang.runtime.scheduler.seats import seat_late_ones, take_back, unseat
@@ -102,7 +102,7 @@ class Scheduler:
     def check_integrity(self) -> None:
         """Assert that every cell has exactly one owner, and that requests which are over own none."""
         requests = (*self._active, *self._waiting)
-        held = [branch.cells for request in requests for branch in request.branches]
+        held = [branch.cells for request in requests for branch in request.all_branches]
         self.cells.check_integrity([*held, *(node.cells for node in self.prefix.nodes)])
 
     # ── one step ─────────────────────────────────────────────────────────────────────────────────────────
@@ -162,7 +162,9 @@ class Scheduler:
         touched: dict[RequestState, None] = {}
         for drawing, outcome in told:
             request = drawing.branch.request
-            if not request.is_over:
+            if drawing.branch in request.aside:
+                end_aside(drawing.branch, self.cells, self._rows)
+            elif not request.is_over:
                 touched[request] = None
                 with self._blamed_on(request):
                     if not isinstance(outcome, Choice):
@@ -279,7 +281,7 @@ class Scheduler:
     def _all_branches(self) -> Iterator[BranchState]:
         yield from self.prefix.nodes
         for request in (*self._active, *self._waiting):
-            yield from request.branches
+            yield from request.all_branches
 
     # ── when nothing can move ────────────────────────────────────────────────────────────────────────────
 
@@ -296,6 +298,8 @@ class Scheduler:
         elif self._room.alone is not request:
             self._room.alone = request
             self._set_back(request)
+        if self._give_up_aside():
+            return
         else:
             self._fail(request, too_small(request, self.cells))
 
@@ -311,6 +315,16 @@ class Scheduler:
         """Nothing is left to draw: the request is over, unless its reviewer takes something up again."""
         if request.reviewer is not None:
             with self._blamed_on(request):
+    def _give_up_aside(self) -> bool:
+        """What stands aside is worth no wait. Says whether anything did."""
+        crowded = [request for request in self._active if request.aside]
+        for request in crowded:
+            for branch in list(request.aside):
+                end_aside(branch, self.cells, self._rows)
+            if not request.is_waiting:
+                self._finish(request)
+        return bool(crowded)
+
                 request.end_draft()
                 request.reviewer.review(request)
                 _join_what_can(request)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pastalang.plan.plan import Release
 from pastalang.runtime.memory.cells import Cells
-from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.feed import Rows
 from pastalang.runtime.scheduler.request import RequestState
 
@@ -37,11 +37,21 @@ def release_all(request: RequestState, cells: Cells, rows: Rows) -> None:
     request.late.clear()
     request.joining.clear()
     request.ready.clear()
-    for branch in request.branches:
+    for branch in request.all_branches:
         branch.waiting.clear()
         if branch.source is not None:
             children = branch.source.branch.children
             children[:] = [(index, child) for index, child in children if child is not branch]
+    request.aside.clear()
+
+
+def end_aside(branch: BranchState, cells: Cells, rows: Rows) -> None:
+    """Nobody looks at it any more."""
+    branch.stage = Stage.ENDED
+    branch.waiting.clear()
+    branch.request.drawing -= 1
+    del branch.request.aside[branch]
+    let_go(branch, cells, rows)
 
 
 def let_go(branch: BranchState, cells: Cells, rows: Rows) -> None:

@@ -60,6 +60,7 @@ class RequestState(Owner):
 
     def _begin_anew(self) -> None:
         self.branches: list[BranchState] = []
+        self.aside: dict[BranchState, None] = {}  # that stand beside a choice until its options are weighed
         self.events: list[Event] = []
         self.is_prepared = False
         self.joining: list[BranchState] = []
@@ -85,6 +86,11 @@ class RequestState(Owner):
         return self.branches[0]
 
     @property
+    @property
+    def all_branches(self) -> Iterator[BranchState]:
+        """Those that stand aside too: whoever may hold memory."""
+        return chain(self.branches, self.aside)
+
     def is_waiting(self) -> bool:
         """Whether anything is still to be drawn or joined."""
         return bool(self.drawing or self.joining)
@@ -153,6 +159,17 @@ class RequestState(Owner):
         return branch
 
     def show(self, *branches: BranchState) -> None:
+    def stand_aside(self, branch: BranchState) -> None:
+        """It is fed once, beside everything else, for the row behind its last token, and is no part of the answer."""
+        assert branch.source is not None and branch.source.index < branch.source.branch.fed
+        self.aside[branch] = self.held[branch] = None
+        self.late.append(branch)
+        for seen in branch.view:
+            seen.branch.viewers += 1
+        branch.waiting[len(branch.tokens) - 1] = [branch]
+        self.drawing += 1
+        self.demand(branch, len(branch.tokens))
+
         """They are the instances of their branches."""
         for branch in branches:
             self._by_instance.setdefault(branch.spec.id, {})[branch.items] = branch

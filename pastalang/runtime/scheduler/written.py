@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 from pastalang.plan.plan import Form
 from pastalang.plan.realised import Drawn
 from pastalang.program.types import Type
+from pastalang.runtime.decode.weights import Weights
 from pastalang.source import Span
 
 
@@ -49,7 +50,7 @@ class Details:
     """What a type did to the model's probabilities: per drawn token, and per option where it is a closed choice."""
 
     pushed_aside: list[float] = field(default_factory=list)
-    options: dict[str, float] = field(default_factory=dict)
+    weights: Weights = field(default_factory=Weights)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ import torch
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.confidence import distribution, probability_of, pushed_aside
-from pastalang.runtime.decode.engines.choice import ChoiceMachine, Range
+from pastalang.runtime.decode.confidence import probability_of, pushed_aside, shares_of, standing_of
+from pastalang.runtime.decode.engines.choice import ChoiceMachine
 from pastalang.runtime.decode.engines.llguidance import Growth
 from pastalang.runtime.decode.engines.verbatim import find_occurrences
 from pastalang.runtime.decode.guide import GuideError, NoEndingFits, State
@@ -355,12 +355,12 @@ def test_the_chances_of_options_come_from_one_row() -> None:
     state = guide.start(max_tokens=8)
     logits = torch.zeros(TOKENS.size)
     logits[_id("y")] = 1.0
-    start = guide.machine.start
-    assert isinstance(start, Range)
-    found = distribution(logits, state, guide.machine, start)
-    assert found.open == 0.0
-    assert found.share["yes"] == pytest.approx(torch.tensor([1.0, 0.0]).softmax(0)[0].item())
-    assert probability_of(logits, state, _id("y")) == pytest.approx(found.share["yes"])
+    standing = standing_of(state)
+    assert standing is not None
+    found = shares_of(logits, state, standing)
+    assert not found.open
+    assert found.settled["yes"] == pytest.approx(torch.tensor([1.0, 0.0]).softmax(0)[0].item())
+    assert probability_of(logits, state, _id("y")) == pytest.approx(found.settled["yes"])
     assert 0.9 < pushed_aside(logits, state) < 1.0
 
 

@@ -1,0 +1,86 @@
+"""The options of a choice that its value did not go into: the first row of a choice comes in, branches go out that
+stand aside, each at the end of another way into the options.
+
+    main     … ── `"` ── `ph` ── …          the value, as ever
+    aside          ├──── `t`                nobody sees them, nothing is drawn behind them:
+                   └──── `t` `e`            only the row at their end is looked at
+
+All of them are fed in the one pass that comes next, so the distribution is exact from there on.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from itertools import count
+
+from pastalang.runtime.decode.confidence import Shares, left_behind, standing_of
+from pastalang.runtime.decode.guide import State
+from pastalang.runtime.decode.mask import tokens_of
+from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
+from pastalang.runtime.scheduler.holes import OpenHole
+
+WAYS = 64  # of one choice: its likeliest, as far as that can be told
+OPTIONS = 256  # of a longer list only the ways that its value takes are looked at
+_UNLIKELY = 1e-9
+_LETTER = 4.0  # so many times likelier than a token with a letter less: a guess, for the order only
+
+
+def weigh_others(branch: BranchState, shares: Shares) -> None:
+    """`branch` has just got the row of its first token. In lock-step a value sees others token by token, which one
+    that stands aside cannot do."""
+    hole = branch.hole
+    assert hole is not None and hole.field.details is not None
+    standing = standing_of(hole.state)
+    if standing is None or len(standing.machine.options) > OPTIONS or branch.spec.lockstep is not None:
+        return
+    for way, tokens in _ways(hole, shares):
+        _stand_aside(branch, way, tokens)
+
+
+def _ways(hole: OpenHole, shares: Shares) -> Iterator[tuple[OpenHole, tuple[int, ...]]]:
+    """The likeliest first: the hole as it is at the end of each, and what is fed on the way there."""
+    order = count()
+    heap: list[tuple[float, int, OpenHole, tuple[int, ...], int]] = []
+    for token, chance in shares.open.items():
+        if chance > _UNLIKELY:
+            heapq.heappush(heap, (-chance, next(order), hole, (), token))
+    left = WAYS
+    while heap and left:
+        chance, _, before, fed, token = heapq.heappop(heap)
+        way = before.beside()
+        fill = way.take(token, 0.0)
+        if way.is_finished or not fill.is_kept:
+            continue
+        left -= 1
+        tokens = (*fed, *fill.feed)
+        yield way, tokens
+        for share, following in _open_tokens(way.state):
+            heapq.heappush(heap, (chance * share, next(order), way, tokens, following))
+
+
+def _open_tokens(state: State) -> list[tuple[float, int]]:
+    """The tokens behind which several options are left, with a guess at their shares."""
+    standing = standing_of(state)
+    assert standing is not None
+    weights: dict[int, float] = {}
+    for token in tokens_of(state.allowed()).tolist():
+        left = left_behind(token, state, standing)
+        if left is not None and left.high - left.low > 1:
+            weights[token] = _LETTER ** (left.depth - standing.at.depth)
+    total = sum(weights.values())
+    return [(weight / total, token) for token, weight in weights.items()]
+
+
+def _stand_aside(branch: BranchState, hole: OpenHole, tokens: tuple[int, ...]) -> None:
+    request = branch.request
+    view = (*branch.view, Seen(branch, len(branch.tokens))) if branch.tokens else branch.view
+    aside = BranchState(
+        request=request, spec=branch.spec, items=branch.items, number=branch.number, source=branch.last, view=view,
+        start=branch.position, position=branch.position, highest=branch.highest, names={}, parent=branch,
+        draw_items=branch.draw_items,
+    )  # fmt: skip
+    aside.hole = hole
+    aside.append(tokens)
+    aside.stage = Stage.DRAWING
+    request.stand_aside(aside)
