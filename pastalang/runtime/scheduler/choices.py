@@ -1,0 +1,131 @@
+"""Choices and lists: a branch where the model decides how it goes on comes in; it goes on as was decided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pastalang.plan.plan import Choose, Repeat
+from pastalang.plan.realised import Chosen, Items
+from pastalang.plan.realised import Decision as Decided
+from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
+from pastalang.runtime.scheduler.decide import Decision, Option
+from pastalang.runtime.scheduler.fields import wait_for_logits
+from pastalang.runtime.scheduler.lists import elements_of
+from pastalang.runtime.scheduler.options import arms_of, closing_of, opening_of
+from pastalang.runtime.scheduler.points import mark
+from pastalang.runtime.scheduler.told_whole import tell_arm, tell_list
+from pastalang.runtime.scheduler.written import DrawnToken, WrittenLoop, WrittenText
+
+
+def open_choice(branch: BranchState, choose: Choose) -> None:
+    """Which arm it goes on with."""
+    mark(branch)
+    options = arms_of(choose, branch.request.tokens.encoder)
+    _decide(branch, options, field=choose.field, sampling=choose.sampling, span=choose.span)
+
+
+def _decide(branch: BranchState, options: list[Option], **about: Any) -> None:
+    branch.decision = Decision(options, ends=branch.request.tokens.encoder.ends, **about)
+    taken = branch.decision.start()
+    branch.append(taken.feed)
+    if taken.option is None:
+        wait_for_logits(branch)
+    else:
+        _decided(branch, branch.decision, taken.option)
+
+
+def take_in_decision(
+    branch: BranchState, decision: Decision, token: int, log_probability: float, forward_pass: int
+) -> None:
+    """A drawn token, for the choice or the list where the branch stands."""
+    taken = decision.take(token)
+    is_fed = bool(taken.feed)
+    text = branch.request.tokens.encoder.decode([token]) if is_fed else ""
+    branch.drawn.append(
+        DrawnToken(token, log_probability, forward_pass, len(branch.tokens) if is_fed else None, text)
+    )  # fmt: skip
+    branch.append(taken.feed)
+    if taken.option is None:
+        wait_for_logits(branch)
+    else:
+        _decided(branch, decision, taken.option)
+
+
+def _decided(branch: BranchState, decision: Decision, option: int) -> None:
+    branch.decision = None
+    branch.stage = Stage.WALKING
+    frame = branch.frames[-1]
+    if frame.repeat is not None and frame.index >= len(frame.segments):
+        _go_on_or_stop(branch, frame, frame.repeat, decision, option)
+        return
+    choose = frame.segments[frame.index]
+    assert isinstance(choose, Choose)
+    arm = choose.arms[option]
+    branch.outcomes.append(Chosen(option, decision.tally.drawn))
+    tell_arm(branch, choose, arm)
+    frame.written.append(WrittenText(arm.lead))
+    branch.frames.append(Frame(arm.segments, frame.written, (*frame.address, frame.index, option)))
+
+
+def open_repeat(branch: BranchState, frame: Frame, repeat: Repeat) -> None:
+    """A frame for its items, before the first of them."""
+    mark(branch)
+    address = (*frame.address, frame.index, 0)
+    inner = Frame(repeat.body, [], address, index=len(repeat.body), repeat=repeat, item=-1)
+    frame.written.append(WrittenLoop(repeat.field, inner.loop))
+    if repeat.over is not None:
+        inner.elements = elements_of(
+            branch, repeat.over, over_hole=repeat.over_hole, maximum=repeat.maximum, span=repeat.span
+        )
+        branch.outcomes.append(Items(len(inner.elements)))
+    branch.frames.append(inner)
+
+
+def next_item(branch: BranchState, frame: Frame, repeat: Repeat) -> None:
+    """Behind an item, or before the first one: another one or the end, whoever may say so."""
+    done = frame.item + 1
+    if frame.elements is not None:
+        if done < len(frame.elements):
+            _enter_item(frame)
+        else:
+            _leave(branch)
+        return
+    encoder = branch.request.tokens.encoder
+    opening, closing = opening_of(repeat, done, encoder), closing_of(repeat, done, encoder)
+    options = []
+    if done < repeat.maximum:
+        options.append(opening)
+    if done >= repeat.minimum:
+        options.append(closing)
+    if len(options) == 1:
+        option = options[0]
+        if option.tokens is None:  # nothing is left to stop: the list is full
+            options = [Option("", ())]
+    _decide(branch, options, field=repeat.field, sampling=repeat.sampling, span=repeat.span)
+
+
+def _go_on_or_stop(branch: BranchState, frame: Frame, repeat: Repeat, decision: Decision, option: int) -> None:
+    done, encoder = frame.item + 1, branch.request.tokens.encoder
+    goes_on = done < repeat.maximum and option == 0
+    branch.outcomes.append(Decided(goes_on, decision.tally.drawn))
+    if goes_on:
+        _enter_item(frame)
+        frame.written.append(WrittenText(opening_of(repeat, done, encoder).text))
+        return
+    _leave(branch)
+    tell_list(branch, repeat, done)
+    closing = closing_of(repeat, done, encoder).text
+    if closing:
+        branch.frames[-1].written.append(WrittenText(closing))
+
+
+def _enter_item(frame: Frame) -> None:
+    frame.item += 1
+    frame.index = 0
+    frame.written = []
+    frame.loop.append(frame.written)
+
+
+def _leave(branch: BranchState) -> None:
+    branch.frames.pop()
+    branch.frames[-1].index += 1

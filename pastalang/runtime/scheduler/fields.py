@@ -1,0 +1,97 @@
+"""Fields being written: a branch at a hole comes in, and what is drawn for it; it goes on once there is a value."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pastalang.plan.plan import Hole
+from pastalang.runtime.decode.auto import AutoState
+from pastalang.runtime.decode.guide import NoEndingFits
+from pastalang.runtime.decode.tags import Tag
+from pastalang.runtime.events import FieldDone, FieldStarted, TextDelta
+from pastalang.runtime.scheduler.begin import begin
+from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
+from pastalang.runtime.scheduler.holes import Fill, OpenHole, blamed_on_type
+from pastalang.runtime.scheduler.left_out import leave_out
+from pastalang.runtime.scheduler.points import mark
+from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait
+from pastalang.runtime.scheduler.written import DrawnToken, Field, WrittenField
+
+
+def open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
+    """Begin the field of a hole, up to where its first token is drawn."""
+    request = branch.request
+    items = branch.items_here()
+    field = Field(hole.field, hole.type, hole.form, hole.span, branch.name, items)
+    field.attempt, field.point = branch.attempt, mark(branch)
+    frame.written.append(WrittenField(field))
+    with blamed_on_type(hole, request.plan):
+        try:
+            state, lead = begin(branch, hole)
+        except NoEndingFits as problem:
+            leave_out(branch, field, hole, problem)
+            return
+    branch.append(lead)
+    field.tally.force(len(lead))
+    branch.hole = OpenHole(hole, field, state, request.tokens.encoder)
+    request.events.append(FieldStarted(hole.field, items))
+    _filled(branch, branch.hole, branch.hole.start())
+
+
+def take_in_hole(
+    branch: BranchState, hole: OpenHole, token: int, log_probability: float, forward_pass: int
+) -> list[BranchState]:
+    """Gives the threads that begin with this token."""
+    with blamed_on_type(hole.hole, branch.request.plan):
+        fill = hole.take(token, log_probability)
+    index = len(branch.tokens) if fill.is_kept else None
+    branch.drawn.append(DrawnToken(token, log_probability, forward_pass, index, fill.text))
+    if isinstance(hole.state, AutoState):
+        tags = hole.state.take_tags()
+        return [] if must_wait(branch, fill, tags) else go_on_with_tags(branch, hole, fill, tags)
+    _filled(branch, hole, fill)
+    return []
+
+
+def go_on_with_tags(
+    branch: BranchState, hole: OpenHole, fill: Fill, tags: tuple[tuple[int, Tag], ...]
+) -> list[BranchState]:
+    """Feeds what is fed of a drawn token, and gives the threads that it begins."""
+    assert isinstance(hole.state, AutoState)
+    branch.append(fill.feed)
+    begun = begin_threads(branch, hole.field, tags)
+    if hole.is_finished:
+        close(branch, hole, hole.state)
+    _filled(branch, hole, replace(fill, feed=()))
+    return begun
+
+
+def _filled(branch: BranchState, hole: OpenHole, fill: Fill) -> None:
+    branch.append(fill.feed)
+    if fill.text:
+        branch.request.events.append(TextDelta(hole.field.path, hole.field.items, fill.text))
+    if not hole.is_finished:
+        wait_for_logits(branch)
+        return
+    hole.close()
+    field = hole.field
+    branch.outcomes.append(field.tally.drawn)
+    branch.request.events.append(FieldDone(field.path, field.items, field.text, field.truncated))
+    branch.hole = None
+    branch.frames[-1].index += 1
+    branch.stage = Stage.WALKING
+
+
+def wait_for_logits(branch: BranchState) -> None:
+    """Draw from the row behind its last token: that of a coming step, or of this one where it has been fed."""
+    source = branch.last
+    assert source is not None, f"`{branch.name}` draws before anything was fed"
+    assert len(branch.tokens) not in branch.joins, f"`{branch.name}` draws right behind a join"
+    branch.stage = Stage.DRAWING
+    request = branch.request
+    request.drawing += 1
+    if source.index < source.branch.fed:
+        request.ready.append((branch, source))
+        return
+    source.branch.waiting.setdefault(source.index, []).append(branch)
+    request.demand(source.branch, source.index + 1)
