@@ -1,10 +1,14 @@
-"""Hypothesis profiles: `ci` for every run, `long` for the make target of many cases."""
+"""Hypothesis profiles: `ci` for every run, `long` for the make target of many cases. And what is said at the end."""
 
 from __future__ import annotations
 
 import os
 
 from hypothesis import HealthCheck, settings
+
+from tests.properties.summary import pytest_sessionfinish, pytest_terminal_summary, pytest_testnodedown
+
+__all__ = ["pytest_sessionfinish", "pytest_terminal_summary", "pytest_testnodedown"]
 
 settings.register_profile(
     "ci", max_examples=100, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]

@@ -8,6 +8,7 @@
     a join          goes on in the first pass in which the last tokens of all that is joined are fed, or later
     lock-step       token k is fed when token k of every value before it is fed, or that value has ended
     chunks          a pass feeds a branch at most `chunk` tokens
+    a kept prompt   takes no pass and no part of a chunk: the root's first pass feeds what stands behind it
 
 What an instance does is read in `scripts.py`, for this arithmetic and for the step machine of `simulate.py` alike.
 The run is over with the last draw: text behind it that no later draw sees is never fed. So a run takes as
@@ -86,12 +87,16 @@ class _Clock:
     reached: int
     chunk: int | None
     start: int
+    kept: int = 0  # tokens still to come that take no pass
     used: int = 0  # tokens that pass `at` feeds already
     last_draw: int = 0
     front: _Front | None = None
     fed: list[int] = field(default_factory=list)  # in lock-step: the pass of each token
 
     def feed(self, tokens: int) -> None:
+        kept = min(self.kept, tokens)
+        self.kept -= kept
+        tokens -= kept
         if not tokens:
             return
         if self.front is not None:
@@ -129,7 +134,7 @@ class _Clockwork:
     def __init__(self, plan: Plan, realised: Realised) -> None:
         self._plan = plan
         self._scripts = scripts_of(plan, realised)
-        self._chunk = realised.chunk
+        self._realised = realised
         self._previous = _previous_in_group(plan)
         self._clocks: dict[Instance, _Clock] = {}
         self._spans: dict[Instance, Span] = {}
@@ -138,15 +143,15 @@ class _Clockwork:
         self._sleeping: dict[Instance, list[tuple[Instance, _Steps]]] = {}
 
     def run(self) -> Timing:
-        self._start(Instance(ROOT), at=1, reached=1)
+        self._start(Instance(ROOT), at=1, reached=1, kept=self._realised.kept)
         while self._ready:
             instance, steps = self._ready.popleft()
             self._advance(instance, steps)
         assert not self._sleeping, f"these wait for one another: {list(self._sleeping)}"
         return Timing(self._spans)
 
-    def _start(self, instance: Instance, *, at: int, reached: int) -> None:
-        clock = _Clock(self._scripts[instance], at, reached, self._chunk, start=at)
+    def _start(self, instance: Instance, *, at: int, reached: int, kept: int = 0) -> None:
+        clock = _Clock(self._scripts[instance], at, reached, self._realised.chunk, start=at, kept=kept)
         self._clocks[instance] = clock
         self._ready.append((instance, self._go(clock)))
 

@@ -88,7 +88,11 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Realised:
-    """`chunk`: the most tokens that one pass feeds for one branch; None: as many as there are."""
+    """`chunk`: the most tokens that one pass feeds for one branch; None: as many as there are.
+
+    `kept`: so many tokens at the beginning of the root are in the memory of prompts. No pass feeds them for this run.
+    """
 
     runs: Mapping[Instance, Run]
     chunk: int | None = None
+    kept: int = 0

@@ -56,6 +56,7 @@ class _Actor:
     highest: int = -1  # the highest position that it sees
     cursor: int = 0
     left: int = 0  # tokens of the present `Feed` that are still to be fed
+    kept: int = 0  # tokens still to come that take no part of a chunk
     fed: int = 0
     draws: int = 0
     informed: int = 0  # the last pass whose logits it knows something of: what it feeds then is fed later
@@ -70,15 +71,17 @@ class _Actor:
         """The tokens that this pass may feed of the present text."""
         if self.present_pass != number:
             self.present_pass, self.fed_in_pass = number, 0
-        return self.left if chunk is None else min(self.left, chunk - self.fed_in_pass)
+        return self.left if chunk is None else min(self.left, self.kept + chunk - self.fed_in_pass)
 
     def feed(self, count: int) -> None:
         if count:
             is_ahead = self.position > self.highest or self.overrun is Overrun.PAPER
             assert is_ahead, f"{self.script.instance} goes on at {self.position}, and sees {self.highest}"
             self.highest = max(self.highest, self.position + count - 1)
+        kept = min(self.kept, count)
+        self.kept -= kept
         self.fed += count
-        self.fed_in_pass += count
+        self.fed_in_pass += count - kept
         self.left -= count
         self.position += count
         self.cursor += self.left == 0
@@ -114,6 +117,7 @@ class Machine:
         self._highest = -1
         self._starts: dict[Instance, int] = {}
         self._start(Instance(ROOT))
+        self._actors[Instance(ROOT)].kept = realised.kept
 
     @property
     def is_over(self) -> bool:

@@ -61,7 +61,7 @@ def realised_of(request: RequestState, *, chunk: int | None = None) -> Realised:
         Instance(branch.spec.id, branch.items): Run(tuple(branch.outcomes), tuple(branch.forced))
         for branch in request.branches[: request.draft.branches if request.draft else None]
     }
-    return Realised(runs, chunk)
+    return Realised(runs, chunk, request.kept_tokens)
 
 
 def _sheet(request: RequestState, branch: BranchState) -> Sheet:

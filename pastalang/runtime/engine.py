@@ -48,6 +48,7 @@ from pastalang.runtime.scheduler.threads import with_threads
 from pastalang.runtime.tokens import MakeGuide, TokenPlan
 
 CELLS = 8192
+PLANS = 64  # that are remembered, so that a program is planned once for many runs
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +92,7 @@ class Engine:
         self._sampler = Sampler(model.vocabulary)
         self._lock = threading.RLock()
         self._submitted = 0
+        self._planned: dict[tuple[int, str | None, Mode], tuple[Program, Plan]] = {}
         self._plans: dict[int, tuple[Plan, TokenPlan]] = {}
 
     @staticmethod
@@ -138,9 +140,9 @@ class Engine:
     def stream(
         self, program: Program | Plan, inputs: Mapping[str, Any], **options: Unpack[RunOptions]
     ) -> Iterator[Event]:
-        """The events of a run, the last one `Done` or `Failed`. Closing the iterator gives everything back."""
-        request = self._submit(self._order(program, options), inputs)
-        return self._stream(request)
+        """The events of a run, the last one `Done` or `Failed`. It begins when the first one is asked for; closing the
+        iterator gives everything back."""
+        return self._stream(self._request(self._order(program, options), inputs))
 
     def batch(
         self, program: Program | Plan, inputs: Sequence[Mapping[str, Any]], **options: Unpack[RunOptions]
@@ -150,7 +152,7 @@ class Engine:
         submitted: list[RequestState | PastaError] = []
         for one in inputs:
             try:
-                submitted.append(self._submit(order, one))
+                submitted.append(self._submit(self._request(order, one)))
             except PastaError as problem:
                 submitted.append(problem)
         requests = [one for one in submitted if isinstance(one, RequestState)]
@@ -164,7 +166,7 @@ class Engine:
 
     async def arun(self, program: Program | Plan, inputs: Mapping[str, Any], **options: Unpack[RunOptions]) -> Result:
         """Runs beside all other `arun`s, in the same passes. Cancelling it gives everything back."""
-        request = self._submit(self._order(program, options), inputs)
+        request = self._submit(self._request(self._order(program, options), inputs))
         try:
             while not request.is_over:
                 step = asyncio.ensure_future(asyncio.to_thread(self._step_for, request))
@@ -185,8 +187,14 @@ class Engine:
         """The plan that `run` would run."""
         if isinstance(program, Plan):
             return program
-        chosen = program.only_template if template is None else program.templates[template]
-        return build_plan(chosen, program, mode=Mode(mode))
+        key = id(program), template, Mode(mode)
+        known = self._planned.get(key)
+        if known is None or known[0] is not program:
+            if len(self._planned) >= PLANS:
+                self._planned.clear()
+            chosen = program.only_template if template is None else program.templates[template]
+            known = self._planned[key] = program, build_plan(chosen, program, mode=Mode(mode))
+        return known[1]
 
     def check_integrity(self) -> None:
         """Assert that no cell is lost or owned twice."""
@@ -197,6 +205,7 @@ class Engine:
 
     def _stream(self, request: RequestState) -> Iterator[Event]:
         try:
+            self._submit(request)
             while not request.is_over:
                 self._step_for(request)
                 yield from request.take_events()
@@ -218,16 +227,19 @@ class Engine:
             check_mode(self.trained_for, plan.mode)
         return _Order(plan, options, policy_for(plan, options))
 
-    def _submit(self, order: _Order, inputs: Mapping[str, Any]) -> RequestState:
+    def _request(self, order: _Order, inputs: Mapping[str, Any]) -> RequestState:
         values = bind_inputs(order.plan, inputs)
         options = order.options
         make_reviewer = None if order.policy is None else partial(Review, order.policy)
         with self._lock:
             self._submitted += 1
-            request = RequestState(
+            return RequestState(
                 self._tokens(order.plan), values, number=self._submitted, seed=options.seed, base=options.sampling,
                 make_reviewer=make_reviewer, details=options.details,
             )  # fmt: skip
+
+    def _submit(self, request: RequestState) -> RequestState:
+        with self._lock:
             request.started_at = time.perf_counter()
             self.scheduler.submit(request)
         return request
@@ -235,7 +247,7 @@ class Engine:
     def _tokens(self, plan: Plan) -> TokenPlan:
         known = self._plans.get(id(plan))
         if known is None or known[0] is not plan:
-            if len(self._plans) >= 64:
+            if len(self._plans) >= PLANS:
                 self._plans.clear()
             tokens = TokenPlan(with_threads(plan), self.encoder, self._guides)
             _ = tokens.turns  # a chat template that refuses them refuses the call

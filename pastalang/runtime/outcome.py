@@ -43,7 +43,8 @@ def _usage(request: RequestState, encoder: Encoder, chunk: int | None) -> Usage:
     drawn = sum(len(branch.drawn) for branch in request.branches)
     draft = request.draft or request.stand
     critical_path = _critical_path(request, chunk)
-    if not request.was_held_back and chunk is None and draft.last_draw != critical_path:
+    is_forecast = not request.was_held_back and (chunk is None or request.plan.auto is None)
+    if is_forecast and draft.last_draw != critical_path:
         # Our mistake: it ends this request with a typed error, and leaves its batch mates alone.
         raise RunError(
             f"internal error: {draft.last_draw} passes were taken, and the plan asks for {critical_path}",

@@ -31,10 +31,12 @@ from pastalang.plan.realised import Chosen, Decision, Drawn, Items, Outcome, Rea
 
 @st.composite
 def runs(draw: st.DrawFn, plan: Plan, *, max_items: int = 3, max_draws: int = 6) -> Realised:
-    """Token counts are drawn, too; half of the runs are fed in chunks."""
-    outcomes = _Outcomes(draw, plan, max_items, max_draws)
+    """Token counts are drawn, too; half of the runs are fed in chunks, some behind a kept beginning of the prompt."""
+    found = _Outcomes(draw, plan, max_items, max_draws).runs()
     chunk = draw(st.one_of(st.none(), st.integers(1, 9)))
-    return Realised(outcomes.runs(), chunk)
+    begins_with_text = isinstance(plan.branches[0].segments[0], TurnStart | Text)
+    kept = draw(st.integers(0, found[Instance(ROOT)].forced[0] - 1)) if begins_with_text else 0
+    return Realised(found, chunk, kept)
 
 
 class _Outcomes:

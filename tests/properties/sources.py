@@ -10,6 +10,10 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
+import pastalang
+from pastalang.errors import ProgramError
+from pastalang.program.program import Program
+
 SCALARS = (
     "string(max=1)", "string(max=3)", "string(max=6)", "string(max=9)", "string(max=5, max_chars=2)",
     "string(max=6, min_chars=1)", "boolean", "integer(1..1)", "integer(0..20)", "number(min=0, max_tokens=4)",
@@ -21,12 +25,20 @@ GLUE = ("\n", " ", ". ", "\n- ", ": ", ", ", "\n\n", "so ", "", "", '"')
 STOPS = (" ", ":", ".", ", ")
 
 
+def compiled(source: str) -> Program | None:
+    """None where the checker refuses it."""
+    try:
+        return pastalang.compile(source)
+    except ProgramError:
+        return None
+
+
 @st.composite
-def sources(draw: st.DrawFn) -> str:
+def sources(draw: st.DrawFn, *, depth: int = 2) -> str:
     """One template; its inputs are `title`, one or several, and `points`, a list."""
     writer = _Writer(draw)
     each = "each " if writer.is_rare() else ""
-    body = f"json {writer.record(2)}" if writer.flag() else f'text """\n{writer.block(2)}\n"""'
+    body = f"json {writer.record(depth)}" if writer.flag() else f'text """\n{writer.block(depth)}\n"""'
     return (
         f"template t({each}title: text, points: [text])\n"
         f'system """\nBe brief.\n"""\nuser """\n{{title}}{{points}}\n"""\nassistant {body}\n'

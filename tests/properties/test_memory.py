@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import pastalang
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Plan
 from pastalang.plan.simulate import simulate
 from pastalang.runtime.assemble import realised_of
-from pastalang.runtime.engine import Engine
+from pastalang.runtime.model.fakes import FakeModel
 from pastalang.runtime.result import Result
-from pastalang.runtime.scheduler.request import RequestState
-from tests.properties.slowly import FEW, hashed, plans
-from tests.properties.ways import PLENTY, Way, check_nothing_is_left, engine_for, inputs_for, samplings
+from tests.properties.invariants import Watched
+from tests.properties.models import Hashes
+from tests.properties.ways import PLENTY, Way, check_nothing_is_left, engine_for
 
 FAN_OUT = pastalang.compile('''
 template notes(points: [text])
@@ -32,40 +27,10 @@ assistant text """
 ''')
 
 
-class Watched(Engine):
-    """Keeps what its last request was."""
-
-    last: RequestState
-
-    def _outcome_of(self, request: RequestState) -> Any:
-        self.last = request
-        return super()._outcome_of(request)
-
-
-def check_peak(data: st.DataObject, plan: Plan, kept: int) -> None:
-    """Where nothing waits, no more than in the simulated run, which feeds some tokens before anybody sees them."""
-    model = hashed()
-    model.cells = PLENTY
-    engine = engine_for(model, Way(kept=kept), kind=Watched)
-    inputs = data.draw(inputs_for(plan))
-    [found] = engine.batch(plan, [inputs], seed=data.draw(st.integers(0, 99)), sampling=data.draw(samplings()))
-    if isinstance(found, Result) and not engine.last.was_held_back:
-        assert found.usage.peak_cells <= simulate(plan, realised_of(engine.last)).peak_cells
-
-
-@FEW(40)
-@given(st.data(), plans(), st.sampled_from((0, PLENTY // 4)))
-def test_a_run_never_holds_more_cells_at_one_time_than_the_plan_says(
-    data: st.DataObject, plan: Plan, kept: int
-) -> None:
-    check_peak(data, plan, kept)
-
-
-@pytest.mark.long
-@FEW(4_000)
-@given(st.data(), plans(depth=2), st.sampled_from((0, PLENTY // 4)))
-def test_the_most_cells_of_many_runs(data: st.DataObject, plan: Plan, kept: int) -> None:
-    check_peak(data, plan, kept)
+def hashed(cells: int = PLENTY) -> FakeModel:
+    model = Hashes(5).model(cells)
+    assert isinstance(model, FakeModel)
+    return model
 
 
 @pytest.mark.parametrize("kept", [0, 20])
@@ -73,8 +38,7 @@ def test_a_long_fan_out_runs_in_the_memory_of_its_live_branches(kept: int) -> No
     """Two hundred items of some twelve cells each, in a memory for the prompt and about three of them."""
     plan = build_plan(FAN_OUT.only_template, FAN_OUT)
     inputs = {"points": [f"p{number}" for number in range(200)]}
-    model = hashed()
-    model.cells = 80
+    model = hashed(cells=80)
     engine = engine_for(model, Way(kept=kept))
     [found] = engine.batch(plan, [inputs])
     assert isinstance(found, Result)
@@ -88,9 +52,7 @@ def test_a_kept_prompt_is_counted_like_one_that_is_fed_and_both_as_in_the_foreca
     plan = build_plan(FAN_OUT.only_template, FAN_OUT)
     peaks = []
     for way in (Way(), Way(kept=PLENTY // 4)):
-        model = hashed()
-        model.cells = PLENTY
-        engine = engine_for(model, way, kind=Watched)
+        engine = engine_for(hashed(), way, kind=Watched)
         for _ in range(2):
             [found] = engine.batch(plan, [{"points": ["a", "b"]}])
             assert isinstance(found, Result)

@@ -30,6 +30,7 @@ from pastalang.testing import (
     runs,
     schedules,
 )
+from tests.properties.tally import Invariant, count
 
 
 @given(plans())
@@ -54,13 +55,18 @@ def test_a_run_takes_exactly_the_passes_that_were_forecast(data: st.DataObject, 
     check_passes(plan, data.draw(runs(plan)))
 
 
-@given(st.data(), plans())
-@settings(max_examples=300)
-def test_every_schedule_ends_and_shows_every_draw_the_same(data: st.DataObject, plan: Plan) -> None:
-    run = data.draw(runs(plan))
-    schedule = data.draw(schedules(plan))
+def check_schedules(data: st.DataObject) -> None:
+    plan = data.draw(plans())
+    run, schedule = data.draw(runs(plan)), data.draw(schedules(plan))
     check_schedule_changes_nothing(plan, run, schedule)
     check_cells(plan, run, schedule)
+    count(Invariant.LIVENESS, plan, run, schedule)
+
+
+@given(st.data())
+@settings(max_examples=200)
+def test_every_schedule_ends_and_shows_every_draw_the_same(data: st.DataObject) -> None:
+    check_schedules(data)
 
 
 class _EightEach:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import random
+from functools import cache
 from typing import Any
 
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,6 +33,7 @@ from pastalang.training.packing import collate
 from pastalang.training.sequence import Sequence, record
 from pastalang.training.teacher import Teacher
 from pastalang.values.json_text import JsonValue, parse_json
+from tests.properties.tally import Invariant, count
 from tests.runtime.float64 import in_float64, wide_softmax
 
 TOLERANCE = 1e-9
@@ -119,6 +120,7 @@ def exact(value: Any) -> JsonValue:
     return parse_json(json.dumps(value))
 
 
+@cache
 def model_for_tests() -> Any:
     return in_float64(toy_model(Family.LLAMA, vocabulary=264, seed=3))
 
@@ -192,6 +194,12 @@ def check(source: str, inputs: Any, value: Any, mode: Mode, seed: int | None) ->
         assert (torch.stack(logits) - torch.stack(together[name])).abs().max() < TOLERANCE
 
 
+def check_training(data: st.DataObject) -> None:
+    sample, mode, seed = data.draw(st.one_of(records(), stacks(), trips())), data.draw(modes()), data.draw(schedules())
+    check(*sample, mode, seed)
+    count(Invariant.TRAINING, sample, mode, seed)
+
+
 def modes() -> st.SearchStrategy[Mode]:
     return st.sampled_from(list(Mode))
 
@@ -200,16 +208,7 @@ def schedules() -> st.SearchStrategy[int | None]:
     return st.none() | st.integers(0, 1 << 20)
 
 
-@settings(max_examples=25, deadline=None)
-@given(sample=st.one_of(records(), stacks(), trips()), mode=modes(), seed=schedules())
-def test_one_training_forward_gives_the_logits_of_every_schedule(sample: Any, mode: Mode, seed: int | None) -> None:
-    check(*sample, mode, seed)
-
-
-@pytest.mark.long
-@settings(max_examples=1_000, deadline=None)
-@given(sample=st.one_of(records(), stacks(), trips()), mode=modes(), seed=schedules())
-def test_one_training_forward_gives_the_logits_of_every_schedule_many_times(
-    sample: Any, mode: Mode, seed: int | None
-) -> None:
-    check(*sample, mode, seed)
+@settings(max_examples=30, deadline=None)
+@given(st.data())
+def test_one_training_forward_gives_the_logits_of_every_schedule(data: st.DataObject) -> None:
+    check_training(data)

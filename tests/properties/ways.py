@@ -1,30 +1,26 @@
-"""Ways of running one request: memory, pauses, limits, company. None of them may change what comes out."""
+"""Ways of running the same requests: memory, pauses, limits, company. None of them may change what comes out."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeVar
 
+import torch
 from hypothesis import strategies as st
 
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Plan
-from pastalang.program.types import Sampling
+from pastalang.runtime.batch import StepBatch
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import OutOfMemory
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.fakes import hashed_model
 from pastalang.runtime.model.protocol import Model
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.loop import Limits
-from pastalang.runtime.tokens import MakeGuide
-from pastalang.testing.exact import guides_for
+from tests.properties.models import guides_of, tokenizer_of
 
 PLENTY = 1 << 14
-VOCABULARY = 320
 Outcome = Result | PastaError
 E = TypeVar("E", bound=Engine)
 
@@ -33,8 +29,8 @@ E = TypeVar("E", bound=Engine)
 class Way:
     """`kept`: cells for prompts. `pauses`: a seed for who rests when. `cells`: few, or None for plenty of them.
 
-    Who rests says so in every pass, so a run that rests is never set back: it has no few cells. `chunk` and
-    `requests` are the engine's limits; `again`: how often the same is run before, so that prompts are kept.
+    `chunk` and `requests` are the engine's limits; `again`: how often the same is run before, so that prompts are kept.
+    `shortage`: a seed for the steps that the device has no memory for.
     """
 
     kept: int = 0
@@ -43,31 +39,47 @@ class Way:
     chunk: int | None = None
     requests: int | None = None
     again: int = 0
+    shortage: int | None = None
 
 
 def ways() -> st.SearchStrategy[Way]:
     def maybe(strategy: st.SearchStrategy[int]) -> st.SearchStrategy[int | None]:
         return st.one_of(st.none(), strategy)
 
-    resting_or_scarce = st.one_of(
-        st.fixed_dictionaries({"pauses": maybe(st.integers(0, 1 << 16))}),
-        st.fixed_dictionaries({"cells": st.integers(100, 400)}),
+    seeds = st.integers(0, 1 << 16)
+    return st.builds(
+        Way,
+        kept=st.sampled_from((0, 40, 4096)),
+        pauses=maybe(seeds),
+        cells=maybe(st.integers(60, 400)),
+        chunk=maybe(st.sampled_from((1, 4, 4, 9, 20, 20))),
+        requests=maybe(st.integers(1, 2)),
+        again=st.integers(0, 1),
+        shortage=st.one_of(st.none(), st.none(), seeds),
     )
-    others = st.fixed_dictionaries(
-        {
-            "kept": st.sampled_from((0, 40, 4096)),
-            "chunk": maybe(st.integers(1, 6)),
-            "requests": maybe(st.integers(1, 2)),
-            "again": st.integers(0, 1),
-        }
-    )
-    return st.builds(lambda one, more: Way(**one, **more), resting_or_scarce, others)
 
 
-def run(plan: Plan, inputs: Sequence[Mapping[str, Any]], model: Model, way: Way, **options: Any) -> list[Outcome]:
+class Scarce:
+    """A model on a device that has no memory for some of the steps that could be smaller."""
+
+    def __init__(self, inner: Model, seed: int) -> None:
+        self._inner = inner
+        self._chance = random.Random(seed)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def forward(self, batch: StepBatch) -> torch.Tensor:
+        if len(batch) > 1 and self._chance.random() < 0.3:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+        return self._inner.forward(batch)
+
+
+def run(
+    plan: Plan, inputs: Sequence[Mapping[str, Any]], model: Model, way: Way, *, words: str = "bytes", **options: Any
+) -> list[Outcome]:
     """What each request comes to. Afterwards every cell is free, or keeps a prompt."""
-    model.cells = way.cells or PLENTY
-    engine = engine_for(model, way)
+    engine = engine_for(model, way, words=words)
     for _ in range(way.again):
         engine.batch(plan, inputs, **options)
     found = engine.batch(plan, inputs, **options)
@@ -75,13 +87,13 @@ def run(plan: Plan, inputs: Sequence[Mapping[str, Any]], model: Model, way: Way,
     return found
 
 
-def engine_for(model: Model, way: Way, *, kind: type[E] = Engine) -> E:
+def engine_for(model: Model, way: Way, *, words: str = "bytes", kind: type[E] = Engine) -> E:  # type: ignore[assignment]
     return kind(
-        model,
-        tokenizer(),
+        model if way.shortage is None else Scarce(model, way.shortage),  # type: ignore[arg-type]
+        tokenizer_of(words),
         limits=Limits(chunk=way.chunk, requests=way.requests),
         prefix_cells=way.kept,
-        guides=guides(),
+        guides=guides_of(words),
         may_move=None if way.pauses is None else resting(way.pauses),
     )
 
@@ -99,46 +111,7 @@ def is_excused(found: Outcome, way: Way) -> bool:
 
 
 def resting(seed: int) -> Any:
-    """Branches stand still now and then, and move sooner or later."""
+    """Branches stand still now and then; some seeds let them move seldom."""
     chance = random.Random(seed)
-    return lambda branch: chance.random() < 0.6
-
-
-@cache
-def tokenizer() -> Any:
-    return byte_tokenizer()
-
-
-@cache
-def guides() -> MakeGuide:
-    """Guides are compiled once for all runs."""
-    return guides_for(Engine(hashed_model(VOCABULARY), tokenizer()))
-
-
-def samplings() -> st.SearchStrategy[Sampling]:
-    """Every setting alone and with others."""
-    return st.builds(
-        Sampling,
-        temperature=st.sampled_from((None, 0.0, 0.7, 1.0, 1.5)),
-        top_k=st.sampled_from((None, None, 1, 5, 40)),
-        top_p=st.sampled_from((None, None, 0.3, 0.9)),
-        min_p=st.sampled_from((None, None, 0.05, 0.3)),
-        repetition_penalty=st.sampled_from((None, None, 1.3, 0.8)),
-    )
-
-
-TEXTS = st.sampled_from(("a 12", "", "größer", "x" * 20, "one, two"))
-
-
-@st.composite
-def inputs_for(draw: st.DrawFn, plan: Plan) -> dict[str, Any]:
-    """Of the programs of `pastalang.testing`: a title or stacked notes, and points."""
-    found: dict[str, Any] = {}
-    for one in plan.inputs:
-        if one.each:
-            found[one.name] = draw(st.lists(TEXTS, min_size=1, max_size=3))
-        elif one.name == "points":
-            found[one.name] = draw(st.lists(TEXTS, max_size=3))
-        else:
-            found[one.name] = draw(TEXTS)
-    return found
+    share = chance.choice((0.1, 0.4, 0.6, 0.9))
+    return lambda branch: chance.random() < share

@@ -38,7 +38,7 @@ class Step:
     batch: StepBatch
     fed: tuple[BranchState, ...]
     sources: tuple[Source, ...]
-    was_short: bool  # of cells or room: something could have been fed and was not
+    was_short: bool  # of cells or room, or held: something that a chunk had place for was not fed
 
 
 class Rows:
@@ -111,7 +111,6 @@ class Feeder:
         end = branch.demand
         if self._chunk is not None and end > branch.fed + self._chunk:
             end = branch.fed + self._chunk
-            self.was_short = True
         if end <= branch.fed:
             return
         held = self._may_move is not None and not self._may_move(branch)

@@ -21,6 +21,7 @@ from pastalang.runtime.scheduler.bounds import cells_wanted
 from pastalang.runtime.scheduler.branch import BranchState, Source
 from pastalang.runtime.scheduler.breadth import Breadth
 from pastalang.runtime.scheduler.drawing import no_token
+from pastalang.runtime.scheduler.early import demand_early
 from pastalang.runtime.scheduler.feed import Feeder, Rows, Step
 from pastalang.runtime.scheduler.leading import leading_tokens
 from pastalang.runtime.scheduler.owner import Owner
@@ -79,6 +80,7 @@ class Scheduler:
         self._step: Step | None = None
         self._row_numbers: dict[Source, int] = {}
         self._room = Room(self.cells)
+        self._is_crowded = False
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -238,7 +240,7 @@ class Scheduler:
             request.root.reserved = cells_wanted(request.root)
 
     def _has_place(self) -> bool:
-        if self._room.alone is not None and self._active:
+        if self._active and (self._room.alone is not None or self._is_crowded):
             return False
         return self._limits.requests is None or len(self._active) < self._limits.requests
 
@@ -257,6 +259,13 @@ class Scheduler:
             self._finish(request)
 
     def _feed(self) -> Step | None:
+        """Where those that may not move are all that could, they move all the same: nobody rests for ever."""
+        step = self._put_together(self._may_move)
+        if step is None and self._may_move is not None:
+            step = self._put_together(None)
+        return step
+
+    def _put_together(self, may_move: MayMove | None) -> Step | None:
         edits: list[Edit] = []
         for row in self.prefix.owner.idle_rows:
             self._rows.release(row)
@@ -264,10 +273,13 @@ class Scheduler:
         owners: list[Owner] = [self.prefix.owner, *self._active]
         for owner in owners:
             edits += seat_late_ones(owner, self._rows)
+        if self._limits.chunk is not None:
+            for request in self._active:
+                demand_early(request)
         self._room.measure(self._active)
         feeder = Feeder(
             self.breadth.of(self.cells), self._rows, edits,
-            chunk=self._limits.chunk, may_begin=self._room.may_begin, may_move=self._may_move,
+            chunk=self._limits.chunk, may_begin=self._room.may_begin, may_move=may_move,
         )  # fmt: skip
         hungry = [branch for owner in owners for branch in self._in_order(owner)]
         step = feeder.step(hungry)
@@ -286,11 +298,13 @@ class Scheduler:
     # ── when nothing can move ────────────────────────────────────────────────────────────────────────────
 
     def _make_room(self) -> None:
+        if self._give_up_aside():
+            return
         stuck = [request for request in self._active if not request.hungry and not self.prefix.owner.hungry]
         for request in stuck:
             names = ", ".join(f"`{branch.name}`" for branch in request.joining) or "nobody"
             self._fail(request, RunError(f"nothing can go on: {names} waits (our mistake)", plan=request.plan))
-        if stuck or self._may_move is not None or self.prefix.evict(self.cells):
+        if stuck or self.prefix.evict(self.cells):
             return
         request = self._active[-1]
         if len(self._active) > 1:
@@ -298,12 +312,23 @@ class Scheduler:
         elif self._room.alone is not request:
             self._room.alone = request
             self._set_back(request)
-        if self._give_up_aside():
-            return
         else:
             self._fail(request, too_small(request, self.cells))
 
+    def _give_up_aside(self) -> bool:
+        """What stands aside is worth no wait. Says whether anything did."""
+        crowded = [request for request in self._active if request.aside]
+        for request in crowded:
+            for branch in list(request.aside):
+                end_aside(branch, self.cells, self._rows)
+            if not request.is_waiting:
+                self._finish(request)
+        return bool(crowded)
+
     def _set_back(self, request: RequestState) -> None:
+        """Whoever is set back comes again when somebody has left, or it would take the same room and be set back
+        again, for ever."""
+        self._is_crowded = True
         release_all(request, self.cells, self._rows)
         self._active.remove(request)
         request.set_back()
@@ -315,16 +340,6 @@ class Scheduler:
         """Nothing is left to draw: the request is over, unless its reviewer takes something up again."""
         if request.reviewer is not None:
             with self._blamed_on(request):
-    def _give_up_aside(self) -> bool:
-        """What stands aside is worth no wait. Says whether anything did."""
-        crowded = [request for request in self._active if request.aside]
-        for request in crowded:
-            for branch in list(request.aside):
-                end_aside(branch, self.cells, self._rows)
-            if not request.is_waiting:
-                self._finish(request)
-        return bool(crowded)
-
                 request.end_draft()
                 request.reviewer.review(request)
                 _join_what_can(request)
@@ -340,6 +355,7 @@ class Scheduler:
 
     def _leave(self, request: RequestState) -> None:
         request.is_over = True
+        self._is_crowded = False
         release_all(request, self.cells, self._rows)
         if request in self._active:
             self._active.remove(request)

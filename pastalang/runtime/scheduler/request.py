@@ -66,12 +66,13 @@ class RequestState(Owner):
         self.joining: list[BranchState] = []
         self.drawing: int = 0  # branches that wait for logits
         self.ready: list[tuple[BranchState, Source]] = []  # that wait for logits which this very step has given
-        self.was_held_back = False  # cells, pauses or chunks made something wait: the forecast of passes is off
+        self.was_held_back = False  # cells or pauses made something wait: the forecast of passes is off
         self.first_pass = 0
         self.last_draw = 0
         self.forward_passes = 0
         self.fed_tokens = 0
-        self.reused_tokens = 0
+        self.kept_tokens = 0  # that the memory of prompts holds for it, fed before or for all who begin with them
+        self.reused_tokens = 0  # those of them that had been fed before
         self.peak_cells = 0
         self.attended = 0
         self.cells_now = 0
@@ -86,11 +87,11 @@ class RequestState(Owner):
         return self.branches[0]
 
     @property
-    @property
     def all_branches(self) -> Iterator[BranchState]:
         """Those that stand aside too: whoever may hold memory."""
         return chain(self.branches, self.aside)
 
+    @property
     def is_waiting(self) -> bool:
         """Whether anything is still to be drawn or joined."""
         return bool(self.drawing or self.joining)
@@ -121,7 +122,7 @@ class RequestState(Owner):
             ROOT, (), source=prefix.source, view=prefix.view, position=prefix.length, highest=prefix.length - 1,
             names={}, parent=None,
         )  # fmt: skip
-        root.skip = prefix.length
+        root.skip = self.kept_tokens = prefix.length
         self.cells_now = prefix.length
         return root
 
@@ -158,7 +159,6 @@ class RequestState(Owner):
             self.late.append(branch)
         return branch
 
-    def show(self, *branches: BranchState) -> None:
     def stand_aside(self, branch: BranchState) -> None:
         """It is fed once, beside everything else, for the row behind its last token, and is no part of the answer."""
         assert branch.source is not None and branch.source.index < branch.source.branch.fed
@@ -170,6 +170,7 @@ class RequestState(Owner):
         self.drawing += 1
         self.demand(branch, len(branch.tokens))
 
+    def show(self, *branches: BranchState) -> None:
         """They are the instances of their branches."""
         for branch in branches:
             self._by_instance.setdefault(branch.spec.id, {})[branch.items] = branch

@@ -1,0 +1,115 @@
+"""Strategy for cases: a random program, what it is run on, and what the slow decoder makes of it.
+
+Programs of `pastalang.testing`, and programs as text, in every mode and overrun policy; mostly small ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+from hypothesis import HealthCheck, reject, settings
+from hypothesis import strategies as st
+
+from pastalang.plan.build import build_plan
+from pastalang.plan.plan import Mode, Overrun, Plan
+from pastalang.plan.refusal import PlanError
+from pastalang.program.types import Sampling
+from pastalang.testing import slow
+from pastalang.testing.exact import slowly
+from pastalang.testing.programs import programs
+from tests.properties.models import FAMILIES, HASHES, WORDS, Hashes, Kind, encoder_of, guides_of
+from tests.properties.sources import compiled, sources
+
+TEXTS = st.sampled_from(("a 12", "", "größer", "x" * 20, "one, two", 'q " w, 3\n x'))
+SEEDS = st.integers(0, 1 << 16)
+Expected = tuple[slow.Answer, ...] | slow.Refused
+
+
+def FEW(examples: int) -> settings:
+    return settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@dataclass(frozen=True)
+class Case:
+    """Requests that are run together, and all that their answers are a function of."""
+
+    plan: Plan
+    requests: tuple[Mapping[str, Any], ...]
+    seed: int
+    sampling: Sampling
+    kind: Kind
+    words: str = "bytes"
+    known: dict[int, Expected] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def key(self) -> str:
+        return blake2b(repr(self).encode(), digest_size=8).hexdigest()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {"seed": self.seed, "sampling": self.sampling}
+
+    def expected(self, number: int = 0) -> Expected:
+        """What the slow decoder makes of a request, decoded once."""
+        if number not in self.known:
+            self.known[number] = self.slowly(self.requests[number])
+        return self.known[number]
+
+    def slowly(self, inputs: Mapping[str, Any]) -> Expected:
+        encoder, guides = encoder_of(self.words), guides_of(self.words)
+        return slowly(self.plan, inputs, self.kind.logits(), encoder, guides, **self.options)
+
+
+@st.composite
+def plans(draw: st.DrawFn, *, stacked: bool | None = None) -> Plan:
+    """One in four is nested more deeply."""
+    depth = draw(st.sampled_from((1, 1, 1, 2)))
+    made = programs(depth=depth, stacked=stacked)
+    program = draw(made if stacked else st.one_of(made, sources(depth=depth).map(compiled)))
+    if program is None:
+        reject()
+    mode, overrun = draw(st.sampled_from(Mode)), draw(st.sampled_from((Overrun.CONTINUE, *Overrun)))
+    try:
+        return build_plan(program.only_template, program, mode=mode, overrun=overrun)
+    except PlanError:
+        reject()
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, stacked: bool | None = None, most: int = 3) -> Case:
+    """Of one request mostly; a case has as many as are cheap."""
+    plan = draw(plans(stacked=stacked))
+    kind = draw(st.sampled_from(FAMILIES) | st.sampled_from(HASHES))
+    requests = draw(st.lists(inputs_for(plan), min_size=1, max_size=most if isinstance(kind, Hashes) else 1))
+    words = draw(st.sampled_from(sorted(WORDS)))
+    return Case(plan, tuple(requests), draw(SEEDS), draw(samplings()), kind, words)
+
+
+@st.composite
+def inputs_for(draw: st.DrawFn, plan: Plan) -> dict[str, Any]:
+    """A text or stacked ones for each input, and a list of points."""
+    found: dict[str, Any] = {}
+    for one in plan.inputs:
+        if one.each:
+            found[one.name] = draw(st.lists(TEXTS, min_size=1, max_size=3))
+        elif one.name == "points":
+            found[one.name] = draw(st.lists(TEXTS, max_size=3))
+        else:
+            found[one.name] = draw(TEXTS)
+    return found
+
+
+def samplings() -> st.SearchStrategy[Sampling]:
+    """Every setting alone and with others."""
+    return st.builds(
+        Sampling,
+        temperature=st.sampled_from((None, 0.0, 0.7, 1.0, 1.5)),
+        top_k=st.sampled_from((None, None, 1, 5, 40)),
+        top_p=st.sampled_from((None, None, 0.3, 0.9)),
+        min_p=st.sampled_from((None, None, 0.05, 0.3)),
+        repetition_penalty=st.sampled_from((None, None, 1.3, 0.8)),
+    )

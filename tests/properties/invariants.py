@@ -1,0 +1,200 @@
+"""The checks of the invariants: what was drawn comes in, the first breach fails, what held is counted.
+
+One drawn case is checked for several invariants; for each of them it is one case.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import jsonschema
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from pastalang.plan.passes import passes_taken
+from pastalang.plan.plan import Overrun
+from pastalang.plan.simulate import simulate
+from pastalang.runtime.assemble import realised_of
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.events import Done, Failed
+from pastalang.runtime.layout.predicate import Fed
+from pastalang.runtime.model.protocol import Model
+from pastalang.runtime.result import Result
+from pastalang.runtime.scheduler.request import RequestState
+from pastalang.testing import check_schedule_changes_nothing, schedules, slow
+from pastalang.testing.exact import check_answers, check_same
+from pastalang.values.json_schema import schema_of
+from tests.properties.cases import Case, Expected, cases, inputs_for, plans
+from tests.properties.disturbed import Disturbed, Failing
+from tests.properties.models import Weights
+from tests.properties.tally import Invariant, count
+from tests.properties.ways import PLENTY, Outcome, Way, check_nothing_is_left, engine_for, is_excused, ways
+from tests.runtime.float64 import wide_softmax
+
+
+class Watched(Engine):
+    """Keeps what its last request was."""
+
+    last: RequestState
+
+    def _outcome_of(self, request: RequestState) -> Any:
+        self.last = request
+        return super()._outcome_of(request)
+
+
+def check_everything(data: st.DataObject, *, different_ways: int = 2) -> None:
+    """One slow decoding of each request; a run that is watched; and other runs of all of them together."""
+    case = data.draw(cases())
+    with wide_softmax():
+        check_watched(data, case)
+        for way in data.draw(st.lists(ways(), min_size=different_ways, max_size=different_ways, unique=True)):
+            found = run(case, case.kind.model(way.cells or PLENTY), way)
+            check_all(case, found, way)
+
+
+def check_all(case: Case, found: Sequence[Outcome], way: Way) -> None:
+    answered = 0
+    for number, one in enumerate(found):
+        if not is_excused(one, way):
+            check_same(one, case.expected(number))
+            answered += isinstance(one, Result)
+    if answered:
+        count(Invariant.CONFLUENCE, case.key, way)
+
+
+def run(case: Case, model: Model, way: Way) -> list[Outcome]:
+    """What each request comes to. Afterwards every cell is free, or keeps a prompt."""
+    engine = engine_for(model, way, words=case.words)
+    for _ in range(way.again):
+        engine.batch(case.plan, case.requests, **case.options)
+    found = engine.batch(case.plan, case.requests, **case.options)
+    check_nothing_is_left(engine)
+    return found
+
+
+# ── one run, watched ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def check_watched(data: st.DataObject, case: Case) -> None:
+    """The first request alone. Where weights are behind it, all that a token does not see is noise in a twin."""
+    watching = Disturbed(case.kind, seed=case.seed) if isinstance(case.kind, Weights) else case.kind.model(PLENTY)
+    kept, chunk = data.draw(st.sampled_from((0, 0, 400))), data.draw(st.sampled_from((None, None, None, 3, 16)))
+    way = Way(kept=kept, chunk=chunk, cells=watching.cells)
+    engine = engine_for(watching, way, words=case.words, kind=Watched)  # type: ignore[arg-type]
+    [found] = engine.batch(case.plan, case.requests[:1], **case.options)
+    check_nothing_is_left(engine)
+    if is_excused(found, way):
+        return
+    check_same(found, case.expected())
+    if isinstance(watching, Disturbed):
+        assert watching.worst <= 1e-9, f"something unseen changed logits by {watching.worst}"
+    if not isinstance(found, Result) or not found.usage.output_tokens:
+        return
+    count(Invariant.ORACLE, case.key)
+    if isinstance(watching, Disturbed):
+        count(Invariant.ISOLATION, case.key, watching.compared)
+    check_positions(case, watching.fed)
+    check_counts(data, case, engine.last, found, way)
+    if case.plan.output is not None:
+        check_valid(case, found)
+
+
+def check_positions(case: Case, fed: Sequence[Fed]) -> None:
+    """Every token stands behind all that it sees, unless the policy lets a branch go on at its own counter."""
+    if any(branch.overrun is Overrun.PAPER for branch in case.plan.branches):
+        return
+    for token in fed:
+        assert all(seen.position < token.position for seen in token.sees), "a token stands before what it sees"
+    count(Invariant.POSITIONS, case.key)
+
+
+def check_counts(data: st.DataObject, case: Case, request: RequestState, found: Result, way: Way) -> None:
+    """Passes and cells are those of the plan, and what has happened is the same under every schedule."""
+    realised, usage = realised_of(request, chunk=way.chunk), found.usage
+    simulated = simulate(case.plan, realised)
+    if request.was_held_back:
+        assert way.cells is not None and simulated.fed > way.cells // 4, "something waited where there was room for all"
+        return
+    assert usage.forward_passes == usage.critical_path == passes_taken(case.plan, realised) == simulated.passes
+    count(Invariant.DEPTH, case.key, way)
+    if way.chunk is None:
+        assert usage.peak_cells <= simulated.peak_cells
+        count(Invariant.ACCOUNTING, case.key, way)
+    schedule = data.draw(schedules(case.plan))
+    check_schedule_changes_nothing(case.plan, realised, schedule)
+    count(Invariant.LIVENESS, case.key, schedule)
+
+
+def check_valid(case: Case, found: Result) -> None:
+    """By a validator that shares nothing with the guides."""
+    assert case.plan.output is not None
+    validator = jsonschema.Draft202012Validator(schema_of(case.plan.output, dict(case.plan.types)))
+    for answer in found.answers:
+        validator.validate(json.loads(answer.text))
+    count(Invariant.VALIDITY, case.key)
+
+
+# ── stacks, cancellations, failures ──────────────────────────────────────────────────────────────────────
+
+
+def check_stack(data: st.DataObject) -> None:
+    """Each document of a stack gets the answer that it would have had alone, token for token."""
+    case = data.draw(cases(stacked=True, most=1))
+    [inputs] = case.requests
+    [name] = [one.name for one in case.plan.inputs if one.each]
+    with wide_softmax():
+        alone = [case.slowly({**inputs, name: [document]}) for document in inputs[name]]
+        assume(not any(isinstance(one, slow.Refused) for one in alone))
+        way = data.draw(ways())
+        [found] = run(case, case.kind.model(way.cells or PLENTY), way)
+    if not is_excused(found, way):
+        check_answers(found, [answer for one in alone if not isinstance(one, slow.Refused) for answer in one])
+        count(Invariant.CONFLUENCE, case.key, way, "stack")
+
+
+def check_cancelling(data: st.DataObject) -> None:
+    """A run of another program is given up after some steps: this one keeps its tokens, and no cell is lost."""
+    case = data.draw(cases(most=1))
+    other = data.draw(plans())
+    others, way = data.draw(inputs_for(other)), data.draw(ways())
+    steps, more = data.draw(st.integers(0, 12)), data.draw(st.integers(0, 12))
+    with wide_softmax():
+        engine = engine_for(case.kind.model(way.cells or PLENTY), way, words=case.words)
+        given_up = engine.stream(other, others, **case.options)
+        for _ in range(steps):
+            next(given_up, None)
+        kept = engine.stream(case.plan, case.requests[0], **case.options)
+        events = [event for _ in range(more) if (event := next(kept, None)) is not None]
+        given_up.close()  # type: ignore[attr-defined]
+        engine.check_integrity()
+        events += kept
+        check_last(events, case.expected(), way)
+    check_nothing_is_left(engine)
+    count(Invariant.ACCOUNTING, case.key, repr(other), steps, more, way)
+
+
+def check_last(events: Sequence[Any], expected: Expected, way: Way) -> None:
+    last = events[-1]
+    assert isinstance(last, Done | Failed)
+    found = last.result if isinstance(last, Done) else last.error
+    if not is_excused(found, way):
+        check_same(found, expected)
+
+
+def check_failing(data: st.DataObject) -> None:
+    """The device is gone at a random step: no cell is lost, and the next run on the same engine is as any other."""
+    case = data.draw(cases())
+    way, step = data.draw(ways()), data.draw(st.integers(1, 20))
+    with wide_softmax():
+        model = Failing(case.kind.model(way.cells or PLENTY), step)
+        engine = engine_for(model, way, words=case.words)  # type: ignore[arg-type]
+        try:
+            engine.batch(case.plan, case.requests, **case.options)
+        except ConnectionError:
+            check_nothing_is_left(engine)
+            count(Invariant.ACCOUNTING, case.key, way, step)
+        model.left = 0
+        check_all(case, engine.batch(case.plan, case.requests, **case.options), way)
+    check_nothing_is_left(engine)

@@ -1,0 +1,116 @@
+"""Small models and tokenizers, built once for all cases: hashes of all that is seen, and weights in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.fakes import FakeModel, Score, hashed_model, hashed_score
+from pastalang.runtime.model.protocol import Model
+from pastalang.runtime.model.toy import Family, toy_model
+from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.prompt import Encoder
+from pastalang.runtime.tokens import MakeGuide
+from pastalang.testing import slow
+from pastalang.testing.exact import guides_for
+from pastalang.testing.slow.plainly import KINDS, plainly
+from tests.runtime.float64 import in_float64
+
+VOCABULARY = 320
+
+# What merges decides which tokens cross the border of a value.
+WORDS: Mapping[str, tuple[str, ...]] = {
+    "bytes": (),
+    "quotes": ('",', '"\n', '",\n', '"}', '"\n}', "null,", "null\n", '"a', '["', '"]', '"],'),
+    "lines": ("\n\n", ".\n", ". ", "\n- ", " so", "so: ", "* ", "1\n", "\n1", "\nend", "}\n", ',\n  "', "# "),
+    "words": ('",\n  "', '"\n}', "\n- ", "null", "true", "false", '"tv"', 'tv"', "12", "2,", "],", "],\n", " end"),
+}
+LIKED = '"",\n}]:.#1tfn- '
+
+
+@dataclass(frozen=True)
+class Hashes:
+    """Logits that hash all that is seen, in its order; `liking` is added to those of tokens that end things."""
+
+    seed: int
+    liking: float = 0.0
+
+    def score(self) -> Score:
+        score = hashed_score(VOCABULARY, seed=self.seed)
+        liked = np.zeros(VOCABULARY)
+        liked[[*map(ord, LIKED), *range(256, VOCABULARY)]] = self.liking
+        return lambda token: score(token) + liked  # type: ignore[return-value, arg-type]
+
+    def logits(self) -> slow.Logits:
+        return slow.scored(self.score())  # type: ignore[arg-type]
+
+    def model(self, cells: int) -> Model:
+        model = FakeModel(self.score(), vocabulary=VOCABULARY, cells=cells)
+        model.dtype = torch.float64
+        return model
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A random model in float64. The slow decoder has a copy of its own, written out where it can be."""
+
+    family: Family
+    window: int | None = None
+    layers: int = 1
+    seed: int = 3
+
+    def logits(self) -> slow.Logits:
+        slowest = weights(self)[1]
+        return plainly(slowest) if slowest.config.model_type in KINDS else slow.logits_of(slowest)
+
+    def model(self, cells: int) -> Model:
+        return TransformersModel(weights(self)[0], cells=cells, check=False)
+
+
+Kind = Hashes | Weights
+
+
+@cache
+def weights(kind: Weights) -> tuple[Any, Any]:
+    """Two copies: one whose attention the engine replaces, one for the slow decoder."""
+
+    def build() -> Any:
+        sizes = {"layers": kind.layers, "hidden": 16, "heads": 2, "kv_heads": 1 + kind.seed % 2}
+        return in_float64(toy_model(kind.family, seed=kind.seed, window=kind.window, **sizes))
+
+    fast, slowest = build(), build()
+    slowest.set_attn_implementation("eager")
+    return fast, slowest
+
+
+FAMILIES = (
+    *(Weights(family, seed=seed) for family in (Family.LLAMA, Family.QWEN3) for seed in (3, 4)),
+    *(Weights(family, seed=5, layers=2) for family in (Family.LLAMA, Family.QWEN3)),
+    Weights(Family.QWEN3, window=7, layers=2),
+    Weights(Family.MISTRAL, window=9),
+    Weights(Family.GEMMA3, window=5, layers=2),
+)
+HASHES = tuple(Hashes(seed, liking) for seed in (5, 6) for liking in (0.0, 3.0, 6.0))
+
+
+@cache
+def tokenizer_of(words: str) -> Any:
+    return byte_tokenizer(words=WORDS[words])
+
+
+@cache
+def encoder_of(words: str) -> Encoder:
+    return Encoder(tokenizer_of(words))
+
+
+@cache
+def guides_of(words: str) -> MakeGuide:
+    """Guides are compiled once for all runs."""
+    return guides_for(Engine(hashed_model(VOCABULARY), tokenizer_of(words)))

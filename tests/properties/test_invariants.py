@@ -1,0 +1,68 @@
+"""The invariants of the runtime on random programs and random small models: see `tally.py` for what they are."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pastalang
+from pastalang.plan.build import build_plan
+from pastalang.plan.plan import Mode
+from pastalang.program.types import Sampling
+from tests.properties import invariants
+from tests.properties.cases import FEW, SEEDS, Case
+from tests.properties.models import FAMILIES, Weights
+from tests.properties.ways import PLENTY, Way
+from tests.runtime.float64 import wide_softmax
+
+SKELETON = pastalang.compile('''
+template t(title: text)
+user """
+{title}
+"""
+assistant json {
+  a: string(max=3)
+  b: string(max=7)
+  c: integer(0..99)
+  d: string(max=2)
+  e: string(max=5)
+}
+''')
+
+
+@FEW(190)
+@given(st.data())
+def test_a_run_is_what_the_slow_decoder_says_however_it_is_run(data: st.DataObject) -> None:
+    invariants.check_everything(data)
+
+
+@FEW(40)
+@given(st.data())
+def test_each_document_of_a_stack_is_answered_as_if_it_were_alone(data: st.DataObject) -> None:
+    invariants.check_stack(data)
+
+
+@FEW(60)
+@given(st.data())
+def test_a_cancellation_at_any_step_leaves_nothing_behind_and_the_others_their_tokens(data: st.DataObject) -> None:
+    invariants.check_cancelling(data)
+
+
+@FEW(40)
+@given(st.data())
+def test_a_failure_at_any_step_leaves_nothing_behind(data: st.DataObject) -> None:
+    invariants.check_failing(data)
+
+
+@pytest.mark.parametrize("kind", FAMILIES[-4:], ids=str)
+@FEW(2)
+@given(st.sampled_from(("a 12", "größer")), SEEDS)
+def test_in_lock_step_no_value_that_runs_ahead_changes_what_another_one_sees(
+    kind: Weights, title: str, seed: int
+) -> None:
+    plan = build_plan(SKELETON.only_template, SKELETON, mode=Mode.LOCKSTEP)
+    case = Case(plan, ({"title": title},), seed, Sampling(temperature=1.0), kind)
+    with wide_softmax():
+        for way in (Way(), Way(pauses=seed), Way(chunk=1, pauses=seed + 1), Way(cells=150)):
+            invariants.check_all(case, invariants.run(case, kind.model(way.cells or PLENTY), way), way)
