@@ -31,11 +31,13 @@ if TYPE_CHECKING:
     from pastalang.plan.plan import Plan as Plan
     from pastalang.plan.refusal import PlanError as PlanError
     from pastalang.program.program import Program as Program
+    from pastalang.program.types import Sampling as Sampling
     from pastalang.runtime.engine import Engine as Engine
     from pastalang.runtime.errors import RunError as RunError
     from pastalang.runtime.result import Answer as Answer
     from pastalang.runtime.result import FieldResult as FieldResult
     from pastalang.runtime.result import Result as Result
+    from pastalang.runtime.scheduler.loop import Limits as Limits
     from pastalang.runtime.usage import Usage as Usage
     from pastalang.values.converted import NotExpressible as NotExpressible
 
@@ -61,11 +63,13 @@ _HOMES = {
     "Plan": "pastalang.plan.plan",
     "build_plan": "pastalang.plan.build",
     "Program": "pastalang.program.program",
+    "Sampling": "pastalang.program.types",
     "Engine": "pastalang.runtime.engine",
     "RunError": "pastalang.runtime.errors",
     "Answer": "pastalang.runtime.result",
     "FieldResult": "pastalang.runtime.result",
     "Result": "pastalang.runtime.result",
+    "Limits": "pastalang.runtime.scheduler.loop",
     "Usage": "pastalang.runtime.usage",
 }
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
-
 from pastalang.check.arguments import Arguments, read_arguments
 from pastalang.check.report import Report
 from pastalang.grammar import nodes
+from pastalang.program.sampling import BOUNDS
 from pastalang.program.types import Sampling
 
-OPTIONS = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+OPTIONS = tuple(BOUNDS)
 IN_THE_TYPE = {
     "max": "`max` is a limit of the type: `string(max=40)`",
     "max_tokens": "the limit of tokens belongs to the type: `string(max=40)`",
@@ -20,28 +19,16 @@ IN_THE_TYPE = {
 
 def check_sampling(arguments: tuple[nodes.Argument, ...], report: Report) -> Sampling:
     given = read_arguments(arguments, owner="with", allowed=OPTIONS, report=report, hints=IN_THE_TYPE)
+    top_k = BOUNDS["top_k"]
     return Sampling(
-        temperature=_number(given, "temperature", low=Decimal(0), high=Decimal(100), expected="a number from 0 to 100"),
-        top_k=given.integer("top_k", minimum=1, maximum=1_000_000),
-        top_p=_number(given, "top_p", above=Decimal(0), high=Decimal(1), expected="a number above 0 and up to 1"),
-        min_p=_number(given, "min_p", low=Decimal(0), high=Decimal(1), expected="a number from 0 to 1"),
-        repetition_penalty=_number(
-            given, "repetition_penalty", above=Decimal(0), high=Decimal(100), expected="a number above 0 and up to 100"
-        ),
+        temperature=_number(given, "temperature"),
+        top_k=given.integer("top_k", minimum=top_k.low, maximum=top_k.high),
+        top_p=_number(given, "top_p"),
+        min_p=_number(given, "min_p"),
+        repetition_penalty=_number(given, "repetition_penalty"),
     )
 
 
-def _number(
-    given: Arguments,
-    name: str,
-    *,
-    high: Decimal,
-    expected: str,
-    low: Decimal | None = None,
-    above: Decimal | None = None,
-) -> float | None:
-    def accept(value: Decimal) -> bool:
-        return value <= high and (low is None or value >= low) and (above is None or value > above)
-
-    value = given.number(name, accept=accept, expected=expected)
+def _number(given: Arguments, name: str) -> float | None:
+    value = given.number(name, accept=BOUNDS[name].accepts, expected=BOUNDS[name].expected)
     return None if value is None else float(value)

@@ -27,7 +27,7 @@ from pastalang.runtime.decode.sampler import Sampler
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.details import note_details
-from pastalang.runtime.errors import LoadError, RunError
+from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.inputs import bind_inputs
@@ -36,7 +36,7 @@ from pastalang.runtime.model.load import Loaded, load_model
 from pastalang.runtime.model.protocol import Model
 from pastalang.runtime.model.trained import TrainedFor, check_mode
 from pastalang.runtime.model.transformers import TransformersModel
-from pastalang.runtime.options import Options, RunOptions, options_of
+from pastalang.runtime.options import Options, RunOptions, options_of, template_of
 from pastalang.runtime.outcome import outcome_of
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.repair.policy import Policy, policy_for
@@ -77,6 +77,8 @@ class Engine:
         guides: MakeGuide | None = None,
         may_move: MayMove | None = None,
     ) -> None:
+        if prefix_cells is not None and prefix_cells < 0:
+            raise BadInputs(f"`prefix_cells` is a whole number from 0 on, not {prefix_cells!r}")
         self.encoder = Encoder(tokenizer)
         _refuse_mismatch(model, self.encoder)
         self.model = model
@@ -112,6 +114,8 @@ class Engine:
         handed over has no note. Weights that are loaded here onto a CPU are `packed` for its kernels; those of a model
         that is handed over stay as they are.
         """
+        if cells < 1:
+            raise BadInputs(f"`cells` is a whole number from 1 on, not {cells!r}")
         if isinstance(source, tuple):
             found = Loaded(*source, trained_for=None)
         else:
@@ -184,15 +188,16 @@ class Engine:
         return outcome
 
     def plan(self, program: Program | Plan, *, template: str | None = None, mode: str | Mode = Mode.STRICT) -> Plan:
-        """The plan that `run` would run."""
+        """The plan that `run` would run: the same one for the same program. Raises `BadInputs` or `PlanError`."""
         if isinstance(program, Plan):
             return program
+        mode = options_of({"mode": mode}).mode
         key = id(program), template, Mode(mode)
         known = self._planned.get(key)
         if known is None or known[0] is not program:
             if len(self._planned) >= PLANS:
                 self._planned.clear()
-            chosen = program.only_template if template is None else program.templates[template]
+            chosen = template_of(program, template)
             known = self._planned[key] = program, build_plan(chosen, program, mode=Mode(mode))
         return known[1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypedDict
 
@@ -9,7 +10,10 @@ from pydantic import BaseModel
 
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.plan.plan import Mode
+from pastalang.program.program import Program, Template
+from pastalang.program.sampling import BOUNDS
 from pastalang.program.types import Sampling
+from pastalang.runtime.errors import BadInputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,11 +60,57 @@ class RunOptions(TypedDict, total=False):
 
 
 def options_of(given: RunOptions) -> Options:
-    """Raises `TypeError` for a name that is no option, as Python does for any other function."""
+    """Raises `TypeError` for a name that is no option, as Python does for any other function, and `BadInputs` with
+    all that is wrong with the values."""
     known = [field.name for field in fields(Options)]
     for name in given:
         if name not in known:
             hint = did_you_mean(name, known)
             raise TypeError(f"there is no option {name!r}" + (f"; did you mean {hint!r}?" if hint else ""))
-    options: Any = given
-    return Options(**options)
+    told: Any = given
+    options = Options(**told)
+    problems = _problems(options)
+    if problems:
+        raise BadInputs("\n".join(problems))
+    return options
+
+
+def _problems(options: Options) -> list[str]:
+    """What `repair` and its companions may be depends on the plan, and is told with it."""
+    problems: list[str] = []
+    if options.mode not in [*Mode, *(mode.value for mode in Mode)]:
+        problems.append(f"`mode` is {_one_of([mode.value for mode in Mode])}, not {options.mode!r}")
+    seed: object = options.seed
+    if isinstance(seed, bool) or not isinstance(seed, int):
+        problems.append(f"`seed` is a whole number, not {seed!r}")
+    sampling: object = options.sampling
+    if sampling is None:
+        return problems
+    if not isinstance(sampling, Sampling):
+        return [*problems, f"`sampling` is a pastalang.Sampling, not {sampling!r}"]
+    for name, bounds in BOUNDS.items():
+        value = getattr(sampling, name)
+        if value is not None and not bounds.accepts(value):
+            problems.append(f"`{name}` is {bounds.expected}, not {value!r}")
+    return problems
+
+
+def template_of(program: Program, name: str | None) -> Template:
+    """The template of that name; without a name the only one there is. Raises `BadInputs`."""
+    templates = program.templates
+    if name is None and len(templates) != 1:
+        raise BadInputs(
+            f"the program has {len(templates)} templates; say which: `template` is {_one_of(list(templates))}"
+        )
+    if name is not None and name not in templates:
+        hint = did_you_mean(name, list(templates))
+        raise BadInputs(
+            f"there is no template `{name}`; "
+            + (f"did you mean `{hint}`?" if hint else f"there is {_one_of(list(templates))}")
+        )
+    return program.only_template if name is None else templates[name]
+
+
+def _one_of(names: Sequence[str]) -> str:
+    quoted = [f"`{name}`" for name in names]
+    return " or ".join([*([", ".join(quoted[:-1])] if quoted[1:] else []), *quoted[-1:]])

@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import fields
-from typing import get_type_hints
+from typing import Any, get_type_hints
 
 import pytest
 
 from pastalang.compile import compile
+from pastalang.plan.plan import Mode
+from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
+from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import uniform_model
 from pastalang.runtime.options import Options, RunOptions, options_of
+from pastalang.runtime.scheduler.loop import Limits
 
 
 def test_type_checkers_and_the_runtime_know_the_same_options() -> None:
@@ -31,3 +37,70 @@ def test_a_name_that_is_no_option_is_told_with_the_right_one() -> None:
     program = compile("template t()\nassistant json {a: boolean}")
     with pytest.raises(TypeError, match="there is no option 'sed'; did you mean 'seed'"):
         engine.run(program, {}, sed=1)  # type: ignore[call-arg]
+
+
+PROGRAM = compile("template t()\nassistant json {a: boolean}")
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"mode": "fast"}, "`mode` is `strict`, `lockstep` or `sequential`, not 'fast'"),
+        ({"seed": "x"}, "`seed` is a whole number, not 'x'"),
+        ({"seed": True}, "`seed` is a whole number, not True"),
+        ({"sampling": 0.7}, "`sampling` is a pastalang.Sampling, not 0.7"),
+        ({"sampling": Sampling(temperature=-1.0)}, "`temperature` is a number from 0 to 100, not -1.0"),
+        ({"sampling": Sampling(temperature=math.nan)}, "`temperature` is a number from 0 to 100, not nan"),
+        ({"sampling": Sampling(top_k=0)}, "`top_k` is a whole number from 1 to 1000000, not 0"),
+        ({"sampling": Sampling(top_p=0.0)}, "`top_p` is a number above 0 and up to 1, not 0.0"),
+        ({"sampling": Sampling(min_p=1.5)}, "`min_p` is a number from 0 to 1, not 1.5"),
+        ({"sampling": Sampling(repetition_penalty=-1.0)}, "`repetition_penalty` is a number above 0 and up to 100"),
+        ({"template": "report"}, "there is no template `report`; there is `t`"),
+        ({"repair": -1}, "`repair` is a number of attempts"),
+    ],
+)
+def test_a_value_that_an_option_may_not_have_is_told_before_anything_runs(options: Any, told: str) -> None:
+    engine = Engine(uniform_model(320), byte_tokenizer())
+    with pytest.raises(BadInputs, match=re.escape(told)):
+        engine.run(PROGRAM, {}, **options)
+    assert engine.scheduler.is_idle
+
+
+def test_all_that_is_wrong_with_the_options_is_told_at_once() -> None:
+    with pytest.raises(BadInputs) as caught:
+        options_of({"mode": "fast", "seed": 0.5, "sampling": Sampling(top_k=-3, min_p=2.0)})  # type: ignore[typeddict-item]
+    assert len(str(caught.value).splitlines()) == 4
+
+
+def test_of_several_templates_one_has_to_be_named() -> None:
+    engine = Engine(uniform_model(320), byte_tokenizer())
+    two = compile("template one()\nassistant json {a: boolean}\ntemplate two()\nassistant json {b: boolean}")
+    assert set(engine.run(two, {}, template="two").value) == {"b"}
+    with pytest.raises(BadInputs, match="say which: `template` is `one` or `two`"):
+        engine.run(two, {})
+    with pytest.raises(BadInputs, match="there is no template `twos`; did you mean `two`"):
+        engine.run(two, {}, template="twos")
+
+
+def test_a_program_is_planned_once_for_many_runs() -> None:
+    engine = Engine(uniform_model(320), byte_tokenizer())
+    plan = engine.plan(PROGRAM)
+    assert engine.plan(PROGRAM) is plan and engine.plan(PROGRAM, mode="strict") is plan
+    assert engine.plan(PROGRAM, mode=Mode.SEQUENTIAL).mode is Mode.SEQUENTIAL
+    for number in range(100):
+        other = engine.plan(compile(f"template t{number}()\nassistant json {{a: boolean}}"))
+        assert other.template == f"t{number}"
+
+
+@pytest.mark.parametrize("limits", [{"chunk": 0}, {"requests": -1}, {"chunk": 1.5}, {"requests": True}])
+def test_limits_that_let_nothing_through_are_refused(limits: Any) -> None:
+    [(name, value)] = limits.items()
+    with pytest.raises(BadInputs, match=f"`{name}` is a whole number from 1 on, not {value}"):
+        Limits(**limits)
+
+
+def test_an_engine_without_memory_is_refused() -> None:
+    with pytest.raises(BadInputs, match="`prefix_cells`"):
+        Engine(uniform_model(320), byte_tokenizer(), prefix_cells=-1)
+    with pytest.raises(BadInputs, match="`cells`"):
+        Engine.load("pasta-mini", cells=0)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pastalang.runtime.batch import Edit
 from pastalang.runtime.decode.sampler import Ask, Choice, Outcome
-from pastalang.runtime.errors import Cancelled, OutOfMemory, RunError
+from pastalang.runtime.errors import BadInputs, Cancelled, OutOfMemory, RunError
 from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.asking import ask_for
 from pastalang.runtime.scheduler.bounds import cells_wanted
@@ -42,6 +42,11 @@ class Limits:
 
     chunk: int | None = None
     requests: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("chunk", self.chunk), ("requests", self.requests)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise BadInputs(f"`{name}` is a whole number from 1 on, not {value!r}")
 
 
 # Says which branches stand still in the coming step: for tests of schedules.

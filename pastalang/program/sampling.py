@@ -1,0 +1,40 @@
+"""Which numbers the ways to draw a token may have, for programs and for runs alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """From `low`, which may itself be ruled out, up to `high`."""
+
+    high: int
+    low: int = 0
+    is_above: bool = False
+    is_whole: bool = False
+
+    def accepts(self, value: object) -> bool:
+        if isinstance(value, bool) or not isinstance(value, int if self.is_whole else int | float | Decimal):
+            return False
+        return self.low <= value <= self.high and not (self.is_above and value == self.low)
+
+    @property
+    def expected(self) -> str:
+        if self.is_whole:
+            return f"a whole number from {self.low} to {self.high}"
+        return (
+            f"a number above {self.low} and up to {self.high}"
+            if self.is_above
+            else f"a number from {self.low} to {self.high}"
+        )
+
+
+BOUNDS = {
+    "temperature": Bounds(100),
+    "top_k": Bounds(1_000_000, low=1, is_whole=True),
+    "top_p": Bounds(1, is_above=True),
+    "min_p": Bounds(1),
+    "repetition_penalty": Bounds(100, is_above=True),
+}
