@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -117,6 +117,8 @@ class Engine:
         if cells < 1:
             raise BadInputs(f"`cells` is a whole number from 1 on, not {cells!r}")
         if isinstance(source, tuple):
+            if len(source) != 2 or not hasattr(source[0], "config"):
+                raise LoadError("a model is handed over as a pair: a causal model of transformers and its tokenizer")
             found = Loaded(*source, trained_for=None)
         else:
             found = load_model(source, device=device, dtype=dtype, packed=packed)
@@ -153,20 +155,22 @@ class Engine:
     ) -> list[Result | PastaError]:
         """Many requests in the same passes. What fails is an exception in the list; the others are not touched."""
         order = self._order(program, options)
-        submitted: list[RequestState | PastaError] = []
+        if isinstance(inputs, str | bytes | Mapping) or not isinstance(inputs, Iterable):
+            raise BadInputs(f"a batch is a list of inputs, one dict for each request, not a {type(inputs).__name__}")
+        asked: list[RequestState | PastaError] = []
         for one in inputs:
             try:
-                submitted.append(self._submit(self._request(order, one)))
+                asked.append(self._request(order, one))
             except PastaError as problem:
-                submitted.append(problem)
-        requests = [one for one in submitted if isinstance(one, RequestState)]
+                asked.append(problem)
+        requests = [self._submit(one) for one in asked if isinstance(one, RequestState)]
         try:
             while not all(request.is_over for request in requests):
                 self._step()
         except BaseException:
             self._cancel(requests)
             raise
-        return [one if isinstance(one, PastaError) else self._outcome_of(one) for one in submitted]
+        return [one if isinstance(one, PastaError) else self._outcome_of(one) for one in asked]
 
     async def arun(self, program: Program | Plan, inputs: Mapping[str, Any], **options: Unpack[RunOptions]) -> Result:
         """Runs beside all other `arun`s, in the same passes. Cancelling it gives everything back."""
@@ -191,6 +195,8 @@ class Engine:
         """The plan that `run` would run: the same one for the same program. Raises `BadInputs` or `PlanError`."""
         if isinstance(program, Plan):
             return program
+        if not isinstance(program, Program):
+            raise TypeError(f"a program is what pastalang.compile or pastalang.load gives, not {program!r:.60}")
         mode = options_of({"mode": mode}).mode
         key = id(program), template, Mode(mode)
         known = self._planned.get(key)

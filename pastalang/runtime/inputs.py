@@ -13,9 +13,13 @@ from pastalang.plan.plan import Plan
 from pastalang.program.program import Input, InputKind, InputType, ListOf, RecordOf
 from pastalang.runtime.errors import BadInputs
 
+MOST_BITS = 13_287  # of 4,000 digits; Python writes out 4,300
+
 
 def bind_inputs(plan: Plan, given: Mapping[str, Any]) -> dict[str, Any]:
     """Every input of the plan with its value, defaults filled in. Raises `BadInputs`, naming all that is wrong."""
+    if not isinstance(given, Mapping):
+        raise BadInputs(f"inputs are given by name, as a dict, not {_shown(given)}")
     declared = {input.name: input for input in plan.inputs}
     problems = [_unknown(name, declared) for name in given if name not in declared]
     values: dict[str, Any] = {}
@@ -57,13 +61,15 @@ def _type_of(input: Input) -> InputType:
     return ListOf(input.type) if input.each else input.type
 
 
-def _unknown(name: str, declared: Mapping[str, Input]) -> str:
-    hint = did_you_mean(name, declared)
+def _unknown(name: object, declared: Mapping[str, Input]) -> str:
+    hint = did_you_mean(name, declared) if isinstance(name, str) else None
     return f"there is no input `{name}`" + (f"; did you mean `{hint}`?" if hint else "")
 
 
 def _problems(path: str, value: Any, type: InputType) -> list[str]:
     match type:
+        case InputKind() if isinstance(value, int) and value.bit_length() > MOST_BITS:
+            return [f"`{path}` has more than 4,000 digits, which is more than can be written"]
         case InputKind():
             return [] if _is(value, type) else [f"`{path}` has to be {_described(type)}, not {_shown(value)}"]
         case ListOf(item=item):
@@ -121,5 +127,8 @@ def _described(type: InputType) -> str:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # a number too long to be written, or an object that cannot tell what it is
+        text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."

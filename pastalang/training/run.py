@@ -15,8 +15,9 @@ from pastalang.plan.plan import Hole, Mode, Plan
 from pastalang.plan.walk import walk
 from pastalang.program.program import Program
 from pastalang.runtime.decode.vocabulary import vocabulary_of
-from pastalang.runtime.model.load import default_device
+from pastalang.runtime.model.load import default_device, told_in_words
 from pastalang.runtime.model.refuse import refuse_config
+from pastalang.runtime.model.source import check_source
 from pastalang.runtime.model.trained import FILE, TrainedFor
 from pastalang.training.checkpoint import Progress, load_weights
 from pastalang.training.data import fingerprint_of, read_lessons
@@ -121,12 +122,11 @@ def save(model: Any, tokenizer: Any, note: TrainedFor, folder: Path) -> None:
 def _load(job: Job) -> tuple[Any, Any]:
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    try:
+    check_source(str(job.model))
+    with told_in_words(job.model):
         refuse_config(AutoConfig.from_pretrained(job.model))
         tokenizer = AutoTokenizer.from_pretrained(job.model)
         model = AutoModelForCausalLM.from_pretrained(job.model, dtype=torch.float32)
-    except (OSError, ValueError) as problem:
-        raise BadData(f"the model {job.model} could not be loaded: {problem}") from problem
     model = model.to(job.device or default_device())
     torch.manual_seed(job.settings.seed)
     return (model if job.lora is None else _with_lora(model, job.lora)), tokenizer

@@ -1,13 +1,19 @@
 from __future__ import annotations
 
+import re
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from transformers import AutoConfig
 
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.errors import LoadError
 from pastalang.runtime.model.load import default_dtype, load_weights
 from pastalang.runtime.model.refuse import UnsupportedModel
+from pastalang.runtime.model.shipped import WEIGHTS
 from pastalang.runtime.model.toy import toy_model
 from pastalang.runtime.model.transformers import TransformersModel
 
@@ -40,3 +46,45 @@ def test_half_precision_is_for_cpus_that_compute_in_it(
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: capabilities)
     assert default_dtype(torch.device("cpu")) is expected
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        (None, "a model is a folder, a name on the hub, or a model and its tokenizer, not None"),
+        ("", "a model is a folder"),
+        ("./nowhere", "there is no folder ./nowhere"),
+        ("/no/where", "there is no folder /no/where"),
+        (Path("nowhere"), "there is no folder nowhere"),
+        (__file__, "is a file; a model is a folder"),
+        (str(Path(__file__).parent), "holds no model: there is no config.json in it"),
+        ((1,), "a model is handed over as a pair"),
+        ((1, 2), "a model is handed over as a pair"),
+    ],
+)
+def test_what_no_model_can_be_loaded_from_is_refused_in_words(source: Any, told: str) -> None:
+    with pytest.raises(LoadError, match=re.escape(told)):
+        Engine.load(source)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"device": "quantum"}, "a device is cpu, cuda or mps, not 'quantum'"),
+        ({"device": "meta"}, "this machine has no device 'meta'"),
+        ({"dtype": "bf16"}, "`dtype` is a type of torch, such as torch.float32, not 'bf16'"),
+    ],
+)
+def test_where_and_how_a_model_cannot_be_loaded_is_refused_in_words(options: Any, told: str) -> None:
+    with pytest.raises(LoadError, match=told):
+        Engine.load("pasta-mini", **options)
+
+
+@pytest.mark.parametrize("name", ["config.json", "model.safetensors", "tokenizer.json"])
+@pytest.mark.parametrize("rest", [b"", b"\x00\xff", b"{}"], ids=["empty", "noise", "{}"])
+def test_a_file_that_is_broken_is_a_model_that_cannot_be_loaded(tmp_path: Path, name: str, rest: bytes) -> None:
+    folder = shutil.copytree(WEIGHTS / "pasta-mini", tmp_path / "model")
+    (folder / name).write_bytes(rest)
+    with pytest.raises(LoadError, match=r"could not be loaded|cannot be used|do not belong together") as caught:
+        Engine.load(folder)
+    assert len(str(caught.value).splitlines()) == 1

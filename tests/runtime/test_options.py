@@ -104,3 +104,38 @@ def test_an_engine_without_memory_is_refused() -> None:
         Engine(uniform_model(320), byte_tokenizer(), prefix_cells=-1)
     with pytest.raises(BadInputs, match="`cells`"):
         Engine.load("pasta-mini", cells=0)
+
+
+@pytest.mark.parametrize("inputs", [None, [1], "x", {1: 2}, {"x": b"bytes"}, {"x": 10**5000}, {"n": 10**5000}])
+def test_inputs_that_are_none_are_told_and_leave_nothing_behind(inputs: Any) -> None:
+    program = compile('template t(x: text = "", n: number = 1)\nuser """\n{x} {n}\n"""\nassistant json {a: boolean}')
+    engine = Engine(uniform_model(320), byte_tokenizer())
+    with pytest.raises(BadInputs):
+        engine.run(program, inputs)
+    kinds = [type(one).__name__ for one in engine.batch(program, [{}, inputs, {}])]
+    assert kinds == ["Result", "BadInputs", "Result"] and engine.scheduler.is_idle
+
+
+@pytest.mark.parametrize("batch", [None, "abc", {"x": "a"}, 3])
+def test_a_batch_is_a_list_of_inputs(batch: Any) -> None:
+    engine = Engine(uniform_model(320), byte_tokenizer())
+    with pytest.raises(BadInputs, match="a batch is a list of inputs"):
+        engine.batch(PROGRAM, batch)
+
+
+def test_a_batch_whose_inputs_break_off_leaves_nothing_behind() -> None:
+    def broken() -> Any:
+        yield {}
+        raise OSError("the disk is gone")
+
+    engine = Engine(uniform_model(320), byte_tokenizer())
+    with pytest.raises(OSError, match="disk"):
+        engine.batch(PROGRAM, broken())
+    assert engine.scheduler.is_idle
+
+
+@pytest.mark.parametrize("program", [None, "template t()", 3])
+def test_what_is_no_program_is_told(program: Any) -> None:
+    engine = Engine(uniform_model(320), byte_tokenizer())
+    with pytest.raises(TypeError, match="a program is what"):
+        engine.run(program, {})

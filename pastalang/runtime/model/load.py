@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,9 +11,12 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
+from pastalang.errors import PastaError
+from pastalang.runtime.errors import LoadError
 from pastalang.runtime.model.packed import pack
 from pastalang.runtime.model.refuse import refuse_config
 from pastalang.runtime.model.shipped import shipped_folder
+from pastalang.runtime.model.source import check_source
 from pastalang.runtime.model.trained import TrainedFor, note_of
 
 
@@ -31,27 +36,58 @@ def load_model(
 
     On a CPU the weights are `packed`, which is quicker and takes the model its gradients.
     """
+    check_source(source)
     path = shipped_folder(source) or source
     weights = load_weights(path, device=device, dtype=dtype)
     if packed:
         pack(weights)
-    tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=Path(path).is_dir())
+    with told_in_words(path):
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=Path(path).is_dir())
     return Loaded(weights, tokenizer, note_of(path))
 
 
 def load_weights(path: str | Path, *, device: str | None = None, dtype: torch.dtype | None = None) -> Any:
-    """Load a causal model, or raise `UnsupportedModel` before a single weight is read.
+    """Load a causal model, or raise `UnsupportedModel` before a single weight is read, `LoadError` where it cannot be.
 
     Without a device the first GPU is taken if there is one. Without a dtype half precision is taken where the
     device computes in it, float32 elsewhere.
     """
     is_here = Path(path).is_dir()
-    refuse_config(AutoConfig.from_pretrained(path, local_files_only=is_here))
-    chosen = torch.device(device or default_device())
-    model = AutoModelForCausalLM.from_pretrained(
-        path, dtype=dtype or default_dtype(chosen), local_files_only=is_here
-    )  # fmt: skip
+    chosen = check_device(device or default_device())
+    if dtype is not None and not isinstance(dtype, torch.dtype):
+        raise LoadError(f"`dtype` is a type of torch, such as torch.float32, not {dtype!r}")
+    with told_in_words(path):
+        config = AutoConfig.from_pretrained(path, local_files_only=is_here)
+    refuse_config(config)
+    with told_in_words(path):
+        model = AutoModelForCausalLM.from_pretrained(
+            path, dtype=dtype or default_dtype(chosen), local_files_only=is_here
+        )  # fmt: skip
     return model.to(chosen).eval()
+
+
+@contextmanager
+def told_in_words(path: str | Path) -> Iterator[None]:
+    """What libraries raise about a file or a name that they cannot use, as a `LoadError` with their first line."""
+    try:
+        yield
+    except (PastaError, MemoryError):
+        raise
+    except Exception as problem:  # of every kind: files that are cut short, unknown architectures, no network
+        reason = next(iter(str(problem).splitlines()), "") or type(problem).__name__
+        raise LoadError(f"the model {path} could not be loaded: {reason}") from problem
+
+
+def check_device(device: str) -> torch.device:
+    """Raises `LoadError` for a device that is none, or is not there."""
+    try:
+        chosen = torch.device(device)
+    except (RuntimeError, TypeError) as problem:
+        raise LoadError(f"a device is cpu, cuda or mps, not {device!r}") from problem
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not there.get(chosen.type, False):
+        raise LoadError(f"this machine has no device {device!r}; left out, it is the best there is")
+    return chosen
 
 
 def default_device() -> str:
