@@ -303,8 +303,10 @@ class Engine:
         chosen = logits if rows == list(range(len(logits))) else logits[rows]
         outcomes = self._sampler.choose(chosen, [ask for _, ask in asked])
         for (one, _), row in zip(asked, chosen, strict=True):
-            if one.branch.request.details:
-                note_details(one.branch, row)
+            request = one.branch.request
+            if request.details and not request.is_over:
+                with self.scheduler.blamed_on(request):
+                    note_details(one.branch, row)
         return list(zip((one for one, _ in asked), outcomes, strict=True))
 
     def _outcome_of(self, request: RequestState) -> Result | PastaError:

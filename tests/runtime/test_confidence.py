@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 import torch
 
 from pastalang.plan.plan import Hole, Plan
+from pastalang.runtime import details
+from pastalang.runtime.decode.confidence import Shares
 from pastalang.runtime.decode.guide import Guide, NoEndingFits, State
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import DeadEnd
+from pastalang.runtime.errors import DeadEnd, RunError
 from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import FakeModel, hashed_model, uniform_model
 from pastalang.runtime.prompt import Encoder
+from pastalang.runtime.result import Result
+from pastalang.runtime.scheduler.branch import BranchState
 from tests.runtime.test_repair import engine, program
 
 _TOKENIZER = Encoder(byte_tokenizer())
@@ -83,6 +89,24 @@ def test_details_change_nothing_else() -> None:
     for field in detailed.fields:
         assert field.pushed_aside is not None and all(0 <= share <= 1 for share in field.pushed_aside)
         assert field.options is None
+
+
+def test_details_that_go_wrong_end_their_own_request_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(branch: BranchState, shares: Shares) -> None:
+        raise KeyError("a mistake of ours")
+
+    monkeypatch.setattr(details, "weigh_others", broken)
+    runner = Engine(uniform_model(320), byte_tokenizer(), prefix_cells=0)
+    chosen, free = program('  a: "tv" | "phone"'), program("  a: integer(1..5)")
+
+    async def both() -> list[Any]:
+        runs = (runner.arun(one, {}, details=True) for one in (chosen, free))
+        return await asyncio.gather(*runs, return_exceptions=True)
+
+    failed, fine = asyncio.run(both())
+    assert isinstance(failed, RunError) and isinstance(fine, Result)
+    runner.check_integrity()
+    assert runner.scheduler.cells.in_use == 0
 
 
 class Full:

@@ -160,7 +160,7 @@ class Scheduler:
     def ask(self, drawing: Drawing) -> Ask | None:
         """How a branch draws; None where its guide failed, and its request is over."""
         asked: list[Ask] = []
-        with self._blamed_on(drawing.branch.request):
+        with self.blamed_on(drawing.branch.request):
             asked.append(ask_for(drawing.branch))
         return asked[0] if asked else None
 
@@ -173,7 +173,7 @@ class Scheduler:
                 end_aside(drawing.branch, self.cells, self._rows)
             elif not request.is_over:
                 touched[request] = None
-                with self._blamed_on(request):
+                with self.blamed_on(request):
                     if not isinstance(outcome, Choice):
                         raise no_token(drawing.branch, outcome)
                     request.attended += drawing.branch.sees + len(drawing.branch.tokens)
@@ -198,7 +198,7 @@ class Scheduler:
         """Branches that wait for others go on where they can; late ones draw from the rows of this step."""
         if request.is_over:
             return []
-        with self._blamed_on(request):
+        with self.blamed_on(request):
             _join_what_can(request)
             self._check_lengths(request)
         if request.error is not None:
@@ -215,7 +215,7 @@ class Scheduler:
         return self._row_numbers[source]
 
     @contextmanager
-    def _blamed_on(self, request: RequestState) -> Iterator[None]:
+    def blamed_on(self, request: RequestState) -> Iterator[None]:
         """What goes wrong inside ends this request and no other one."""
         try:
             yield
@@ -232,7 +232,7 @@ class Scheduler:
         while self._waiting and self._has_place():
             request = self._waiting[0]
             if not request.is_prepared:
-                with self._blamed_on(request):
+                with self.blamed_on(request):
                     self._prepare(request)
                 if request.is_over:
                     continue
@@ -344,7 +344,7 @@ class Scheduler:
     def _finish(self, request: RequestState) -> None:
         """Nothing is left to draw: the request is over, unless its reviewer takes something up again."""
         if request.reviewer is not None:
-            with self._blamed_on(request):
+            with self.blamed_on(request):
                 request.end_draft()
                 request.reviewer.review(request)
                 _join_what_can(request)
