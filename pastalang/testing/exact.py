@@ -98,5 +98,6 @@ def _check_answer(found: Answer, expected: slow.Answer, loops: int) -> None:
         pairs = zip(one.log_probabilities, other.log_probabilities, strict=True)
         assert all(abs(mine - right) <= EXACT for mine, right in pairs), f"{where}: other log-probabilities"
         assert (one.text, one.truncated) == (other.text, other.truncated), f"{where}: another text"
+    assert found.thinking == expected.thinking, f"{found.thinking!r} was thought, slowly {expected.thinking!r}"
     assert found.text == expected.text, f"{found.text!r}, slowly {expected.text!r}"
     assert found.value == expected.value, f"{found.value!r}, slowly {expected.value!r}"

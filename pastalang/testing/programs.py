@@ -28,11 +28,11 @@ def programs(draw: st.DrawFn, *, depth: int = 2, stacked: bool | None = None) ->
     body = draw(st.one_of(json_bodies(depth=depth), text_bodies(depth=depth)))
     is_stacked = draw(st.booleans()) if stacked is None else stacked
     mentioned = _NOTE if is_stacked else _TITLE
-    user = TextBody((p.Text("Read this: "), p.InputValue((mentioned.name,), _NOWHERE), p.Text("\nNow answer.")))
+    user = TextBody((p.Text("Read "), p.InputValue((mentioned.name,), _NOWHERE), p.Text(".")))
     messages = (
-        Message(Role.SYSTEM, TextBody((p.Text("You answer briefly."),)), _NOWHERE),
+        Message(Role.SYSTEM, TextBody((p.Text("Be brief."),)), _NOWHERE),
         Message(Role.USER, user, _NOWHERE),
-        Message(Role.ASSISTANT, body, _NOWHERE),
+        Message(Role.ASSISTANT, body, _NOWHERE, draw(st.sampled_from((None, None, None, 1, 4, 12)))),
     )
     template = Template("sample", (mentioned, _POINTS), messages, _PLAIN, None, _NOWHERE)
     return Program(Source("sample.pasta", ""), {}, {"sample": template}, {})

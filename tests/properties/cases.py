@@ -5,7 +5,7 @@ Programs of `pastalang.testing`, and programs as text, in every mode and overrun
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
@@ -21,7 +21,7 @@ from pastalang.program.types import Sampling
 from pastalang.testing import slow
 from pastalang.testing.exact import slowly
 from pastalang.testing.programs import programs
-from tests.properties.models import FAMILIES, HASHES, WORDS, Hashes, Kind, encoder_of, guides_of
+from tests.properties.models import KINDS, WORDS, Hashes, Kind, encoder_of, guides_of
 from tests.properties.sources import compiled, sources
 
 TEXTS = st.sampled_from(("a 12", "", "größer", "x" * 20, "one, two", 'q " w, 3\n x'))
@@ -80,10 +80,10 @@ def plans(draw: st.DrawFn, *, stacked: bool | None = None) -> Plan:
 
 
 @st.composite
-def cases(draw: st.DrawFn, *, stacked: bool | None = None, most: int = 3) -> Case:
+def cases(draw: st.DrawFn, *, kinds: Sequence[Kind] = KINDS, stacked: bool | None = None, most: int = 3) -> Case:
     """Of one request mostly; a case has as many as are cheap."""
     plan = draw(plans(stacked=stacked))
-    kind = draw(st.sampled_from(FAMILIES) | st.sampled_from(HASHES))
+    kind = draw(st.sampled_from(kinds))
     requests = draw(st.lists(inputs_for(plan), min_size=1, max_size=most if isinstance(kind, Hashes) else 1))
     words = draw(st.sampled_from(sorted(WORDS)))
     return Case(plan, tuple(requests), draw(SEEDS), draw(samplings()), kind, words)

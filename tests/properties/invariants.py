@@ -28,7 +28,7 @@ from pastalang.testing.exact import check_answers, check_same
 from pastalang.values.json_schema import schema_of
 from tests.properties.cases import Case, Expected, cases, inputs_for, plans
 from tests.properties.disturbed import Disturbed, Failing
-from tests.properties.models import Weights
+from tests.properties.models import KINDS, Kind, Weights
 from tests.properties.tally import Invariant, count
 from tests.properties.ways import PLENTY, Outcome, Way, check_nothing_is_left, engine_for, is_excused, ways
 from tests.runtime.float64 import wide_softmax
@@ -44,9 +44,9 @@ class Watched(Engine):
         return super()._outcome_of(request)
 
 
-def check_everything(data: st.DataObject, *, different_ways: int = 2) -> None:
+def check_everything(data: st.DataObject, *, kinds: Sequence[Kind] = KINDS, different_ways: int = 2) -> None:
     """One slow decoding of each request; a run that is watched; and other runs of all of them together."""
-    case = data.draw(cases())
+    case = data.draw(cases(kinds=kinds))
     with wide_softmax():
         check_watched(data, case)
         for way in data.draw(st.lists(ways(), min_size=different_ways, max_size=different_ways, unique=True)):

@@ -12,7 +12,7 @@ from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
 from tests.properties import invariants
 from tests.properties.cases import FEW, SEEDS, Case
-from tests.properties.models import FAMILIES, Weights
+from tests.properties.models import FAMILIES, NOT_WRITTEN_OUT, Weights
 from tests.properties.ways import PLENTY, Way
 from tests.runtime.float64 import wide_softmax
 
@@ -31,10 +31,16 @@ assistant json {
 ''')
 
 
-@FEW(190)
+@FEW(280)
 @given(st.data())
 def test_a_run_is_what_the_slow_decoder_says_however_it_is_run(data: st.DataObject) -> None:
     invariants.check_everything(data)
+
+
+@FEW(6)
+@given(st.data())
+def test_a_run_on_other_models_is_what_the_slow_decoder_says(data: st.DataObject) -> None:
+    invariants.check_everything(data, kinds=NOT_WRITTEN_OUT, different_ways=1)
 
 
 @FEW(40)
@@ -55,7 +61,7 @@ def test_a_failure_at_any_step_leaves_nothing_behind(data: st.DataObject) -> Non
     invariants.check_failing(data)
 
 
-@pytest.mark.parametrize("kind", FAMILIES[-4:], ids=str)
+@pytest.mark.parametrize("kind", (*FAMILIES[-3:], *NOT_WRITTEN_OUT), ids=str)
 @FEW(2)
 @given(st.sampled_from(("a 12", "größer")), SEEDS)
 def test_in_lock_step_no_value_that_runs_ahead_changes_what_another_one_sees(

@@ -9,14 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastalang.testing import slow
-from pastalang.testing.slow.plainly import KINDS, plainly
+from pastalang.testing.slow.plainly import plainly
 from tests.properties.models import FAMILIES, VOCABULARY, Weights, weights
 from tests.runtime.float64 import wide_softmax
 
-WRITTEN_OUT = [kind for kind in FAMILIES if kind.family.value in KINDS]
 
-
-@pytest.mark.parametrize("kind", WRITTEN_OUT, ids=str)
+@pytest.mark.parametrize("kind", FAMILIES, ids=str)
 @given(seed=st.integers(0, 1 << 16))
 @settings(max_examples=2)
 def test_what_is_written_out_is_the_model(kind: Weights, seed: int) -> None:

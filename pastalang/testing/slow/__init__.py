@@ -9,6 +9,7 @@ a run is given, not how it is executed.
     branch    fork, feed, join: paths, positions     segments  the meaning of each segment
     run       who there is, and who waits for whom   page      text, fields and values in reading order
     draws     from logits to a token                 logits    a forward pass per token
+    thought   what is written before the answer      plainly   models written out
 """
 
 from __future__ import annotations

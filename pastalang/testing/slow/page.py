@@ -49,7 +49,14 @@ class Items:
     stacked: bool = False
 
 
-Entry: TypeAlias = "str | Field | Of | Items"
+@dataclass(eq=False)
+class Thought:
+    """What the model wrote for itself: no part of the answer."""
+
+    text: str
+
+
+Entry: TypeAlias = "str | Field | Of | Items | Thought"
 
 
 @dataclass(frozen=True)
@@ -57,6 +64,7 @@ class Answer:
     text: str
     value: Any
     fields: tuple[Field, ...]
+    thinking: str | None = None
 
 
 def answers_of(plan: Plan, root: Sequence[Entry]) -> tuple[Answer, ...]:
@@ -68,12 +76,13 @@ def answers_of(plan: Plan, root: Sequence[Entry]) -> tuple[Answer, ...]:
 
 def _answer(plan: Plan, page: Sequence[Entry]) -> Answer:
     text, fields, named = _read(plan, page)
+    thinking = next((entry.text for entry in page if isinstance(entry, Thought)), None)
     if plan.output is None:
-        return Answer(text, named, tuple(fields))
+        return Answer(text, named, tuple(fields), thinking)
     types = dict(plan.types)
     reading = read(text, plan.output, types)
     assert reading.fits, reading.misfits
-    return Answer(text, to_python(plan.output, reading.value, types), tuple(fields))
+    return Answer(text, to_python(plan.output, reading.value, types), tuple(fields), thinking)
 
 
 def _read(plan: Plan, page: Sequence[Entry]) -> tuple[str, list[Field], dict[str, Any]]:

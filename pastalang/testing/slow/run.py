@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
-from pastalang.plan.plan import ROOT, Address, BranchId, Each, Fork, TurnStart
+from pastalang.plan.plan import ROOT, Address, BranchId, Each, Fork, Form, TurnStart
 from pastalang.plan.plan import Place as PlaceOf
 from pastalang.plan.walk import walk_plan
 from pastalang.runtime.prompt import Turn, turns_of
@@ -25,7 +25,9 @@ class Run:
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
         starts = [segment for _, _, segment in walk_plan(self.given.plan) if isinstance(segment, TurnStart)]
-        return turns_of(self.given.encoder.tokenizer, [one.role for one in sorted(starts, key=lambda one: one.index)])
+        roles = [one.role for one in sorted(starts, key=lambda one: one.index)]
+        thinks = any(getattr(segment, "form", None) is Form.THOUGHT for _, _, segment in walk_plan(self.given.plan))
+        return turns_of(self.given.encoder.tokenizer, roles, thinks=thinks)
 
     @cached_property
     def forkers(self) -> dict[BranchId, BranchId]:

@@ -19,6 +19,7 @@ from pastalang.testing.slow.lists import elements_of, sources_of
 from pastalang.testing.slow.page import Items, Of
 from pastalang.testing.slow.place import Place
 from pastalang.testing.slow.run import Run
+from pastalang.testing.slow.thought import think
 
 Waits: TypeAlias = Iterator[Callable[[], bool]]
 
@@ -80,6 +81,8 @@ def _one(run: Run, branch: Instance, segment: Segment, place: Place, address: Ad
             _show(run, branch, text_of(part_of({**run.given.values, **branch.names}[name], tuple(rest))))
         case p.ItemNumber():
             _show(run, branch, str([*place.values()][-1] + 1))
+        case p.Hole(form=p.Form.THOUGHT):
+            think(run.given, branch, segment)
         case p.Hole():
             fill(run.given, branch, segment, place, sources_of(run, branch, place))
         case p.Fork():
