@@ -17,8 +17,8 @@ from pastalang.values.formats import FORMATS
 from pastalang.values.json_schema import STANDARD_FORMATS, anchored, schema_of
 from pastalang.values.json_text import JsonValue, parse_json, write_json
 from pastalang.values.regex import engine_pattern, whole_pattern
-from pastalang.values.schema_cases import NAMED, in_cases
-from pastalang.values.schema_keywords import CHECKED_AFTER, is_constraint
+from pastalang.values.schema_cases import in_cases
+from pastalang.values.schema_keywords import CHECKED_AFTER, NAMED, is_constraint
 
 _DATA: Final = frozenset({"const", "enum"})
 _KEPT: Final = frozenset({"$defs", "definitions", "$id"})
@@ -43,12 +43,13 @@ def engine_document(document: str) -> EngineSchema:
 
 
 def _rewritten(schema: JsonValue) -> EngineSchema:
-    rewriting = _Rewriting()
+    rewriting = _Rewriting(schema)
     return EngineSchema(write_json(rewriting.schema(schema)), tuple(rewriting.left_out))
 
 
 @dataclass(frozen=True, slots=True)
 class _Rewriting:
+    document: JsonValue
     left_out: list[str] = field(default_factory=list)
 
     def schema(self, schema: JsonValue) -> JsonValue:
@@ -67,7 +68,7 @@ class _Rewriting:
                 result[key] = self.named(key, value)
             elif key not in _REWRITTEN and (is_constraint(key) or key in _KEPT):
                 result[key] = self.schema(value)
-        return self.with_patterns(in_cases(result), schema)
+        return self.with_patterns(in_cases(result, self.document), schema)
 
     def named(self, keyword: str, parts: dict[str, JsonValue]) -> dict[str, JsonValue]:
         if keyword != "patternProperties":

@@ -24,6 +24,7 @@ from pastalang.values.inhabited import uninhabited
 from pastalang.values.json_text import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.misfit import Misfit
 from pastalang.values.regex import whole_pattern
+from pastalang.values.schema_apart import all_apart
 from pastalang.values.schema_carried import carried_document
 from pastalang.values.schema_document import document_misfits
 from pastalang.values.schema_guard import OWN_IDENTIFIER, find_hostile, resolve
@@ -154,11 +155,9 @@ class _Conversion:
                 self.note(pointer, f"`{keyword}` is no keyword of JSON Schema, and is taken for a remark")
         if not said:
             return t.Anything()
-        if said & set(DEPENDENT):
-            return self.carried(schema, pointer)
-        if said & {"enum", "const"}:
+        if said & {"enum", "const"} and not said.intersection(DEPENDENT):
             return self.values(schema, said)
-        if not self.is_plain(schema, said):
+        if said.intersection(DEPENDENT) or not self.is_plain(schema, said):
             return self.carried(schema, pointer)
         if said & {"anyOf", "oneOf"}:
             return self.union(schema, pointer, "anyOf" if "anyOf" in schema else "oneOf")
@@ -231,7 +230,7 @@ class _Conversion:
         for at, part in enumerate(parts):
             arm = self.convert(part, f"{pointer}/{keyword}/{at}")
             arms.extend(arm.arms if isinstance(arm, t.Union) else [arm])
-        if keyword == "oneOf" and len(arms) > 1:
+        if keyword == "oneOf" and len(arms) > 1 and not all_apart(parts, self.document):
             self.check_exclusive(parts, arms)
         different = tuple(dict.fromkeys(arms))
         if t.Anything() in different:

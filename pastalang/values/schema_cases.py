@@ -2,6 +2,7 @@
 
     `a` needs `b`            no `a`, or `b`                       `dependentRequired`, `dependentSchemas`
     one of `a` and `b`       `a` and no `b`, or `b` and no `a`    `oneOf` that asks for keys alone
+    one of what is apart     any of it                            `oneOf`
 
 Exactly the same values, so that nothing is let through and nothing is kept out.
 """
@@ -13,16 +14,14 @@ from itertools import product
 from typing import Final, TypeAlias
 
 from pastalang.values.json_text import JsonValue
-from pastalang.values.schema_keywords import ANNOTATIONS, DEPENDENT
+from pastalang.values.schema_apart import all_apart
+from pastalang.values.schema_keywords import ANNOTATIONS, DEPENDENT, NAMED
 
 Schema: TypeAlias = dict[str, JsonValue]
 
 MAX_DEPENDENT_KEYS: Final = 8  # each doubles the alternatives
 _MAX_ALTERNATIVES: Final = 64
 _DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})  # what they hold is no schema
-NAMED: Final = frozenset(
-    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies", "dependentRequired"}
-)
 
 
 def map_schemas(document: JsonValue, change: Callable[[Schema], Schema]) -> JsonValue:
@@ -40,14 +39,14 @@ def map_schemas(document: JsonValue, change: Callable[[Schema], Schema]) -> Json
     return change(inner)
 
 
-def in_cases(schema: Schema) -> Schema:
-    """Of one schema; what would be too many alternatives stays as it is."""
+def in_cases(schema: Schema, document: JsonValue) -> Schema:
+    """Of one schema in a document; what would be too many alternatives stays as it is."""
     found, cases = dict(schema), list[JsonValue]()
     dependent = [case for keyword in DEPENDENT for case in _dependent(schema.get(keyword))]
     if dependent and len(dependent) <= MAX_DEPENDENT_KEYS:
         cases += dependent
         found = {keyword: part for keyword, part in found.items() if keyword not in DEPENDENT}
-    single = _only_one(schema.get("oneOf"))
+    single = _only_one(schema, document)
     if single is not None:
         cases.append(single)
         del found["oneOf"]
@@ -89,10 +88,13 @@ def _dependent(given: JsonValue) -> list[JsonValue]:
     return cases
 
 
-def _only_one(arms: JsonValue) -> JsonValue | None:
-    """Alternatives of which exactly one holds, where each asks for keys and for nothing else."""
+def _only_one(schema: Schema, document: JsonValue) -> JsonValue | None:
+    """Alternatives of which exactly one holds, where they are apart, or each asks for keys and for nothing else."""
+    arms = schema.get("oneOf")
     if not isinstance(arms, list) or len(arms) < 2:
         return None
+    if all_apart(arms, document, beside={keyword: part for keyword, part in schema.items() if keyword != "oneOf"}):
+        return {"anyOf": arms}
     asked = [keys for arm in arms if (keys := _asked_keys(arm))]
     if len(asked) < len(arms):
         return None

@@ -14,8 +14,7 @@ from pastalang import limits
 from pastalang.program.regex import RegexError
 from pastalang.values.json_text import JsonValue, write_json
 from pastalang.values.regex import whole_pattern
-from pastalang.values.schema_cases import NAMED
-from pastalang.values.schema_keywords import is_unknown
+from pastalang.values.schema_keywords import NAMED, is_unknown
 from pastalang.values.schema_shapes import shape_problem
 
 _DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})  # what they hold is no schema

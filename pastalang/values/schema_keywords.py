@@ -72,6 +72,11 @@ COMBINING: Final = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", 
 # Said again as alternatives for an engine, in one hole.
 DEPENDENT: Final = ("dependentRequired", "dependentSchemas", "dependencies")
 
+# Hold schemas by name.
+NAMED: Final = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies", "dependentRequired"}
+)
+
 _CONSTRAINTS: Final = frozenset(COMBINING).union(REFUSED, DEPENDENT, *FAMILIES.values())
 
 # Formats of the standard that no expression of ours says. Other names that are not known are remarks.

@@ -13,7 +13,14 @@ from jsonschema import Draft7Validator, Draft202012Validator
 from pastalang.values.converted import NotExpressible
 from pastalang.values.from_json_schema import type_of_schema
 from pastalang.values.read import read
+from pastalang.values.schema_apart import all_apart
 from pastalang.values.schema_cases import MAX_DEPENDENT_KEYS, in_cases, in_new_words, map_schemas
+
+
+def obj_with(key: str, value: Any = True) -> dict[str, Any]:
+    """A closed object that requires the key."""
+    return {"type": "object", "required": [key], "properties": {key: value}, "additionalProperties": False}
+
 
 KEYS = st.sampled_from("abcd")
 LISTS = st.lists(KEYS, max_size=3, unique=True)
@@ -39,10 +46,86 @@ VALUES: st.SearchStrategy[Any] = st.one_of(
 
 @given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=8))
 def test_the_cases_take_what_the_keywords_take(schema: dict[str, Any], values: list[Any]) -> None:
-    cases = in_cases(schema)
+    cases = in_cases(schema, schema)
     assert not {"dependentRequired", "dependentSchemas"} & set(cases) or "allOf" in cases or cases == schema
     for value in values:
         assert Draft202012Validator(cases).is_valid(value) == Draft202012Validator(schema).is_valid(value), value
+
+
+KINDS = st.sampled_from(["string", "integer", "number", "null", "object", ["object", "null"], ["integer", "string"]])
+LEAVES = st.one_of(
+    st.builds(lambda kind: {"type": kind}, KINDS),
+    st.builds(lambda value: {"const": value}, st.sampled_from([1, 1.0, True, "x", None, {"a": 1}])),
+    st.builds(
+        lambda values: {"enum": values}, st.lists(st.sampled_from([0, 1, "x", "y", None]), min_size=1, max_size=3)
+    ),
+    st.sampled_from([True, False, {}, {"$ref": "#/$defs/one"}, {"$ref": "#/$defs/one", "type": "string"}]),
+)
+
+
+def _objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "type": st.just("object"),
+            "required": st.lists(st.sampled_from("ab"), max_size=2, unique=True),
+            "properties": st.dictionaries(st.sampled_from("ab"), inner, max_size=2),
+            "additionalProperties": st.booleans(),
+            "patternProperties": st.just({"^a": {}}),
+            "allOf": st.lists(inner, min_size=1, max_size=2),
+        },
+    )
+
+
+ALTERNATIVES = st.one_of(_objects(LEAVES), _objects(LEAVES), _objects(_objects(LEAVES)), LEAVES)
+DEFINED = {
+    "one": {"type": "object", "required": ["a"], "properties": {"a": {"const": 1}}, "additionalProperties": False}
+}
+SCALARS: list[Any] = [0, 1, 1.5, "x", None, True]
+INNER: list[Any] = [1, "x", {}, {"a": 1}, {"b": "x"}]
+TRIED = [
+    *SCALARS,
+    {},
+    *({"a": one} for one in INNER),
+    *({"b": one} for one in INNER),
+    *({"a": one, "b": 1} for one in INNER),
+]
+
+
+@given(st.lists(ALTERNATIVES, min_size=2, max_size=3), LEAVES)
+def test_what_is_apart_shares_no_value(arms: list[Any], beside: Any) -> None:
+    around: dict[str, Any] = beside if isinstance(beside, dict) else {}
+    if all_apart(arms, {**around, "$defs": DEFINED, "oneOf": arms}, beside=around):
+        wholes = [Draft202012Validator({"$defs": DEFINED, "allOf": [around, arm]}) for arm in arms]
+        for value in TRIED:
+            assert sum(whole.is_valid(value) for whole in wholes) < 2, value
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "apart"),
+    [
+        ({"type": "integer"}, {"type": "number"}, False),
+        ({"type": "string"}, {"type": ["null", "integer"]}, True),
+        ({"enum": ["a", 1]}, {"enum": ["b", True]}, True),
+        ({"enum": ["a"]}, {"type": "null"}, True),
+        (obj_with("a"), obj_with("b"), True),
+        ({**obj_with("a"), "additionalProperties": True}, obj_with("b"), True),
+        ({**obj_with("a"), "additionalProperties": True}, {**obj_with("b"), "additionalProperties": True}, False),
+        ({"required": ["a"]}, {"properties": {"a": False}}, False),  # what is no object fits both
+        ({**obj_with("a"), "patternProperties": {"^b": {}}}, {**obj_with("b"), "patternProperties": {"^a": {}}}, False),
+        (obj_with("k", {"const": "x"}), obj_with("k", {"const": "y"}), True),
+        (obj_with("k", {"const": 1}), obj_with("k", {"const": 1.0}), False),
+    ],
+)
+def test_when_schemas_are_apart(left: Any, right: Any, apart: bool) -> None:
+    assert all_apart([left, right], {}) == apart
+
+
+def test_alternatives_that_a_key_tells_apart_are_imported_and_enforced() -> None:
+    arms = [obj_with("a", {"type": "integer"}), obj_with("b", {"type": "integer"})]
+    found = type_of_schema(json.dumps({"oneOf": arms}))
+    assert read('{"b": 1}', found.type, found.types).fits
+    assert not read('{"a": 1, "b": 1}', found.type, found.types).fits
 
 
 @given(st.dictionaries(KEYS, LISTS | PARTS, max_size=3), st.lists(VALUES, min_size=1, max_size=8))

@@ -184,7 +184,7 @@ class _Writer:
         if (problem := find_hostile(document)) is not None:
             pointer, reason = problem
             raise GuideError(f"the schema cannot be enforced at `{pointer or '/'}`: {reason}")
-        readable = map_schemas(document, _readable)
+        readable = map_schemas(document, lambda schema: _readable(schema, document))
         assert isinstance(readable, dict)
         return self.schema(readable)
 
@@ -225,12 +225,12 @@ _STANDARD_FORMATS = frozenset(
 )
 
 
-def _readable(schema: Document) -> Document:
+def _readable(schema: Document, document: Document) -> Document:
     """In the engine's words. Formats that JSON Schema does not know are remarks of the author: no reader heeds them."""
     format = schema.get("format")
     if isinstance(format, str) and format not in _STANDARD_FORMATS:
         schema = {keyword: part for keyword, part in schema.items() if keyword != "format"}
-    return in_cases(within_reach(schema))
+    return in_cases(within_reach(schema), document)
 
 
 def _repeated(item: str, least: int, most: int | None) -> str:

@@ -1,0 +1,151 @@
+"""Whether JSON Schemas can share a value: schemas come in; `True` goes out only where they certainly cannot.
+
+Kinds of values that differ, constants that differ, a key that one requires and the other forbids, a required key whose
+schemas are apart themselves. Where alternatives are apart, exactly one of them holds whenever any does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import combinations
+from typing import Final
+
+from pastalang.values.json_text import JsonValue, same_json
+from pastalang.values.schema_guard import resolve
+
+_KINDS: Final = frozenset({"string", "number", "boolean", "null", "array", "object"})
+_MAX_DEPTH: Final = 6
+_MAX_ARMS: Final = 40
+_MAX_VALUES: Final = 200
+
+Schema = Mapping[str, JsonValue]
+
+
+def all_apart(arms: Sequence[JsonValue], document: JsonValue, *, beside: Schema | None = None) -> bool:
+    """`beside` are the keywords that hold together with each of them; references lead into the document."""
+    if len(arms) > _MAX_ARMS or _has_bases(document):
+        return False
+    around: JsonValue = dict(beside or {})
+    wholes = [_Whole([around, arm], document) for arm in arms]
+    return all(_are_apart(left, right) for left, right in combinations(wholes, 2))
+
+
+class _Whole:
+    """All schemas that hold at one place together: the schema, what it refers to, and what it joins."""
+
+    def __init__(self, schemas: Sequence[JsonValue], document: JsonValue) -> None:
+        self.document = document
+        self.parts = [part for schema in schemas for part in _joined(schema, document, 0)]
+
+    def kinds(self) -> frozenset[str]:
+        found = _KINDS
+        for part in self.parts:
+            found &= _kinds(part)
+        return found
+
+    def values(self) -> list[JsonValue] | None:
+        """The values that it may have at most, where they are listed."""
+        for part in self.parts:
+            if "const" in part:
+                return [part["const"]]
+            if isinstance(listed := part.get("enum"), list) and len(listed) <= _MAX_VALUES:
+                return listed
+        return None
+
+    def required(self) -> frozenset[str]:
+        lists = [keys for part in self.parts if isinstance(keys := part.get("required"), list)]
+        return frozenset(str(key) for keys in lists for key in keys)
+
+    def at(self, key: str) -> _Whole | None:
+        """What holds for the value of a key, as far as its name is said; None where nothing is."""
+        named = [part["properties"] for part in self.parts if isinstance(part.get("properties"), dict)]
+        found = [properties[key] for properties in named if isinstance(properties, dict) and key in properties]
+        return _Whole(found, self.document) if found else None
+
+    def forbids(self, key: str) -> bool:
+        for part in self.parts:
+            named = part.get("properties")
+            is_named = isinstance(named, dict) and key in named
+            if isinstance(named, dict) and named.get(key) is False:
+                return True
+            if part.get("additionalProperties") is False and not is_named and not part.get("patternProperties"):
+                return True
+        return False
+
+
+def _are_apart(left: _Whole, right: _Whole, depth: int = 0) -> bool:
+    kinds = left.kinds() & right.kinds()
+    if not kinds:
+        return True
+    mine, others = left.values(), right.values()
+    if mine is not None and others is not None:
+        return not any(same_json(one, other) for one in mine for other in others)
+    return (
+        kinds == {"object"}
+        and depth < _MAX_DEPTH
+        and (_objects_are_apart(left, right, depth) or _objects_are_apart(right, left, depth))
+    )
+
+
+def _objects_are_apart(left: _Whole, right: _Whole, depth: int) -> bool:
+    """By a key that the left one requires."""
+    for key in left.required():
+        if right.forbids(key):
+            return True
+        mine, other = left.at(key), right.at(key)
+        if mine is not None and other is not None and _are_apart(mine, other, depth + 1):
+            return True
+    return False
+
+
+def _joined(schema: JsonValue, document: JsonValue, depth: int) -> Iterator[Schema]:
+    if not isinstance(schema, dict) or depth > _MAX_DEPTH:
+        return
+    reference = schema.get("$ref")
+    if isinstance(reference, str):  # what stands beside it says nothing in older drafts
+        if reference == "#" or reference.startswith("#/"):
+            yield from _joined(resolve(reference, document), document, depth + 1)
+        return
+    yield schema
+    for part in joined if isinstance(joined := schema.get("allOf"), list) else ():
+        yield from _joined(part, document, depth + 1)
+
+
+def _kinds(schema: Schema) -> frozenset[str]:
+    """The kinds of values that one schema by itself lets through, at most."""
+    given = schema.get("type")
+    names = [given] if isinstance(given, str) else given if isinstance(given, list) else [*_KINDS]
+    found = frozenset("number" if name == "integer" else str(name) for name in names)
+    listed = [schema["const"]] if "const" in schema else schema.get("enum")
+    return found & frozenset(map(_kind, listed)) if isinstance(listed, list) else found
+
+
+def _kind(value: JsonValue) -> str:
+    match value:
+        case bool():
+            return "boolean"
+        case None:
+            return "null"
+        case str():
+            return "string"
+        case list():
+            return "array"
+        case dict():
+            return "object"
+        case int() | Decimal() | float():
+            return "number"
+
+
+def _has_bases(document: JsonValue) -> bool:
+    """Whether some part has an identifier of its own, which moves what references mean."""
+    waiting: list[JsonValue] = [*document.values()] if isinstance(document, dict) else [document]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, dict):
+            if isinstance(part.get("$id"), str) or isinstance(part.get("id"), str):
+                return True
+            waiting.extend(part.values())
+        elif isinstance(part, list):
+            waiting.extend(part)
+    return False
