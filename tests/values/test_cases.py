@@ -78,7 +78,7 @@ def _objects(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]
 
 
 ALTERNATIVES = st.one_of(_objects(LEAVES), _objects(LEAVES), _objects(_objects(LEAVES)), LEAVES)
-DEFINED = {
+DEFINED: dict[str, Any] = {
     "one": {"type": "object", "required": ["a"], "properties": {"a": {"const": 1}}, "additionalProperties": False}
 }
 SCALARS: list[Any] = [0, 1, 1.5, "x", None, True]
