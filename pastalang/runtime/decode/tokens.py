@@ -16,6 +16,7 @@ from pastalang.runtime.decode.vocabulary import Vocabulary
 T = TypeVar("T")
 
 MAX_RECENT = 2_000  # masks of a 128k vocabulary take 16 kB each
+MAX_KNOWN, MAX_KNOWN_BYTES = 4_096, 128  # texts whose tokens are remembered, and how long they are
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,19 @@ class Tokens:
 
     def shortest(self, text: bytes) -> tuple[int, ...] | None:
         """The fewest tokens that spell the text; None where they cannot."""
-        return _shortest(text, self.ids, self.longest)
+        if len(text) > MAX_KNOWN_BYTES:
+            return _shortest(text, self.ids, self.longest)
+        known = self._spelled
+        if text not in known:
+            if len(known) >= MAX_KNOWN:
+                known.clear()
+            known[text] = _shortest(text, self.ids, self.longest)
+        return known[text]
+
+    @cached_property
+    def _spelled(self) -> dict[bytes, tuple[int, ...] | None]:
+        """Short texts and their tokens: keys and endings come again and again."""
+        return {}
 
     def canonical(self, text: bytes) -> tuple[int, ...] | None:
         """The text as the tokenizer itself would write it, where it does so without control tokens."""

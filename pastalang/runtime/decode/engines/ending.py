@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -138,16 +140,30 @@ def _best_byte(takes: _Takes, trace: Trace, used: list[int]) -> int | None:
     if closing is not None and takes(closing) and not trace.grown(b'"').spoiled and not _repeats(trace, closing):
         return closing
     order = _STRING_ORDER if trace.in_string else _ORDER
-    ranks = [(used[byte] * 8 if byte not in b"]}" else 0) + at for at, byte in enumerate(order)]
     second: int | None = None
-    for at in sorted(range(len(order)), key=ranks.__getitem__):
-        byte = order[at]
+    for byte in _by_use(order, used):
         if not takes(byte) or trace.grown(bytes((byte,))).spoiled:
             continue
         if not _repeats(trace, byte):
             return byte
         second = byte if second is None else second
     return second
+
+
+def _by_use(order: bytes, used: list[int]) -> Iterable[int]:
+    """The bytes in their order; what was written often gives way, as far as it closes nothing."""
+    often = [byte for byte in order if used[byte] and byte not in b"]}"]
+    if not often:
+        return order
+    ranks = _ranks(order).copy()
+    for byte in often:
+        ranks[byte] += used[byte] * 8
+    return sorted(order, key=ranks.__getitem__)
+
+
+@lru_cache
+def _ranks(order: bytes) -> dict[int, int]:
+    return {byte: at for at, byte in enumerate(order)}
 
 
 def _repeats(trace: Trace, byte: int) -> bool:

@@ -17,6 +17,7 @@ from pastalang.values.json_text import NotJson, parse_json, same_json, write_jso
 
 _MAX_DEPTH = limits.MAX_JSON_NESTING - 4
 _MAX_NUMBER = 60
+_QUOTE_OR_ESCAPE = re.compile(rb'["\\\\]')
 MAX_EXACT_DIGITS = 15  # decimal digits that a double keeps
 
 
@@ -60,12 +61,21 @@ class Trace:
         return not self.stack and self.word is not None
 
     def grown(self, piece: bytes) -> Trace:
-        here = self
-        for byte in piece:
-            here = here._step(byte)
-            if here.spoiled:
-                break
-        return replace(here, raw=self.raw + piece)
+        here, at = self, 0
+        while at < len(piece) and not here.spoiled:
+            plain = here._plain(piece, at)
+            if plain > at:
+                here, at = replace(here, raw=here.raw + piece[at:plain]), plain
+            else:
+                here, at = here._step(piece[at]), at + 1
+        return here if at == len(piece) else replace(here, raw=self.raw + piece)
+
+    def _plain(self, piece: bytes, at: int) -> int:
+        """As far as the piece does nothing but go on with the open string."""
+        if self.string is None or self.escaped or self.end is not None:
+            return at
+        found = _QUOTE_OR_ESCAPE.search(piece, at)
+        return len(piece) if found is None else found.start()
 
     def closed_word(self) -> Trace:
         """As it is when nothing more comes behind an outermost number."""

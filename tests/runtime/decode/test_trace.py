@@ -1,0 +1,36 @@
+"""JSON that grows by pieces is what it is byte by byte, wherever the pieces are cut."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pastalang.runtime.decode.engines.trace import Trace
+
+TEXTS = st.text(alphabet='ab"\\é😀[]{},: ', max_size=5)
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(-20, 20), st.sampled_from([0.5, -0.25, 1e9]), TEXTS),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+UNIQUE = st.sampled_from([frozenset(), frozenset({()}), frozenset({(None,)})])
+
+
+@given(VALUES, st.booleans(), UNIQUE, st.binary(max_size=3), st.data())
+def test_pieces_add_up(
+    value: object, ascii_: bool, unique: frozenset[tuple[None, ...]], more: bytes, data: st.DataObject
+) -> None:
+    raw = json.dumps(value, ensure_ascii=ascii_).encode() + more
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=4)))
+    whole = by_piece = by_byte = Trace(unique)
+    whole = whole.grown(raw)
+    for begin, end in zip([0, *cuts], [*cuts, len(raw)], strict=True):
+        by_piece = by_piece.grown(raw[begin:end]) if not by_piece.spoiled else by_piece
+    for byte in raw:
+        by_byte = by_byte._step(byte) if not by_byte.spoiled else by_byte
+    assert whole.raw == raw
+    assert whole.spoiled == by_piece.spoiled == by_byte.spoiled
+    if not whole.spoiled:
+        assert whole == by_piece == by_byte
