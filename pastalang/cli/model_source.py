@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 from pastalang.cli.files import EXIT_UNREADABLE, EXIT_USAGE
@@ -27,10 +26,6 @@ def load_engine(model: str, *, device: str | None, cells: int) -> Engine:
     refuse_folder(model)
     if device is not None:
         _refuse_device(device)
-    if not sys.stderr.isatty():
-        from transformers.utils.logging import disable_progress_bar
-
-        disable_progress_bar()
     from pastalang.runtime.engine import Engine
 
     try:

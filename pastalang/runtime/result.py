@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pastalang.runtime.trace import Trace
 from pastalang.runtime.usage import Usage
 
+BETWEEN = "\n\n"  # stands between the texts of stacked documents
+
 
 @dataclass(frozen=True, slots=True)
 class FieldResult:
-    """`span` is where the text stands in the answer's; `log_probability` is that of all its tokens together.
+    """`span` is where the text stands in that of the answer, or of the whole result that the field was asked of;
+    `log_probability` is that of all its tokens together.
 
     `attempts` counts the times that it was decoded. `problem` says why there is no value, or what a validator
     objects to. With `details`, `pushed_aside` is, for each drawn token, the probability of all that was not allowed,
@@ -32,6 +35,10 @@ class FieldResult:
     problem: str | None = None
     pushed_aside: tuple[float, ...] | None = None
     options: tuple[tuple[str, float], ...] | None = None
+
+    def moved(self, offset: int) -> FieldResult:
+        """The same field in a longer text, in which its own begins at `offset`."""
+        return self if not offset else replace(self, span=(self.span[0] + offset, self.span[1] + offset))
 
     @property
     def log_probability(self) -> float:
@@ -88,11 +95,18 @@ class Result:
 
     @property
     def text(self) -> str:
-        return "\n\n".join(answer.text for answer in self.answers)
+        """The answer; those of stacked documents one after another."""
+        return BETWEEN.join(answer.text for answer in self.answers)
 
     @property
     def fields(self) -> tuple[FieldResult, ...]:
-        return tuple(field for answer in self.answers for field in answer.fields)
+        """Of all answers, their spans counted in the whole `text`; those of one answer count in its own."""
+        found: list[FieldResult] = []
+        offset = 0
+        for answer in self.answers:
+            found += [field.moved(offset) for field in answer.fields]
+            offset += len(answer.text) + len(BETWEEN)
+        return tuple(found)
 
     @property
     def thinking(self) -> tuple[str | None, ...]:

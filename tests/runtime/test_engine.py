@@ -159,6 +159,8 @@ def test_a_stack_of_documents_gives_what_each_document_gives_alone() -> None:
     stacked = fake_engine().run(DOCUMENTS, {"title": titles}, sampling=WARM)
     alone = [fake_engine().run(DOCUMENTS, {"title": [title]}, sampling=WARM).value[0] for title in titles]
     assert stacked.value == alone
+    assert all(stacked.text[slice(*field.span)] == field.text for field in stacked.fields)
+    assert all(one.text[slice(*field.span)] == field.text for one in stacked.answers for field in one.fields)
 
 
 def test_one_bad_request_does_not_harm_the_others() -> None:

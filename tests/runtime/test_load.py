@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 import torch
 from transformers import AutoConfig
 
+import pastalang
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.model.load import default_dtype, load_weights
@@ -88,3 +90,25 @@ def test_a_file_that_is_broken_is_a_model_that_cannot_be_loaded(tmp_path: Path, 
     with pytest.raises(LoadError, match=r"could not be loaded|cannot be used|do not belong together") as caught:
         Engine.load(folder)
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_weights_that_are_missing_are_not_made_up(tmp_path: Path) -> None:
+    folder = shutil.copytree(WEIGHTS / "pasta-mini", tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config["num_hidden_layers"] += 1
+    config.pop("layer_types", None)
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    with pytest.raises(LoadError, match=r"not those that its config.json asks for: \d+ are missing .*model.layers"):
+        Engine.load(folder)
+
+
+def test_a_shipped_model_draws_the_same_tokens_in_any_batch() -> None:
+    program = pastalang.compile(
+        'template t(title: text)\nuser """\n{title}\n"""\nassistant json {a: string(max=8), b: integer(1..100)}\n'
+    )
+    engine = Engine.load("pasta-mini", device="cpu")
+    inputs = [{"title": f"Sharp TV {number} Norvika blue"} for number in range(8)]
+    options: Any = {"seed": 3, "sampling": pastalang.Sampling(temperature=1.0), "any_mode": True}
+    alone = [engine.run(program, one, **options).text for one in inputs]
+    together = [one.text for one in engine.batch(program, inputs, **options) if isinstance(one, pastalang.Result)]
+    assert together == alone == [engine.run(program, one, **options).text for one in inputs]

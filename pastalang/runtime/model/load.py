@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+from transformers.utils import logging
 
 from pastalang.errors import PastaError
 from pastalang.runtime.errors import LoadError
@@ -34,10 +36,14 @@ def load_model(
 ) -> Loaded:
     """From a folder, a name on the hub, or the name of a shipped model, for which nothing is ever fetched.
 
-    On a CPU the weights are `packed`, which is quicker and takes the model its gradients.
+    On a CPU the weights are `packed`, which is quicker and takes the model its gradients. A shipped model is so small
+    that it is computed in float32 there: in half precision the same seed may draw another token in another batch.
     """
     check_source(source)
-    path = shipped_folder(source) or source
+    shipped = shipped_folder(source)
+    path = shipped or source
+    if shipped and dtype is None and check_device(device or default_device()).type == "cpu":
+        dtype = torch.float32
     weights = load_weights(path, device=device, dtype=dtype)
     if packed:
         pack(weights)
@@ -59,11 +65,30 @@ def load_weights(path: str | Path, *, device: str | None = None, dtype: torch.dt
     with told_in_words(path):
         config = AutoConfig.from_pretrained(path, local_files_only=is_here)
     refuse_config(config)
-    with told_in_words(path):
-        model = AutoModelForCausalLM.from_pretrained(
-            path, dtype=dtype or default_dtype(chosen), local_files_only=is_here
-        )  # fmt: skip
+    with told_in_words(path), _without_a_bar():
+        model, found = AutoModelForCausalLM.from_pretrained(
+            path, dtype=dtype or default_dtype(chosen), local_files_only=is_here, output_loading_info=True
+        )
+    absent = sorted(map(str, (*found["missing_keys"], *found["mismatched_keys"])))
+    if absent:
+        raise LoadError(
+            f"the weights in {path} are not those that its config.json asks for: {len(absent)} are missing or of "
+            f"another shape, {absent[0]} among them"
+        )
     return model.to(chosen).eval()
+
+
+@contextmanager
+def _without_a_bar() -> Iterator[None]:
+    """Progress is for people who look on: on a terminal only."""
+    if (sys.stderr is not None and sys.stderr.isatty()) or not logging.is_progress_bar_enabled():
+        yield
+        return
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.enable_progress_bar()
 
 
 @contextmanager
