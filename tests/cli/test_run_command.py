@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from transformers import AutoConfig
 from typer.testing import CliRunner, Result
 
 from pastalang.cli.main import build_app
 from pastalang.plan.plan import Mode
-from pastalang.runtime.model import shipped
+from pastalang.runtime.model import load, shipped
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.toy import toy_model
 from pastalang.runtime.model.trained import TrainedFor
@@ -247,6 +248,7 @@ def test_without_a_model_the_one_of_the_package_is_taken(
     program: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shipped, "WEIGHTS", tmp_path)
+    monkeypatch.setattr(load, "default_dtype", lambda device: torch.float32)  # as that of the package is computed in
     told = refused(3, program, "--input", "title=x")
     assert told.startswith("pasta-mini is not part of this installation") and told.count("\n") == 1
     (tmp_path / "pasta-mini").symlink_to(model)
