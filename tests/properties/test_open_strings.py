@@ -53,7 +53,15 @@ def _check(type: t.Type, follow: str, tokens: Tokens, rng: random.Random) -> int
             assert tokens_of(quick).tolist() == taken, (type, follow, state.text)
             compared += 1
         state.advance(pick(tokens_of(state.allowed()), tokens, rng) if rng.random() < 0.5 else _any(state, rng))
+        assert _ends(state, guide), (type, state.text)
     return compared
+
+
+def _ends(state: Growth, guide: StructureGuide) -> bool:
+    """Whether the ending that is known, if one is, completes the value."""
+    ending, behind = state._stand.ending, guide.behind(state._stand.taken)
+    assert behind is not None
+    return state.is_finished or ending is None or (behind.take(ending) and behind.accepts)
 
 
 def _any(state: Growth, rng: random.Random) -> int:

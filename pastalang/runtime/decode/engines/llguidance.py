@@ -364,6 +364,9 @@ class Growth:
             return before[1:]
         if remaining >= (trace.depth + 2) * self._guide.level + 16:
             return _PLENTY
+        inside = self._guide.inside
+        if inside is not None and inside.closes_alike(self._stand.trace, trace, before, self._opened):
+            return before
         found = self._find_ending(trace, token)
         return (0,) * (remaining + 1) if found is None else found
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,6 +77,21 @@ class OpenStrings:
             assert isinstance(following, Inside)
             state = following
         return Opened(before, known.place, known.machine, state, trace.raw)
+
+    def closes_alike(self, before: Trace, after: Trace, ending: Sequence[int], known: Opened | None) -> bool:
+        """Whether an ending of the first is one of the second: both between two characters of the same free string.
+
+        Items that must differ are no such strings: one more character may make them equal.
+        """
+        if not ending or after.string is None or before.string != after.string or after.unique:
+            return False
+        first = self.opened(before, known)
+        if first is None or first.machine is None or not (self._tokens.text(ending[0]) or b"").startswith(b'"'):
+            return False
+        second = self.opened(after, first)
+        if second is None or second.machine is not first.machine:
+            return False
+        return first.machine.is_between(first.state) and first.machine.is_between(second.state)
 
     def mask(self, opened: Opened, here: Callable[[], Matcher]) -> TokenMask | None:
         """None: the grammar has to be asked."""

@@ -146,6 +146,10 @@ class StringMachine:
             if place != self._spelling.closed:
                 self._inside_of(place)
 
+    def is_between(self, here: Inside) -> bool:
+        """Whether it stands between two characters."""
+        return self._between(here.place)
+
     @property
     def places(self) -> range:
         return range(len(self._spelling.between))
