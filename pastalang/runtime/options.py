@@ -83,6 +83,10 @@ def _problems(options: Options) -> list[str]:
     seed: object = options.seed
     if isinstance(seed, bool) or not isinstance(seed, int):
         problems.append(f"`seed` is a whole number, not {seed!r}")
+    for name in ("any_mode", "keep_invalid", "details"):
+        value: object = getattr(options, name)
+        if not isinstance(value, bool):
+            problems.append(f"`{name}` is True or False, not {value!r}")
     sampling: object = options.sampling
     if sampling is None:
         return problems

@@ -92,14 +92,18 @@ def test_a_file_that_is_broken_is_a_model_that_cannot_be_loaded(tmp_path: Path, 
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_weights_that_are_missing_are_not_made_up(tmp_path: Path) -> None:
+def test_weights_that_are_missing_are_not_made_up(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder = shutil.copytree(WEIGHTS / "pasta-mini", tmp_path / "model")
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    config["num_hidden_layers"] += 1
     config.pop("layer_types", None)
-    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
-    with pytest.raises(LoadError, match=r"not those that its config.json asks for: \d+ are missing .*model.layers"):
-        Engine.load(folder)
+    for change in ({"num_hidden_layers": 1 + config["num_hidden_layers"]}, {"vocab_size": 100}):
+        (folder / "config.json").write_text(json.dumps(config | change), encoding="utf-8")
+        with pytest.raises(
+            LoadError, match=r"not those that its config.json asks for: \d+ are missing .*model."
+        ) as told:
+            Engine.load(folder)
+        assert len(str(told.value).splitlines()) == 1
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_shipped_model_draws_the_same_tokens_in_any_batch() -> None:

@@ -56,6 +56,10 @@ PROGRAM = compile("template t()\nassistant json {a: boolean}")
         ({"sampling": Sampling(min_p=1.5)}, "`min_p` is a number from 0 to 1, not 1.5"),
         ({"sampling": Sampling(repetition_penalty=-1.0)}, "`repetition_penalty` is a number above 0 and up to 100"),
         ({"template": "report"}, "there is no template `report`; there is `t`"),
+        ({"details": "x"}, "`details` is True or False, not 'x'"),
+        ({"any_mode": 1}, "`any_mode` is True or False, not 1"),
+        ({"retry_below": "a"}, "`retry_below` is a probability above 0 and up to 1, not 'a'"),
+        ({"retry_below": True}, "`retry_below` is a probability above 0 and up to 1, not True"),
         ({"repair": -1}, "`repair` is a number of attempts"),
     ],
 )

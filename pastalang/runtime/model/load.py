@@ -65,11 +65,12 @@ def load_weights(path: str | Path, *, device: str | None = None, dtype: torch.dt
     with told_in_words(path):
         config = AutoConfig.from_pretrained(path, local_files_only=is_here)
     refuse_config(config)
-    with told_in_words(path), _without_a_bar():
+    with told_in_words(path), _quietly():
         model, found = AutoModelForCausalLM.from_pretrained(
-            path, dtype=dtype or default_dtype(chosen), local_files_only=is_here, output_loading_info=True
-        )
-    absent = sorted(map(str, (*found["missing_keys"], *found["mismatched_keys"])))
+            path, dtype=dtype or default_dtype(chosen), local_files_only=is_here,
+            output_loading_info=True, ignore_mismatched_sizes=True,
+        )  # fmt: skip
+    absent = sorted((*found["missing_keys"], *(name for name, *_ in found["mismatched_keys"])))
     if absent:
         raise LoadError(
             f"the weights in {path} are not those that its config.json asks for: {len(absent)} are missing or of "
@@ -79,16 +80,18 @@ def load_weights(path: str | Path, *, device: str | None = None, dtype: torch.dt
 
 
 @contextmanager
-def _without_a_bar() -> Iterator[None]:
-    """Progress is for people who look on: on a terminal only."""
-    if (sys.stderr is not None and sys.stderr.isatty()) or not logging.is_progress_bar_enabled():
-        yield
-        return
-    logging.disable_progress_bar()
+def _quietly() -> Iterator[None]:
+    """What is wrong is told by us. Progress is for people who look on: on a terminal only."""
+    verbosity, shows_progress = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(logging.CRITICAL)
+    if sys.stderr is None or not sys.stderr.isatty():
+        logging.disable_progress_bar()
     try:
         yield
     finally:
-        logging.enable_progress_bar()
+        logging.set_verbosity(verbosity)
+        if shows_progress:
+            logging.enable_progress_bar()
 
 
 @contextmanager
@@ -99,7 +102,9 @@ def told_in_words(path: str | Path) -> Iterator[None]:
     except (PastaError, MemoryError):
         raise
     except Exception as problem:  # of every kind: files that are cut short, unknown architectures, no network
-        reason = next(iter(str(problem).splitlines()), "") or type(problem).__name__
+        reason = next(iter(str(problem).splitlines()), "")
+        if not reason or isinstance(problem, LookupError):
+            reason = f"{type(problem).__name__} {reason}".strip()
         raise LoadError(f"the model {path} could not be loaded: {reason}") from problem
 
 
