@@ -74,9 +74,9 @@ class GuideShelf:
 
 
 def control_tags(plan: Plan) -> tuple[str, ...]:
-    """The tags that stand for control, each as far as it is always the same."""
+    """The tags that stand for control, each as far as it is always the same. White space around them is none."""
     texts = [text for branch in plan.branches for text in _hidden_texts(branch.segments)]
-    return tuple(sorted({text.split('"')[0] for text in texts} - {""}))
+    return tuple(sorted({text.split('"')[0].strip() for text in texts} - {""}))
 
 
 def _hidden_texts(segments: Iterable[Segment]) -> Iterator[str]:

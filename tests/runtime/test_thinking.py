@@ -17,6 +17,7 @@ from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.refusal import PlanError
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
+from pastalang.runtime.guides import control_tags
 from pastalang.runtime.layout.predicate import Fed
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import hashed_model, scripted_model
@@ -189,3 +190,9 @@ def test_every_program_may_think_first(plan: Plan, seed: int) -> None:
 @given(thinking_plans(), SEEDS)
 def test_many_programs_may_think_first(plan: Plan, seed: int) -> None:
     check_schedules(plan, seed)
+
+
+def test_behind_a_thought_a_text_may_have_empty_lines() -> None:
+    """What separates the thought from the answer is no tag that a value could be mistaken for."""
+    source = program("think(max=5) ", 'text """\n{word: string(max=5, stop="END")}\n"""')
+    assert control_tags(build_plan(source.only_template, source)) == ("<think>",)

@@ -22,7 +22,8 @@ _ANY_TEXT = String(stop=("\x00\x00",))  # a stop that does not come, so that lin
 def think(given: Given, branch: Instance, hole: Hole) -> None:
     text, drawn = "", 0
     plain = replace(hole, type=_ANY_TEXT, form=Form.TEXT, follow="")
-    state = given.make_guide(plain, given.plan, {}).start(max_tokens=hole.max_tokens)
+    free = replace(given.plan, branches=())  # a thought may look like the tags of a plan
+    state = given.make_guide(plain, free, {}).start(max_tokens=hole.max_tokens)
     ends = _tokens_for_the_end(given)
     is_over = False
     while not is_over:
