@@ -78,9 +78,10 @@ class _Compiler:
     def guide(self, type: t.Type) -> Guide:
         type = self.resolve(type)
         if not self.is_simple(type):
-            from pastalang.runtime.decode.engines.llguidance import compile_structure
+            from pastalang.runtime.decode.engines.structure import compile_structure
 
-            return compile_structure(type, self.types, self.border, self.sources)
+            alone = _Compiler(self.tokens, Border(self.tokens, b""), Form.JSON, self.types, self.sources, ())
+            return compile_structure(type, self.types, self.border, self.sources, plain=alone.machine)
         machine = self.machine(type)
         machine.warm()
         return MachineGuide(machine, self.border, describe(type))
@@ -177,6 +178,7 @@ def _flat(type: t.Type, types: Mapping[str, t.Type]) -> list[t.Type]:
 def prepare(vocabulary: Tokens) -> None:
     """Does once what all guides of a vocabulary need, so that the first of them is not slow."""
     vocabulary.begins_some(b"")
+    vocabulary.by_text.get(b"")
     vocabulary.shortest(b'"')
     rows_of(vocabulary).within(b"")
     for form in Form:
