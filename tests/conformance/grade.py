@@ -12,11 +12,12 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
+from pastalang.plan.plan import Form
 from pastalang.program import types as t
-from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.llguidance import StructureGuide, compile_structure
+from pastalang.runtime.decode.engines.llguidance import StructureGuide
 from pastalang.runtime.decode.engines.matcher import Matcher
 from pastalang.runtime.decode.guide import GuideError
+from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.tokens import Tokens
 from tests.conformance.suites import Case
 
@@ -35,7 +36,9 @@ class Grade:
 def grade(case: Case, tokens: Tokens) -> Grade:
     started = time.process_time()
     try:
-        guide = compile_structure(t.Schema(json.dumps(case.schema, ensure_ascii=False)), {}, Border(tokens, b""))
+        schema = t.Schema(json.dumps(case.schema, ensure_ascii=False))
+        guide = compile_guide(schema, form=Form.JSON, follow="", vocabulary=tokens)
+        assert isinstance(guide, StructureGuide)
     except GuideError as problem:
         seconds = time.process_time() - started
         return Grade("slow" if seconds > MAX_SECONDS else "refused", str(problem), seconds)

@@ -9,75 +9,19 @@ One matcher is made per guide and copied for each hole.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
-from pastalang.program import types as t
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.blame import blame
 from pastalang.runtime.decode.engines.digits import more_digits
 from pastalang.runtime.decode.engines.ending import Strings, find_ending
-from pastalang.runtime.decode.engines.grammar import NO_SOURCES, grammar_of
-from pastalang.runtime.decode.engines.matcher import Matcher, Matchers, refusal_of
+from pastalang.runtime.decode.engines.inner_limits import Held, InnerLimits
+from pastalang.runtime.decode.engines.matcher import Matcher, Matchers
 from pastalang.runtime.decode.engines.open_strings import Opened, OpenStrings
 from pastalang.runtime.decode.engines.trace import Trace
-from pastalang.runtime.decode.engines.unique import Path, unique_paths
+from pastalang.runtime.decode.engines.unique import Path
 from pastalang.runtime.decode.guide import Accepted, GuideError, NoEndingFits, TokenMask
 from pastalang.runtime.decode.mask import allows, frozen, mask_of
-from pastalang.values.from_json_schema import is_endless
-from pastalang.values.inhabited import uninhabited
-from pastalang.values.json_text import JsonValue, NotJson, parse_json, write_json
-from pastalang.values.schema_guard import find_hostile
-from pastalang.values.words import describe
-
-
-def compile_structure(
-    type: t.Type, types: Mapping[str, t.Type], border: Border, sources: Mapping[str, str] = NO_SOURCES
-) -> StructureGuide:
-    _check_endings(type, types)
-    unique = unique_paths(type, types)
-    grammar = grammar_of(type, types, follow=border.follow.decode(), sources=sources)
-    try:
-        matchers = Matchers(grammar.text, border.tokens)
-    except GuideError as problem:
-        if not isinstance(type, t.Schema):
-            raise
-        raise _located(type, border, problem) from problem
-    inside = OpenStrings(type, types, border.tokens) if border.tokens.vocabulary.covers_bytes else None
-    return StructureGuide(matchers, border, unique, describe(type), grammar.strings, inside)
-
-
-def _located(type: t.Schema, border: Border, problem: GuideError) -> GuideError:
-    """The same refusal with the part of the schema that is to blame."""
-
-    def refusal(part: JsonValue) -> str | None:
-        try:
-            text = grammar_of(t.Schema(write_json(part)), {}, follow="").text
-        except GuideError as other:
-            return str(other)
-        return refusal_of(text, border.tokens)
-
-    document = parse_json(type.document)
-    reason = refusal(document)
-    if reason is None:  # only the first mask shows it
-        return problem
-    pointer, reason = blame(document, reason, refusal)
-    return GuideError(f"the schema cannot be enforced at `{pointer or '/'}`: {reason}")
-
-
-def _check_endings(type: t.Type, types: Mapping[str, t.Type]) -> None:
-    """What requires itself is refused before a grammar is searched for a value that it does not have."""
-    if isinstance(type, t.Schema):
-        try:
-            document = parse_json(type.document)
-        except NotJson as problem:
-            raise GuideError(f"the schema cannot be read: {problem}") from problem
-        if find_hostile(document) is None and is_endless(document):
-            raise GuideError("the schema requires itself, so no value can end")
-    elif empty := uninhabited(types):
-        raise GuideError(f"`{empty[0]}` requires itself, so no value can end")
 
 
 class StructureGuide:
@@ -91,6 +35,7 @@ class StructureGuide:
         meaning: str,
         strings: Strings,
         inside: OpenStrings | None,
+        limits: InnerLimits | None,
     ) -> None:
         self._matchers = matchers
         self.border = border
@@ -98,11 +43,14 @@ class StructureGuide:
         self.first = Trace(unique)
         self.strings = strings
         self.inside = inside
+        self.limits = limits
         matcher = matchers.copy()
         ending = find_ending(matcher, self.first, border.tokens, strings=strings, several=True)
         if ending is None:
             matcher.check()
             raise GuideError(f"no short value of {meaning} was found, so no value could be closed at its limit")
+        if limits is not None and not limits.keeps(self.first, (), ending):
+            raise GuideError(f"no short value of {meaning} was found whose strings keep their own limits of tokens")
         self.ending = ending
         self.level = sum(len(border.tokens.text(token) or b"") for token in ending) + 8
 
@@ -218,7 +166,8 @@ class Growth:
         return self._free_mask()
 
     def _free_mask(self) -> TokenMask:
-        if (quick := self._mask_of_string()) is not None:
+        held, limits = self._held(), self._guide.limits
+        if (quick := self._mask_of_string(held)) is not None:
             return quick
         border = self._guide.border
         mask = self._here().mask()
@@ -230,20 +179,32 @@ class Growth:
             return mask_of(border.tokens.size, self._closing()[:1])
         self._drop_taken_keys(mask)
         self._drop_digits(mask)
+        if limits is not None:
+            mask = limits.opening_well(mask) if held is None else limits.opening_well(mask) & limits.within(held)
         if matcher.accepts and not border.follow:
-            np.bitwise_or(mask, border.mask, out=mask)
+            mask = mask | border.mask
         if not mask.any():  # every key that may stand here is taken
             self._is_stuck = not self._stand.ending
             return mask_of(border.tokens.size, self._closing()[:1])
         return frozen(mask)
 
-    def _mask_of_string(self) -> TokenMask | None:
+    def _held(self) -> Held | None:
+        """The open string whose tokens are counted; None where there is none."""
+        limits, stand = self._guide.limits, self._stand
+        return None if limits is None else limits.held(stand.trace, stand.taken, self._opened)
+
+    def _mask_of_string(self, held: Held | None) -> TokenMask | None:
         """Inside a free string; None elsewhere."""
-        inside = self._guide.inside
+        inside, limits = self._guide.inside, self._guide.limits
         if inside is None:
             return None
         self._opened = inside.opened(self._stand.trace, self._opened)
-        return None if self._opened is None else inside.mask(self._opened, self._here)
+        if self._opened is None:
+            return None
+        mask = inside.mask(self._opened, self._here, None if held is None else held.left)
+        if limits is None or mask is None:
+            return mask
+        return limits.opening_well(mask) if mask.any() else None
 
     def _drop_taken_keys(self, mask: TokenMask) -> None:
         """A key that the object has already is not closed again."""
@@ -287,6 +248,8 @@ class Growth:
         )
         if ending is None or len(tokens) + len(ending) > self._stand.remaining:
             return ()
+        if not self._keeps_limits(self._stand, (*tokens, *ending)):
+            return ()
         if self._stand.remaining >= (self._stand.trace.depth + len(tokens) + 3) * self._guide.level + 32:
             return tokens
         # near the limit another spelling may be the one that fits: one token at a time
@@ -315,15 +278,21 @@ class Growth:
         found = find_ending(self._here(), trace, tokens, strings=strings)
         if found is None and self._is_renewed(token):
             found = find_ending(self._here(), trace, tokens, strings=strings)
-        return found
+        rest = found if token is None or found is None else (token, *found)
+        return found if rest is not None and self._keeps_limits(self._stand, rest) else None
+
+    def _keeps_limits(self, stand: _Stand, following: Sequence[int]) -> bool:
+        limits = self._guide.limits
+        return limits is None or limits.keeps(stand.trace, stand.taken, following)
 
     # ── taking a token ───────────────────────────────────────────────────────────────────────────────────
 
     def advance(self, token: int) -> Accepted:
         assert not self.is_finished, "the value has ended"
-        known = self.text
+        known, held, limits = self.text, self._held(), self._guide.limits
+        is_cut = self.truncated or (held is not None and limits is not None and limits.closes(held))
         stand, kept = self._after(token)
-        self._stands.append(stand)
+        self._stands.append(replace(stand, truncated=True) if is_cut else stand)
         self._mask = None
         return Accepted(self.text[len(known) :], kept, stand.end is not None)
 
@@ -386,7 +355,7 @@ class Growth:
             if ending is None or not ending or len(ending) > stand.remaining:
                 matcher = self._guide.behind(stand.taken)
                 found = matcher and find_ending(matcher, stand.trace, tokens, strings=self._guide.strings)
-                ending = found or None
+                ending = found if found and self._keeps_limits(stand, found) else None
             if ending is not None and len(ending) <= self._stand.remaining:
                 raw = stand.trace.raw + b"".join(tokens.text(token) or b"" for token in ending)
                 self._matcher = None

@@ -1,4 +1,4 @@
-"""Free strings inside structures: the mask of an open string is put together and not asked of the grammar.
+"""Strings inside structures: the mask of an open free string is put together and not asked of the grammar.
 
 What stays inside the string, or ends with its quote, is the same as for a string alone. Only what a token may hold
 behind the quote depends on where the string stands; the grammar is asked about that once for each such place.
@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,12 @@ from pastalang.runtime.decode.engines.matcher import Matcher
 from pastalang.runtime.decode.engines.string import Inside, StringMachine
 from pastalang.runtime.decode.engines.trace import Trace
 from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.decode.machine import Machine, MachineState
 from pastalang.runtime.decode.mask import join_masks, mask_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.trie import Ints
+from pastalang.values.inner_limits import Quoted, arms_of, may_be_text, opens
+from pastalang.values.json_text import parse_json
 
 _MAX_KEPT = 512
 # What may stand behind a string that is an item or the value of a member: the end, or `, ` and how JSON begins.
@@ -36,23 +39,30 @@ _STRING, _WORD = re.compile(rb'"(?:[^"\\]|\\.)*"'), re.compile(rb"[-+.0-9a-zA-Z]
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open string: what is before it, its machine (None: not a free string), and where that stands behind `raw`."""
+    """An open string: what is before it, its machine, and where that stands behind `raw`.
+
+    Only strings that are free or limited have a machine, and those as long as they are what it takes.
+    """
 
     before: bytes
     place: bytes  # the same as the grammar remembers it
-    machine: StringMachine | None
-    state: Inside
+    string: Quoted | None
+    machine: Machine | None
+    state: MachineState
     raw: bytes
 
 
 class OpenStrings:
-    """The free strings of one type in one vocabulary, whose bytes are all tokens."""
+    """The strings of one type in one vocabulary. `plain` makes the machine of one that is not free."""
 
-    def __init__(self, type: t.Type, types: Mapping[str, t.Type], tokens: Tokens) -> None:
+    def __init__(
+        self, type: t.Type, types: Mapping[str, t.Type], tokens: Tokens, plain: Callable[[t.Type], Machine]
+    ) -> None:
         self._type = type
         self._types = types
         self._tokens = tokens
-        self._machines: dict[tuple[int, int | None], StringMachine] = {}
+        self._plain = plain
+        self._machines: dict[Quoted, Machine] = {}
         self._behind: dict[bytes, NDArray[np.bool_] | None] = {}
         self._masks: dict[object, tuple[TokenMask, TokenMask]] = {}
 
@@ -62,21 +72,20 @@ class OpenStrings:
             return None
         before = trace.raw[: trace.string]
         if known is None or known.before != before or not trace.raw.startswith(known.raw):
-            string = free_string(self._type, self._types, trace)
-            machine = None if string is None else self._machine(string)
+            string = string_at(self._type, self._types, trace)
+            is_followed = string is not None and (is_free(string) or string.max_tokens is not None)
+            machine = self.machine(string) if is_followed and string is not None else None
             start = Inside(0, 0) if machine is None else machine.start
-            assert isinstance(start, Inside)
-            known = Opened(before, shape(before), machine, start, before)
+            known = Opened(before, shape(before), string, machine, start, before)
         if known.machine is None:
             return known
         state = known.state
         for byte in trace.raw[len(known.raw) :]:
             following = known.machine.step(state, byte)
             if following is None:  # the grammar took what the string does not: it is asked from here on
-                return Opened(before, known.place, None, state, trace.raw)
-            assert isinstance(following, Inside)
+                return replace(known, machine=None, state=state, raw=trace.raw)
             state = following
-        return Opened(before, known.place, known.machine, state, trace.raw)
+        return replace(known, state=state, raw=trace.raw)
 
     def closes_alike(self, before: Trace, after: Trace, ending: Sequence[int], known: Opened | None) -> bool:
         """Whether an ending of the first is one of the second: both between two characters of the same free string.
@@ -86,18 +95,20 @@ class OpenStrings:
         if not ending or after.string is None or before.string != after.string or after.unique:
             return False
         first = self.opened(before, known)
-        if first is None or first.machine is None or not (self._tokens.text(ending[0]) or b"").startswith(b'"'):
+        if first is None or not (self._tokens.text(ending[0]) or b"").startswith(b'"'):
             return False
-        second = self.opened(after, first)
-        if second is None or second.machine is not first.machine:
+        machine, second = first.machine, self.opened(after, first)
+        if not isinstance(machine, StringMachine) or second is None or second.machine is not machine:
             return False
-        return first.machine.is_between(first.state) and first.machine.is_between(second.state)
+        assert isinstance(first.state, Inside) and isinstance(second.state, Inside)
+        return machine.is_between(first.state) and machine.is_between(second.state)
 
-    def mask(self, opened: Opened, here: Callable[[], Matcher]) -> TokenMask | None:
-        """None: the grammar has to be asked."""
+    def mask(self, opened: Opened, here: Callable[[], Matcher], left: int | None = None) -> TokenMask | None:
+        """With so many tokens left to close the string. None: the grammar has to be asked."""
         machine, state = opened.machine, opened.state
-        if machine is None:
+        if not isinstance(machine, StringMachine) or not self._tokens.vocabulary.covers_bytes:
             return None
+        assert isinstance(state, Inside)
         place = opened.place
         if place not in self._behind:
             if len(self._behind) >= _MAX_KEPT:
@@ -107,7 +118,7 @@ class OpenStrings:
         behind = self._behind[place]
         if behind is None:
             return None
-        inside = machine.mask(state, None)
+        inside = machine.mask(state, left)
         key = (place, state.place, id(inside))
         if key not in self._masks:
             if len(self._masks) >= _MAX_KEPT:
@@ -118,11 +129,13 @@ class OpenStrings:
             self._masks[key] = join_masks(self._tokens.size, [inside, across]), inside
         return self._masks[key][0]
 
-    def _machine(self, string: t.String) -> StringMachine:
-        limits = string.min_chars, string.max_chars
-        if limits not in self._machines:
-            self._machines[limits] = free_machine(self._tokens, *limits)
-        return self._machines[limits]
+    def machine(self, string: Quoted) -> Machine:
+        if string not in self._machines:
+            if isinstance(string, t.String) and is_free(string):
+                self._machines[string] = free_machine(self._tokens, string.min_chars, string.max_chars)
+            else:
+                self._machines[string] = self._plain(string)
+        return self._machines[string]
 
     def _find_behind(self, machine: StringMachine, state: Inside, matcher: Matcher) -> NDArray[np.bool_] | None:
         """Of every text that a token holds behind a quote, whether the grammar takes it there."""
@@ -218,34 +231,27 @@ def _closing(machine: StringMachine, place: int, tokens: Tokens) -> list[tuple[i
 # ── which string stands where ────────────────────────────────────────────────────────────────────────────
 
 
-def free_string(type: t.Type, types: Mapping[str, t.Type], trace: Trace) -> t.String | None:
-    """The type of the open string of a trace, where it can only be one, and that a free string."""
+def is_free(string: Quoted) -> bool:
+    return isinstance(string, t.String) and string.pattern is None and string.format is None
+
+
+def string_at(type: t.Type, types: Mapping[str, t.Type], trace: Trace) -> Quoted | None:
+    """The type of the open string of a trace, where it can only be one."""
     here: t.Type | None = type
-    for around in trace.stack:
-        found = [arm for arm in _arms(here, types) if _opens(arm, is_object=around.is_object)]
-        here = _within(found[0], around.taken[-1] if around.is_object else None) if len(found) == 1 else None
+    begins = [around.begun - 1 for around in trace.stack[1:]]
+    for around, end in zip(trace.stack, [*begins, trace.string], strict=True):
+        found = [arm for arm in arms_of(here, types) if opens(arm, is_object=around.is_object)]
+        if len(found) != 1:
+            return None
+        if isinstance(found[0], t.Tuple):
+            items = parse_json((b"[" + trace.raw[around.begun : end].rstrip(b", ") + b"]").decode())
+            here = found[0].items[len(items)] if isinstance(items, list) and len(items) < len(found[0].items) else None
+        else:
+            here = _within(found[0], around.taken[-1] if around.is_object else None)
         if here is None:
             return None
-    written = [arm for arm in _arms(here, types) if _may_be_written(arm)]
-    if len(written) != 1 or not isinstance(string := written[0], t.String):
-        return None
-    return string if string.pattern is None and string.format is None else None
-
-
-def _arms(type: t.Type | None, types: Mapping[str, t.Type]) -> list[t.Type]:
-    while isinstance(type, t.Named):
-        type = types[type.name]
-    if isinstance(type, t.Union):
-        return [inner for arm in type.arms for inner in _arms(arm, types)]
-    return [] if type is None else [type]
-
-
-def _opens(type: t.Type, *, is_object: bool) -> bool:
-    if isinstance(type, t.Literal):
-        return False
-    if isinstance(type, t.Anything | t.Schema):
-        return True
-    return isinstance(type, t.Object | t.Map if is_object else t.Array | t.Tuple)
+    written = [arm for arm in arms_of(here, types) if may_be_text(arm)]
+    return written[0] if len(written) == 1 and isinstance(written[0], Quoted) else None
 
 
 def _within(type: t.Type, key: str | None) -> t.Type | None:
@@ -258,10 +264,3 @@ def _within(type: t.Type, key: str | None) -> t.Type | None:
             return next((place.type for place in fields if place.key == key), None)
         case _:
             return None
-
-
-def _may_be_written(type: t.Type) -> bool:
-    """Whether a value of it may begin with a quote."""
-    if isinstance(type, t.Literal):
-        return isinstance(type.value, str)
-    return isinstance(type, t.String | t.Regex | t.Temporal | t.Uuid | t.Verbatim | t.Anything | t.Schema)

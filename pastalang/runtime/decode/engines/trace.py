@@ -29,6 +29,7 @@ class _Open:
     taken: tuple[str, ...] = ()
     wants_key: bool = False
     since: int = 0  # where its latest item begins
+    begun: int = 0  # where its first one begins
 
 
 _Stack: TypeAlias = tuple[_Open, ...]
@@ -141,7 +142,7 @@ class Trace:
             case 0x22:
                 return replace(self, raw=raw, string=len(raw) - 1)
             case 0x7B | 0x5B:
-                stack = (*self.stack, _Open(byte == 0x7B, wants_key=byte == 0x7B, since=len(raw)))
+                stack = (*self.stack, _Open(byte == 0x7B, wants_key=byte == 0x7B, since=len(raw), begun=len(raw)))
                 return replace(self, raw=raw, stack=stack, spoiled=len(stack) > _MAX_DEPTH)
             case 0x7D | 0x5D:
                 return self._item_ended(raw)._closed()

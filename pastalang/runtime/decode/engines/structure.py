@@ -1,0 +1,81 @@
+"""From a type that nests to its guide: what cannot be enforced is refused here, with its place where that is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from pastalang.program import types as t
+from pastalang.runtime.decode.border import Border
+from pastalang.runtime.decode.engines.blame import blame
+from pastalang.runtime.decode.engines.grammar import NO_SOURCES, grammar_of
+from pastalang.runtime.decode.engines.inner_limits import InnerLimits
+from pastalang.runtime.decode.engines.llguidance import StructureGuide
+from pastalang.runtime.decode.engines.matcher import Matchers, refusal_of
+from pastalang.runtime.decode.engines.open_strings import OpenStrings
+from pastalang.runtime.decode.engines.unique import unique_paths
+from pastalang.runtime.decode.guide import GuideError
+from pastalang.runtime.decode.machine import Machine
+from pastalang.values.from_json_schema import is_endless
+from pastalang.values.inhabited import uninhabited
+from pastalang.values.inner_limits import ADVICE, limited_strings, uncounted
+from pastalang.values.json_text import JsonValue, NotJson, parse_json, write_json
+from pastalang.values.schema_guard import find_hostile
+from pastalang.values.words import describe
+
+
+def compile_structure(
+    type: t.Type,
+    types: Mapping[str, t.Type],
+    border: Border,
+    sources: Mapping[str, str] = NO_SOURCES,
+    *,
+    plain: Callable[[t.Type], Machine],
+) -> StructureGuide:
+    """`plain` makes the machine of a string that has a pattern or is quoted, for those that have limits."""
+    _check_endings(type, types)
+    if (problem := uncounted(type, types)) is not None:
+        raise GuideError(f"{problem}: {ADVICE}")
+    unique = unique_paths(type, types)
+    grammar = grammar_of(type, types, follow=border.follow.decode(), sources=sources)
+    try:
+        matchers = Matchers(grammar.text, border.tokens)
+    except GuideError as refused:
+        if not isinstance(type, t.Schema):
+            raise
+        raise _located(type, border, refused) from refused
+    limited, tokens = limited_strings(type, types), border.tokens
+    is_followed = limited or tokens.vocabulary.covers_bytes
+    inside = OpenStrings(type, types, tokens, plain) if is_followed else None
+    limits = InnerLimits(limited, inside, tokens) if limited and inside is not None else None
+    return StructureGuide(matchers, border, unique, describe(type), grammar.strings, inside, limits)
+
+
+def _located(type: t.Schema, border: Border, problem: GuideError) -> GuideError:
+    """The same refusal with the part of the schema that is to blame."""
+
+    def refusal(part: JsonValue) -> str | None:
+        try:
+            text = grammar_of(t.Schema(write_json(part)), {}, follow="").text
+        except GuideError as other:
+            return str(other)
+        return refusal_of(text, border.tokens)
+
+    document = parse_json(type.document)
+    reason = refusal(document)
+    if reason is None:  # only the first mask shows it
+        return problem
+    pointer, reason = blame(document, reason, refusal)
+    return GuideError(f"the schema cannot be enforced at `{pointer or '/'}`: {reason}")
+
+
+def _check_endings(type: t.Type, types: Mapping[str, t.Type]) -> None:
+    """What requires itself is refused before a grammar is searched for a value that it does not have."""
+    if isinstance(type, t.Schema):
+        try:
+            document = parse_json(type.document)
+        except NotJson as problem:
+            raise GuideError(f"the schema cannot be read: {problem}") from problem
+        if find_hostile(document) is None and is_endless(document):
+            raise GuideError("the schema requires itself, so no value can end")
+    elif empty := uninhabited(types):
+        raise GuideError(f"`{empty[0]}` requires itself, so no value can end")
