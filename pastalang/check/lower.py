@@ -21,6 +21,7 @@ from pastalang.limits import MAX_HOLE_TOKENS, MAX_ITEMS, MAX_TYPE_DEPTH, MAX_TYP
 from pastalang.program import types as t
 from pastalang.source import Span
 from pastalang.values.inhabited import count_values
+from pastalang.values.inner_limits import ADVICE, is_surely_whole, uncounted
 
 OTHER_NAMES = {
     "str": "string", "text": "string", "char": "string", "varchar": "string", "int": "integer", "long": "integer",
@@ -60,6 +61,16 @@ class Lowering:
             self.in_json = False
             self.places -= 1
             return found
+        before = len(self.report.found)
+        lowered = self._lowered(node, depth)
+        is_written_here = isinstance(node, nodes.ArrayType | nodes.TupleType | nodes.MapType)
+        if is_written_here and len(self.report.found) == before and is_surely_whole(lowered):
+            problem = uncounted(lowered, self.table.types)
+            if problem is not None:
+                self.report.add("wrong-argument", problem, node.span, help=ADVICE)
+        return lowered
+
+    def _lowered(self, node: nodes.TypeNode, depth: int) -> t.Type:
         match node:
             case nodes.NamedType():
                 return self._named(node, depth)

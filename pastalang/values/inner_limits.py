@@ -17,6 +17,13 @@ def limited_strings(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> tup
     return tuple(dict.fromkeys(found))
 
 
+def is_surely_whole(type: t.Type) -> bool:
+    """Whether a value of the type is written as one hole wherever it stands."""
+    if isinstance(type, t.Array) and type.max_tokens is None:
+        return not isinstance(type.item, t.Object) and not any(isinstance(p, t.Object) for p in _inside(type, NO_TYPES))
+    return isinstance(type, t.Array | t.Tuple | t.Map)
+
+
 def uncounted(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> str | None:
     """Why a limit inside the type cannot be kept, for people; None where all are."""
     outermost = arms_of(type, types)
@@ -93,12 +100,20 @@ def _unclear_opening(arms: list[t.Type], types: Mapping[str, t.Type]) -> t.Type 
 
 
 def arms_of(type: t.Type | None, types: Mapping[str, t.Type]) -> list[t.Type]:
-    """What a value may be, names and unions resolved."""
-    while isinstance(type, t.Named):
-        type = types[type.name]
-    if isinstance(type, t.Union):
-        return [inner for arm in type.arms for inner in arms_of(arm, types)]
-    return [] if type is None else [type]
+    """What a value may be, names and unions resolved; a name that stands for itself, or for nothing, is nothing."""
+    waiting: list[t.Type | None] = [type]
+    met: set[str] = set()
+    found: list[t.Type] = []
+    while waiting:
+        arm = waiting.pop()
+        if isinstance(arm, t.Named):
+            waiting += [types.get(arm.name)] if arm.name not in met else []
+            met.add(arm.name)
+        elif isinstance(arm, t.Union):
+            waiting += reversed(arm.arms)
+        elif arm is not None:
+            found.append(arm)
+    return found
 
 
 def opens(type: t.Type, *, is_object: bool) -> bool:
