@@ -50,7 +50,11 @@ class Lengths:
         return found
 
     def fits(self, state: int, characters: int) -> bool:
-        return bool(self.fit(np.array([state], dtype=np.int32), np.array([characters]))[0])
+        """The same as `fit`, of one state."""
+        rows = len(self._bytes)
+        low = min(max(self._least - characters, 0), rows)
+        beyond = min(max(self._most - characters + 1, low), rows)
+        return bool(self._before.item(beyond, state) > self._before.item(low, state))
 
     def fit(self, states: NDArray[np.int32], characters: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether from each state, with so many characters complete, some end lies within the limits."""
