@@ -8,7 +8,10 @@ from typing import Annotated
 
 import typer
 
-from pastalang.cli.files import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Given, read_all
+from pastalang.cli.ending import ending
+from pastalang.cli.files import Given, read_all
+from pastalang.cli.output import say
+from pastalang.cli.refused import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.compile import check_reading
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_github, render_json, render_text, summary
@@ -20,6 +23,7 @@ class Format(StrEnum):
     GITHUB = "github"
 
 
+@ending
 def command(
     files: Annotated[
         list[Path] | None, typer.Argument(help="Programs, or folders of programs; - is the standard input.")
@@ -33,15 +37,13 @@ def command(
     if explain_constraints:
         from pastalang.cli.constraints import constraints_table
 
-        typer.echo(constraints_table(), nl=False)
+        say(constraints_table(), end="")
         return
     if not files:
-        typer.echo("pasta check needs at least one file or folder", err=True)
-        raise typer.Exit(EXIT_USAGE)
+        raise Refused("pasta check needs at least one file or folder", EXIT_USAGE)
     given = list(read_all(files))
     if not given:
-        typer.echo(f"there are no programs in {', '.join(map(str, files))}", err=True)
-        raise typer.Exit(EXIT_USAGE)
+        raise Refused(f"there are no programs in {', '.join(map(str, files))}", EXIT_USAGE)
     found = list(dict.fromkeys(finding for one in given for finding in _findings(one)))
     _write(found, len(given), format)
     raise typer.Exit(_exit_code(given, found, strict=strict))
@@ -61,9 +63,9 @@ def _write(found: list[Diagnostic], files: int, format: Format) -> None:
     match format:
         case Format.TEXT:
             if found:
-                typer.echo(render_text(found))
-            typer.echo(f"checked {files} file{'s' if files != 1 else ''}: {summary(found)}")
+                say(render_text(found))
+            say(f"checked {files} file{'s' if files != 1 else ''}: {summary(found)}")
         case Format.JSON:
-            typer.echo(render_json(found), nl=False)
+            say(render_json(found), end="")
         case Format.GITHUB:
-            typer.echo(render_github(found), nl=False)
+            say(render_github(found), end="")

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pastalang.cli.files import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE
+from pastalang.cli.ending import ending
+from pastalang.cli.interrupt import ends_at_once
 from pastalang.cli.model_source import load_engine, refuse_folder
+from pastalang.cli.output import say, tell
 from pastalang.cli.plan_source import read_plan
-from pastalang.cli.refused import Refused
-from pastalang.errors import PastaError
+from pastalang.cli.refused import EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.plan.plan import Mode
 from pastalang.runtime.model.shipped import DEFAULT
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _TWO_WAYS = "give the two files RIGHT and GIVEN, or --program and --data (and --model)"
 
 
+@ending
 def command(
     right: Annotated[Path | None, typer.Argument(help="JSON lines: the right answer as `value`, a `category`.")] = None,
     given: Annotated[Path | None, typer.Argument(help="JSON lines, same order: `value`, null if unreadable.")] = None,
@@ -42,25 +44,17 @@ def command(
     cells: Annotated[int, typer.Option(min=1, help="How many tokens fit into memory.")] = 8192,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    try:
-        _refuse_places(out, predictions)
-        if right is not None and given is not None and not any((model, program, data, predictions)):
-            shown = _compare(right, given)
-        elif right is None and program is not None and data is not None:
-            plan = read_plan(program, template=template, mode=mode)
-            shown = _run(model or DEFAULT, plan, data, batch, any_mode, predictions, device, cells)
-        else:
-            raise Refused(_TWO_WAYS, EXIT_USAGE)
-        if out is not None:
-            _write(out, json.dumps(shown, indent=2, ensure_ascii=False) + "\n")
-        typer.echo(json.dumps(shown, ensure_ascii=False) if as_json else _as_text(shown))
-    except Refused as refused:
-        typer.echo(refused.message, err=True)
-        raise typer.Exit(refused.code) from refused
-    except PastaError as problem:
-        typer.echo(str(problem), err=True)
-        raise typer.Exit(EXIT_PROBLEMS) from problem
-    raise typer.Exit(EXIT_FINE)
+    _refuse_places(out, predictions)
+    if right is not None and given is not None and not any((model, program, data, predictions)):
+        shown = _compare(right, given)
+    elif right is None and program is not None and data is not None:
+        plan = read_plan(program, template=template, mode=mode)
+        shown = _run(model or DEFAULT, plan, data, batch, any_mode, predictions, device, cells)
+    else:
+        raise Refused(_TWO_WAYS, EXIT_USAGE)
+    if out is not None:
+        _write(out, json.dumps(shown, indent=2, ensure_ascii=False) + "\n")
+    say(json.dumps(shown, ensure_ascii=False) if as_json else _as_text(shown))
 
 
 def _compare(right: Path, given: Path) -> dict[str, Any]:
@@ -75,14 +69,15 @@ def _run(
 ) -> dict[str, Any]:  # fmt: skip
     """Whatever can be refused is, before the model is loaded."""
     refuse_folder(model)
-    from pastalang.training.data import read_checked
-    from pastalang.training.scored import prediction_lines, score_rows_by_decoding
+    with ends_at_once():
+        from pastalang.training.data import read_checked
+        from pastalang.training.scored import prediction_lines, score_rows_by_decoding
 
     rows = read_checked(data, plan)
     engine = load_engine(model, device=device, cells=cells)
     scored = score_rows_by_decoding(engine, plan, rows, batch=batch, any_mode=any_mode, tell=_counter(len(rows)))
     for origin, problem in scored.problems:
-        typer.echo(f"{origin}: not decoded: {problem}", err=True)
+        tell(f"{origin}: not decoded: {problem}")
     if predictions is not None:
         _write(predictions, prediction_lines(scored, rows))
     return _as_data(scored.report) | _cost(scored, model, plan.mode, batch)

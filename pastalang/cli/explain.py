@@ -6,24 +6,26 @@ from typing import Annotated
 
 import typer
 
-from pastalang.cli.files import EXIT_USAGE
+from pastalang.cli.ending import ending
+from pastalang.cli.output import say
+from pastalang.cli.refused import EXIT_USAGE, Refused
 from pastalang.diagnostics.registry import CODES
 from pastalang.diagnostics.suggest import did_you_mean
 
 
+@ending
 def command(
     code: Annotated[str | None, typer.Argument(help="The word in brackets; without it, all codes are listed.")] = None,
 ) -> None:
     if code is None:
-        typer.echo(_list_of_codes(), nl=False)
+        say(_list_of_codes(), end="")
         return
     known = CODES.get(code.strip("[]"))
     if known is None:
         meant = did_you_mean(code, CODES)
         advice = f"did you mean {meant}?" if meant is not None else "`pasta explain` lists all codes"
-        typer.echo(f"there is no diagnostic {code}; {advice}", err=True)
-        raise typer.Exit(EXIT_USAGE)
-    typer.echo(known.page.read_text(encoding="utf-8"), nl=False)
+        raise Refused(f"there is no diagnostic {code}; {advice}", EXIT_USAGE)
+    say(known.page.read_text(encoding="utf-8"), end="")
 
 
 def _list_of_codes() -> str:

@@ -7,15 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pastalang.cli.output import reason_of
+from pastalang.cli.refused import EXIT_UNREADABLE, Refused
 from pastalang.limits import MAX_FILE_BYTES
 from pastalang.reading import Reading, read_bytes, read_file
 
 STANDARD_INPUT = "-"
 SUFFIX = ".pasta"
-EXIT_FINE = 0
-EXIT_PROBLEMS = 1
-EXIT_USAGE = 2
-EXIT_UNREADABLE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +29,19 @@ def read_all(paths: Iterable[Path]) -> Iterator[Given]:
     seen: set[Path] = set()
     for path in paths:
         if str(path) == STANDARD_INPUT:
-            yield Given(read_bytes("<stdin>", sys.stdin.buffer.read(MAX_FILE_BYTES + 1)), None)
+            yield Given(read_bytes("<stdin>", _standard_input()), None)
             continue
         for file in _programs_in(path) if path.is_dir() else (path,):
             if file not in seen:
                 seen.add(file)
                 yield Given(read_file(file), file)
+
+
+def _standard_input() -> bytes:
+    try:
+        return sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
+    except OSError as problem:
+        raise Refused(f"the standard input could not be read: {reason_of(problem)}", EXIT_UNREADABLE) from problem
 
 
 def _programs_in(folder: Path) -> Iterator[Path]:

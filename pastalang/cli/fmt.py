@@ -12,7 +12,10 @@ from typing import Annotated
 
 import typer
 
-from pastalang.cli.files import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Given, read_all
+from pastalang.cli.ending import ending
+from pastalang.cli.files import Given, read_all
+from pastalang.cli.output import say, tell
+from pastalang.cli.refused import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_text
 from pastalang.grammar.format import format_source
@@ -34,6 +37,7 @@ class Outcome:
         return self.text is not None and (has_mark or self.text != self.given.reading.source.text)
 
 
+@ending
 def command(
     files: Annotated[
         list[Path] | None, typer.Argument(help="Programs, or folders of programs; - is the standard input.")
@@ -42,12 +46,11 @@ def command(
     diff: Annotated[bool, typer.Option("--diff", help="Change nothing; show what would change.")] = False,
 ) -> None:
     if not files:
-        typer.echo("pasta fmt needs at least one file or folder", err=True)
-        raise typer.Exit(EXIT_USAGE)
+        raise Refused("pasta fmt needs at least one file or folder", EXIT_USAGE)
     outcomes = [_format(given) for given in read_all(files)]
     problems = [diagnostic for outcome in outcomes for diagnostic in outcome.diagnostics]
     if problems:
-        typer.echo(render_text(problems), err=True, nl=False)
+        tell(render_text(problems), end="")
     for outcome in outcomes:
         if diff:
             _show_diff(outcome)
@@ -80,12 +83,12 @@ def _show_diff(outcome: Outcome) -> None:
     source = outcome.given.reading.source
     before, after = source.text.splitlines(keepends=True), outcome.text.splitlines(keepends=True)
     for line in difflib.unified_diff(before, after, source.name, source.name + " (formatted)"):
-        typer.echo(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n", nl=False)
+        say(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n", end="")
 
 
 def _say_if_changed(outcome: Outcome, what: str) -> None:
     if outcome.is_changed:
-        typer.echo(f"{outcome.given.reading.source.name} {what}")
+        say(f"{outcome.given.reading.source.name} {what}")
 
 
 def _write(outcome: Outcome) -> bool:
@@ -93,14 +96,14 @@ def _write(outcome: Outcome) -> bool:
     if outcome.text is None:
         return True
     if outcome.given.path is None:
-        typer.echo(outcome.text, nl=False)
+        say(outcome.text, end="")
         return True
     if not outcome.is_changed:
         return True
     try:
         _replace(outcome.given.path.resolve(), outcome.text)
     except OSError as problem:
-        typer.echo(f"{outcome.given.path} could not be written: {problem.strerror}", err=True)
+        tell(f"{outcome.given.path} could not be written: {problem.strerror}")
         return False
     _say_if_changed(outcome, "reformatted")
     return True

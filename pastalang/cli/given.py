@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pastalang.cli.files import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE
-from pastalang.cli.refused import Refused
+from pastalang.cli.refused import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused, refused_for
 from pastalang.errors import InputError
 from pastalang.plan.plan import Plan
 from pastalang.program.program import Input, InputKind
@@ -19,7 +18,7 @@ def read_inputs(plan: Plan, pairs: list[str], file: Path | None) -> dict[str, An
     try:
         return bind_inputs(plan, _read_given(plan.inputs, pairs, file))
     except InputError as problem:
-        raise Refused(str(problem), EXIT_PROBLEMS) from problem
+        raise refused_for(problem) from problem
 
 
 def _read_given(declared: tuple[Input, ...], pairs: list[str], file: Path | None) -> dict[str, Any]:

@@ -9,14 +9,17 @@ from typing import Annotated, Any
 
 import typer
 
-from pastalang.cli.files import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE
+from pastalang.cli.ending import ending
+from pastalang.cli.findings import refused_findings
+from pastalang.cli.output import say, tell
+from pastalang.cli.refused import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.compile import check_source
-from pastalang.diagnostics.render import render_text
 from pastalang.limits import MAX_SCHEMA_BYTES
 from pastalang.values.converted import Converted, NotExpressible
 from pastalang.values.to_source import program_source
 
 
+@ending
 def command(
     source: Annotated[str, typer.Argument(help="A Pydantic model as module:Model, or a JSON Schema file.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
@@ -25,15 +28,13 @@ def command(
     try:
         found, model_name = _convert(source)
     except NotExpressible as refusal:
-        typer.echo(str(refusal), err=True)
-        raise typer.Exit(EXIT_PROBLEMS) from None
+        raise Refused(str(refusal), EXIT_PROBLEMS) from None
     text = program_source(found, name=name or model_name)
     for note in found.notes:
-        typer.echo(f"note: {note}", err=True)
-    errors = [finding for finding in check_source(text, name=str(output or "<import>"))[1] if finding.is_error]
-    if errors:
-        typer.echo(render_text(errors), err=True)
-        raise typer.Exit(EXIT_PROBLEMS)
+        tell(f"note: {note}")
+    program, findings = check_source(text, name=str(output or "<import>"))
+    if program is None:
+        raise refused_findings(findings, EXIT_PROBLEMS)
     _write(text, output)
 
 
@@ -58,14 +59,11 @@ def _find_model(module: str, name: str) -> Any:
         for part in name.split("."):
             found = getattr(found, part)
     except (ImportError, ValueError) as error:
-        typer.echo(f"the module {module!r} cannot be imported: {error}", err=True)
-        raise typer.Exit(EXIT_UNREADABLE) from None
+        raise Refused(f"the module {module!r} cannot be imported: {error}", EXIT_UNREADABLE) from None
     except AttributeError:
-        typer.echo(f"the module {module!r} has no {name!r}", err=True)
-        raise typer.Exit(EXIT_USAGE) from None
+        raise Refused(f"the module {module!r} has no {name!r}", EXIT_USAGE) from None
     if not isinstance(found, type):
-        typer.echo(f"{module}:{name} is not a class", err=True)
-        raise typer.Exit(EXIT_USAGE)
+        raise Refused(f"{module}:{name} is not a class", EXIT_USAGE)
     return found
 
 
@@ -76,26 +74,23 @@ def _read(path: Path) -> str:
         text = data.decode("utf-8")
     except OSError as error:
         if path.suffix == "":
-            typer.echo(f"{path} is neither module:Model nor a JSON Schema file", err=True)
-            raise typer.Exit(EXIT_USAGE) from None
-        typer.echo(f"{path} cannot be read: {(error.strerror or str(error)).lower()}", err=True)
-        raise typer.Exit(EXIT_UNREADABLE) from None
+            raise Refused(f"{path} is neither module:Model nor a JSON Schema file", EXIT_USAGE) from None
+        raise Refused(f"{path} cannot be read: {(error.strerror or str(error)).lower()}", EXIT_UNREADABLE) from None
     except UnicodeDecodeError:
-        typer.echo(f"{path} is not UTF-8 text", err=True)
-        raise typer.Exit(EXIT_UNREADABLE) from None
+        raise Refused(f"{path} is not UTF-8 text", EXIT_UNREADABLE) from None
     if len(data) > MAX_SCHEMA_BYTES:
-        typer.echo(f"{path} is larger than {MAX_SCHEMA_BYTES:,} bytes", err=True)
-        raise typer.Exit(EXIT_PROBLEMS)
+        raise Refused(f"{path} is larger than {MAX_SCHEMA_BYTES:,} bytes", EXIT_PROBLEMS)
     return text
 
 
 def _write(text: str, output: Path | None) -> None:
     if output is None:
-        typer.echo(text, nl=False)
+        say(text, end="")
         return
     try:
         output.write_text(text, encoding="utf-8")
     except OSError as error:
-        typer.echo(f"{output} cannot be written: {(error.strerror or str(error)).lower()}", err=True)
-        raise typer.Exit(EXIT_UNREADABLE) from None
-    typer.echo(f"wrote {output}", err=True)
+        raise Refused(
+            f"{output} cannot be written: {(error.strerror or str(error)).lower()}", EXIT_UNREADABLE
+        ) from None
+    tell(f"wrote {output}")

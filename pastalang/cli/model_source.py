@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pastalang.cli.files import EXIT_UNREADABLE, EXIT_USAGE
-from pastalang.cli.refused import Refused
+from pastalang.cli.interrupt import ends_at_once
+from pastalang.cli.refused import EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.errors import PastaError
 from pastalang.runtime.model.source import check_source
 
@@ -26,10 +26,11 @@ def load_engine(model: str, *, device: str | None, cells: int) -> Engine:
     refuse_folder(model)
     if device is not None:
         _refuse_device(device)
-    from pastalang.runtime.engine import Engine
-
     try:
-        return Engine.load(model, device=device, cells=cells)
+        with ends_at_once():  # nothing of ours is under way yet
+            from pastalang.runtime.engine import Engine
+
+            return Engine.load(model, device=device, cells=cells)
     except PastaError as problem:
         raise Refused(str(problem), EXIT_UNREADABLE) from problem
 

@@ -9,9 +9,10 @@ from typing import Annotated, assert_never
 
 import typer
 
-from pastalang.cli.files import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE
+from pastalang.cli.ending import ending
+from pastalang.cli.output import say, tell
 from pastalang.cli.plan_source import read_plan
-from pastalang.cli.refused import Refused
+from pastalang.cli.refused import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.tokenizer import load_encoder
 from pastalang.plan.diff import differences
 from pastalang.plan.fit import DoesNotFit, Limits, fit
@@ -27,6 +28,7 @@ class Format(StrEnum):
     SVG = "svg"
 
 
+@ending
 def command(
     file: Annotated[
         Path | None, typer.Argument(help="A program, or a plan saved as JSON; - is standard input.")
@@ -46,18 +48,14 @@ def command(
         tuple[Path, Path] | None, typer.Option(metavar="A B", help="Say what differs between two programs or plans.")
     ] = None,
 ) -> None:
-    try:
-        if diff is not None:
-            raise typer.Exit(_compare(file, diff, template, mode, output))
-        if file is None:
-            raise Refused("pasta plan needs a program", EXIT_USAGE)
-        plan = read_plan(file, template=template, mode=mode)
-        lengths = Lengths(None if tokenizer is None else load_encoder(tokenizer))
-        _check_fit(plan, Limits(positions, cells), lengths)
-        _write(_show(plan, format, lengths), output)
-    except Refused as refused:
-        typer.echo(refused.message, err=True)
-        raise typer.Exit(refused.code) from refused
+    if diff is not None:
+        raise typer.Exit(_compare(file, diff, template, mode, output))
+    if file is None:
+        raise Refused("pasta plan needs a program", EXIT_USAGE)
+    plan = read_plan(file, template=template, mode=mode)
+    lengths = Lengths(None if tokenizer is None else load_encoder(tokenizer))
+    _check_fit(plan, Limits(positions, cells), lengths)
+    _write(_show(plan, format, lengths), output)
 
 
 def _compare(file: Path | None, pair: tuple[Path, Path], template: str | None, mode: Mode, output: Path | None) -> int:
@@ -79,10 +77,9 @@ def _check_fit(plan: Plan, limits: Limits, lengths: Lengths) -> None:
         raise Refused(str(error), EXIT_PROBLEMS) from error
     most = found.peak_cells.high
     if limits.cells is not None and most > limits.cells:
-        typer.echo(
+        tell(
             f"note: at its longest this plan wants {most:,} cells at once, and there are {limits.cells:,}: "
-            "branches will wait for one another then, and the answer stays the same",
-            err=True,
+            "branches will wait for one another then, and the answer stays the same"
         )
 
 
@@ -122,7 +119,7 @@ def _can_show_blocks() -> bool:
 
 def _write(text: str, output: Path | None) -> None:
     if output is None:
-        typer.echo(text, nl=False)
+        say(text, end="")
         return
     try:
         output.write_text(text, encoding="utf-8")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pastalang.cli.files import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, STANDARD_INPUT, read_all
-from pastalang.cli.refused import Refused
+from pastalang.cli.files import STANDARD_INPUT, read_all
+from pastalang.cli.findings import refused_findings
+from pastalang.cli.refused import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.compile import check_reading
-from pastalang.diagnostics.render import render_text
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.refusal import PlanError
@@ -24,12 +24,12 @@ def read_plan(path: Path, *, template: str | None, mode: Mode) -> Plan:
         raise Refused(f"{path} is a folder; this command takes one program", EXIT_USAGE)
     given = next(read_all([path]))
     if not given.reading.was_opened:
-        raise Refused(render_text(given.reading.diagnostics), EXIT_UNREADABLE)
+        raise refused_findings(given.reading.diagnostics, EXIT_UNREADABLE)
     if path.suffix == SAVED:
         return _read_saved(given.reading.source)
     program, findings = check_reading(given.reading, path=None if str(path) == STANDARD_INPUT else path)
     if program is None:
-        raise Refused(render_text(finding for finding in findings if finding.is_error), EXIT_PROBLEMS)
+        raise refused_findings(findings, EXIT_PROBLEMS)
     return _build(program, _choose(program, template), mode)
 
 
@@ -58,7 +58,8 @@ def _build(program: Program, template: Template, mode: Mode) -> Plan:
     try:
         return build_plan(template, program, mode=mode)
     except PlanError as error:
-        raise Refused(_explain(error, program.source), EXIT_PROBLEMS) from error
+        line = program.source.place(error.span.start).line
+        raise Refused(_explain(error, program.source), EXIT_PROBLEMS, word="plan", line=line) from error
 
 
 def _explain(error: PlanError, source: Source) -> str:

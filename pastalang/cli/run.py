@@ -11,22 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pastalang.cli.files import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE
+from pastalang.cli.ending import ending
 from pastalang.cli.given import read_inputs
 from pastalang.cli.live import Live
 from pastalang.cli.model_source import load_engine, refuse_folder
+from pastalang.cli.output import say, tell
 from pastalang.cli.plan_source import read_plan
-from pastalang.cli.refused import Refused
+from pastalang.cli.refused import EXIT_UNREADABLE, EXIT_USAGE, Refused, refused_for
 from pastalang.plan.plan import Mode, Plan
 from pastalang.runtime.model.shipped import DEFAULT
+from pastalang.values.json_text import write_json
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
     from pastalang.runtime.result import Result
 
-EXIT_STOPPED = 130  # what shells say of a command that Ctrl-C stopped
 
-
+@ending
 def command(
     file: Annotated[Path, typer.Argument(help="A program, or a plan saved as JSON; - is standard input.")],
     model: Annotated[str, typer.Option(help="A folder with a model, or its name on the hub.")] = DEFAULT,
@@ -46,27 +47,19 @@ def command(
     timeline: Annotated[bool, typer.Option("--timeline", help="Print who decoded when.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write what happened: .jsonl, .json (Chrome) or .html.")] = None,
 ) -> None:
-    try:
-        _refuse_trace(trace)
-        refuse_folder(model)
-        plan = read_plan(file, template=template, mode=mode)
-        given = read_inputs(plan, input or [], inputs)
-        engine = load_engine(model, device=device, cells=cells)
-        result = _run(engine, plan, given, seed=seed, any_mode=any_mode, quiet=as_json)
-        typer.echo(_as_json(result) if as_json else _shown(result.text))
-        if timeline:
-            from pastalang.runtime.timeline import draw_timeline
+    _refuse_trace(trace)
+    refuse_folder(model)
+    plan = read_plan(file, template=template, mode=mode)
+    given = read_inputs(plan, input or [], inputs)
+    engine = load_engine(model, device=device, cells=cells)
+    result = _run(engine, plan, given, seed=seed, any_mode=any_mode, quiet=as_json)
+    say(_as_json(result) if as_json else _shown(result.text))
+    if timeline:
+        from pastalang.runtime.timeline import draw_timeline
 
-            typer.echo(draw_timeline(result.trace), err=as_json)
-        if trace is not None:
-            _write_trace(trace, plan, result)
-    except Refused as refused:
-        typer.echo(refused.message, err=True)
-        raise typer.Exit(refused.code) from refused
-    except KeyboardInterrupt as stopped:
-        typer.echo("stopped", err=True)
-        raise typer.Exit(EXIT_STOPPED) from stopped
-    raise typer.Exit(EXIT_FINE)
+        (tell if as_json else say)(draw_timeline(result.trace))
+    if trace is not None:
+        _write_trace(trace, plan, result)
 
 
 def _refuse_trace(trace: Path | None) -> None:
@@ -77,7 +70,6 @@ def _refuse_trace(trace: Path | None) -> None:
 
 
 def _run(engine: Engine, plan: Plan, inputs: dict[str, Any], *, seed: int, any_mode: bool, quiet: bool) -> Result:
-    from pastalang.errors import PastaError
     from pastalang.runtime.events import Done, Failed
 
     live = Live(sys.stderr, is_quiet=quiet)
@@ -86,10 +78,8 @@ def _run(engine: Engine, plan: Plan, inputs: dict[str, Any], *, seed: int, any_m
             if isinstance(event, Done):
                 return event.result
             if isinstance(event, Failed):
-                raise Refused(str(event.error), EXIT_PROBLEMS)
+                raise refused_for(event.error)
             live.tell(event)
-    except PastaError as problem:
-        raise Refused(str(problem), EXIT_PROBLEMS) from problem
     finally:
         live.close()
     raise AssertionError("a run ends with `Done` or `Failed`")
@@ -103,15 +93,14 @@ def _as_json(result: Result) -> str:
         }
         for field in result.fields
     ]  # fmt: skip
-    found = {
-        "value": result.value,
+    found: dict[str, Any] = {
         "text": result.text,
         "fields": fields,
         "usage": dataclasses.asdict(result.usage),
     }
     if any(thought is not None for thought in result.thinking):
         found["thinking"] = result.thinking
-    return json.dumps(found, ensure_ascii=False, default=str)
+    return f'{{"value": {write_json(result.exact)}, {json.dumps(found, ensure_ascii=False)[1:]}'
 
 
 def _shown(text: str) -> str:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pastalang.cli.files import EXIT_UNREADABLE
-from pastalang.cli.refused import Refused
+from pastalang.cli.refused import EXIT_UNREADABLE, Refused
 from pastalang.plan.lengths import Encoder
 
 FILE = "tokenizer.json"

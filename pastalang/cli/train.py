@@ -8,11 +8,13 @@ from typing import Annotated
 
 import typer
 
-from pastalang.cli.files import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, read_all
-from pastalang.cli.refused import Refused
+from pastalang.cli.ending import ending
+from pastalang.cli.files import read_all
+from pastalang.cli.findings import refused_findings
+from pastalang.cli.interrupt import ends_at_once
+from pastalang.cli.output import say
+from pastalang.cli.refused import EXIT_PROBLEMS, EXIT_UNREADABLE, Refused
 from pastalang.compile import check_reading
-from pastalang.diagnostics.render import render_text
-from pastalang.errors import PastaError
 from pastalang.program.program import Program
 from pastalang.training.taught import Taught
 
@@ -21,6 +23,7 @@ class Method(StrEnum):
     HPD = "hpd"
 
 
+@ending
 def command(
     method: Annotated[Method, typer.Argument(help="hpd: the values of a JSON answer, side by side.")],
     model: Annotated[str, typer.Option(help="A folder with a model, or its name on the hub.")],
@@ -44,38 +47,32 @@ def command(
     device: Annotated[str | None, typer.Option(help="cpu, cuda, mps; left out: the best there is.")] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,
 ) -> None:
-    try:
-        checked = _read_program(program)
-        _refuse_template(checked, template)
+    checked = _read_program(program)
+    _refuse_template(checked, template)
+    with ends_at_once():
         from pastalang.training.run import Job, fine_tune
         from pastalang.training.settings import Settings
 
-        settings = Settings(
-            steps=steps, learning_rate=learning_rate, warmup_steps=min(100, max(1, steps // 10)),
-            accumulation=accumulation, judge_every=judge_every if validation else 0, patience=patience, seed=seed,
-        )  # fmt: skip
-        job = Job(
-            checked, model, data, out, mode.modes, settings, validation=validation, template=template, rows=rows,
-            length=length, lora=lora, device=device, overwrite=overwrite,
-        )  # fmt: skip
-        fine_tune(job, tell=typer.echo)
-    except Refused as refused:
-        typer.echo(refused.message, err=True)
-        raise typer.Exit(refused.code) from refused
-    except PastaError as problem:
-        typer.echo(str(problem), err=True)
-        raise typer.Exit(EXIT_PROBLEMS) from problem
-    raise typer.Exit(EXIT_FINE)
+    settings = Settings(
+        steps=steps, learning_rate=learning_rate, warmup_steps=min(100, max(1, steps // 10)),
+        accumulation=accumulation, judge_every=judge_every if validation else 0, patience=patience, seed=seed,
+    )  # fmt: skip
+    job = Job(
+        checked, model, data, out, mode.modes, settings, validation=validation, template=template, rows=rows,
+        length=length, lora=lora, device=device, overwrite=overwrite,
+    )  # fmt: skip
+    fine_tune(job, tell=say)
 
 
 def _read_program(path: Path) -> Program:
     given = next(read_all([path]), None)
-    if given is None or not given.reading.was_opened:
-        found = f"{path} holds no program" if given is None else render_text(given.reading.diagnostics)
-        raise Refused(found, EXIT_UNREADABLE)
+    if given is None:
+        raise Refused(f"{path} holds no program", EXIT_UNREADABLE)
+    if not given.reading.was_opened:
+        raise refused_findings(given.reading.diagnostics, EXIT_UNREADABLE)
     program, findings = check_reading(given.reading, path=given.path)
     if program is None:
-        raise Refused(render_text(finding for finding in findings if finding.is_error), EXIT_PROBLEMS)
+        raise refused_findings(findings, EXIT_PROBLEMS)
     return program
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from pastalang.cli.main import ENTRIES, build_app
+from pastalang.cli.app import ENTRIES, build_app
 
 RIGHT = "template t()\nassistant json {a: date}\n"
 WARNED = "template t(x: text)\nassistant json {a: date}\n"
@@ -172,7 +172,7 @@ def test_checking_a_file_imports_nothing_heavy() -> None:
 
 
 def test_listing_the_commands_imports_none_of_them() -> None:
-    statement = "from pastalang.cli.main import build_app\nbuild_app(set())"
+    statement = "from pastalang.cli.app import build_app\nbuild_app(set())"
     assert modules_after(statement).isdisjoint({*HEAVY, "lark"})
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from pastalang.cli.main import build_app
+from pastalang.cli.app import build_app
 from pastalang.plan.plan import Mode
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.toy import toy_model

@@ -15,7 +15,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from typer.testing import CliRunner, Result
 
 from pastalang.cli import plan_source
-from pastalang.cli.main import build_app
+from pastalang.cli.app import build_app
 from pastalang.cli.tokenizer import load_encoder
 from pastalang.plan.refusal import PlanError
 from pastalang.source import Span
@@ -147,7 +147,7 @@ def test_a_terminal_without_blocks_gets_plain_letters() -> None:
 
 def test_planning_never_loads_the_machine_learning_libraries() -> None:
     code = (
-        "import sys; from pastalang.cli.main import build_app; "
+        "import sys; from pastalang.cli.app import build_app; "
         f"build_app({{'plan'}})(['plan', {str(TRAVEL)!r}], standalone_mode=False); "
         "sys.exit(bool({'torch', 'transformers', 'llguidance'} & set(sys.modules)))"
     )

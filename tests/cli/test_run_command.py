@@ -12,7 +12,7 @@ import torch
 from transformers import AutoConfig
 from typer.testing import CliRunner, Result
 
-from pastalang.cli.main import build_app
+from pastalang.cli.app import build_app
 from pastalang.plan.plan import Mode
 from pastalang.runtime.model import load, shipped
 from pastalang.runtime.model.bytes import byte_tokenizer
@@ -269,3 +269,23 @@ def test_a_mode_that_the_weights_do_not_know_is_refused_unless_it_is_asked_for(
 def test_a_model_that_cannot_be_used_is_told(program: Path, tmp_path: Path) -> None:
     AutoConfig.for_model("bloom", vocab_size=64).save_pretrained(tmp_path)
     assert "ALiBi" in refused(3, program, "--model", tmp_path, "--input", "title=x")
+
+
+def test_with_json_an_error_is_one_object_too(program: Path, model: Path, tmp_path: Path) -> None:
+    def error(code: int, *words: object) -> dict[str, Any]:
+        result = run(*words, "--json")
+        assert result.exit_code == code
+        found: dict[str, Any] = json.loads(result.stdout)["error"]
+        assert result.stderr == found["message"].rstrip("\n") + "\n"
+        assert list(found) == ["code", "message", "field", "line"]
+        return found
+
+    assert error(1, program, "--model", model)["code"] == "bad_inputs"
+    assert error(3, tmp_path / "nowhere.pasta", "--model", model)["code"] == "file-not-found"
+    assert error(3, program, "--model", "./nowhere")["code"] == "unreadable"
+    program.write_text(PROGRAM.replace("after brand", "after brnad"), encoding="utf-8")
+    found = error(1, program, "--model", model)
+    assert (found["code"], found["line"]) == ("unknown-name", 10)
+    program.write_text(PROGRAM, encoding="utf-8")
+    cut_off = error(1, program, "--model", model, "-i", "title=x", "--cells", "20")
+    assert cut_off["code"] == "out_of_memory"

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pastalang import limits
-from pastalang.cli.main import build_app
+from pastalang.cli.app import build_app
 from pastalang.compile import check_source
 from pastalang.program import regex
 

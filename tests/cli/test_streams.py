@@ -1,0 +1,93 @@
+"""The command as a process whose streams are full, closed or broken, and Ctrl-C before there is anything to stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
+
+PASTA = f"{sys.executable} -m pastalang.cli.main"
+TRAVEL = "examples/04-travel-plan.pasta"
+FULL = "the standard output could not be written: no space left on device\n"
+CLOSED = "the standard output could not be written: it is closed\n"
+
+
+def shell(line: str) -> tuple[int, str, str]:
+    """`pasta` stands for the command."""
+    result = subprocess.run(
+        ["bash", "-c", re.sub(r"(?<![.])\bpasta ", f"{PASTA} ", line)], capture_output=True, text=True
+    )
+    return result.returncode, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "pasta --version", "pasta --help", "pasta explain", f"pasta check {TRAVEL}", f"pasta plan {TRAVEL}",
+        f"pasta plan --diff {TRAVEL} {TRAVEL}", "echo 'type  A = string' | pasta fmt --diff -",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize(("where", "told"), [("> /dev/full", FULL), (">&-", CLOSED)])
+def test_an_answer_that_cannot_be_written_is_told(line: str, where: str, told: str) -> None:
+    code, _, errors = shell(f"{line} {where}")
+    assert (code, errors) == (3, told)
+
+
+@pytest.mark.parametrize("where", ["2> /dev/full", "2>&-"])
+def test_an_answer_is_not_lost_where_nobody_can_be_told_of_progress(where: str) -> None:
+    expected = shell(f"pasta plan {TRAVEL} --cells 100000")
+    code, answer, _ = shell(f"pasta plan {TRAVEL} --cells 100000 {where}")
+    assert (code, answer) == (0, expected[1])
+    assert shell(f"pasta plan nowhere.pasta {where}")[0] == 3
+
+
+@pytest.mark.parametrize("command", ["run", "plan", "check", "fmt"])
+def test_a_standard_input_that_is_closed_is_told(command: str) -> None:
+    assert shell(f"pasta {command} - <&-") == (3, "", "the standard input could not be read: it is closed\n")
+
+
+@pytest.mark.parametrize("line", ["pasta explain", "pasta --help", "pasta --version", f"pasta plan {TRAVEL}"])
+def test_a_reader_that_has_gone_ends_a_command_quietly(line: str) -> None:
+    code, _, errors = shell(f"{line} | true; exit ${{PIPESTATUS[0]}}")
+    assert code in (0, 141) and errors == ""  # short output may be read before the reader goes
+    reading, writing = os.pipe()
+    os.close(reading)
+    words = line.removeprefix("pasta ").split()
+    with os.fdopen(writing, "wb") as gone:
+        result = subprocess.run([*PASTA.split(), *words], stdout=gone, stderr=subprocess.PIPE)
+    assert (result.returncode, result.stderr) == (141, b"")
+
+
+def test_wrong_usage_with_json_is_an_object() -> None:
+    code, answer, _ = shell(f"pasta run {TRAVEL} --json --mode best")
+    assert code == 2
+    assert json.loads(answer)["error"]["code"] == "usage"
+    assert "'best'" in json.loads(answer)["error"]["message"]
+
+
+@pytest.mark.parametrize(("words", "answers"), [((), 0), (("--json",), 1)])
+def test_ctrl_c_while_modules_are_imported_ends_in_words(words: tuple[str, ...], answers: int, tmp_path: Path) -> None:
+    """torch is a module of ours that says where it is and then takes its time."""
+    slow = "from pathlib import Path\nimport time\nPath(__file__).with_name('begun').touch()\ntime.sleep(60)\n"
+    (tmp_path / "torch.py").write_text(slow, encoding="utf-8")
+    program = tmp_path / "a.pasta"
+    program.write_text('template t()\nuser """Go."""\nassistant json { a: boolean }\n', encoding="utf-8")
+    running = subprocess.Popen(
+        [*PASTA.split(), "run", str(program), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+    while not (tmp_path / "begun").exists() and running.poll() is None:
+        time.sleep(0.02)
+    running.send_signal(signal.SIGINT)
+    answer, errors = running.communicate()
+    assert (running.returncode, errors) == (130, "stopped\n")
+    assert [json.loads(line)["error"]["code"] for line in answer.splitlines()] == ["stopped"] * answers
