@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,8 +25,8 @@ from pastalang.runtime.scheduler.written import (
     WrittenText,
 )
 from pastalang.values.json_places import Place
-from pastalang.values.json_text import JsonValue
-from pastalang.values.read import read, to_python
+from pastalang.values.json_text import JsonValue, NotJson, parse_json
+from pastalang.values.read import read, to_plain, to_python
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +65,14 @@ def realised_of(request: RequestState, *, chunk: int | None = None) -> Realised:
 
 def _sheet(request: RequestState, branch: BranchState) -> Sheet:
     page = _Page(request, branch)
-    page.write(branch.written, branch, page.value)
+    page.write(branch.written, branch, page.values)
     text = "".join(stretch.text for stretch in page.stretches)
-    exact: JsonValue = None
-    value: Any = page.value
+    value, exact = _parted(page.values)
     if request.plan.output is not None:
         exact, value = _typed(request, branch, text)
-    answer = Answer(value, text, tuple(page.fields), tuple(page.stretches), page.thinking)
-    return Sheet(answer, exact, tuple(page.written_fields), tuple(page.written_branches))
+    answer = Answer(value, text, tuple(page.fields), tuple(page.stretches), page.thinking, exact)
+    typed = None if request.plan.output is None else exact
+    return Sheet(answer, typed, tuple(page.written_fields), tuple(page.written_branches))
 
 
 def _typed(request: RequestState, branch: BranchState, text: str) -> tuple[JsonValue, Any]:
@@ -87,13 +86,36 @@ def _typed(request: RequestState, branch: BranchState, text: str) -> tuple[JsonV
     return reading.value, to_python(plan.output, reading.value, types)
 
 
+@dataclass(frozen=True, slots=True)
+class _Value:
+    """Of one field: as Python has it, and as its text says."""
+
+    value: Any
+    exact: JsonValue
+
+
+def _parted(values: Any) -> tuple[Any, JsonValue]:
+    """Fields by name and forks as lists: as Python has the values, and as their texts say."""
+    match values:
+        case _Value(value=value, exact=exact):
+            return value, exact
+        case dict():
+            parts = {key: _parted(part) for key, part in values.items()}
+            return {key: value for key, (value, _) in parts.items()}, {key: exact for key, (_, exact) in parts.items()}
+        case list():
+            pairs = [_parted(part) for part in values]
+            return [value for value, _ in pairs], [exact for _, exact in pairs]
+        case _:
+            return values, values
+
+
 class _Page:
     """Grows while one answer is put together."""
 
     def __init__(self, request: RequestState, document: BranchState) -> None:
         self.stretches: list[Stretch] = []
         self.fields: list[FieldResult] = []
-        self.value: dict[str, Any] = {}
+        self.values: dict[str, Any] = {}
         self.thinking: str | None = None
         self.written_fields: list[tuple[Field, Place]] = []
         self.written_branches: list[tuple[BranchState, Place]] = []
@@ -138,7 +160,8 @@ class _Page:
             value = self._value(field, branch)
         else:
             self._text_with_threads(field.text, field.threads.begun, branch, into)
-            value = "".join(stretch.text for stretch in self.stretches[first:])
+            written = "".join(stretch.text for stretch in self.stretches[first:])
+            value = _Value(written, written)
         self.written_fields.append((field, Place(start, self._length)))
         self.fields.insert(
             before,
@@ -146,7 +169,7 @@ class _Page:
                 field.path,
                 field.items,
                 "".join(stretch.text for stretch in self.stretches[first:]),
-                value,
+                value.value,
                 tuple(field.tokens),
                 tuple(field.log_probabilities),
                 field.truncated,
@@ -172,12 +195,13 @@ class _Page:
             into.setdefault("threads", []).append({"topic": thread.topic, "text": next(iter(written.values()))})
         self._text(text[done:], branch, is_forced=False)
 
-    def _value(self, field: Field, branch: BranchState) -> Any:
+    def _value(self, field: Field, branch: BranchState) -> _Value:
         is_json = field.form is Form.JSON
         reading = read(field.text, field.type, self._types, quoted=is_json, sources=sources_of(branch))
         if reading.fits:
-            return to_python(field.type, reading.value, self._types)
-        return _as_json(field.text) if is_json else field.text
+            return _Value(to_python(field.type, reading.value, self._types), reading.value)
+        value = _as_json(field.text) if is_json else field.text
+        return _Value(to_plain(value), value)
 
 
 def _options(details: Details) -> tuple[tuple[str, float], ...] | None:
@@ -190,8 +214,8 @@ def _last_name(path: str) -> str:
     return path.rsplit(".", 1)[-1].removesuffix("[]")
 
 
-def _as_json(text: str) -> Any:
+def _as_json(text: str) -> JsonValue:
     try:
-        return json.loads(text)
-    except ValueError:
+        return parse_json(text)
+    except NotJson:
         return None

@@ -8,6 +8,7 @@ from typing import Any
 
 from pastalang.runtime.trace import Trace
 from pastalang.runtime.usage import Usage
+from pastalang.values.json_text import JsonValue
 
 BETWEEN = "\n\n"  # stands between the texts of stacked documents
 
@@ -63,6 +64,8 @@ class Stretch:
 class Answer:
     """`value`: a JSON answer as Python values; of running text, its fields by name, forks as lists.
 
+    `exact` is the same as its text says it, in JSON: dates as they are written, whole numbers as `int`, others as
+    `Decimal`.
     `thinking` is what the model wrote for itself, where the template lets it think first; no field, no part of `text`.
     """
 
@@ -71,6 +74,7 @@ class Answer:
     fields: tuple[FieldResult, ...]
     stretches: tuple[Stretch, ...] = ()
     thinking: str | None = None
+    exact: JsonValue = None
 
     def field(self, path: str, *items: int) -> FieldResult:
         for field in self.fields:
@@ -92,6 +96,11 @@ class Result:
     def value(self) -> Any:
         """The value; a list of them where documents were stacked."""
         return [answer.value for answer in self.answers] if self.is_stacked else self.answers[0].value
+
+    @property
+    def exact(self) -> JsonValue:
+        """The value as its text says it, in JSON."""
+        return [answer.exact for answer in self.answers] if self.is_stacked else self.answers[0].exact
 
     @property
     def text(self) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any, TypeAlias
 
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.result import Answer, Result
-from pastalang.values.json_text import JsonValue, parse_json
+from pastalang.runtime.result import Result
+from pastalang.values.json_text import JsonValue
 
 Request: TypeAlias = tuple[Plan, Mapping[str, Any]]
 Tell: TypeAlias = Callable[[int], None]  # how many requests are done
@@ -62,7 +61,7 @@ def decode(
     began = time.perf_counter()
     for plan, numbers in _chunks(requests, batch):
         results = engine.batch(plan, [requests[number][1] for number in numbers], any_mode=any_mode)
-        found |= {number: _decoded(result, plan) for number, result in zip(numbers, results, strict=True)}
+        found |= {number: _decoded(result) for number, result in zip(numbers, results, strict=True)}
         if tell is not None:
             tell(len(found))
     seconds = time.perf_counter() - began
@@ -79,31 +78,12 @@ def _chunks(requests: Sequence[Request], size: int) -> Iterable[tuple[Plan, list
             yield requests[numbers[0]][0], numbers[first : first + size]
 
 
-def _decoded(result: Result | PastaError, plan: Plan) -> Decoded:
+def _decoded(result: Result | PastaError) -> Decoded:
     if isinstance(result, PastaError):
         return Decoded((None,), (False,), 0, problem=str(result))
     return Decoded(
-        tuple(_value(answer, plan) for answer in result.answers),
+        tuple(answer.exact for answer in result.answers),
         tuple(any(field.truncated for field in answer.fields) for answer in result.answers),
         result.usage.forward_passes,
         result.is_stacked,
     )
-
-
-def _value(answer: Answer, plan: Plan) -> JsonValue:
-    return _as_json(answer.value) if plan.output is None else parse_json(answer.text)
-
-
-def _as_json(value: Any) -> JsonValue:
-    """Running text has fields of every type: dates and the like are compared as they are written."""
-    match value:
-        case dict():
-            return {key: _as_json(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_as_json(item) for item in value]
-        case None | bool() | int() | str() | Decimal():
-            return value
-        case float():
-            return Decimal(repr(value))
-        case _:
-            return str(value)
