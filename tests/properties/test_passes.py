@@ -14,8 +14,6 @@ import torch
 from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 
-import pastalang
-from pastalang.errors import ProgramError
 from pastalang.plan.build import build_plan
 from pastalang.plan.critical import passes_of
 from pastalang.plan.lengths import Lengths
@@ -24,7 +22,6 @@ from pastalang.plan.plan import Mode, Overrun, Plan
 from pastalang.plan.refusal import PlanError
 from pastalang.plan.simulate import simulate
 from pastalang.plan.totals import totals_of
-from pastalang.program.program import Program
 from pastalang.program.types import Sampling
 from pastalang.runtime.assemble import realised_of
 from pastalang.runtime.batch import StepBatch
@@ -32,22 +29,14 @@ from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.guides import GuideShelf
-from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.loop import Limits
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.testing.programs import programs
-from tests.properties.sources import sources
+from tests.properties.models import LIKED, WORDS, tokenizer_of
+from tests.properties.sources import compiled, sources
 
-# What merges decides which tokens cross the border of a value.
-WORDS = {
-    "bytes": (),
-    "quotes": ('",', '"\n', '",\n', '"}', '"\n}', "null,", "null\n", '"a', '["', '"]', '"],'),
-    "lines": ("\n\n", ".\n", ". ", "\n- ", " so", "so: ", "* ", "1\n", "\n1", "\nend", "}\n", ',\n  "', "# "),
-    "words": ('",\n  "', '"\n}', "\n- ", "null", "true", "false", '"tv"', 'tv"', "12", "2,", "],", "],\n", " end"),
-}
-LIKED = '"",\n}]:.#1tfn- '
 TEXTS = ("", "a", "a 12", 'q " w, 3\n x', "end\n- so: ")
 FEW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 MANY = settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
@@ -73,11 +62,6 @@ class Noise:
 
 
 @cache
-def tokenizer_of(name: str) -> Any:
-    return byte_tokenizer(words=WORDS[name])
-
-
-@cache
 def guides_of(name: str) -> GuideShelf:
     tokenizer = tokenizer_of(name)
     encoder = Encoder(tokenizer)
@@ -97,7 +81,7 @@ class Counter:
 
 @st.composite
 def plans(draw: st.DrawFn) -> Plan:
-    program = draw(st.one_of(sources().map(_compiled), sources().map(_compiled), programs()))
+    program = draw(st.one_of(sources().map(compiled), sources().map(compiled), programs()))
     if program is None:
         reject()
     mode, overrun = draw(st.sampled_from(Mode)), draw(st.sampled_from((Overrun.CONTINUE, *Overrun)))
@@ -105,13 +89,6 @@ def plans(draw: st.DrawFn) -> Plan:
         return build_plan(program.only_template, program, mode=mode, overrun=overrun)
     except PlanError:
         reject()
-
-
-def _compiled(source: str) -> Program | None:
-    try:
-        return pastalang.compile(source)
-    except ProgramError:
-        return None
 
 
 def inputs_of(plan: Plan, choices: random.Random) -> Mapping[str, Any]:
