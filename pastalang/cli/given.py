@@ -1,61 +1,158 @@
-"""Inputs on the command line: `name=value` pairs and a JSON file come in, values by name go out, checked."""
+"""Inputs on the command line: `name=value` pairs and a JSON file come in, values by name go out, checked.
+
+Whatever is wrong with them is told at once, as it was written.
+"""
 
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from pastalang.cli.refused import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused, refused_for
+from pastalang.cli.output import reason_of
+from pastalang.cli.refused import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.errors import InputError
 from pastalang.plan.plan import Plan
 from pastalang.program.program import Input, InputKind
 from pastalang.runtime.inputs import bind_inputs
+from pastalang.values.json_text import JsonValue, NotJson, parse_json
+
+LONGEST = 60  # characters of a value that are shown
 
 
 def read_inputs(plan: Plan, pairs: list[str], file: Path | None) -> dict[str, Any]:
-    """Every input of the plan with its value, before any model is loaded. Raises `Refused`."""
-    try:
-        return bind_inputs(plan, _read_given(plan.inputs, pairs, file))
-    except InputError as problem:
-        raise refused_for(problem) from problem
+    """Every input of the plan with its value, before any model is loaded. Raises `Refused` with all that is wrong.
 
-
-def _read_given(declared: tuple[Input, ...], pairs: list[str], file: Path | None) -> dict[str, Any]:
-    """A text input is taken as it is written, everything else is JSON."""
-    values: dict[str, Any] = {} if file is None else _read_object(file)
-    types = {input.name: input for input in declared}
+    A pair stands above the file; a text input is taken as it is written, everything else is JSON.
+    """
+    reading = _Reading({input.name: input for input in plan.inputs})
+    is_whole = file is None or reading.take_file(file)
     for pair in pairs:
+        reading.take_pair(pair)
+    others = replace(plan, inputs=tuple(input for input in plan.inputs if input.name not in reading.failed))
+    try:
+        if is_whole:
+            return reading.checked(bind_inputs(others, reading.values, spell=_spelled))
+    except InputError as problem:
+        reading.tell(str(problem), EXIT_PROBLEMS)
+    return reading.checked({})
+
+
+@dataclass
+class _Reading:
+    """What was read so far: values by name, the names whose values could not be read, and every problem."""
+
+    declared: Mapping[str, Input]
+    values: dict[str, Any] = field(default_factory=dict)
+    paired: set[str] = field(default_factory=set)
+    failed: set[str] = field(default_factory=set)
+    problems: list[tuple[str, int]] = field(default_factory=list)
+
+    def tell(self, problem: str, code: int) -> None:
+        self.problems.append((problem, code))
+
+    def checked(self, values: dict[str, Any]) -> dict[str, Any]:
+        """The same values, if there is no problem. The gravest one gives the exit code."""
+        if not self.problems:
+            return values
+        code = max(code for _, code in self.problems)
+        word = "bad_inputs" if code == EXIT_PROBLEMS else None
+        raise Refused("\n".join(dict.fromkeys(problem for problem, _ in self.problems)), code, word=word)
+
+    def take_file(self, path: Path) -> bool:
+        """False where it holds no inputs at all."""
+        try:
+            found = parse_json(_read_text(path))
+        except Refused as refused:
+            self.tell(refused.message, refused.code)
+            return False
+        except NotJson as problem:
+            self.tell(f"{path}: {problem}", EXIT_PROBLEMS)
+            return False
+        if not isinstance(found, dict):
+            self.tell(f"{path} has to hold one JSON object, with the inputs by name", EXIT_PROBLEMS)
+            return False
+        for name, value in found.items():
+            self.take(name, value)
+        return True
+
+    def take_pair(self, pair: str) -> None:
         name, found, text = pair.partition("=")
         if not found:
-            raise Refused(f"--input takes NAME=VALUE, not {pair!r}", EXIT_USAGE)
-        if text.startswith("@"):
-            text = _read_text(Path(text[1:]))
-        known = types.get(name)
-        is_text = known is None or (known.type is InputKind.TEXT and not known.each)
-        values[name] = text if is_text else _parse(name, text)
-    return values
+            self.failed.add(name)
+            return self.tell(f"--input takes NAME=VALUE, not {_shortened(pair)}", EXIT_USAGE)
+        if name in self.paired:
+            return self.tell(f"the input `{name}` is given twice", EXIT_PROBLEMS)
+        self.paired.add(name)
+        self.values.pop(name, None)
+        try:
+            written = _read_text(Path(text[1:])) if text.startswith("@") else text
+        except Refused as refused:
+            self.failed.add(name)
+            return self.tell(refused.message, refused.code)
+        known = self.declared.get(name)
+        if known is None or (known.type is InputKind.TEXT and not known.each):
+            self.failed.discard(name)
+            self.values[name] = written
+            return None
+        return self.take_json(name, written)
+
+    def take_json(self, name: str, text: str) -> None:
+        try:
+            return self.take(name, parse_json(text))
+        except NotJson as problem:
+            self.failed.add(name)
+            is_other = problem.reason.startswith("not JSON")
+            told = f" has to be JSON, and {_shortened(text)} is not" if is_other else f": {problem}"
+            return self.tell(f"the input `{name}`{told}", EXIT_PROBLEMS)
+
+    def take(self, name: str, value: JsonValue) -> None:
+        try:
+            self.values[name] = _plain(value)
+            self.failed.discard(name)
+        except _TooLarge as problem:
+            self.failed.add(name)
+            self.tell(f"the number {problem} in `{name}` is too large: numbers end near 1.8e308", EXIT_PROBLEMS)
 
 
-def _parse(name: str, text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as problem:
-        raise Refused(f"the input `{name}` has to be JSON, and {text[:60]!r} is not", EXIT_USAGE) from problem
+class _TooLarge(Exception):
+    """A number that is none for a computer, as it was written."""
 
 
-def _read_object(path: Path) -> dict[str, Any]:
-    try:
-        value = json.loads(_read_text(path))
-    except ValueError as problem:
-        raise Refused(f"{path} is not JSON: {problem}", EXIT_PROBLEMS) from problem
-    if not isinstance(value, dict):
-        raise Refused(f"{path} has to hold one JSON object, with the inputs by name", EXIT_PROBLEMS)
-    return value
+def _plain(value: JsonValue) -> Any:
+    """As the JSON of Python gives it, and as a caller of the library does: decimals are floats."""
+    match value:
+        case Decimal():
+            if math.isinf(float(value)):
+                raise _TooLarge(str(value).lower().replace("e+", "e"))
+            return float(value)
+        case list():
+            return [_plain(item) for item in value]
+        case dict():
+            return {key: _plain(item) for key, item in value.items()}
+        case _:
+            return value
+
+
+def _spelled(value: Any) -> str:
+    """A value as it is written in JSON."""
+    return _shortened(json.dumps(value, ensure_ascii=False))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
 def _read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise Refused(f"{path} could not be read: {problem}", EXIT_UNREADABLE) from problem
+    except FileNotFoundError as problem:
+        raise Refused(f"there is no file {path}", EXIT_UNREADABLE) from problem
+    except OSError as problem:
+        raise Refused(f"{path} could not be read: {reason_of(problem)}", EXIT_UNREADABLE) from problem
+    except UnicodeDecodeError as problem:
+        raise Refused(f"{path} is not UTF-8 text", EXIT_UNREADABLE) from problem

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any, assert_never
 
@@ -16,16 +16,20 @@ from pastalang.runtime.errors import BadInputs
 MOST_BITS = 13_287  # of 4,000 digits; Python writes out 4,300
 
 
-def bind_inputs(plan: Plan, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Every input of the plan with its value, defaults filled in. Raises `BadInputs`, naming all that is wrong."""
+def bind_inputs(plan: Plan, given: Mapping[str, Any], *, spell: Callable[[Any], str] | None = None) -> dict[str, Any]:
+    """Every input of the plan with its value, defaults filled in. Raises `BadInputs`, naming all that is wrong.
+
+    `spell`: how a value is written in such a message; left out, as Python writes it.
+    """
+    spell = spell or _shown
     if not isinstance(given, Mapping):
-        raise BadInputs(f"inputs are given by name, as a dict, not {_shown(given)}")
+        raise BadInputs(f"inputs are given by name, as a dict, not {spell(given)}")
     declared = {input.name: input for input in plan.inputs}
     problems = [_unknown(name, declared) for name in given if name not in declared]
     values: dict[str, Any] = {}
     for input in plan.inputs:
         if input.name in given:
-            problems += _problems(input.name, given[input.name], _type_of(input))
+            problems += _problems(input.name, given[input.name], _type_of(input), spell)
             values[input.name] = given[input.name]
         elif input.default is not None:
             values[input.name] = json.loads(input.default.json)
@@ -66,30 +70,30 @@ def _unknown(name: object, declared: Mapping[str, Input]) -> str:
     return f"there is no input `{name}`" + (f"; did you mean `{hint}`?" if hint else "")
 
 
-def _problems(path: str, value: Any, type: InputType) -> list[str]:
+def _problems(path: str, value: Any, type: InputType, spell: Callable[[Any], str]) -> list[str]:
     match type:
         case InputKind() if isinstance(value, int) and value.bit_length() > MOST_BITS:
             return [f"`{path}` has more than 4,000 digits, which is more than can be written"]
         case InputKind():
-            return [] if _is(value, type) else [f"`{path}` has to be {_described(type)}, not {_shown(value)}"]
+            return [] if _is(value, type) else [f"`{path}` has to be {_described(type)}, not {spell(value)}"]
         case ListOf(item=item):
             if not isinstance(value, list | tuple):
-                return [f"`{path}` has to be {_described(type)}, not {_shown(value)}"]
-            return [problem for at, one in enumerate(value) for problem in _problems(f"{path}[{at}]", one, item)]
+                return [f"`{path}` has to be {_described(type)}, not {spell(value)}"]
+            return [problem for at, one in enumerate(value) for problem in _problems(f"{path}[{at}]", one, item, spell)]
         case RecordOf(fields=fields):
-            return _record_problems(path, value, dict(fields))
+            return _record_problems(path, value, dict(fields), spell)
         case _:
             assert_never(type)
 
 
-def _record_problems(path: str, value: Any, fields: Mapping[str, InputType]) -> list[str]:
+def _record_problems(path: str, value: Any, fields: Mapping[str, InputType], spell: Callable[[Any], str]) -> list[str]:
     if not isinstance(value, Mapping):
-        return [f"`{path}` has to be {_described(RecordOf(tuple(fields.items())))}, not {_shown(value)}"]
+        return [f"`{path}` has to be {_described(RecordOf(tuple(fields.items())))}, not {spell(value)}"]
     problems = [f"`{path}.{name}` is missing" for name in fields if name not in value]
     problems += [f"there is no `{path}.{name}`" for name in value if name not in fields]
     for name, type in fields.items():
         if name in value:
-            problems += _problems(f"{path}.{name}", value[name], type)
+            problems += _problems(f"{path}.{name}", value[name], type, spell)
     return problems
 
 

@@ -179,16 +179,16 @@ def test_a_wrong_name_of_an_input_is_told_with_the_right_one(program: Path, mode
 
 def test_an_input_of_another_type_is_told(program: Path, model: Path) -> None:
     told = refused(1, program, "--model", model, "--input", "title=x", "--input", "stars=true")
-    assert told == "`stars` has to be an integer, not True\n"
+    assert told == "`stars` has to be an integer, not true\n"
 
 
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
         (("--input", "title"), 2, "--input takes NAME=VALUE"),
-        (("--input", "title=x", "--input", "stars=many"), 2, "the input `stars` has to be JSON"),
-        (("--inputs", "nowhere.json"), 3, "nowhere.json could not be read"),
-        (("--input", "title=@nowhere.txt"), 3, "nowhere.txt could not be read"),
+        (("--input", "title=x", "--input", "stars=many"), 1, "the input `stars` has to be JSON"),
+        (("--inputs", "nowhere.json"), 3, "there is no file nowhere.json"),
+        (("--input", "title=@nowhere.txt"), 3, "there is no file nowhere.txt"),
         (("--input", "title=x", "--trace", "run.txt"), 2, "--trace writes .jsonl, .json or .html"),
         (("--input", "title=x", "--trace", "nowhere/run.html"), 3, "there is no folder nowhere"),
         (("--input", "title=x", "--device", "quantum"), 2, "--device: a device is cpu, cuda or mps"),
@@ -203,9 +203,59 @@ def test_a_mistake_on_the_line_is_told(
     assert told in refused(code, program, "--model", model, *words)
 
 
+def test_all_that_is_wrong_with_the_inputs_is_told_at_once(program: Path, model: Path, tmp_path: Path) -> None:
+    words = ("-i", "title=a", "-i", "title=b", "-i", "stars=[", "-i", "colour=red")
+    assert refused(1, program, "--model", model, *words).splitlines() == [
+        "the input `title` is given twice",
+        "the input `stars` has to be JSON, and [ is not",
+        "there is no input `colour`",
+    ]
+    file = tmp_path / "inputs.json"
+    file.write_text('{"stars": "many", "brand": 1}', encoding="utf-8")
+    assert refused(3, program, "--model", model, "--inputs", file, "-i", "title=@nofile").splitlines() == [
+        "there is no file nofile",
+        "there is no input `brand`",
+        '`stars` has to be an integer, not "many"',
+    ]
+
+
+@pytest.mark.parametrize("value", ["true", "1.5", "[1, 2]", '"5"', "null", '{"a": null}'])
+def test_a_value_of_another_type_is_told_as_it_was_written(value: str, program: Path, model: Path) -> None:
+    told = refused(1, program, "--model", model, "-i", "title=x", "-i", f"stars={value}")
+    assert told == f"`stars` has to be an integer, not {value}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[" * 100_000, "brackets nest more than 64 deep (at character 65)"),
+        ('{"title": "a", "title": "b"}', 'the key "title" stands twice in one object'),
+        ('{"title": "a", "stars": NaN}', "NaN is not a JSON number"),
+    ],
+    ids=["deep", "twice", "NaN"],
+)
+def test_json_that_is_not_read_anywhere_else_is_no_input_either(
+    text: str, told: str, program: Path, model: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "inputs.json"
+    file.write_text(text, encoding="utf-8")
+    assert refused(1, program, "--model", model, "--inputs", file) == f"{file}: {told}\n"
+
+
+def test_a_number_without_end_is_told_as_it_was_written(program: Path, model: Path) -> None:
+    told = refused(1, program, "--model", model, "-i", "title=x", "-i", "stars=1e400")
+    assert told == "the number 1e400 in `stars` is too large: numbers end near 1.8e308\n"
+
+
+def test_a_file_that_is_no_text_is_told(program: Path, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "bytes").write_bytes(b"\xff")
+    assert "is not UTF-8 text" in refused(3, program, "--model", model, "-i", f"title=@{tmp_path / 'bytes'}")
+    assert "could not be read: is a directory" in refused(3, program, "--model", model, "-i", f"title=@{tmp_path}")
+
+
 def test_inputs_that_are_no_object_are_told(program: Path, model: Path, tmp_path: Path) -> None:
     file = tmp_path / "inputs.json"
-    for text, told in (("[1]", "has to hold one JSON object"), ("{", "is not JSON")):
+    for text, told in (("[1]", "has to hold one JSON object"), ("{", "inputs.json: not JSON: ")):
         file.write_text(text, encoding="utf-8")
         assert told in refused(1, program, "--model", model, "--inputs", file)
 
