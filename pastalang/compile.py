@@ -28,7 +28,7 @@ def compile(text: str, *, name: str = "<text>") -> Program:
 
 def load(path: str | os.PathLike[str]) -> Program:
     """The program in a file. Raises `ProgramError`, or `FileError` where the file cannot be opened."""
-    reading = read_file(Path(path))
+    reading = read_file(_path(path))
     if not reading.was_opened:
         raise FileError(reading.diagnostics[0].headline)
     return _program_or_error(check_reading(reading, path=Path(path)))
@@ -36,12 +36,22 @@ def load(path: str | os.PathLike[str]) -> Program:
 
 def check_source(text: str, *, name: str = "<text>") -> tuple[Program | None, tuple[Diagnostic, ...]]:
     """The program in a text, if it has no errors, and everything there is to say about it."""
+    given: object = text
+    if not isinstance(given, str):
+        raise TypeError(f"a program is compiled from its text, not from {given!r:.60}; `load` reads a file")
     return check_reading(read_text(name, text), path=None)
 
 
 def check_path(path: str | os.PathLike[str]) -> tuple[Program | None, tuple[Diagnostic, ...]]:
     """The program in a file, if it has no errors, and everything there is to say about it."""
-    return check_reading(read_file(Path(path)), path=Path(path))
+    return check_reading(read_file(_path(path)), path=Path(path))
+
+
+def _path(given: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(given)
+    except TypeError as problem:
+        raise TypeError(f"a program is loaded from a path, not from {given!r:.60}") from problem
 
 
 def check_reading(reading: Reading, *, path: Path | None) -> tuple[Program | None, tuple[Diagnostic, ...]]:

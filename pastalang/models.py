@@ -18,8 +18,12 @@ if TYPE_CHECKING:  # Pydantic is imported by whoever uses models, and by nobody 
 
 def from_model(model: type[BaseModel], *, name: str | None = None) -> Program:
     """A program that reads a `text` and answers with the model. Raises `NotExpressible` with every path."""
-    from pastalang.values.pydantic_model import type_of_model
+    from pastalang.values.pydantic_model import is_record, type_of_model
 
+    if not is_record(model):
+        raise TypeError(
+            f"from_model takes a Pydantic model, a dataclass or a TypedDict, as a class, not {model!r:.200}"
+        )
     return _compiled(type_of_model(model), name or model.__name__)
 
 
@@ -40,6 +44,9 @@ def from_schema(document: str, *, name: str = "record") -> Program:
     """A program that reads a `text` and answers with a value of the JSON Schema, given as text."""
     from pastalang.values.from_json_schema import type_of_schema
 
+    given: object = document
+    if not isinstance(given, str):
+        raise TypeError(f"from_schema takes a JSON Schema as text, not a {type(given).__name__}; json.dumps writes it")
     return _compiled(type_of_schema(document, name=name), name)
 
 

@@ -27,9 +27,9 @@ def command(
 ) -> None:
     try:
         found, model_name = _convert(source)
+        text = program_source(found, name=name or model_name)
     except NotExpressible as refusal:
         raise Refused(str(refusal), EXIT_PROBLEMS) from None
-    text = program_source(found, name=name or model_name)
     for note in found.notes:
         tell(f"note: {note}")
     program, findings = check_source(text, name=str(output or "<import>"))
@@ -41,9 +41,12 @@ def command(
 def _convert(source: str) -> tuple[Converted, str]:
     module, colon, name = source.rpartition(":")
     if colon and not source.endswith(".json"):
-        from pastalang.values.pydantic_model import type_of_model
+        from pastalang.values.pydantic_model import is_record, type_of_model
 
-        return type_of_model(_find_model(module, name)), name.rpartition(".")[2]
+        model = _find_model(module, name)
+        if not is_record(model):
+            raise Refused(f"{source} is no class with fields: a Pydantic model, a dataclass or a TypedDict", EXIT_USAGE)
+        return type_of_model(model), name.rpartition(".")[2]
     from pastalang.values.from_json_schema import type_of_schema
 
     path = Path(source)
@@ -54,17 +57,26 @@ def _find_model(module: str, name: str) -> Any:
     """The class; the current folder can be imported from, as with `python -m`."""
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
+    found: Any = _imported(module)
     try:
-        found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
-    except (ImportError, ValueError) as error:
-        raise Refused(f"the module {module!r} cannot be imported: {error}", EXIT_UNREADABLE) from None
     except AttributeError:
         raise Refused(f"the module {module!r} has no {name!r}", EXIT_USAGE) from None
-    if not isinstance(found, type):
-        raise Refused(f"{module}:{name} is not a class", EXIT_USAGE)
     return found
+
+
+def _imported(module: str) -> Any:
+    """A module is somebody's program: whatever it does while it is imported is told."""
+    try:
+        return importlib.import_module(module)
+    except (ImportError, ValueError) as error:
+        reason = str(error)
+    except SystemExit as left:
+        reason = f"it calls sys.exit({left.code!r})"
+    except Exception as error:
+        reason = f"it raises {type(error).__name__}: {error}"
+    raise Refused(f"the module {module!r} cannot be imported: {reason}", EXIT_UNREADABLE)
 
 
 def _read(path: Path) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
+from math import isfinite
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -245,21 +246,27 @@ def _pattern(pattern: str | re.Pattern[str]) -> str:
 
 def _number(schema: CoreSchema) -> t.Number:
     return t.Number(
-        minimum=_decimal(schema.get("ge")),
-        maximum=_decimal(schema.get("le")),
-        exclusive_minimum=_decimal(schema.get("gt")),
-        exclusive_maximum=_decimal(schema.get("lt")),
-        multiple_of=_decimal(schema.get("multiple_of")),
+        minimum=_decimal(schema, "ge"),
+        maximum=_decimal(schema, "le"),
+        exclusive_minimum=_decimal(schema, "gt"),
+        exclusive_maximum=_decimal(schema, "lt"),
+        multiple_of=_decimal(schema, "multiple_of"),
     )
 
 
-def _decimal(value: Any) -> Decimal | None:
-    return None if value is None else Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+def _decimal(schema: CoreSchema, name: str) -> Decimal | None:
+    value = schema.get(name)
+    if value is None:
+        return None
+    exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
+    if not exact.is_finite():
+        raise Refused(f"`{name}` is {value}, which is no number in JSON; leave it out")
+    return exact
 
 
 def _whole(schema: CoreSchema, name: str, *, up: bool) -> int | None:
     """A bound of an integer may be written as a fraction: above 2.5 is from 3 on."""
-    bound = _decimal(schema.get(name))
+    bound = _decimal(schema, name)
     if bound is None:
         return None
     return int(bound.to_integral_value("ROUND_CEILING" if up else "ROUND_FLOOR"))
@@ -268,6 +275,8 @@ def _whole(schema: CoreSchema, name: str, *, up: bool) -> int | None:
 def _scalar(value: object) -> t.Scalar:
     plain = value.value if isinstance(value, Enum) else value
     match plain:
+        case float() | Decimal() if not isfinite(plain):
+            raise Refused(f"the value {plain} has no JSON spelling")
         case None | bool() | str() | int() | Decimal():
             return plain
         case float():

@@ -37,6 +37,8 @@ def _json(value: Any) -> JsonValue:
     match value:
         case Enum():
             return _json(value.value)
+        case Decimal() if not value.is_finite():
+            _refuse(value)
         case None | bool() | int() | str() | Decimal():
             return value
         case float():

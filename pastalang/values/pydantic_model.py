@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
+from typing_extensions import is_typeddict
 
 from pastalang.program import types as t
 from pastalang.values.converted import Converted, Note, NotExpressible
@@ -59,11 +60,25 @@ def _exact(value: JsonValue) -> JsonValue:
             return value
 
 
+def is_record(found: object) -> bool:
+    """Whether it declares fields by their names, as a Pydantic model, a dataclass and a `TypedDict` do."""
+    return isinstance(found, type) and (issubclass(found, BaseModel) or is_dataclass(found) or is_typeddict(found))
+
+
 def _core_schema(model: Any) -> CoreSchema:
-    if isinstance(model, type) and issubclass(model, BaseModel):
-        model.model_rebuild()
-        return model.__pydantic_core_schema__
-    return TypeAdapter(model).core_schema
+    name = getattr(model, "__name__", str(model))
+    if model is BaseModel:
+        raise NotExpressible(name, [Misfit((), "it is what models are made from; give a model of yours")])
+    try:
+        if isinstance(model, type) and issubclass(model, BaseModel):
+            model.model_rebuild()
+            return model.__pydantic_core_schema__
+        return TypeAdapter(model).core_schema
+    except PydanticUndefinedAnnotation as problem:
+        reason = f"the name {problem.name!r} in an annotation is not defined where the model is"
+        raise NotExpressible(name, [Misfit((), reason)]) from problem
+    except PydanticUserError as problem:
+        raise NotExpressible(name, [Misfit((), problem.message.splitlines()[0])]) from problem
 
 
 _CLOSED: Final = ("model", "dataclass", "typed-dict", "named-tuple")

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
+from itertools import zip_longest
 from typing import Final, assert_never
 
 from pastalang.grammar import nodes
@@ -13,8 +14,9 @@ from pastalang.grammar.printer import print_file, print_type
 from pastalang.program import types as t
 from pastalang.source import Span
 from pastalang.values.bounds import NO_TYPES, decimal_text
-from pastalang.values.converted import Converted
+from pastalang.values.converted import Converted, NotExpressible
 from pastalang.values.json_text import JsonValue, parse_json
+from pastalang.values.misfit import Misfit
 
 _NOWHERE: Final = Span(0, 0)
 _INSTRUCTION: Final = "Read the text and fill in the record. Write null where the text does not say."
@@ -31,6 +33,9 @@ def program_source(converted: Converted, *, name: str) -> str:
 
 
 def program_file(converted: Converted, *, name: str) -> nodes.File:
+    """Raises `NotExpressible` where there is nothing that a model could fill in."""
+    if isinstance(converted.type, t.Object) and not converted.type.fields:
+        raise NotExpressible(name, [Misfit((), "it has no fields, so there is nothing to fill in")])
     writer = _Writer(converted.types, declare=True)
     for declared, type in converted.types.items():
         writer.declare_recursive(declared, type)
@@ -102,7 +107,7 @@ class _Writer:
     def object(self, type: t.Object) -> nodes.ObjectType:
         members: list[nodes.Member] = []
         group: list[nodes.FieldNode] = []
-        for place, following in zip(type.fields, (*type.fields[1:], None), strict=True):
+        for place, following in zip_longest(type.fields, type.fields[1:]):
             node = self.field_node(place)
             if place.group is None:
                 members.append(node)

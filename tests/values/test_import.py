@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 from pastalang.cli.import_model import command
 
 MODELS = '''
+from dataclasses import dataclass
+from json import JSONDecoder
 from typing import Literal
 from pydantic import BaseModel, Field
 
@@ -30,6 +32,26 @@ class Invoice(BaseModel):
 class Photo(BaseModel):
     picture: bytes
     tags: dict[bool, str]
+
+class Empty(BaseModel):
+    pass
+
+class Inner(BaseModel):
+    empty: Empty
+    count: int
+
+class Boundless(BaseModel):
+    x: float = Field(le=float("inf"))
+
+class Unordered(BaseModel):
+    x: float = Field(gt=float("nan"))
+
+class Unfinished(BaseModel):
+    x: "Nowhere"
+
+@dataclass
+class Mixed:
+    decoder: JSONDecoder
 '''
 
 
@@ -94,6 +116,19 @@ def test_a_schema_file_becomes_a_program(folder: Path) -> None:
     assert "assistant json {\n  id: integer\n}" in (folder / "order.pasta").read_text(encoding="utf-8")
 
 
+def test_an_object_without_fields_may_stand_inside_another(folder: Path) -> None:
+    code, text, problems = run("shop_models:Inner")
+    assert (code, problems) == (0, "")
+    assert "type Empty = {}" in text
+    (folder / "empty.json").write_text(
+        '{"type": "object", "properties": {}, "additionalProperties": false}', encoding="utf-8"
+    )
+    assert run("empty.json")[::2] == (
+        1,
+        "empty cannot be expressed:\n  it has no fields, so there is nothing to fill in\n",
+    )
+
+
 def test_what_cannot_be_written_is_refused_by_name(folder: Path) -> None:
     code, text, problems = run("shop_models:Photo")
     assert (code, text) == (1, "")
@@ -109,11 +144,24 @@ def test_what_cannot_be_written_is_refused_by_name(folder: Path) -> None:
         ("missing.json", 3, "cannot be read: no such file"),
         ("neither", 2, "neither module:Model nor a JSON Schema file"),
         ("broken.json", 1, "not JSON"),
-        ("shop_models:BaseModel.model_dump", 2, "is not a class"),
+        ("shop_models:BaseModel.model_dump", 2, "is no class with fields"),
+        ("shop_models:Empty", 1, "Empty cannot be expressed:\n  it has no fields, so there is nothing to fill in"),
+        ("shop_models:Boundless", 1, "x: `le` is inf, which is no number in JSON"),
+        ("shop_models:Unordered", 1, "x: `gt` is nan, which is no number in JSON"),
+        ("shop_models:Unfinished", 1, "the name 'Nowhere' in an annotation is not defined"),
+        ("shop_models:Mixed", 1, "Unable to generate pydantic-core schema for <class 'json.decoder.JSONDecoder'>"),
+        ("shop_models:BaseModel", 1, "give a model of yours"),
+        ("json:JSONDecoder", 2, "json:JSONDecoder is no class with fields"),
+        ("builtins:int", 2, "builtins:int is no class with fields"),
+        ("raises:Model", 3, "the module 'raises' cannot be imported: it raises ZeroDivisionError: division by zero"),
+        ("leaves:Model", 3, "the module 'leaves' cannot be imported: it calls sys.exit(5)"),
+        ("wrong:Model", 3, "the module 'wrong' cannot be imported: it raises SyntaxError: invalid"),
     ],
 )
 def test_a_wrong_source_is_told_with_its_exit_code(folder: Path, source: str, code: int, problem: str) -> None:
     (folder / "broken.json").write_text("{", encoding="utf-8")
+    for name, text in (("raises", "1 / 0"), ("leaves", "import sys\nsys.exit(5)"), ("wrong", "class")):
+        (folder / f"{name}.py").write_text(text, encoding="utf-8")
     found, text, problems = run(source)
     assert (found, text) == (code, "")
     assert problem in problems

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel, Field, ValidationError
+from typing_extensions import TypedDict
 
 import pastalang
 from pastalang.program import types as t
@@ -71,3 +73,41 @@ def test_what_cannot_be_expressed_is_told_with_every_path() -> None:
 
     with pytest.raises(pastalang.NotExpressible, match="data: bytes"):
         pastalang.from_model(Photo)
+
+
+@pytest.mark.parametrize("given", [None, 3, int, list[int], "Ticket", Size(width=1.0)], ids=str)
+def test_a_program_is_made_of_a_class_with_fields(given: Any) -> None:
+    with pytest.raises(TypeError, match="takes a Pydantic model, a dataclass or a TypedDict, as a class, not "):
+        pastalang.from_model(given)
+
+
+def test_dataclasses_and_typed_dicts_are_models_too() -> None:
+    @dataclass
+    class Point:
+        x: int
+
+    class Named(TypedDict):
+        name: str
+
+    for model in (Point, Named):
+        found: Any = model
+        assert list(pastalang.from_model(found).templates) == [model.__name__.lower()]
+
+
+def test_a_name_that_is_not_defined_is_told() -> None:
+    unfinished: Any = type("Later", (BaseModel,), {"__annotations__": {"x": "Nowhere"}, "__module__": __name__})
+    with pytest.raises(pastalang.NotExpressible, match="Later cannot be expressed:\n  the name 'Nowhere'"):
+        pastalang.from_model(unfinished)
+
+
+def test_what_is_no_text_and_no_path_is_told() -> None:
+    for given, shown in ((None, "None"), (b"x", "b'x'"), (3, "3")):
+        wrong: Any = given
+        with pytest.raises(TypeError, match=f"compiled from its text, not from {shown}; `load` reads a file"):
+            pastalang.compile(wrong)
+    wrong = 3
+    with pytest.raises(TypeError, match="loaded from a path, not from 3"):
+        pastalang.load(wrong)
+    wrong = {"type": "object"}
+    with pytest.raises(TypeError, match="takes a JSON Schema as text, not a dict"):
+        pastalang.from_schema(wrong)
