@@ -262,6 +262,7 @@ class Engine:
                 self._plans.clear()
             tokens = TokenPlan(with_threads(plan), self.encoder, self._guides)
             _ = tokens.turns  # a chat template that refuses them refuses the call
+            tokens.refuse_what_cannot_fit()
             known = self._plans[id(plan)] = plan, tokens
         return known[1]
 

@@ -12,9 +12,13 @@ import numpy as np
 from pastalang.plan.nesting import Nesting, nesting_of
 from pastalang.plan.plan import Branch, BranchId, Form, Hole, Join, Place, Plan, TurnStart
 from pastalang.plan.walk import walk
-from pastalang.runtime.decode.guide import Guide, TokenMask
+from pastalang.program.types import Anything, Null, Regex, String
+from pastalang.runtime.decode.guide import Guide, GuideError, TokenMask
+from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.handing import with_leads
 from pastalang.runtime.prompt import Encoder, Turn, turns_of
+from pastalang.values.inner_limits import arms_of, quotes
+from pastalang.values.shortest import shortest_text
 
 
 class MakeGuide(Protocol):
@@ -48,6 +52,32 @@ class TokenPlan:
         if not starts:
             return ()
         return turns_of(self.encoder.tokenizer, [starts[index] for index in sorted(starts)], thinks=self._thinks)
+
+    def refuse_what_cannot_fit(self) -> None:
+        """Raises `DeadEnd` where a limit leaves no value, as far as that can be known before any input is."""
+        for branch in self.plan.branches:
+            for _, segment in walk(branch.segments):
+                if isinstance(segment, Hole) and segment.form is Form.JSON:
+                    self._refuse_too_little(segment)
+
+    def _refuse_too_little(self, hole: Hole) -> None:
+        types = dict(self.plan.types)
+        may_be_left_out = any(isinstance(arm, Null) for arm in arms_of(hole.type, types))
+        if may_be_left_out or shortest_text(hole.type) <= hole.max_tokens or quotes(hole.type, types):
+            return
+        try:
+            needed = self.make_guide(hole, self.plan, {}).shortest
+        except GuideError as problem:
+            raise DeadEnd(str(problem), plan=self.plan, field=hole.field, span=hole.span) from problem
+        if needed > hole.max_tokens:
+            name = "max" if isinstance(hole.type, String | Regex | Anything) else "max_tokens"
+            reason = f"no value fits into {hole.max_tokens} tokens; a short one takes {needed}"
+            raise DeadEnd(
+                f"{reason}: write `{name}={needed}` or more",
+                plan=self.plan,
+                field=hole.field,
+                span=hole.span,
+            )
 
     @property
     def _thinks(self) -> bool:

@@ -1,0 +1,54 @@
+"""Limits that leave no value are refused before anything runs; what has many items has room for them."""
+
+from __future__ import annotations
+
+import pytest
+
+import pastalang
+from pastalang.plan.build import build_plan
+from pastalang.plan.plan import Hole
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.errors import DeadEnd
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.fakes import FakeModel, hashed_model
+
+
+def program(fields: str) -> pastalang.Program:
+    return pastalang.compile(f'template t()\n\nuser """\nGo.\n"""\n\nassistant json {{\n  {fields}\n}}\n')
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine(hashed_model(300), byte_tokenizer())
+
+
+@pytest.mark.parametrize(
+    ("field", "advice"),
+    [
+        ("x: [integer(0..9)](100..100, max_tokens=40)", "write `max_tokens=300` or more"),
+        ("x: {string: boolean}(20..20, max_tokens=40)", "write `max_tokens="),
+        ("x: string(min_chars=20, max=8)", "write `max=22` or more"),
+    ],
+)
+def test_a_limit_that_leaves_no_value_is_refused_before_the_first_pass(
+    engine: Engine, field: str, advice: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("a forward pass")
+
+    monkeypatch.setattr(FakeModel, "forward", never)
+    with pytest.raises(DeadEnd, match=advice) as refused:
+        engine.run(program(f"a: boolean\n  {field} after a"), {})
+    assert refused.value.field == "x" and "no value fits into" in str(refused.value)
+
+
+def test_a_list_of_many_items_has_room_for_them(engine: Engine) -> None:
+    result = engine.run(program("x: [integer(0..9)](100..100)"), {})
+    assert len(result.value["x"]) == 100
+
+
+def test_the_default_limit_of_a_list_grows_with_what_it_must_hold() -> None:
+    found = program("x: [integer(0..9)](100..100)\n  y: [integer]")
+    plan = build_plan(found.only_template, found)
+    holes = (part for branch in plan.branches for part in branch.segments if isinstance(part, Hole))
+    assert {hole.field: hole.max_tokens for hole in holes} == {"x": 300, "y": 256}
