@@ -16,6 +16,7 @@ from pastalang import limits
 from pastalang.program import types as t
 from pastalang.values import regex
 from pastalang.values.formats import FORMATS
+from pastalang.values.shortest import shortest_text
 
 # The longest character of a JSON string is an escaped pair of surrogates, `\ud83d\ude00`.
 _JSON_CHARACTER_BYTES: Final = 12
@@ -197,7 +198,8 @@ def _usual_tokens(type: t.Type, types: Mapping[str, t.Type], *, quoted: bool) ->
         case t.Union(arms=arms):
             return max(default_max_tokens(arm, types, quoted=quoted) for arm in arms)
         case _:
-            return limits.DEFAULT_STRUCTURE_TOKENS
+            # What has to hold many items gets twice the room that the shortest ones need, byte by byte.
+            return max(limits.DEFAULT_STRUCTURE_TOKENS, min(2 * shortest_text(type), limits.MAX_HOLE_TOKENS))
 
 
 # ── lengths ──────────────────────────────────────────────────────────────────────────────────────────────

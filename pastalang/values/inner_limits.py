@@ -17,6 +17,12 @@ def limited_strings(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> tup
     return tuple(dict.fromkeys(found))
 
 
+def quotes(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> bool:
+    """Whether it, or anything inside it, copies from a text that is known only when a program runs."""
+    parts = (*arms_of(type, types), *_inside(type, types))
+    return any(isinstance(part, t.Verbatim) for part in parts)
+
+
 def is_surely_whole(type: t.Type) -> bool:
     """Whether a value of the type is written as one hole wherever it stands."""
     if isinstance(type, t.Array) and type.max_tokens is None:
