@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 
-from pastalang.check.numbers import exact, whole
+from pastalang.check.numbers import exact, whole, why_beyond
 from pastalang.check.report import Report, listed
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
@@ -46,7 +46,8 @@ class Arguments:
             return None
         value = whole(argument.value) if isinstance(argument.value, nodes.NumberValue) else None
         if value is None:
-            self._wrong(argument, name, "a whole number")
+            is_beyond = isinstance(argument.value, nodes.NumberValue) and why_beyond(argument.value) is not None
+            self._wrong(argument, name, _between(minimum, maximum) if is_beyond else "a whole number")
             return None
         if (minimum is not None and value < minimum) or (maximum is not None and value > maximum):
             self._wrong(argument, name, _between(minimum, maximum))
@@ -57,7 +58,12 @@ class Arguments:
         argument = self.by_name.get(name)
         if argument is None:
             return None
-        value = exact(argument.value) if isinstance(argument.value, nodes.NumberValue) else None
+        given = argument.value if isinstance(argument.value, nodes.NumberValue) else None
+        if given is not None and (beyond := why_beyond(given)) is not None:
+            owner = "" if self.owner == "with" else f" of {self.owner}"
+            self.report.add("too-large", f"`{name}`{owner} {beyond}", given.span)
+            return None
+        value = None if given is None else exact(given)
         if value is None or not accept(value):
             self._wrong(argument, name, expected)
             return None

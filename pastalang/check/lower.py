@@ -11,7 +11,7 @@ from pastalang.check import numerics, scalars
 from pastalang.check.arguments import Arguments, read_arguments
 from pastalang.check.facts import Facts, TypeTable, VerbatimUse, Wait, report_waits
 from pastalang.check.modules import BUILT_IN_TYPES, DeclaredType, Module
-from pastalang.check.numbers import literal_number, whole
+from pastalang.check.numbers import literal_number, whole, why_beyond
 from pastalang.check.objects import ObjectBuilder
 from pastalang.check.report import Report
 from pastalang.check.schemas import read_schema
@@ -322,8 +322,9 @@ class Lowering:
             return None
         value = whole(end)
         if value is None or not 0 <= value <= MAX_ITEMS:
+            is_large = why_beyond(end) is not None or (value is not None and value > MAX_ITEMS)
             self.report.add(
-                "too-large" if value is not None and value > MAX_ITEMS else "wrong-argument",
+                "too-large" if is_large else "wrong-argument",
                 f"the number of items of {owner} must be a whole number from 0 to {MAX_ITEMS:,}",
                 end.span,
             )

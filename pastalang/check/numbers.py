@@ -18,6 +18,17 @@ def exact(number: NumberValue) -> Decimal | None:
     return value if abs(value.adjusted()) <= MAX_NUMBER_DIGITS else None
 
 
+def why_beyond(number: NumberValue) -> str | None:
+    """What is wrong with a number that has no exact value here, as a part of a sentence; None where it has one."""
+    if exact(number) is not None:
+        return None
+    if len(number.text) > MAX_NUMBER_DIGITS:
+        return f"is written with more than {MAX_NUMBER_DIGITS} characters"
+    if Decimal(number.text).adjusted() < 0:
+        return f"is closer to 0 than 1e-{MAX_NUMBER_DIGITS}, the least that can be enforced"
+    return f"is beyond 1e{MAX_NUMBER_DIGITS}, the most that can be enforced"
+
+
 def whole(number: NumberValue) -> int | None:
     """The value as an integer (`1e3` and `2.0` are integers), or None."""
     value = exact(number)

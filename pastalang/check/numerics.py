@@ -9,7 +9,7 @@ from fractions import Fraction
 from math import ceil, floor
 
 from pastalang.check.arguments import Arguments, read_arguments
-from pastalang.check.numbers import exact
+from pastalang.check.numbers import exact, why_beyond
 from pastalang.check.report import Report
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_HOLE_TOKENS
@@ -132,7 +132,10 @@ def _end(
             help=f"leave `{name}` out: the range says it",
         )
     value = exact(end)
-    if value is None or (expected == "a whole number" and not _is_whole(value)):
+    if value is None:
+        report.add("too-large", f"the range of {given.owner} ends in a number that {why_beyond(end)}", end.span)
+        return None
+    if expected == "a whole number" and not _is_whole(value):
         report.add("wrong-argument", f"the range of {given.owner} must end in {expected}", end.span)
         return None
     return value
