@@ -20,6 +20,7 @@ from pastalang.runtime.decode.engines.tabled import TableMachine
 from pastalang.runtime.decode.guide import GuideError
 
 _KEPT = 256
+_MANY_STATES = 4_000  # a third of a second in a grammar, which counts such steps in few spellings or not at all
 
 
 def number_machine(type: t.Integer | t.Number, border: Border) -> TableMachine | AutomatonMachine:
@@ -27,8 +28,10 @@ def number_machine(type: t.Integer | t.Number, border: Border) -> TableMachine |
 
 
 def number_table(type: t.Integer | t.Number) -> Table | None:
-    """None where it has too many states to be written out."""
-    return _number(type)[1]
+    """None where it has too many states to be written out: steps that are no whole numbers may have more."""
+    _, table = _number(type)
+    step = type.multiple_of
+    return table if table is not None or step is None or step == int(step) else _large(type)
 
 
 def pattern_machine(pattern: str, border: Border, *, quoted: bool) -> TableMachine | AutomatonMachine:
@@ -64,6 +67,11 @@ def _machine(automaton: Automaton, table: Table | None, border: Border) -> Table
 def _number(type: t.Integer | t.Number) -> tuple[Automaton, Table | None]:
     automaton = NumberAutomaton(type)
     return automaton, tabulate(automaton)
+
+
+@lru_cache(maxsize=_KEPT // 16)
+def _large(type: t.Integer | t.Number) -> Table | None:
+    return tabulate(_number(type)[0], _MANY_STATES)
 
 
 @lru_cache(maxsize=_KEPT)
@@ -103,5 +111,5 @@ def spelling_of(quoted: bool) -> Spelling:
 
 def forget() -> None:
     """Makes everything anew from here on, as in a new process."""
-    for known in (_number, _pattern, _meeting, _limited, _lengths):
+    for known in (_number, _large, _pattern, _meeting, _limited, _lengths):
         known.cache_clear()

@@ -9,12 +9,13 @@ from typing import TypeAlias
 import numpy as np
 
 from pastalang.runtime.decode.engines.matcher import Matcher
+from pastalang.runtime.decode.engines.number import NumberAutomaton
 from pastalang.runtime.decode.engines.pattern import PatternAutomaton
 from pastalang.runtime.decode.engines.trace import Trace
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.tokens import Tokens
 
-Strings: TypeAlias = tuple[PatternAutomaton, ...]
+Strings: TypeAlias = tuple[PatternAutomaton | NumberAutomaton, ...]  # and numbers whose steps have many remainders
 _LONGEST_ENDING = 4_000  # bytes; a type whose shortest value is longer is refused
 _LONGEST_STRING = 400
 _MAX_STEPS = 700  # of the search in all; what takes more is refused within half a second
@@ -83,12 +84,13 @@ def _search(
                 written += forced
                 continue
         takes = _Takes(matcher, tokens)
-        if trace.in_string and not takes(0x22):
-            closing = _close_string(matcher, trace, tokens, strings)
-            if closing is not None:
-                trace = trace.grown(closing)
-                written += closing
-                continue
+        closing = _close_string(matcher, trace, tokens, strings) if trace.in_string and not takes(0x22) else None
+        if not trace.in_string and not takes(0x5D) and not takes(0x7D):
+            closing = _close_number(matcher, trace, tokens, strings)
+        if closing is not None:
+            trace = trace.grown(closing)
+            written += closing
+            continue
         if trace.string is not None and len(trace.raw) - trace.string > _LONGEST_STRING:
             return None
         byte = _best_byte(takes, trace, used)
@@ -121,11 +123,24 @@ def _close_string(matcher: Matcher, trace: Trace, tokens: Tokens, strings: Strin
     """The rest of the open string, as one of the patterns asks for it and the grammar takes it."""
     begun = trace.raw[trace.string :]
     for automaton in strings:
+        if isinstance(automaton, NumberAutomaton):
+            continue
         closing = automaton.closing(begun)
         spelled = None if closing is None else tokens.shortest(closing)
         if closing is None or spelled is None or trace.grown(closing).spoiled:
             continue
         if matcher.take_all(spelled):
+            return closing
+    return None
+
+
+def _close_number(matcher: Matcher, trace: Trace, tokens: Tokens, strings: Strings) -> bytes | None:
+    """The rest of the open number, or a number where one may begin; None where none is wanted or it is complete."""
+    begun = b"" if trace.word is None else trace.raw[trace.word :]
+    for automaton in strings:
+        closing = automaton.closing(begun) if isinstance(automaton, NumberAutomaton) else None
+        spelled = tokens.shortest(closing) if closing else None
+        if closing and spelled is not None and not trace.grown(closing).spoiled and matcher.take_all(spelled):
             return closing
     return None
 

@@ -14,6 +14,7 @@ from typing import assert_never
 
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
+from pastalang.runtime.decode.engines.number import NumberAutomaton
 from pastalang.runtime.decode.engines.numerals import numeral_document, numeral_lines, within_reach
 from pastalang.runtime.decode.engines.pattern import PatternAutomaton
 from pastalang.runtime.decode.guide import GuideError
@@ -40,10 +41,11 @@ _MAX_STRINGS = 64
 
 @dataclass(frozen=True)
 class Grammar:
-    """`text` is in llguidance's dialect of Lark. `strings` are the patterns of strings in it, quotes included."""
+    """`text` is in llguidance's dialect of Lark. `strings` are the patterns of strings in it, quotes included, and the
+    numbers that are not written out."""
 
     text: str
-    strings: tuple[PatternAutomaton, ...] = ()
+    strings: tuple[PatternAutomaton | NumberAutomaton, ...] = ()
 
 
 def grammar_of(
@@ -55,7 +57,7 @@ def grammar_of(
     tails = [json.dumps(follow[: end + 1]) for end in range(min(len(follow), _MAX_TAIL))]
     tail = f" ({' | '.join(tails)})?" if tails else ""
     text = "\n".join([f"start: {value}{tail}", *writer.lines]) + "\n"
-    return Grammar(text, tuple(writer.strings.values()))
+    return Grammar(text, (*writer.strings.values(), *writer.numbers))
 
 
 @dataclass
@@ -65,6 +67,7 @@ class _Writer:
     lines: list[str] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
     strings: dict[str, PatternAutomaton] = field(default_factory=dict)
+    numbers: list[NumberAutomaton] = field(default_factory=list)
 
     def rule(self, type: t.Type) -> str:
         """The name of a rule for the type; named types have one rule each, so they may be recursive."""
@@ -125,6 +128,7 @@ class _Writer:
         name = f"NUMBER_{len(self.lines)}"
         terminals = numeral_lines(type, name)
         if terminals is None:
+            self.numbers.append(NumberAutomaton(type))
             return self.schema(numeral_document(type))
         self.lines.extend(terminals)
         return f"{name}_0"

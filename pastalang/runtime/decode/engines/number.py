@@ -95,6 +95,13 @@ class NumberAutomaton:
         assert found is not None
         return found
 
+    def closing(self, begun: bytes) -> bytes | None:
+        """A short ending behind the beginning of a number; None where no number begins like that."""
+        state: Hashable | None = self.start
+        for byte in begun:
+            state = None if state is None else self.edges(state).get(byte)
+        return None if state is None else self.ending(state)
+
     def _unit(self, places: int) -> int:
         return int(10 ** (self._places - places))
 

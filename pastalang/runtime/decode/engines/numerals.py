@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from decimal import Decimal
+from math import inf, isfinite, nextafter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +18,9 @@ from pastalang.runtime.decode.engines.table import DEAD, Table
 from pastalang.values.json_schema import Document, schema_of
 from pastalang.values.json_text import JsonValue
 
-# What llguidance counts with has 63 bits, and its fractions are doubles.
-_LARGEST = 10**18
+# llguidance counts with doubles, and up to 63 bits.
+_EXACT = 2**53
+_LARGEST = 2**63 - 1_024
 _SIGNS = {"minimum": -1, "exclusiveMinimum": -1, "maximum": 1, "exclusiveMaximum": 1}
 
 
@@ -34,15 +36,21 @@ def numeral_document(type: t.Integer | t.Number) -> Document:
 
 
 def within_reach(schema: Document) -> Document:
-    """Bounds beyond what llguidance counts with come closer, so that a few numbers less are taken, never more."""
+    """Large bounds as llguidance counts, a little closer where it cannot tell them apart: never more is taken."""
     return {key: _nearer(key, value) for key, value in schema.items()}
 
 
 def _nearer(keyword: str, bound: JsonValue) -> JsonValue:
     sign = _SIGNS.get(keyword)
-    if sign is None or isinstance(bound, bool) or not isinstance(bound, int | Decimal) or bound * sign <= _LARGEST:
+    if sign is None or isinstance(bound, bool) or not isinstance(bound, int | Decimal):
         return bound
-    return sign * _LARGEST
+    if -_EXACT <= bound <= _EXACT:
+        return bound
+    within = float(sign * min(bound * sign, _LARGEST))
+    if not isfinite(within):
+        return bound
+    is_wider = (Decimal(within) - Decimal(bound)) * sign > 0
+    return int(nextafter(within, -sign * inf) if is_wider else within)
 
 
 def _terminals(table: Table, name: str) -> Iterator[str]:
