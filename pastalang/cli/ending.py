@@ -11,8 +11,8 @@ import typer
 
 from pastalang.cli.interrupt import STOPPED
 from pastalang.cli.output import say, tell
-from pastalang.cli.refused import EXIT_CLOSED_PIPE, Refused, refused_for
-from pastalang.errors import PastaError
+from pastalang.cli.refused import EXIT_CLOSED_PIPE, EXIT_PROBLEMS, EXIT_UNREADABLE, Refused, refused_for
+from pastalang.errors import FileError, PastaError
 
 
 def ending(command: Callable[..., None]) -> Callable[..., None]:
@@ -48,7 +48,7 @@ def _refused_by(command: Callable[..., None], options: dict[str, Any]) -> Refuse
     except Refused as refused:
         return refused
     except PastaError as problem:
-        return refused_for(problem)
+        return refused_for(problem, EXIT_UNREADABLE if isinstance(problem, FileError) else EXIT_PROBLEMS)
     except KeyboardInterrupt:
         return STOPPED
     return None

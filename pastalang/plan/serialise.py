@@ -18,8 +18,11 @@ from pastalang.plan import plan as plans
 from pastalang.plan.verify import breaches
 from pastalang.program import program, types
 from pastalang.source import Span
+from pastalang.values.json_text import check_nesting
 
 VERSION: Final = 1
+
+_DEEPEST: Final = 400  # brackets inside one another; a type of as many levels as there may be takes fewer
 
 _RECORDS: Final[tuple[type, ...]] = (
     *(found for found in vars(plans).values() if isinstance(found, type) and found.__module__ == plans.__name__),
@@ -43,8 +46,13 @@ def to_json(plan: plans.Plan) -> str:
 
 def from_json(text: str) -> plans.Plan:
     try:
+        check_nesting(text, _DEEPEST)
         found = decode(json.loads(text, parse_constant=_refuse))
-    except (ValueError, KeyError, TypeError, RecursionError, InvalidOperation) as error:
+    except RecursionError as error:
+        raise UnreadablePlan("this is not a plan: brackets nest deeper than those of a plan") from error
+    except InvalidOperation as error:
+        raise UnreadablePlan("this is not a plan: one of its decimals is no number") from error
+    except ValueError as error:
         raise UnreadablePlan(f"this is not a plan: {error}") from error
     if not isinstance(found, plans.Plan):
         raise UnreadablePlan(f"this is a {type(found).__name__}, not a plan")
@@ -76,7 +84,7 @@ def decode(data: Any) -> Any:
         case {"$": "Decimal", "is": str(value)}:
             return Decimal(value)
         case {"$": str(kind), "is": value}:
-            return _enums()[kind](value)
+            return _word(kind, value)
         case {"$": str(kind), **rest}:
             return _record(kind, {str(name): value for name, value in rest.items()})
         case list():
@@ -84,14 +92,35 @@ def decode(data: Any) -> Any:
         case str() | int() | float() | None:  # bool is an int
             return data
         case _:
-            raise ValueError(f"{type(data).__name__} has no place in a plan")
+            raise ValueError("an object does not say what it is: its key `$` is missing")
 
 
 def _record(kind: str, data: Mapping[str, Any]) -> Any:
     record = _records().get(kind)
     if record is None:
-        raise ValueError(f"there is no {kind!r}")
-    return record(**{name: decode(data[name]) for name in data})
+        raise ValueError(f"an object says that it is a {kind!r}, which is no part of a plan")
+    known = {field.name: field for field in fields(record) if field.init}
+    for name in data:
+        if name not in known:
+            raise ValueError(f"a {kind} has no `{name}`")
+    for name, field in known.items():
+        if name not in data and field.default is MISSING and field.default_factory is MISSING:
+            raise ValueError(f"the `{name}` of a {kind} is missing")
+    made = {name: decode(data[name]) for name in data}
+    try:
+        return record(**made)
+    except (TypeError, AttributeError, KeyError, AssertionError) as error:
+        raise ValueError(f"the parts of a {kind} do not fit together: {error or 'a value is not allowed'}") from error
+
+
+def _word(kind: str, value: Any) -> enum.Enum:
+    words = _enums().get(kind)
+    if words is None:
+        raise ValueError(f"an object says that it is a {kind!r}, which is no part of a plan")
+    known = [word.value for word in words]
+    if value not in known:
+        raise ValueError(f"a {kind} is one of {', '.join(map(str, known))}")
+    return words(value)
 
 
 def _refuse(constant: str) -> Any:

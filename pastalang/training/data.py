@@ -16,7 +16,7 @@ from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.training.answer import Answer, answer_of
-from pastalang.training.errors import BadData, BadRow
+from pastalang.training.errors import BadData, BadRow, UnreadableData
 from pastalang.training.lessons import Lesson, planner
 from pastalang.values.json_text import JsonValue, NotJson, parse_json
 
@@ -66,8 +66,13 @@ def read_rows(path: Path) -> list[tuple[str, dict[str, JsonValue]]]:
     """Every line's object, with its origin (`file:line`). An empty file is refused."""
     try:
         lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise BadData(f"{path} could not be read: {problem}") from problem
+    except FileNotFoundError as problem:
+        raise UnreadableData(f"there is no file {path}") from problem
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        raise UnreadableData(f"{path} could not be read: {reason}") from problem
+    except UnicodeDecodeError as problem:
+        raise UnreadableData(f"{path} could not be read: it is not UTF-8 text") from problem
     rows = []
     for number, line in enumerate(lines, start=1):
         if not line.strip():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pastalang.errors import PastaError
+from pastalang.errors import FileError, PastaError
 
 
 class BadRow(PastaError):
@@ -20,3 +20,7 @@ class BadRow(PastaError):
 
 class BadData(PastaError):
     """A whole file, folder or setting that cannot be used."""
+
+
+class UnreadableData(BadData, FileError):
+    """A file that cannot be opened, or that holds no text."""

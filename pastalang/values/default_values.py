@@ -38,7 +38,7 @@ def _json(value: Any) -> JsonValue:
         case Enum():
             return _json(value.value)
         case Decimal() if not value.is_finite():
-            _refuse(value)
+            return _refuse(value)
         case None | bool() | int() | str() | Decimal():
             return value
         case float():

@@ -27,7 +27,7 @@ class NotJson(ValueError):
 
 
 def parse_json(text: str) -> JsonValue:
-    _check_nesting(text)
+    check_nesting(text)
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
@@ -122,14 +122,14 @@ _DECODER: Final = json.JSONDecoder(
 )
 
 
-def _check_nesting(text: str) -> None:
-    """Counts brackets outside strings before anything recurses."""
+def check_nesting(text: str, most: int = limits.MAX_JSON_NESTING) -> None:
+    """Counts brackets outside strings before anything recurses. Raises `NotJson`."""
     depth = 0
     for found in re.finditer(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', text, re.DOTALL):
         if found[0] in "[{":
             depth += 1
-            if depth > limits.MAX_JSON_NESTING:
-                raise NotJson(f"brackets nest more than {limits.MAX_JSON_NESTING} deep", found.start())
+            if depth > most:
+                raise NotJson(f"brackets nest more than {most} deep", found.start())
         elif found[0] in "]}":
             depth -= 1
 

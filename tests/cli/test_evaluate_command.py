@@ -156,7 +156,9 @@ def test_a_row_that_does_not_fit_into_memory_is_told_and_counts_as_unreadable(as
         (["right.jsonl"], 2, "give the two files"),
         (["--model", "x", "--program", "y.pasta"], 2, "give the two files"),
         (["--model", "./nowhere", "--program", "PROGRAM", "--data", "DATA"], 3, "there is no folder ./nowhere"),
-        (["--model", "MODEL", "--program", "PROGRAM", "--data", "none.jsonl"], 1, "none.jsonl could not be read"),
+        (["--model", "MODEL", "--program", "PROGRAM", "--data", "none.jsonl"], 3, "there is no file none.jsonl"),
+        (["none.jsonl", "none.jsonl"], 3, "there is no file none.jsonl"),
+        ([".", "."], 3, ". could not be read: is a directory"),
         (["a", "b", "--out", "nowhere/report.json"], 3, "there is no folder nowhere"),
     ],
 )

@@ -192,7 +192,7 @@ def test_an_input_of_another_type_is_told(program: Path, model: Path) -> None:
         (("--input", "title=x", "--trace", "run.txt"), 2, "--trace writes .jsonl, .json or .html"),
         (("--input", "title=x", "--trace", "nowhere/run.html"), 3, "there is no folder nowhere"),
         (("--input", "title=x", "--device", "quantum"), 2, "--device: a device is cpu, cuda or mps"),
-        (("--input", "title=x", "--cells", "20"), 1, "wants"),
+        (("--input", "title=x", "--cells", "20"), 1, "give it more: `cells` where the model is loaded, or `--cells`"),
         (("--input", "title=x", "--mode", "best"), 2, "'strict', 'lockstep', 'sequential'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",

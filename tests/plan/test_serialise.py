@@ -7,6 +7,9 @@ from decimal import Decimal
 
 import pytest
 
+from pastalang import limits
+from pastalang.compile import compile
+from pastalang.plan.build import build_plan
 from pastalang.plan.diff import differences
 from pastalang.plan.fingerprint import fingerprint
 from pastalang.plan.plan import Mode, Plan
@@ -50,14 +53,26 @@ def test_the_same_program_gives_the_same_bytes() -> None:
         ("", "not a plan"),
         ("[]", "not a plan"),
         ('{"$": "Text", "text": "x"}', "a Text, not a plan"),
-        ('{"$": "System"}', "no 'System'"),
-        ('{"$": "Plan"}', "missing"),
-        ("[" * 100_000, "not a plan"),
+        ('{"$": "System"}', "says that it is a 'System', which is no part of a plan"),
+        ('{"$": "System", "is": 1}', "says that it is a 'System', which is no part of a plan"),
+        ('{"$": "Mode", "is": "best"}', "a Mode is one of strict, lockstep, sequential"),
+        ('{"$": "Text", "txt": "x"}', "a Text has no `txt`"),
+        ('{"inputs": []}', "an object does not say what it is: its key `\\$` is missing"),
+        ('{"$": "Decimal", "is": "many"}', "one of its decimals is no number"),
+        ('{"$": "Plan"}', "the `[a-z_]+` of a Plan is missing"),
+        ("[" * 100_000, r"not a plan: brackets nest more than 400 deep \(at character 401\)"),
     ],
 )
 def test_what_is_no_plan_is_refused(text: str, says: str) -> None:
     with pytest.raises(UnreadablePlan, match=says):
         from_json(text)
+
+
+def test_a_plan_with_the_deepest_types_is_read() -> None:
+    depth = limits.MAX_TYPE_DEPTH - 2
+    program = compile("template t()\n\nassistant json " + "{ a: " * depth + "boolean | null" + " }" * depth)
+    plan = build_plan(program.only_template, program)
+    assert from_json(to_json(plan)) == plan
 
 
 def test_a_plan_of_another_version_is_refused() -> None:

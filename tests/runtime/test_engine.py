@@ -317,6 +317,13 @@ def test_the_longest_of_stacked_documents_is_the_one_to_shorten() -> None:
         engine.run(DOCUMENTS, {"title": ["x" * 7, "x" * 99]})
 
 
+def test_one_token_is_one() -> None:
+    engine = fake_engine()
+    engine.scheduler._max_position = 20
+    with pytest.raises(TooLong, match=r"shorten `title` \(1 token\)"):
+        engine.run(PRODUCT, {"title": "x"})
+
+
 def test_a_tokenizer_larger_than_the_model_is_refused() -> None:
     with pytest.raises(LoadError, match="do not belong together"):
         Engine(hashed_model(100), byte_tokenizer())

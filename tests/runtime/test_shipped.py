@@ -15,7 +15,7 @@ from pastalang.runtime.model import shipped
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.load import load_model
 from pastalang.runtime.model.toy import toy_model
-from pastalang.runtime.model.trained import TrainedFor
+from pastalang.runtime.model.trained import TrainedFor, trained_for
 
 PROGRAM = compile(
     '''
@@ -105,6 +105,13 @@ def test_weights_without_a_note_may_be_tried_in_every_mode(tmp_path: Path) -> No
     engine = load(write_model(tmp_path))
     assert engine.trained_for is None
     assert all(engine.run(PROGRAM, {"title": "x"}, mode=mode).value for mode in Mode)
+
+
+def test_a_note_of_another_kind_cannot_be_read(tmp_path: Path) -> None:
+    for text, told in (("[]", "it is no JSON object"), ("{}", "its key 'modes' is missing")):
+        (tmp_path / "pastalang.json").write_text(text, encoding="utf-8")
+        with pytest.raises(LoadError, match=f"cannot be read: {told}"):
+            trained_for(tmp_path)
 
 
 def test_a_note_that_names_no_mode_cannot_be_read(tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ def trained_for(folder: str | Path) -> TrainedFor | None:
         return None
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
+        if not isinstance(document, dict):
+            raise ValueError("it is no JSON object")
         if not document["modes"]:
             raise ValueError("it names no mode")
         return TrainedFor(
@@ -50,8 +52,9 @@ def trained_for(folder: str | Path) -> TrainedFor | None:
             types=str(document["types"]),
             limits={str(field): int(limit) for field, limit in document["limits"].items()},
         )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise LoadError(f"{path} says what the weights were trained for, and cannot be read: {problem}") from problem
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+        reason = f"its key {problem} is missing" if isinstance(problem, KeyError) else problem
+        raise LoadError(f"{path} says what the weights were trained for, and cannot be read: {reason}") from problem
 
 
 def note_of(source: str | Path) -> TrainedFor | None:
@@ -74,5 +77,6 @@ def check_mode(weights: str | Path | TrainedFor | None, mode: Mode) -> None:
         named = f" in {weights}" if isinstance(weights, str | Path) else ""
         raise WrongMode(
             f"the weights{named} were trained for {', '.join(one.value for one in known.modes)}, and this run asks "
-            f"for {mode.value}; choose the mode {known.modes[0].value}, or give any_mode to try it all the same"
+            f"for {mode.value}; choose the mode {known.modes[0].value}, or give any_mode (`--any-mode`) to try it all "
+            "the same"
         )

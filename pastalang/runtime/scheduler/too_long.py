@@ -37,8 +37,12 @@ def _inputs(request: RequestState) -> str:
                 name = segment.path[0]
                 lengths[name] = lengths.get(name, 0) + _tokens(request, segment.path)
     longest = sorted(lengths, key=lambda name: -lengths[name])[:MOST_NAMED]
-    named = ", ".join(f"`{name}` ({lengths[name]:,} tokens)" for name in longest if lengths[name])
+    named = ", ".join(f"`{name}` ({_counted(lengths[name])})" for name in longest if lengths[name])
     return f"shorten {named}" if named else ""
+
+
+def _counted(tokens: int) -> str:
+    return "1 token" if tokens == 1 else f"{tokens:,} tokens"
 
 
 def _tokens(request: RequestState, path: tuple[str, ...]) -> int:

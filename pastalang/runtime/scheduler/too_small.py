@@ -12,6 +12,6 @@ def too_small(request: RequestState, cells: Cells) -> OutOfMemory:
     wanted = branch.demand - branch.fed
     return OutOfMemory(
         f"`{branch.name or 'the prompt'}` wants {wanted} cells, {cells.free} of {cells.capacity} are free, even "
-        "with one branch at a time; load the model with more cells",
+        "with one branch at a time; give it more: `cells` where the model is loaded, or `--cells`",
         plan=request.plan,
     )
