@@ -14,6 +14,7 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any, Final
 
+from pastalang.limits import MAX_ARMS
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
 from pastalang.values import regex
@@ -201,6 +202,8 @@ def one_of(values: Iterable[t.Scalar]) -> t.Type:
     arms = tuple(dict.fromkeys(t.Literal(value) for value in values))
     if not arms:
         raise Refused("an empty enum has no values")
+    if len(arms) > MAX_ARMS:
+        raise Refused(f"an enum of {len(arms):,} values; {MAX_ARMS:,} are the limit")
     if all(arm == t.Null() or arm.value is None for arm in arms):
         return t.Null()
     shown: list[t.Type] = [t.Null() if arm.value is None else arm for arm in arms]

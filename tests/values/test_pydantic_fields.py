@@ -25,6 +25,7 @@ from pydantic import (
     StringConstraints,
     TypeAdapter,
     ValidationError,
+    create_model,
 )
 
 from pastalang.values.converted import NotExpressible
@@ -236,3 +237,11 @@ def test_two_models_of_one_name_stay_apart() -> None:
     assert sorted(found.types) == ["Node", "Node2"]
     assert read('{"a":{"value":1,"next":null},"b":{"value":"x"}}', found.type, found.types).fits
     assert not read('{"a":{"value":"x"},"b":{"value":"x"}}', found.type, found.types).fits
+
+
+@pytest.mark.parametrize("count", [5_001, 50_000])
+def test_an_enum_of_too_many_values_is_refused_by_its_field(count: int) -> None:
+    code = enum.Enum("code", {f"v{number}": f"value {number}" for number in range(count)})  # type: ignore[misc]
+    model = create_model("Listing", name=(str, ...), codes=(list[code], ...))
+    with pytest.raises(NotExpressible, match=rf"codes\[\]: an enum of {count:,} values; 5,000 are the limit"):
+        type_of_model(model)
