@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pastalang.cli.ending import ending
+from pastalang.cli.hub import look_for_hub
 from pastalang.cli.interrupt import ends_at_once
 from pastalang.cli.model_source import load_engine, refuse_folder
 from pastalang.cli.output import say, tell
@@ -69,6 +70,7 @@ def _run(
 ) -> dict[str, Any]:  # fmt: skip
     """Whatever can be refused is, before the model is loaded."""
     refuse_folder(model)
+    look_for_hub(model)
     with ends_at_once():
         from pastalang.training.data import read_checked
         from pastalang.training.scored import prediction_lines, score_rows_by_decoding

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pastalang.cli.hub import look_for_hub
 from pastalang.cli.interrupt import ends_at_once
 from pastalang.cli.refused import EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.errors import PastaError
@@ -24,6 +25,7 @@ def refuse_folder(model: str) -> None:
 def load_engine(model: str, *, device: str | None, cells: int) -> Engine:
     """Raises `Refused`."""
     refuse_folder(model)
+    look_for_hub(model)
     if device is not None:
         _refuse_device(device)
     try:

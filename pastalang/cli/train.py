@@ -11,6 +11,7 @@ import typer
 from pastalang.cli.ending import ending
 from pastalang.cli.files import read_all
 from pastalang.cli.findings import refused_findings
+from pastalang.cli.hub import look_for_hub
 from pastalang.cli.interrupt import ends_at_once
 from pastalang.cli.output import say
 from pastalang.cli.refused import EXIT_PROBLEMS, EXIT_UNREADABLE, Refused
@@ -49,6 +50,7 @@ def command(
 ) -> None:
     checked = _read_program(program)
     _refuse_template(checked, template)
+    look_for_hub(model)
     with ends_at_once():
         from pastalang.training.run import Job, fine_tune
         from pastalang.training.settings import Settings

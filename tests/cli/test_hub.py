@@ -1,0 +1,63 @@
+"""Names on the hub where there is no network: one sentence at once, and what was fetched before is found."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pastalang.cli import hub
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.toy import toy_model
+
+COMMIT = "0" * 40
+PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+
+
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in PROXIES:
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.delenv(hub.OFFLINE, raising=False)
+
+
+def test_whoever_listens_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
+        assert hub.can_be_reached()
+        hub.look_for_hub("somebody/model")
+        assert hub.OFFLINE not in os.environ
+    assert not hub.can_be_reached()
+    hub.look_for_hub("pasta-mini")
+    hub.look_for_hub(str(Path(__file__).parent))
+    assert hub.OFFLINE not in os.environ
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
+    assert hub.can_be_reached()
+
+
+def test_without_a_network_a_name_is_looked_for_once_and_found_where_it_was_fetched(tmp_path: Path) -> None:
+    program = tmp_path / "a.pasta"
+    program.write_text('template t()\nuser """Go."""\nassistant json { a: boolean }\n', encoding="utf-8")
+    environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:1", "HF_HOME": str(tmp_path), "NO_COLOR": "1"}
+
+    def run(model: str) -> subprocess.CompletedProcess[str]:
+        words = [sys.executable, "-m", "pastalang.cli.main", "run", str(program), "--model", model]
+        return subprocess.run(words, capture_output=True, text=True, env=environment)
+
+    missing = run("nobody/nothing")
+    assert (missing.returncode, missing.stdout) == (3, "")
+    (line,) = missing.stderr.splitlines()
+    assert line.startswith("the model nobody/nothing could not be loaded: ")
+    place = tmp_path / "hub" / "models--somebody--model"
+    (place / "refs").mkdir(parents=True)
+    (place / "refs" / "main").write_text(COMMIT, encoding="utf-8")
+    toy_model(vocabulary=320).save_pretrained(place / "snapshots" / COMMIT)
+    byte_tokenizer().save_pretrained(place / "snapshots" / COMMIT)
+    found = run("somebody/model")
+    assert (found.returncode, found.stderr.splitlines()[1:]) == (0, []), found.stderr
+    assert '"a"' in found.stdout
