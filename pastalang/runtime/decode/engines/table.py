@@ -88,19 +88,34 @@ class Table:
         return found
 
     def _find_classes(self, state: int) -> list[CharacterClass]:
+        """Most states part the characters as others do, so they are parted once for all of them."""
         if not self._has_classes[state]:
             return []
-        row = self.rows[state]
         far = int(self._beyond[state])
-        found: list[CharacterClass] = []
-        targets = row[:0x80]
-        for target in np.unique(targets[targets != DEAD]).tolist():
-            same = bytes(np.flatnonzero(targets == target).tolist())
-            if len(same) >= _LEAST_CLASS or far == target:
-                found.append((same, far == target))
-        if far >= 0 and not any(beyond for _, beyond in found):
-            found.append((b"", True))
-        return found
+        as_far = np.flatnonzero(self.rows[state, :0x80] == far).tolist() if far >= 0 else []
+        label = min(as_far, default=None)
+        key = self._labels[state].tobytes(), label, far >= 0
+        if key not in self._parted:
+            self._parted[key] = _parted(self._labels[state], label, leads_far=far >= 0)
+        return self._parted[key]
+
+    @cached_property
+    def _parted(self) -> dict[tuple[bytes, int | None, bool], list[CharacterClass]]:
+        return {}
+
+    @cached_property
+    def _labels(self) -> NDArray[np.uint8]:
+        """Of every state and every ASCII character the first one that leads to the same state; `_NOWHERE` if none."""
+        targets = self.rows[:, :0x80]
+        order = np.argsort(targets, axis=1, kind="stable")
+        ordered = np.take_along_axis(targets, order, axis=1)
+        is_first = np.ones(order.shape, dtype=np.bool_)
+        is_first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+        begins = np.maximum.accumulate(np.where(is_first, np.arange(0x80), 0), axis=1)
+        labels = np.empty(order.shape, dtype=np.uint8)
+        np.put_along_axis(labels, order, np.take_along_axis(order, begins, axis=1).astype(np.uint8), axis=1)
+        labels[targets == DEAD] = _NOWHERE
+        return labels
 
     def after(self, class_: CharacterClass) -> NDArray[np.int32]:
         """Where one character of the class leads from every state and from `DEAD`: a state, `DEAD` or `MIXED`."""
@@ -142,6 +157,21 @@ class Table:
         for way in ways[1:]:
             found[way != found] = MIXED
         return found
+
+
+_NOWHERE = 0xFF
+
+
+def _parted(labels: NDArray[np.uint8], far: int | None, *, leads_far: bool) -> list[CharacterClass]:
+    """The large classes of one way to part the characters; `far` is the label of those that lead where the characters
+    beyond ASCII lead, if these lead anywhere."""
+    found: list[CharacterClass] = []
+    for label, count in enumerate(np.bincount(labels, minlength=_NOWHERE + 1)[:_NOWHERE].tolist()):
+        if count >= _LEAST_CLASS or (count and label == far):
+            found.append((np.flatnonzero(labels == label).astype(np.uint8).tobytes(), label == far))
+    if leads_far and far is None:
+        found.append((b"", True))
+    return found
 
 
 # First and last lead byte, first and last byte behind it, how many more bytes follow.
