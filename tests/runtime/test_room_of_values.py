@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import random
+
 import pytest
 
 import pastalang
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Hole
+from pastalang.plan.plan import Form, Hole
+from pastalang.program import types as t
+from pastalang.runtime.decode.guides import compile_guide
+from pastalang.runtime.decode.mask import tokens_of
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.model.bytes import byte_tokenizer
@@ -52,3 +60,13 @@ def test_the_default_limit_of_a_list_grows_with_what_it_must_hold() -> None:
     plan = build_plan(found.only_template, found)
     holes = (part for branch in plan.branches for part in branch.segments if isinstance(part, Hole))
     assert {hole.field: hole.max_tokens for hole in holes} == {"x": 300, "y": 256}
+
+
+@pytest.mark.parametrize(("items", "spare"), [(500, 0), (120, 40)])
+def test_a_long_list_is_written(items: int, spare: int) -> None:
+    tokens, rng = Tokens(vocabulary_of(byte_tokenizer())), random.Random(5)
+    guide = compile_guide(t.Array(t.Integer(0, 9), items, items), form=Form.JSON, follow="", vocabulary=tokens)
+    state = guide.start(max_tokens=guide.shortest + spare)
+    while not state.is_finished:
+        state.advance(int(rng.choice(tokens_of(state.allowed()))))
+    assert len(json.loads(state.text)) == items

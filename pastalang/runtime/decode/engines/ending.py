@@ -29,12 +29,13 @@ _STRING_ORDER = _FIRST_IN_STRING + bytes(byte for byte in range(256) if byte not
 
 
 def find_ending(
-    matcher: Matcher, trace: Trace, tokens: Tokens, *, strings: Strings = (), several: bool = False
+    matcher: Matcher, trace: Trace, tokens: Tokens, *, strings: Strings = (), several: bool = False, least: int = 0
 ) -> tuple[int, ...] | None:
     """A short way to complete the value, as few tokens; None where none was found.
 
     `strings` are the patterns of strings that the value may hold: an open string is closed as one of them asks.
-    `several`: at the very start, where kinds of values differ most, all beginnings are tried.
+    `several`: at the very start, where kinds of values differ most, all beginnings are tried. `least`: no value of the
+    type has fewer bytes, so the search may take as much longer.
     """
     beginnings: list[bytes] = [b""]
     if several:
@@ -42,7 +43,7 @@ def find_ending(
         allowed = [byte for byte in range(256) if _has(mask, tokens, byte)]
         # where the beginning is forced the mask may hold one longer token and no byte
         beginnings = [bytes((byte,)) for byte in sorted(allowed, key=_start_rank)[:12]] or beginnings
-    left = [_MAX_STEPS]
+    left = [_MAX_STEPS + least]
     found = [
         ending for first in beginnings if (ending := _search(matcher, trace, tokens, first, strings, left)) is not None
     ]
@@ -71,7 +72,8 @@ def _search(
         if not matcher.take([tokens.ids[first]]):
             return None
         trace, written = trace.grown(first), bytearray(first)
-    while len(written) < _LONGEST_ENDING and left[0]:
+    longest = len(written) + _LONGEST_ENDING + left[0]
+    while len(written) < longest and left[0]:
         left[0] -= 1
         if trace.spoiled or matcher.inner.is_error():
             return None

@@ -36,6 +36,7 @@ class StructureGuide:
         strings: Strings,
         inside: OpenStrings | None,
         limits: InnerLimits | None,
+        least: int = 0,
     ) -> None:
         self._matchers = matchers
         self.border = border
@@ -44,8 +45,9 @@ class StructureGuide:
         self.strings = strings
         self.inside = inside
         self.limits = limits
+        self.least = least  # bytes that every value has
         matcher = matchers.copy()
-        ending = find_ending(matcher, self.first, border.tokens, strings=strings, several=True)
+        ending = find_ending(matcher, self.first, border.tokens, strings=strings, several=True, least=least)
         if ending is None:
             matcher.check()
             raise GuideError(f"no short value of {meaning} was found, so no value could be closed at its limit")
@@ -244,7 +246,9 @@ class Growth:
         ending = (
             ()
             if trace.end is not None
-            else find_ending(ahead, trace, self._guide.border.tokens, strings=self._guide.strings)
+            else find_ending(
+                ahead, trace, self._guide.border.tokens, strings=self._guide.strings, least=self._guide.least
+            )
         )
         if ending is None or len(tokens) + len(ending) > self._stand.remaining:
             return ()
@@ -275,9 +279,9 @@ class Growth:
     def _find_ending(self, trace: Trace, token: int | None = None) -> tuple[int, ...] | None:
         """Behind what was taken, and the token that is being taken."""
         tokens, strings = self._guide.border.tokens, self._guide.strings
-        found = find_ending(self._here(), trace, tokens, strings=strings)
+        found = find_ending(self._here(), trace, tokens, strings=strings, least=self._guide.least)
         if found is None and self._is_renewed(token):
-            found = find_ending(self._here(), trace, tokens, strings=strings)
+            found = find_ending(self._here(), trace, tokens, strings=strings, least=self._guide.least)
         rest = found if token is None or found is None else (token, *found)
         return found if rest is not None and self._keeps_limits(self._stand, rest) else None
 
@@ -336,8 +340,21 @@ class Growth:
         inside = self._guide.inside
         if inside is not None and inside.closes_alike(self._stand.trace, trace, before, self._opened):
             return before
-        found = self._find_ending(trace, token)
+        found = self._carried_on(trace, before, token) or self._find_ending(trace, token)
         return (0,) * (remaining + 1) if found is None else found
+
+    def _carried_on(self, trace: Trace, before: tuple[int, ...], token: int) -> tuple[int, ...] | None:
+        """A long ending from before the token, where the rest of it still closes the value behind another item."""
+        if len(before) < _LONG or trace.unique or any(around.is_object for around in trace.stack):
+            return None
+        texts = self._guide.border.tokens.text
+        for rest in (before[1:], before, before[2:]):
+            ahead = self._here().copy()
+            if trace.grown(b"".join(texts(one) or b"" for one in rest[:4])).spoiled or not ahead.take(rest):
+                continue
+            if ahead.accepts and self._keeps_limits(self._stand, (token, *rest)):
+                return rest
+        return None
 
     def _ending_here(self) -> tuple[int, ...]:
         stand = self._stand
@@ -354,7 +371,9 @@ class Growth:
             ending = before if back == 0 and before else stand.ending
             if ending is None or not ending or len(ending) > stand.remaining:
                 matcher = self._guide.behind(stand.taken)
-                found = matcher and find_ending(matcher, stand.trace, tokens, strings=self._guide.strings)
+                found = matcher and find_ending(
+                    matcher, stand.trace, tokens, strings=self._guide.strings, least=self._guide.least
+                )
                 ending = found if found and self._keeps_limits(stand, found) else None
             if ending is not None and len(ending) <= self._stand.remaining:
                 raw = stand.trace.raw + b"".join(tokens.text(token) or b"" for token in ending)
@@ -366,3 +385,4 @@ class Growth:
 
 
 _PLENTY: tuple[int, ...] = (-1,)
+_LONG = 48  # tokens of an ending that is not searched anew for every token

@@ -20,6 +20,7 @@ from pastalang.values.inhabited import uninhabited
 from pastalang.values.inner_limits import ADVICE, limited_strings, uncounted
 from pastalang.values.json_text import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.schema_guard import find_hostile
+from pastalang.values.shortest import shortest_text
 from pastalang.values.words import describe
 
 
@@ -47,7 +48,9 @@ def compile_structure(
     is_followed = limited or tokens.vocabulary.covers_bytes
     inside = OpenStrings(type, types, tokens, plain) if is_followed else None
     limits = InnerLimits(limited, inside, tokens) if limited and inside is not None else None
-    return StructureGuide(matchers, border, unique, describe(type), grammar.strings, inside, limits)
+    return StructureGuide(
+        matchers, border, unique, describe(type), grammar.strings, inside, limits, shortest_text(type)
+    )
 
 
 def _located(type: t.Schema, border: Border, problem: GuideError) -> GuideError:
