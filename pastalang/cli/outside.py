@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from pastalang.cli.interrupt import STOPPED
 from pastalang.cli.output import say, tell
-from pastalang.cli.refused import EXIT_CLOSED_PIPE, EXIT_FINE, EXIT_USAGE, Refused
+from pastalang.cli.refused import EXIT_CLOSED_PIPE, EXIT_FINE, EXIT_PROBLEMS, EXIT_USAGE, Refused
 
 
 def run_outside(act: Callable[[], object]) -> int:
@@ -40,4 +40,7 @@ def _code_left(left: SystemExit) -> int:
     told = getattr(left.__context__, "format_message", None)
     if told is not None and "--json" in sys.argv:
         say(json.dumps(Refused(told(), EXIT_USAGE).as_data(), ensure_ascii=False))
-    return left.code if isinstance(left.code, int) else EXIT_FINE
+    if left.code is None or isinstance(left.code, int):
+        return left.code or EXIT_FINE
+    tell(str(left.code))  # as Python does with whatever else somebody leaves with
+    return EXIT_PROBLEMS

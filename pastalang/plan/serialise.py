@@ -55,7 +55,8 @@ def from_json(text: str) -> plans.Plan:
     except ValueError as error:
         raise UnreadablePlan(f"this is not a plan: {error}") from error
     if not isinstance(found, plans.Plan):
-        raise UnreadablePlan(f"this is a {type(found).__name__}, not a plan")
+        kind = f"a {type(found).__name__}" if is_dataclass(found) else "JSON of another kind"
+        raise UnreadablePlan(f"this is {kind}, not a plan")
     if found.version != VERSION:
         raise UnreadablePlan(f"this is a plan of version {found.version}; version {VERSION} can be read")
     _check(found)

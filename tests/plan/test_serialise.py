@@ -51,7 +51,7 @@ def test_the_same_program_gives_the_same_bytes() -> None:
     ("text", "says"),
     [
         ("", "not a plan"),
-        ("[]", "not a plan"),
+        ("[]", "this is JSON of another kind, not a plan"),
         ('{"$": "Text", "text": "x"}', "a Text, not a plan"),
         ('{"$": "System"}', "says that it is a 'System', which is no part of a plan"),
         ('{"$": "System", "is": 1}', "says that it is a 'System', which is no part of a plan"),
