@@ -13,11 +13,11 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import RunError
+from pastalang.runtime.errors import DeadEnd, RunError
 from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.result import Answer, Result
-from pastalang.runtime.tokens import MakeGuide
+from pastalang.runtime.tokens import MakeGuide, TokenPlan
 from pastalang.testing import slow
 
 EXACT = 1e-9
@@ -48,7 +48,11 @@ def slowly(
     seed: int = 0,
     sampling: Sampling | None = None,
 ) -> tuple[slow.Answer, ...] | slow.Refused:
-    """What the slow decoder makes of it: answers, or that it refuses."""
+    """What the slow decoder makes of it: answers, or that it refuses. What no run can be made of is refused before."""
+    try:
+        TokenPlan(plan, encoder, make_guide).refuse_what_cannot_fit()
+    except DeadEnd as problem:
+        return slow.Refused(problem.code, str(problem))
     try:
         return slow.decode(
             plan, inputs, logits=logits, encoder=encoder, make_guide=make_guide, seed=seed, sampling=sampling

@@ -18,6 +18,8 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Overrun, Plan
 from pastalang.plan.refusal import PlanError
 from pastalang.program.types import Sampling
+from pastalang.runtime.errors import DeadEnd
+from pastalang.runtime.tokens import TokenPlan
 from pastalang.testing import slow
 from pastalang.testing.exact import slowly
 from pastalang.testing.programs import programs
@@ -77,6 +79,15 @@ def plans(draw: st.DrawFn, *, stacked: bool | None = None) -> Plan:
         return build_plan(program.only_template, program, mode=mode, overrun=overrun)
     except PlanError:
         reject()
+
+
+def is_refused(plan: Plan, words: str) -> bool:
+    """Whether a limit leaves no value, which refuses every run of the plan."""
+    try:
+        TokenPlan(plan, encoder_of(words), guides_of(words)).refuse_what_cannot_fit()
+    except DeadEnd:
+        return True
+    return False
 
 
 @st.composite

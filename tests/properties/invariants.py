@@ -26,7 +26,7 @@ from pastalang.runtime.scheduler.request import RequestState
 from pastalang.testing import check_schedule_changes_nothing, schedules, slow
 from pastalang.testing.exact import check_answers, check_same
 from pastalang.values.json_schema import schema_of
-from tests.properties.cases import Case, Expected, cases, inputs_for, plans
+from tests.properties.cases import Case, Expected, cases, inputs_for, is_refused, plans
 from tests.properties.disturbed import Disturbed, Failing
 from tests.properties.models import KINDS, Kind, Weights
 from tests.properties.tally import Invariant, count
@@ -158,6 +158,7 @@ def check_cancelling(data: st.DataObject) -> None:
     """A run of another program is given up after some steps: this one keeps its tokens, and no cell is lost."""
     case = data.draw(cases(most=1))
     other = data.draw(plans())
+    assume(not (is_refused(case.plan, case.words) or is_refused(other, case.words)))
     others, way = data.draw(inputs_for(other)), data.draw(ways())
     steps, more = data.draw(st.integers(0, 12)), data.draw(st.integers(0, 12))
     with wide_softmax():
