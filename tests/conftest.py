@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: as many workers as cores share them already
+
 from hypothesis import HealthCheck, settings
 
 from tests.properties.summary import pytest_sessionfinish, pytest_terminal_summary, pytest_testnodedown

@@ -28,6 +28,7 @@ from pastalang.runtime.batch import StepBatch
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
+from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.result import Result
@@ -121,6 +122,9 @@ def check_passes(plan: Plan, tokenizer: str, seed: int) -> None:
         with patch.object(runner.scheduler, "submit", wraps=runner.scheduler.submit) as submit:
             found = runner.batch(plan, inputs, seed=seed, sampling=sampling, retry_below=below)
         requests = [call.args[0] for call in submit.call_args_list]
+        if not requests:
+            assert all(isinstance(one, DeadEnd) for one in found), "only a limit that leaves no value is refused"
+            return
         for outcome, request, values in zip(found, requests, inputs, strict=True):
             message = str(outcome)
             assert isinstance(outcome, Result) or not ("internal" in message or "our mistake" in message), message

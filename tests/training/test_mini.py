@@ -99,4 +99,4 @@ def test_the_card_names_the_command_with_what_differs_from_the_defaults(
     assert facts.sources[-1].name == "tales.txt"
     monkeypatch.setattr("sys.argv", ["mini", "--oa-mine", str(tmp_path / "none"), "--out", str(tmp_path / "out")])
     assert command.main() == 1
-    assert "could not be read" in capsys.readouterr().err
+    assert "there is no file" in capsys.readouterr().err
