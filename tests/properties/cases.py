@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Overrun, Plan
 from pastalang.plan.refusal import PlanError
+from pastalang.program.program import Program
 from pastalang.program.types import Sampling
 from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.tokens import TokenPlan
@@ -71,7 +72,13 @@ def plans(draw: st.DrawFn, *, stacked: bool | None = None) -> Plan:
     """One in four is nested more deeply."""
     depth = draw(st.sampled_from((1, 1, 1, 2)))
     made = programs(depth=depth, stacked=stacked)
-    program = draw(made if stacked else st.one_of(made, sources(depth=depth).map(compiled)))
+    return draw(planned(made if stacked else st.one_of(made, sources(depth=depth).map(compiled))))
+
+
+@st.composite
+def planned(draw: st.DrawFn, drawn: st.SearchStrategy[Program | None]) -> Plan:
+    """A plan of a program that is drawn, in some mode; programs that nothing can be made of are drawn anew."""
+    program = draw(drawn)
     if program is None:
         reject()
     mode, overrun = draw(st.sampled_from(Mode)), draw(st.sampled_from((Overrun.CONTINUE, *Overrun)))

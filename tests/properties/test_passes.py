@@ -11,15 +11,13 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 import torch
-from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pastalang.plan.build import build_plan
 from pastalang.plan.critical import passes_of
 from pastalang.plan.lengths import Lengths
 from pastalang.plan.passes import passes_taken
-from pastalang.plan.plan import Mode, Overrun, Plan
-from pastalang.plan.refusal import PlanError
+from pastalang.plan.plan import Plan
 from pastalang.plan.simulate import simulate
 from pastalang.plan.totals import totals_of
 from pastalang.program.types import Sampling
@@ -35,6 +33,7 @@ from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.loop import Limits
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.testing.programs import programs
+from tests.properties.cases import planned
 from tests.properties.models import LIKED, WORDS, tokenizer_of
 from tests.properties.sources import compiled, sources
 
@@ -80,16 +79,8 @@ class Counter:
         return list(self._encoder.text(text))
 
 
-@st.composite
-def plans(draw: st.DrawFn) -> Plan:
-    program = draw(st.one_of(sources().map(compiled), sources().map(compiled), programs()))
-    if program is None:
-        reject()
-    mode, overrun = draw(st.sampled_from(Mode)), draw(st.sampled_from((Overrun.CONTINUE, *Overrun)))
-    try:
-        return build_plan(program.only_template, program, mode=mode, overrun=overrun)
-    except PlanError:
-        reject()
+def plans() -> st.SearchStrategy[Plan]:
+    return planned(st.one_of(sources().map(compiled), sources().map(compiled), programs()))
 
 
 def inputs_of(plan: Plan, choices: random.Random) -> Mapping[str, Any]:
