@@ -28,6 +28,14 @@ HOLDING: tuple[t.Type, ...] = (
     t.Map(t.Array(_SHORT), key_pattern="[a-c]{1,2}"),
     t.Object((t.Field("a", t.String()), t.Field('q"b', _MIDDLE), t.Field("c", t.Array(_SHORT, 0, 2)))),
     t.Array(t.String(max_chars=0), 1, 2),
+    t.Array(t.String(format="email"), 1, 3),
+    t.Array(t.String(format="url"), 1, 3),
+    t.Array(t.Temporal(t.Moment.DATE), 1, 3),
+    t.Array(t.Regex('[a-c"\\\\\\n]{1,3}(, [a-c]{2})*'), 1, 3),
+    t.Array(t.Union((t.Regex("[^a]{2}|(é|😀|\\x0b)+"), t.Null())), 1, 4),
+    t.Map(t.String(pattern="[a-z ]+[a-z]", min_chars=3, max_chars=6), max_items=3),
+    t.Object((t.Field("a", t.Uuid()), t.Field("b", t.String(format="hostname", max_chars=20)))),
+    t.Object((t.Field("a", t.String(format="email", pattern="[a-f@.]*")), t.Field("b", t.Regex("|x*")))),
     t.Named("Tree"),
 )
 ASKED: tuple[t.Type, ...] = (  # what may be one of several strings is asked of the grammar

@@ -22,11 +22,34 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Letters:
-    """All texts one behind the other, and one byte more. `whole[p]`: a complete character stands there in its text."""
+    """All texts one behind the other, and one byte more. `whole[p]`: a complete character stands there in its text.
+
+    The last two are left out where all is ASCII.
+    """
 
     flat: Bytes
-    whole: Flags  # only asked for bytes of 0x80 and above
-    characters: NDArray[np.int32]  # how many bytes before each place begin a character
+    whole: Flags | None = None  # only asked for bytes of 0x80 and above
+    characters: NDArray[np.int32] | None = None  # how many bytes before each place begin a character
+
+    def between(self, first: Ints, last: Ints) -> Ints:
+        """How many characters begin from each first place to each last one."""
+        if self.characters is None:
+            return last - first
+        return (self.characters[last] - self.characters[first]).astype(np.int64)
+
+    def outside(self, ascii_: bytes, *, beyond: bool) -> Flags:
+        """Of every byte, whether it is none of these, nor of a complete character beyond ASCII if these count too."""
+        kept = bytearray(b"\x01" * 256)
+        for byte in ascii_:
+            kept[byte] = 0
+        found = np.frombuffer(bytearray(self._raw.translate(kept)), dtype=np.bool_)
+        if beyond and self.whole is not None:
+            found &= ~self.whole
+        return found
+
+    @cached_property
+    def _raw(self) -> bytes:
+        return self.flat.tobytes()
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +89,11 @@ class Rows:
         if lengths.sum() * 2 > len(self.letters.flat):
             return self
         places = np.append(ranges(self.starts, self.ends), len(self.letters.flat) - 1)
-        begins = np.zeros(len(places), dtype=np.int32)
-        ends = np.cumsum(lengths)
-        flat = self.letters.flat[places]
-        np.cumsum((flat[:-1] & 0xC0) != 0x80, out=begins[1:])
-        return Rows(Letters(flat, self.letters.whole[places], begins), ends - lengths, ends, self.ids)
+        ends, flat = np.cumsum(lengths), self.letters.flat[places]
+        letters = Letters(flat)
+        if self.letters.whole is not None and int(flat.max()) >= 0x80:
+            letters = Letters(flat, self.letters.whole[places], _begun(flat))
+        return Rows(letters, ends - lengths, ends, self.ids)
 
     def within(self, bytes_: Iterable[int]) -> Rows:
         """The rows that hold no other bytes."""
@@ -110,10 +133,14 @@ def _all_rows(tokens: Tokens) -> Rows:
     flat = np.frombuffer(b"".join([*texts, b"\x00"]), dtype=np.uint8)
     ends = np.cumsum(np.fromiter(map(len, texts), dtype=np.int64, count=len(texts)))
     starts = np.concatenate([np.zeros(min(1, len(ends)), dtype=np.int64), ends[:-1]])
-    begins = (flat & 0xC0) != 0x80
-    before = np.zeros(len(flat), dtype=np.int32)
-    np.cumsum(begins[:-1], out=before[1:])
-    return Rows(Letters(flat, _whole(flat, starts, ends), before), starts, ends, order)
+    return Rows(Letters(flat, _whole(flat, starts, ends), _begun(flat)), starts, ends, order)
+
+
+def _begun(flat: Bytes) -> NDArray[np.int32]:
+    """How many characters begin before each place."""
+    found = np.zeros(len(flat), dtype=np.int32)
+    np.cumsum((flat[:-1] & 0xC0) != 0x80, out=found[1:])
+    return found
 
 
 _LENGTHS = np.zeros(256, dtype=np.int64)  # bytes of the character that a byte begins, beyond ASCII

@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.characters import Spelling
+from pastalang.runtime.decode.engines.crossing import Closers
 from pastalang.runtime.decode.engines.lengths import Lengths
 from pastalang.runtime.decode.engines.reach import Follower, Reach
 from pastalang.runtime.decode.engines.slices import scattered
 from pastalang.runtime.decode.engines.table import DEAD, Table
-from pastalang.runtime.decode.engines.tabled import shared_follower
+from pastalang.runtime.decode.engines.tabled import closing_follower, shared_follower
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.machine import MachineState
-from pastalang.runtime.decode.mask import frozen, tokens_of
+from pastalang.runtime.decode.mask import frozen
 from pastalang.runtime.decode.rows import Rows, crossing_rows, rows_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.trie import Ints
@@ -102,6 +103,15 @@ class CountedMachine:
         found: list[int] = bytes_[self._lengths.fit(self._table.rows[here.at, bytes_], counts)].tolist()
         return found
 
+    def completing(self, state: MachineState, closers: Closers) -> Ints:
+        """The rows that complete the value, by their numbers."""
+        here = _counted(state)
+        reach = closing_follower(self._table, closers, self._tokens).reach(here.at)
+        rows = reach.leading_to(self._table.accepting, len(closers.rows))
+        key = ("characters of closers", id(self._spelling), here.place)
+        added = self._tokens.keep(key, lambda: completed(self._spelling, here.place, closers.rows))
+        return rows[self._lengths.all_allow(here.characters + added[rows])]
+
     def warm(self) -> None:
         """Makes the masks of the start and of what is behind the opening quote."""
         self.mask(self.start, None)
@@ -148,14 +158,9 @@ class CountedMachine:
         """
         parts: list[TokenMask] = []
         for slice, chain in reach.slices:
-            reached = min(len(chain), len(slice.whole))
-            counts = here.characters + np.arange(reached)
-            good = self._closes(chain[:reached], counts, self._lengths.fit(chain[:reached], counts), remaining)
-            good[0] = True
-            if good.all():
-                parts.append(slice.until[reached - 1])
-            else:
-                parts.extend(slice.whole[count] for count in np.flatnonzero(good).tolist() if count)
+            ends = chain[: slice.reached]
+            counts = here.characters + np.arange(len(ends))
+            parts.append(slice.mask(self._closes(ends, counts, self._lengths.fit(ends, counts), remaining)))
         return parts
 
     def _closes(
@@ -180,7 +185,7 @@ class CountedMachine:
         if here.place not in self._cut_counts:
             self._cut_counts[here.place] = completed(self._spelling, here.place, self._cut)
         reach = self._crossing.reach(here.at)
-        rows = tokens_of(reach.mask(len(self._cut), self._table.accepting))
+        rows = reach.leading_to(self._table.accepting, len(self._cut))
         counts = here.characters + self._cut_counts[here.place][rows]
         return scattered(self._tokens.size, self._cut.ids[rows[self._lengths.all_allow(counts)]])
 

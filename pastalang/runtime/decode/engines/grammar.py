@@ -17,6 +17,7 @@ from pastalang.program.regex import RegexError, parse_regex
 from pastalang.runtime.decode.engines.number import NumberAutomaton
 from pastalang.runtime.decode.engines.numerals import numeral_document, numeral_lines, within_reach
 from pastalang.runtime.decode.engines.pattern import PatternAutomaton
+from pastalang.runtime.decode.engines.quoted import Patterned, json_expression, patterns_of
 from pastalang.runtime.decode.guide import GuideError
 from pastalang.values.bounds import spell
 from pastalang.values.formats import FORMATS
@@ -97,10 +98,7 @@ class _Writer:
             case t.String(pattern=None, format=None):
                 return self.string(type)
             case t.String() | t.Regex() | t.Temporal() | t.Uuid():
-                document = schema_of(type)
-                if "pattern" in document:
-                    document.pop("format", None)
-                return self.schema(document)
+                return self.matching(type)
             case t.Verbatim(source=source):
                 return self.verbatim(source)
             case t.Array():
@@ -136,8 +134,22 @@ class _Writer:
     def string(self, type: t.String) -> str:
         """With the very spellings that a string of its own has."""
         name = f"STRING_{len(self.lines)}"
-        most = "" if type.max_chars is None else type.max_chars
-        self.lines.append(f'{name}: /"({_CHARACTER}){{{type.min_chars},{most}}}"/')
+        self.lines.append(f"{name}: {_free_expression(type)}")
+        return name
+
+    def matching(self, type: Patterned) -> str:
+        """With the very spellings too; patterns that nothing matches are the engine's to refuse."""
+        patterns = patterns_of(type)
+        document = schema_of(type)
+        automata = {anchored(pattern): _string(anchored(pattern)) for pattern in patterns}
+        if not all(automata.values()):
+            return self.schema({key: part for key, part in document.items() if key != "format"})
+        self.strings.update({pattern: found for pattern, found in automata.items() if found is not None})
+        parts = [f'/"(?:{json_expression(parse_regex(pattern))})"/' for pattern in patterns]
+        if isinstance(type, t.String) and (type.min_chars or type.max_chars is not None):
+            parts.append(_free_expression(type))
+        name = f"STRING_{len(self.lines)}"
+        self.lines.append(f"{name}: {' & '.join(parts)}")
         return name
 
     def array(self, type: t.Array) -> str:
@@ -159,9 +171,8 @@ class _Writer:
             return '"{}"'
         parts = []
         for number, place in enumerate(fields):
-            opening = "{" if number == 0 else ", "
-            parts.append(json.dumps(opening + json.dumps(place.key, ensure_ascii=False) + ": "))
-            parts.append(self.rule(place.type))
+            parts.append('", "' if number else '"{"')
+            parts += [json.dumps(json.dumps(place.key, ensure_ascii=False)), '": "', self.rule(place.type)]
         return " ".join([*parts, '"}"'])
 
     def verbatim(self, source: str) -> str:
@@ -171,7 +182,8 @@ class _Writer:
         chunks = [json.dumps(character, ensure_ascii=False)[1:-1] for character in text]
         name = f"SPAN_{len(self.lines)}"
         self.lines.append(f"{name}: %regex {json.dumps({'substring_chunks': chunks})}")
-        return f'"\\"" {name} "\\""'
+        self.lines.append(f'QUOTED_{name}: "\\"" ({name} & /(?s:.+)/) "\\""')
+        return f"QUOTED_{name}"
 
     def schema(self, document: Document) -> str:
         for pattern in _patterns(document):
@@ -235,6 +247,12 @@ def _readable(schema: Document, document: Document) -> Document:
     if isinstance(format, str) and format not in _STANDARD_FORMATS:
         schema = {keyword: part for keyword, part in schema.items() if keyword != "format"}
     return in_cases(within_reach(schema), document)
+
+
+def _free_expression(type: t.String) -> str:
+    """Any characters, as many as there may be."""
+    most = "" if type.max_chars is None else type.max_chars
+    return f'/"({_CHARACTER}){{{type.min_chars},{most}}}"/'
 
 
 def _repeated(item: str, least: int, most: int | None) -> str:

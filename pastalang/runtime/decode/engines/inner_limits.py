@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pastalang.runtime.decode.engines.open_strings import Opened, OpenStrings, crossing_of, free_machine, is_free
+from pastalang.runtime.decode.engines.crossing import crossing_of, free_machine
+from pastalang.runtime.decode.engines.open_strings import Opened, OpenStrings, is_free
 from pastalang.runtime.decode.engines.trace import Trace
 from pastalang.runtime.decode.guide import GuideError, TokenMask
 from pastalang.runtime.decode.mask import empty_mask, frozen, mask_of
@@ -38,6 +39,7 @@ class InnerLimits:
         self._tokens = tokens
         for string in strings:
             machine = inside.machine(string)
+            assert machine is not None
             ending = machine.ending(machine.start)
             assert string.max_tokens is not None
             if ending is None or len(ending) > string.max_tokens:
@@ -50,7 +52,7 @@ class InnerLimits:
     def held(self, trace: Trace, taken: Sequence[int], known: Opened | None) -> Held | None:
         """The limit that holds here; None outside of limited strings."""
         opened = self._inside.opened(trace, known)
-        if opened is None or opened.string is None or opened.string.max_tokens is None:
+        if opened is None or not isinstance(opened.string, Quoted) or opened.string.max_tokens is None:
             return None
         assert trace.string is not None
         spent, end = 0, len(trace.raw)

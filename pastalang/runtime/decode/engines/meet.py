@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from pastalang.program.regex import Node
 from pastalang.runtime.decode.engines.pattern import PatternAutomaton
-from pastalang.runtime.decode.engines.table import Automaton, runs
+from pastalang.runtime.decode.engines.table import Automaton, alike
 from pastalang.runtime.decode.guide import GuideError
 
 # How far the search for a common ending goes: beyond it the patterns are refused, so nothing can hang.
@@ -37,8 +37,8 @@ class MeetAutomaton:
             if self._find_ending(following) is not None
         }
 
-    def spans(self, state: Hashable) -> Iterator[tuple[int, int, Hashable]]:
-        return runs(self.edges(state))
+    def ways(self, state: Hashable) -> Iterator[tuple[bytes, Hashable]]:
+        return alike(self.edges(state))
 
     def accepts(self, state: Hashable) -> bool:
         assert isinstance(state, tuple)

@@ -12,7 +12,7 @@ from decimal import Decimal
 from math import lcm
 
 from pastalang.program import types as t
-from pastalang.runtime.decode.engines.table import runs
+from pastalang.runtime.decode.engines.table import alike
 from pastalang.runtime.decode.guide import GuideError
 
 _ZERO, _MINUS, _POINT = ord("0"), ord("-"), ord(".")
@@ -74,8 +74,8 @@ class NumberAutomaton:
                 found[byte] = shared
         return found
 
-    def spans(self, state: Hashable) -> Iterator[tuple[int, int, Hashable]]:
-        return runs(dict(sorted(self.edges(state).items())))
+    def ways(self, state: Hashable) -> Iterator[tuple[bytes, Hashable]]:
+        return alike(dict(sorted(self.edges(state).items())))
 
     def accepts(self, state: Hashable) -> bool:
         assert isinstance(state, Written)

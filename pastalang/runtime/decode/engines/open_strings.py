@@ -13,40 +13,46 @@ import re
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.program import types as t
-from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.characters import spell_json
+from pastalang.runtime.decode.engines.counted import CountedMachine
+from pastalang.runtime.decode.engines.crossing import closers_of, crossing_of, free_machine, rests_of, spelled_rests
 from pastalang.runtime.decode.engines.matcher import Matcher
+from pastalang.runtime.decode.engines.quoted import Patterned, patterns_of
 from pastalang.runtime.decode.engines.string import Inside, StringMachine
+from pastalang.runtime.decode.engines.tabled import TableMachine
 from pastalang.runtime.decode.engines.trace import Trace
-from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.decode.guide import GuideError, TokenMask
 from pastalang.runtime.decode.machine import Machine, MachineState
 from pastalang.runtime.decode.mask import join_masks, mask_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.trie import Ints
-from pastalang.values.inner_limits import Quoted, arms_of, may_be_text, opens
+from pastalang.values.inner_limits import Quoted, arms_of, may_be_text, opens, parts_of
 from pastalang.values.json_text import parse_json
 
 _MAX_KEPT = 512
-# What may stand behind a string that is an item or the value of a member: the end, or `, ` and how JSON begins.
-_BEHIND = re.compile(rb'[]}]|, ?$|, ["[{0-9tfn-]')
+_TABLES = TableMachine | CountedMachine
+_WARM = 2  # kinds of strings with patterns whose tables are made beforehand; the others when they are opened
 _STRING, _WORD = re.compile(rb'"(?:[^"\\]|\\.)*"'), re.compile(rb"[-+.0-9a-zA-Z]+")
+
+
+Text: TypeAlias = Quoted | Patterned
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
     """An open string: what is before it, its machine, and where that stands behind `raw`.
 
-    Only strings that are free or limited have a machine, and those as long as they are what it takes.
+    Only strings that are free, limited or have a pattern have a machine, and those as long as they are what it takes.
     """
 
     before: bytes
     place: bytes  # the same as the grammar remembers it
-    string: Quoted | None
+    string: Text | None
     machine: Machine | None
     state: MachineState
     raw: bytes
@@ -62,9 +68,21 @@ class OpenStrings:
         self._types = types
         self._tokens = tokens
         self._plain = plain
-        self._machines: dict[Quoted, Machine] = {}
+        self._machines: dict[Text, Machine | None] = {}
         self._behind: dict[bytes, NDArray[np.bool_] | None] = {}
         self._masks: dict[object, tuple[TokenMask, TokenMask]] = {}
+
+    def warm(self) -> None:
+        """Makes the tables of the first strings with patterns, and their first masks."""
+        if not self._tokens.vocabulary.covers_bytes:
+            return
+        found = [text for text in parts_of(self._type, self._types) if patterns_of(text)]
+        for text in dict.fromkeys(found[:_WARM]):
+            assert isinstance(text, Patterned)
+            if (machine := self.machine(text)) is not None:
+                machine.warm()
+                if isinstance(machine, TableMachine | CountedMachine):
+                    machine.completing(machine.start, closers_of(self._tokens))
 
     def opened(self, trace: Trace, known: Opened | None) -> Opened | None:
         """The string that is open, as far as it was known before; None where none is, or a key."""
@@ -73,8 +91,7 @@ class OpenStrings:
         before = trace.raw[: trace.string]
         if known is None or known.before != before or not trace.raw.startswith(known.raw):
             string = string_at(self._type, self._types, trace)
-            is_followed = string is not None and (is_free(string) or string.max_tokens is not None)
-            machine = self.machine(string) if is_followed and string is not None else None
+            machine = None if string is None else self.machine(string)
             start = Inside(0, 0) if machine is None else machine.start
             known = Opened(before, shape(before), string, machine, start, before)
         if known.machine is None:
@@ -106,9 +123,9 @@ class OpenStrings:
     def mask(self, opened: Opened, here: Callable[[], Matcher], left: int | None = None) -> TokenMask | None:
         """With so many tokens left to close the string. None: the grammar has to be asked."""
         machine, state = opened.machine, opened.state
-        if not isinstance(machine, StringMachine) or not self._tokens.vocabulary.covers_bytes:
+        is_ours = isinstance(machine, StringMachine) or (left is None and isinstance(machine, _TABLES))
+        if machine is None or not is_ours or not self._tokens.vocabulary.covers_bytes:
             return None
-        assert isinstance(state, Inside)
         place = opened.place
         if place not in self._behind:
             if len(self._behind) >= _MAX_KEPT:
@@ -119,30 +136,51 @@ class OpenStrings:
         if behind is None:
             return None
         inside = machine.mask(state, left)
-        key = (place, state.place, id(inside))
+        key = (place, state.place if isinstance(state, Inside) else state, id(inside))
         if key not in self._masks:
             if len(self._masks) >= _MAX_KEPT:
                 self._masks.clear()
-            crossing = crossing_of(machine, state.place, self._tokens)
-            fits = behind[crossing.rest] & machine.room(state, crossing.counts)
-            across = mask_of(self._tokens.size, crossing.tokens[fits])
+            across = mask_of(self._tokens.size, self._across(machine, state, behind))
             self._masks[key] = join_masks(self._tokens.size, [inside, across]), inside
         return self._masks[key][0]
 
-    def machine(self, string: Quoted) -> Machine:
+    def _across(self, machine: Machine, state: MachineState, behind: NDArray[np.bool_]) -> Ints:
+        """The tokens that close the string and hold what may stand behind it."""
+        if isinstance(machine, StringMachine):
+            assert isinstance(state, Inside)
+            crossing = crossing_of(machine, state.place, self._tokens)
+            return crossing.tokens[behind[crossing.rest] & machine.room(state, crossing.counts)]
+        assert isinstance(machine, _TABLES)
+        closers = closers_of(self._tokens)
+        rows = machine.completing(state, closers)
+        return closers.tokens[rows[behind[closers.rest[rows]]]]
+
+    def machine(self, string: Text) -> Machine | None:
+        """None where the grammar is asked about such strings."""
         if string not in self._machines:
-            if isinstance(string, t.String) and is_free(string):
-                self._machines[string] = free_machine(self._tokens, string.min_chars, string.max_chars)
-            else:
-                self._machines[string] = self._plain(string)
+            self._machines[string] = self._make_machine(string)
         return self._machines[string]
 
-    def _find_behind(self, machine: StringMachine, state: Inside, matcher: Matcher) -> NDArray[np.bool_] | None:
+    def _make_machine(self, string: Text) -> Machine | None:
+        if isinstance(string, t.String) and is_free(string):
+            return free_machine(self._tokens, string.min_chars, string.max_chars)
+        is_limited = isinstance(string, Quoted) and string.max_tokens is not None
+        if not is_limited and not patterns_of(string):
+            return None
+        try:
+            machine = self._plain(string)
+        except GuideError:
+            if is_limited:
+                raise
+            return None
+        return machine if is_limited or isinstance(machine, _TABLES) else None
+
+    def _find_behind(self, machine: Machine, state: MachineState, matcher: Matcher) -> NDArray[np.bool_] | None:
         """Of every text that a token holds behind a quote, whether the grammar takes it there."""
         ending = machine.ending(state)
         if ending is None or not (ahead := matcher.copy()).take(ending):
             return None
-        rests, spelled = _rests(machine, self._tokens), _spelled_rests(machine, self._tokens)
+        rests, spelled = rests_of(self._tokens), spelled_rests(self._tokens)
         found, at = np.zeros(len(rests), dtype=np.bool_), 0
         while at < len(rests):
             taken = ahead.inner.validate_tokens(spelled[at])
@@ -155,87 +193,19 @@ class OpenStrings:
         return found
 
 
-def free_machine(tokens: Tokens, least: int, most: int | None) -> StringMachine:
-    spelling = tokens.keep(("json", ()), lambda: spell_json(()))
-    return StringMachine(spelling, Border(tokens, b""), least=least, most=most)
-
-
-def prepare_crossing(tokens: Tokens) -> None:
-    """What is made once for a vocabulary."""
-    machine = free_machine(tokens, 0, None)
-    for place in machine.places:
-        crossing_of(machine, place, tokens)
-    if tokens.vocabulary.covers_bytes:
-        _spelled_rests(machine, tokens)
-
-
 def shape(before: bytes) -> bytes:
     """What a grammar remembers of the text before a string: the same for texts that it does not tell apart."""
     return _WORD.sub(b"0", _STRING.sub(b"0", before))
 
 
-# ── tokens that close a string and go on ─────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, eq=False)
-class Crossing:
-    """Such tokens from one place: the characters before the quote, and the number of the text behind it."""
-
-    tokens: Ints
-    counts: Ints
-    rest: Ints
-
-
-def crossing_of(machine: StringMachine, place: int, tokens: Tokens) -> Crossing:
-    return tokens.keep(("crossing a quote", place), lambda: _crossing(machine, place, tokens))
-
-
-def _crossing(machine: StringMachine, place: int, tokens: Tokens) -> Crossing:
-    numbers = {rest: number for number, rest in enumerate(_rests(machine, tokens))}
-    found = [
-        (token, count, numbers[rest]) for count, token, rest in _closing(machine, place, tokens) if _BEHIND.match(rest)
-    ]
-    columns = np.array(found, dtype=np.int64).reshape(-1, 3)
-    return Crossing(columns[:, 0], columns[:, 1], columns[:, 2])
-
-
-def _rests(machine: StringMachine, tokens: Tokens) -> list[bytes]:
-    """The texts that tokens hold behind a quote, from whatever place in a string, sorted."""
-
-    def find() -> list[bytes]:
-        every = {rest for place in machine.places for _, _, rest in _closing(machine, place, tokens)}
-        return sorted(rest for rest in every if _BEHIND.match(rest))
-
-    return tokens.keep("behind a quote", find)
-
-
-def _spelled_rests(machine: StringMachine, tokens: Tokens) -> list[list[int]]:
-    """The same, byte by byte."""
-    return tokens.keep(
-        "behind a quote, as bytes",
-        lambda: [[tokens.ids[bytes((byte,))] for byte in rest] for rest in _rests(machine, tokens)],
-    )
-
-
-def _closing(machine: StringMachine, place: int, tokens: Tokens) -> list[tuple[int, int, bytes]]:
-    """Characters before the quote, the token, and what it holds behind the quote."""
-    trie, found = tokens.trie, []
-    for count, nodes in machine.closing_nodes(place).items():
-        for node in nodes.tolist():
-            depth = trie.depth(node)
-            for token in trie.below(node)[int(trie.own[node]) :].tolist():
-                found.append((count, token, (tokens.text(token) or b"")[depth:]))
-    return found
-
-
 # ── which string stands where ────────────────────────────────────────────────────────────────────────────
 
 
-def is_free(string: Quoted) -> bool:
+def is_free(string: Text) -> bool:
     return isinstance(string, t.String) and string.pattern is None and string.format is None
 
 
-def string_at(type: t.Type, types: Mapping[str, t.Type], trace: Trace) -> Quoted | None:
+def string_at(type: t.Type, types: Mapping[str, t.Type], trace: Trace) -> Text | None:
     """The type of the open string of a trace, where it can only be one."""
     here: t.Type | None = type
     begins = [around.begun - 1 for around in trace.stack[1:]]
@@ -251,7 +221,7 @@ def string_at(type: t.Type, types: Mapping[str, t.Type], trace: Trace) -> Quoted
         if here is None:
             return None
     written = [arm for arm in arms_of(here, types) if may_be_text(arm)]
-    return written[0] if len(written) == 1 and isinstance(written[0], Quoted) else None
+    return written[0] if len(written) == 1 and isinstance(written[0], Text) else None
 
 
 def _within(type: t.Type, key: str | None) -> t.Type | None:

@@ -10,7 +10,6 @@ from collections.abc import Hashable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import pairwise
 from typing import assert_never
 
 from pastalang.program.character_class import SURROGATES, Ranges, complement, normalised
@@ -39,7 +38,7 @@ class Places:
 
 
 class PatternAutomaton:
-    """See `automaton.Automaton`. A state is a frozen set of places; the place `final` ends a value."""
+    """See `automaton.Automaton`. A state is a set of places, as bits of a number; the place `final` ends a value."""
 
     def __init__(self, node: Node, *, quoted: bool) -> None:
         self._places = Places()
@@ -52,9 +51,10 @@ class PatternAutomaton:
             self._add(node, inside, closing)
         else:
             self._add(node, start, self._final)
-        self._closures: dict[frozenset[int], frozenset[int]] = {}
+        self._closures: dict[int, int] = {}
+        self._steps: dict[int, list[tuple[int, int]]] = {}
         self._distance, self._next = _distances(self._places, self._final)
-        self.start: Hashable = self._closure({start})
+        self.start: Hashable = self._closure(start)
 
     @property
     def is_empty(self) -> bool:
@@ -62,58 +62,79 @@ class PatternAutomaton:
         return not self.start
 
     def edges(self, state: Hashable) -> Mapping[int, Hashable]:
-        return {byte: following for first, beyond, following in self.spans(state) for byte in range(first, beyond)}
+        return dict(sorted((byte, following) for bytes_, following in self.ways(state) for byte in bytes_))
 
-    def spans(self, state: Hashable) -> Iterator[tuple[int, int, Hashable]]:
-        assert isinstance(state, frozenset)
-        arcs = [arc for place in state for arc in self._places.arcs[place]]
-        borders = sorted({byte for low, high, _ in arcs for byte in (low, high + 1)})
-        for first, beyond in pairwise(borders):
-            ends = frozenset([end for low, high, end in arcs if low <= first <= high])
-            following = self._closures.get(ends)
-            if following is None:
-                following = self._closures[ends] = self._closure(ends)
-            if following:
-                yield first, beyond, following
+    def ways(self, state: Hashable) -> Iterator[tuple[bytes, Hashable]]:
+        assert isinstance(state, int)
+        parts: list[tuple[int, int]] = []  # sets of bytes that have nothing in common, and where each leads
+        for place in _bits(state):
+            for bytes_, leads in self._steps_of(place):
+                parts = _overlaid(parts, bytes_, leads)
+        joined: dict[int, int] = {}
+        for bytes_, leads in parts:
+            joined[leads] = joined.get(leads, 0) | bytes_
+        for following, bytes_ in sorted(joined.items(), key=lambda way: way[1] & -way[1]):
+            yield _bytes_of(bytes_), following
 
     def closing(self, begun: bytes) -> bytes | None:
         """A short ending behind the beginning of a value; None where no value begins like that."""
         state = self.start
         for byte in begun:
-            assert isinstance(state, frozenset)
-            arcs = self._places.arcs
-            ends = frozenset([end for place in state for low, high, end in arcs[place] if low <= byte <= high])
-            if ends not in self._closures:
-                self._closures[ends] = self._closure(ends)
-            state = self._closures[ends]
-            if not state:
-                return None
-        return self.ending(state)
+            assert isinstance(state, int)
+            state = self._after(state, byte)
+        return self.ending(state) if state else None
 
     def accepts(self, state: Hashable) -> bool:
-        assert isinstance(state, frozenset)
-        return self._final in state
+        assert isinstance(state, int)
+        return bool(state >> self._final & 1)
 
     def ending(self, state: Hashable) -> bytes:
-        assert isinstance(state, frozenset)
-        text, place = bytearray(), min(state, key=lambda place: (self._distance[place], place))
+        assert isinstance(state, int)
+        text, place = bytearray(), min(_bits(state), key=lambda place: (self._distance[place], place))
         while (step := self._next[place])[1] != _END:
             if step[0] is not None:
                 text.append(step[0])
             place = step[1]
         return bytes(text)
 
-    def _closure(self, places: set[int] | frozenset[int]) -> frozenset[int]:
+    # ── sets of places ───────────────────────────────────────────────────────────────────────────────────
+
+    def _after(self, state: int, byte: int) -> int:
+        found = 0
+        for place in _bits(state):
+            for low, high, end in self._places.arcs[place]:
+                if low <= byte <= high:
+                    found |= self._closure(end)
+        return found
+
+    def _steps_of(self, place: int) -> list[tuple[int, int]]:
+        """The ways from one place: a set of bytes as bits, and the places that it leads to."""
+        found = self._steps.get(place)
+        if found is None:
+            ends: dict[int, int] = {}
+            for low, high, end in self._places.arcs[place]:
+                if leads := self._closure(end):
+                    ends[leads] = ends.get(leads, 0) | (2 << high) - (1 << low)
+            found = self._steps[place] = [(bytes_, leads) for leads, bytes_ in ends.items()]
+        return found
+
+    def _closure(self, place: int) -> int:
         """With all that costs nothing, without places that lead nowhere or hold no arc."""
-        found, waiting = set(places), list(places)
+        known = self._closures.get(place)
+        if known is not None:
+            return known
+        found, waiting = {place}, [place]
         while waiting:
-            for place in self._places.jumps[waiting.pop()]:
-                if place not in found:
-                    found.add(place)
-                    waiting.append(place)
-        return frozenset(
-            place for place in found if place in self._distance and (place == self._final or self._places.arcs[place])
-        )
+            for end in self._places.jumps[waiting.pop()]:
+                if end not in found:
+                    found.add(end)
+                    waiting.append(end)
+        bits = 0
+        for end in found:
+            if end in self._distance and (end == self._final or self._places.arcs[end]):
+                bits |= 1 << end
+        self._closures[place] = bits
+        return bits
 
     # ── the tree ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -196,14 +217,48 @@ class PatternAutomaton:
         self._places.arc(start, low, high, shared[rest])
 
 
+def _bits(number: int) -> Iterator[int]:
+    """The places of the bits that are set, ascending."""
+    while number:
+        lowest = number & -number
+        yield lowest.bit_length() - 1
+        number ^= lowest
+
+
+@lru_cache(maxsize=1024)
+def _bytes_of(bits: int) -> bytes:
+    return bytes(_bits(bits))
+
+
+def _overlaid(parts: list[tuple[int, int]], bytes_: int, leads: int) -> list[tuple[int, int]]:
+    """Parts of the bytes, and one more way of some of them."""
+    found = []
+    for part, before in parts:
+        if both := part & bytes_:
+            found.append((both, before | leads))
+            part ^= both
+            bytes_ ^= both
+        if part:
+            found.append((part, before))
+    if bytes_:
+        found.append((bytes_, leads))
+    return found
+
+
 @lru_cache(maxsize=1024)
 def _spelled(ranges: Ranges, quoted: bool) -> tuple[tuple[bytes, ...], tuple[tuple[tuple[int, int], ...], ...]]:
     """What is escaped where quotes are, and the UTF-8 spellings of the rest."""
     if not quoted:
         return (), tuple(utf8_ranges(ranges))
+    escapes, plain = in_quotes(ranges)
+    return escapes, tuple(utf8_ranges(plain))
+
+
+def in_quotes(ranges: Ranges) -> tuple[tuple[bytes, ...], Ranges]:
+    """The escapes of those characters that have one between quotes, and the others."""
     codes = [code for code in _ESCAPED if any(low <= code <= high for low, high in ranges)]
     plain = _without(ranges, ((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)))
-    return tuple(_SHORT.get(code, b"\\u%04x" % code) for code in codes), tuple(utf8_ranges(plain))
+    return tuple(_SHORT.get(code, b"\\u%04x" % code) for code in codes), plain
 
 
 def _without(ranges: Ranges, taken: Ranges) -> Ranges:

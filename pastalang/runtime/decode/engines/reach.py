@@ -16,7 +16,7 @@ from pastalang.runtime.decode.engines.bush import Bush
 from pastalang.runtime.decode.engines.slices import Slice, scattered, slice_rows
 from pastalang.runtime.decode.engines.table import DEAD, MIXED, CharacterClass, Table
 from pastalang.runtime.decode.guide import TokenMask
-from pastalang.runtime.decode.mask import frozen
+from pastalang.runtime.decode.mask import frozen, tokens_of
 from pastalang.runtime.decode.rows import Bytes, Rows, ranges
 from pastalang.runtime.decode.trie import Ints
 
@@ -37,27 +37,23 @@ class Reach:
     @cached_property
     def all_ends(self) -> NDArray[np.int64]:
         """Every state that is reached, once."""
-        parts = [self.ends, *(chain[1 : len(slice.whole)] for slice, chain in self.slices)]
+        parts = [self.ends, *(chain[1 : slice.reached] for slice, chain in self.slices)]
         return np.flatnonzero(np.bincount(np.concatenate(parts)))
 
     def mask(self, size: int, fits: NDArray[np.bool_]) -> TokenMask:
         """The tokens that lead to a state that fits; `fits` has an entry for every state and one for `DEAD`."""
         found = scattered(size, self.tokens[fits[self.ends]])
-        parts = []
-        for slice, chain in self.slices:
-            reached = min(len(chain), len(slice.whole))
-            good = fits[chain[:reached]]
-            good[0] = True
-            if good.all():
-                parts.append(slice.until[reached - 1])
-            else:
-                parts.extend(slice.whole[count] for count in np.flatnonzero(good).tolist() if count)
-        if not parts:
+        if not self.slices:
             return found
-        joined = found | parts[0]
-        for part in parts[1:]:
-            np.bitwise_or(joined, part, out=joined)
+        first, *others = (slice.mask(fits[chain]) for slice, chain in self.slices)
+        joined = found | first
+        for other in others:
+            np.bitwise_or(joined, other, out=joined)
         return frozen(joined)
+
+    def leading_to(self, fits: NDArray[np.bool_], size: int) -> Ints:
+        """The same tokens by their numbers; `size` is how many there are in all."""
+        return tokens_of(self.mask(size, fits)) if self.slices else self.tokens[fits[self.ends]]
 
 
 class Follower:

@@ -1,13 +1,13 @@
 """Rows sorted by how many characters of a class they begin with: what is alike is then decided for all at once.
 
-wholly of the class    one mask for every number of characters
+wholly of the class    sorted by the number of characters
 leaving the class      grouped by the number of characters before, and by the byte that leaves
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import accumulate
+from functools import cached_property
 
 import numpy as np
 
@@ -22,16 +22,16 @@ _FEW = 300  # tokens that are quicker to set one by one
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """`whole[k]` are the rows wholly of k characters, in `order[bounds[k] : bounds[k + 1]]` too; none for k = 0.
+    """Rows wholly of k characters are `order[bounds[k] : bounds[k + 1]]`, and their tokens likewise; none for k = 0.
 
     `leaving` are the other rows, sorted by `keys[i]` = characters before * 256 + the byte that leaves, each key from
     `cuts[i]` to `cuts[i + 1]`; `places` is where in the letters the byte stands. Rows that leave with their first
     byte are among them only where that byte begins a character beyond ASCII that is in the class but not complete.
     """
 
-    whole: tuple[TokenMask, ...]
-    until: tuple[TokenMask, ...]  # the rows wholly of 1 to k characters
+    size: int
     order: Ints
+    tokens: Ints
     bounds: Ints
     keys: Ints
     cuts: Ints
@@ -39,45 +39,65 @@ class Slice:
     places: Ints
 
     @property
+    def reached(self) -> int:
+        """One more than the most characters that a row is wholly of."""
+        return len(self.bounds) - 1
+
+    @property
     def most(self) -> int:
         """The most characters of the class that any row begins with."""
-        return max(len(self.whole) - 1, int(self.keys[-1]) >> 8 if len(self.keys) else 0)
+        return max(self.reached - 1, int(self.keys[-1]) >> 8 if len(self.keys) else 0)
+
+    def mask(self, good: Flags) -> TokenMask:
+        """The rows wholly of so many characters; how many none of them has is left out."""
+        good = good[: self.reached].copy()
+        good[0] = True
+        if good.all():
+            return self._until(len(good))
+        edges = np.flatnonzero(np.diff(good, prepend=False, append=False)).reshape(-1, 2)
+        spans = [self.tokens[self.bounds[first] : self.bounds[beyond]] for first, beyond in edges.tolist()]
+        return scattered(self.size, np.concatenate(spans))
+
+    def _until(self, count: int) -> TokenMask:
+        if count not in self._known:
+            self._known[count] = scattered(self.size, self.tokens[: self.bounds[count]])
+        return self._known[count]
+
+    @cached_property
+    def _known(self) -> dict[int, TokenMask]:
+        return {}
 
 
 def slice_rows(rows: Rows, class_: CharacterClass, size: int) -> Slice:
     letters, (ascii_, beyond) = rows.letters, class_
-    table = np.zeros(256, dtype=np.bool_)
-    table[list(ascii_)] = True
-    first = table.copy()
+    first = np.zeros(256, dtype=np.bool_)
+    first[list(ascii_)] = True
     first[0x80:] = beyond
     near = np.flatnonzero(first[rows.first])
     found = rows.take(near)
-    outside: Flags = ~table[letters.flat]
-    if beyond:
-        outside &= ~letters.whole
-    places = found.first_place(outside)
-    characters = (letters.characters[places] - letters.characters[found.starts]).astype(np.int64)
+    places = found.first_place(letters.outside(ascii_, beyond=beyond))
+    characters = letters.between(found.starts, places)
     is_whole = places == found.ends
     order, counts = near[is_whole], characters[is_whole]
     by_count = np.argsort(counts.astype(np.uint16), kind="stable")
-    order, counts = order[by_count], counts[by_count]
-    bounds = np.searchsorted(counts, np.arange(int(counts.max(initial=0)) + 2))
-    whole = tuple(
-        scattered(size, rows.ids[order[bounds[count] : bounds[count + 1]]]) for count in range(len(bounds) - 1)
-    )
-    keys = characters[~is_whole] * 256 + letters.flat[places[~is_whole]]
+    order = order[by_count]
+    bounds = np.zeros(int(counts.max(initial=0)) + 2, dtype=np.int64)
+    np.cumsum(np.bincount(counts, minlength=len(bounds) - 1), out=bounds[1:])
+    leaves = np.flatnonzero(~is_whole)
+    places = places[leaves]
+    keys = characters[leaves] * 256 + letters.flat[places]
     by_key = np.argsort(keys.astype(np.uint16), kind="stable")  # tokens are short
     keys = keys[by_key]
     cuts = np.flatnonzero(np.diff(keys, prepend=-1))
     return Slice(
-        whole,
-        tuple(accumulate(whole, lambda one, other: frozen(one | other))),
+        size,
         order,
+        rows.ids[order],
         bounds,
         keys[cuts],
         np.append(cuts, len(keys)),
-        near[~is_whole][by_key],
-        places[~is_whole][by_key],
+        near[leaves][by_key],
+        places[by_key],
     )
 
 

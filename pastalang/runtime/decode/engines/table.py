@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -29,8 +29,8 @@ class Automaton(Protocol):
 
     def edges(self, state: Hashable) -> Mapping[int, Hashable]: ...
 
-    def spans(self, state: Hashable) -> Iterable[tuple[int, int, Hashable]]:
-        """The same as `edges`, as ranges: the first byte, the one behind the last, and where they lead."""
+    def ways(self, state: Hashable) -> Iterable[tuple[bytes, Hashable]]:
+        """The same as `edges`: the bytes that lead alike, and where to, in the order of the lowest of them."""
         ...
 
     def accepts(self, state: Hashable) -> bool: ...
@@ -45,6 +45,7 @@ class Table:
     rows: NDArray[np.int32]  # (states + 1, 256)
     accepting: NDArray[np.bool_]  # (states + 1,)
     endings: tuple[bytes, ...]
+    leads: tuple[tuple[tuple[bytes, int], ...], ...]  # of every state the bytes that lead alike, and where to
 
     @property
     def size(self) -> int:
@@ -77,45 +78,17 @@ class Table:
     def _classes(self) -> dict[int, list[CharacterClass]]:
         return {}
 
-    @cached_property
-    def _has_classes(self) -> NDArray[np.bool_]:
-        """Of every state, whether so many characters lead alike; most states have none."""
-        targets = np.sort(self.rows[:, :0x80], axis=1)
-        same = (targets[:, _LEAST_CLASS - 1 :] == targets[:, : 1 - _LEAST_CLASS]) & (
-            targets[:, : 1 - _LEAST_CLASS] != DEAD
-        )
-        found: NDArray[np.bool_] = same.any(axis=1) | (self._beyond != DEAD)
-        return found
-
     def _find_classes(self, state: int) -> list[CharacterClass]:
-        """Most states part the characters as others do, so they are parted once for all of them."""
-        if not self._has_classes[state]:
-            return []
-        far = int(self._beyond[state])
-        as_far = np.flatnonzero(self.rows[state, :0x80] == far).tolist() if far >= 0 else []
-        label = min(as_far, default=None)
-        key = self._labels[state].tobytes(), label, far >= 0
-        if key not in self._parted:
-            self._parted[key] = _parted(self._labels[state], label, leads_far=far >= 0)
-        return self._parted[key]
-
-    @cached_property
-    def _parted(self) -> dict[tuple[bytes, int | None, bool], list[CharacterClass]]:
-        return {}
-
-    @cached_property
-    def _labels(self) -> NDArray[np.uint8]:
-        """Of every state and every ASCII character the first one that leads to the same state; `_NOWHERE` if none."""
-        targets = self.rows[:, :0x80]
-        order = np.argsort(targets, axis=1, kind="stable")
-        ordered = np.take_along_axis(targets, order, axis=1)
-        is_first = np.ones(order.shape, dtype=np.bool_)
-        is_first[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-        begins = np.maximum.accumulate(np.where(is_first, np.arange(0x80), 0), axis=1)
-        labels = np.empty(order.shape, dtype=np.uint8)
-        np.put_along_axis(labels, order, np.take_along_axis(order, begins, axis=1).astype(np.uint8), axis=1)
-        labels[targets == DEAD] = _NOWHERE
-        return labels
+        found: list[CharacterClass] = []
+        far, is_with_far = int(self._beyond[state]), False
+        for bytes_, number in self.leads[state]:
+            ascii_ = bytes_.translate(None, _BEYOND_ASCII)
+            if len(ascii_) >= _LEAST_CLASS or (ascii_ and number == far):
+                found.append((ascii_, number == far))
+                is_with_far = is_with_far or number == far
+        if far >= 0 and not is_with_far:
+            found.append((b"", True))
+        return found
 
     def after(self, class_: CharacterClass) -> NDArray[np.int32]:
         """Where one character of the class leads from every state and from `DEAD`: a state, `DEAD` or `MIXED`."""
@@ -159,20 +132,7 @@ class Table:
         return found
 
 
-_NOWHERE = 0xFF
-
-
-def _parted(labels: NDArray[np.uint8], far: int | None, *, leads_far: bool) -> list[CharacterClass]:
-    """The large classes of one way to part the characters; `far` is the label of those that lead where the characters
-    beyond ASCII lead, if these lead anywhere."""
-    found: list[CharacterClass] = []
-    for label, count in enumerate(np.bincount(labels, minlength=_NOWHERE + 1)[:_NOWHERE].tolist()):
-        if count >= _LEAST_CLASS or (count and label == far):
-            found.append((np.flatnonzero(labels == label).astype(np.uint8).tobytes(), label == far))
-    if leads_far and far is None:
-        found.append((b"", True))
-    return found
-
+_BEYOND_ASCII = bytes(range(0x80, 0x100))
 
 # First and last lead byte, first and last byte behind it, how many more bytes follow.
 _LEADS = (
@@ -187,35 +147,38 @@ def _chained(first: NDArray[np.int32], then: NDArray[np.int32]) -> NDArray[np.in
     return found
 
 
-def runs(edges: Mapping[int, Hashable]) -> Iterator[tuple[int, int, Hashable]]:
-    """Edges in the order of their bytes come in, ranges of bytes that lead alike go out."""
-    first, beyond, leads = -1, -1, None
+def alike(edges: Mapping[int, Hashable]) -> Iterator[tuple[bytes, Hashable]]:
+    """Edges in the order of their bytes come in, the bytes that lead alike go out."""
+    found: dict[Hashable, bytearray] = {}
     for byte, following in edges.items():
-        if byte == beyond and following == leads:
-            beyond += 1
-            continue
-        if leads is not None:
-            yield first, beyond, leads
-        first, beyond, leads = byte, byte + 1, following
-    if leads is not None:
-        yield first, beyond, leads
+        found.setdefault(following, bytearray()).append(byte)
+    for following, bytes_ in found.items():
+        yield bytes(bytes_), following
 
 
 def tabulate(automaton: Automaton, most: int = MAX_STATES) -> Table | None:
     """None where the automaton has more states than that."""
     numbers: dict[Hashable, int] = {automaton.start: 0}
     states: list[Hashable] = [automaton.start]
-    spans: list[tuple[int, int, int, int]] = []
-    for at, state in enumerate(states):
-        for first, beyond, following in automaton.spans(state):
+    leads: list[tuple[tuple[bytes, int], ...]] = []
+    for state in states:
+        ways = []
+        for bytes_, following in automaton.ways(state):
             number = numbers.setdefault(following, len(states))
             if number == len(states):
                 states.append(following)
                 if number >= most:
                     return None
-            spans.append((at, first, beyond, number))
+            ways.append((bytes_, number))
+        leads.append(tuple(ways))
     rows = np.full((len(states) + 1, 256), DEAD, dtype=np.int32)
-    for at, first, beyond, number in spans:
-        rows[at, first:beyond] = number
+    for row, row_ways in zip(rows, leads, strict=False):
+        for bytes_, number in row_ways:
+            row[_columns(bytes_)] = number
     accepting = np.array([*map(automaton.accepts, states), False], dtype=np.bool_)
-    return Table(rows, accepting, tuple(automaton.ending(state) for state in states))
+    return Table(rows, accepting, tuple(automaton.ending(state) for state in states), tuple(leads))
+
+
+@lru_cache(maxsize=512)
+def _columns(bytes_: bytes) -> NDArray[np.intp]:
+    return np.frombuffer(bytes_, dtype=np.uint8).astype(np.intp)

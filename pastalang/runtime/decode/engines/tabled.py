@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.decode.border import Border
+from pastalang.runtime.decode.engines.crossing import Closers
 from pastalang.runtime.decode.engines.reach import Follower, Reach
 from pastalang.runtime.decode.engines.table import Table
 from pastalang.runtime.decode.guide import TokenMask
@@ -78,6 +79,11 @@ class TableMachine:
                 self._masks.clear()
             found = self._masks[key] = self._make_mask(at, reach, remaining)
         return found
+
+    def completing(self, state: MachineState, closers: Closers) -> Ints:
+        """The rows that complete the value, by their numbers."""
+        reach = closing_follower(self._table, closers, self._tokens).reach(_at(state))
+        return reach.leading_to(self._table.accepting, len(closers.rows))
 
     def warm(self) -> None:
         """Makes the masks of the first states, nearest first."""
@@ -147,6 +153,11 @@ class _Costs:
 def shared_follower(table: Table, tokens: Tokens) -> Follower:
     """The tokens that stay inside: the same whatever follows the value."""
     return _kept(tokens, (table, b""), lambda: Follower(table, rows_of(tokens), tokens.size))
+
+
+def closing_follower(table: Table, closers: Closers, tokens: Tokens) -> Follower:
+    """The rows that close a string inside a structure."""
+    return _kept(tokens, (table, "closers"), lambda: Follower(table, closers.rows, len(closers.rows)))
 
 
 def _crossing_follower(table: Table, border: Border) -> Follower | None:
