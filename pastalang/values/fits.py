@@ -123,6 +123,8 @@ class _Fitting:
         return None
 
     def verbatim_misfits(self, source: str, text: str) -> Misfits:
+        if not text:
+            return _one(f"a span of `{source}` has at least one character")
         if source not in self.sources or text in self.sources[source]:
             return ()
         return _one(f"{_shown(text)} does not stand in `{source}`")

@@ -146,7 +146,7 @@ def _scalar(type: t.Type) -> Document:
         case t.Uuid():
             return {"type": "string", "format": "uuid", "pattern": anchored(UUID)}
         case t.Verbatim():
-            return {"type": "string"}
+            return {"type": "string", "minLength": 1}
         case t.Anything():
             return {}
         case t.Array() | t.Tuple() | t.Map() | t.Object() | t.Union() | t.Named() | t.Schema():

@@ -176,7 +176,7 @@ def _scalar(type: t.Type) -> Any:
         case t.Uuid():
             return _spelled(uuid.UUID, type)
         case t.Verbatim():
-            return StrictStr
+            return typing.Annotated[StrictStr, Field(min_length=1)]
         case t.Schema():
             return _checked(Any, type)
         case t.Anything():

@@ -106,6 +106,16 @@ def containers(inner: st.SearchStrategy[t.Type]) -> st.SearchStrategy[t.Type]:
 
 TYPES = st.recursive(SCALARS, containers, max_leaves=6)
 
+SOURCE = 'A "quoted" 27-inch screen,\n日本語 größer 😀 \\ end.'
+SCHEMAS = [
+    '{"type":"object","properties":{"a":{"type":"integer"}}}',
+    '{"type":"object","additionalProperties":{"type":"boolean"}}',
+    '{"anyOf":[{"type":"string","maxLength":2},{"type":"array","items":{"type":"null"}}]}',
+]
+ALL_TYPES = st.recursive(
+    SCALARS | st.just(t.Verbatim("source")) | st.sampled_from(SCHEMAS).map(t.Schema), containers, max_leaves=6
+)
+
 # ── values ───────────────────────────────────────────────────────────────────────────────────────────────
 
 SPELLINGS = [
@@ -140,6 +150,8 @@ def _right(type: t.Type, types: Mapping[str, t.Type], depth: int) -> st.SearchSt
             return st.integers(-8, 8)
         case t.Number():
             return st.integers(-4, 4) | st.sampled_from([Decimal(n) / 8 for n in range(-24, 25) if n % 8])
+        case t.Verbatim():
+            return st.sampled_from([SOURCE[at : at + size] for at in range(0, 30, 3) for size in (1, 3, 9)])
         case t.Boolean():
             return st.booleans()
         case t.Null():

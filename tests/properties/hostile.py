@@ -11,8 +11,6 @@ import numpy as np
 from pastalang.program import types as t
 from pastalang.runtime.decode.tokens import Tokens
 
-SOURCE = 'A "quoted" 27-inch screen,\n日本語 größer 😀 \\ end.'
-
 Pick = Callable[[np.ndarray, Tokens, random.Random], int]
 
 

@@ -16,7 +16,8 @@ from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.mask import allows, tokens_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.values.read import read
-from tests.properties.hostile import PICKS, SIMPLE, SOURCE, STRUCTURES, TYPES, Pick
+from tests.properties.hole_types import SOURCE
+from tests.properties.hostile import PICKS, SIMPLE, STRUCTURES, TYPES, Pick
 from tests.properties.vocabularies import VOCABULARIES
 
 FOLLOWS = ("", ",\n  ", "\n}", ". The end")

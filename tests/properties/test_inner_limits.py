@@ -15,7 +15,8 @@ from pastalang.runtime.decode.guide import GuideError
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.decode.tokens import Tokens
-from tests.properties.hostile import PICKS, SOURCE
+from tests.properties.hole_types import SOURCE
+from tests.properties.hostile import PICKS
 from tests.properties.vocabularies import VOCABULARIES
 
 NAMED: dict[str, t.Type] = {

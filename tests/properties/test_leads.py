@@ -38,7 +38,8 @@ from pastalang.training.batch import IGNORED
 from pastalang.training.sequence import Sequence, record
 from pastalang.values.json_text import parse_json
 from pastalang.values.read import read
-from tests.properties.hostile import PICKS, SIMPLE, SOURCE, STRUCTURES, TYPES
+from tests.properties.hole_types import SOURCE
+from tests.properties.hostile import PICKS, SIMPLE, STRUCTURES, TYPES
 from tests.properties.splitting import MERGING, TOKENIZERS, tools
 from tests.properties.test_guides import decode
 

@@ -16,7 +16,8 @@ from pastalang.runtime.decode.machine import Machine, MachineState
 from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.walk import MachineGuide
-from tests.properties.hostile import SIMPLE, SOURCE
+from tests.properties.hole_types import SOURCE
+from tests.properties.hostile import SIMPLE
 from tests.properties.vocabularies import VOCABULARIES
 
 FOLLOWS = ("", ",\n  ", ", ", ". The end", "12")

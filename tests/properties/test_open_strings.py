@@ -12,7 +12,8 @@ from pastalang.runtime.decode.engines.llguidance import Growth, StructureGuide
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.decode.tokens import Tokens
-from tests.properties.hostile import PICKS, SOURCE, TYPES
+from tests.properties.hole_types import SOURCE
+from tests.properties.hostile import PICKS, TYPES
 from tests.properties.vocabularies import VOCABULARIES
 
 FOLLOWS = ("", ",\n  ", "}")

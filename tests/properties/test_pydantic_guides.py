@@ -17,7 +17,8 @@ from pastalang.runtime.decode.tokens import Tokens
 from pastalang.values.json_text import parse_json
 from pastalang.values.pydantic_model import type_of_model, validate_value
 from pastalang.values.to_pydantic import model_of
-from tests.properties.hostile import PICKS, SIMPLE, SOURCE, STRUCTURES, TYPES
+from tests.properties.hole_types import SOURCE
+from tests.properties.hostile import PICKS, SIMPLE, STRUCTURES, TYPES
 from tests.properties.test_guides import decode
 from tests.properties.vocabularies import VOCABULARIES
 from tests.values.test_pydantic_fields import ENFORCED, Cat, Dog, Tree

@@ -50,9 +50,13 @@ def compile_structure(
     if inside is not None:
         inside.warm()
     limits = InnerLimits(limited, inside, tokens) if limited and inside is not None else None
-    return StructureGuide(
-        matchers, border, unique, describe(type), grammar.strings, inside, limits, shortest_text(type)
-    )
+    try:
+        return StructureGuide(
+            matchers, border, unique, describe(type), grammar.strings, inside, limits, shortest_text(type)
+        )
+    except GuideError as refused:
+        empty = sorted(name for name, text in sources.items() if not text)
+        raise GuideError(f"the text of `{empty[0]}`, to quote from, is empty") if empty else refused from refused
 
 
 def _located(type: t.Schema, border: Border, problem: GuideError) -> GuideError:
