@@ -47,6 +47,9 @@ class Letters:
             found &= ~self.whole
         return found
 
+    def translated(self, table: bytes) -> Bytes:
+        return np.frombuffer(self._raw.translate(table), dtype=np.uint8)
+
     @cached_property
     def _raw(self) -> bytes:
         return self.flat.tobytes()
@@ -117,8 +120,9 @@ class Rows:
 def ranges(starts: Ints, ends: Ints) -> Ints:
     """The numbers of all these ranges, one behind the other."""
     counts = ends - starts
-    offset = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
-    found: Ints = np.repeat(starts, counts) + offset
+    behind = np.cumsum(counts)
+    found: Ints = np.repeat(starts - behind + counts, counts)
+    found += np.arange(len(found))
     return found
 
 

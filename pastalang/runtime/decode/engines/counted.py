@@ -164,7 +164,7 @@ class CountedMachine:
         return parts
 
     def _closes(
-        self, ends: NDArray[np.int32], counts: Ints, good: NDArray[np.bool_], remaining: int | None
+        self, ends: Ints | NDArray[np.int32], counts: Ints, good: NDArray[np.bool_], remaining: int | None
     ) -> NDArray[np.bool_]:
         """The good ones behind which an ending fits into what remains."""
         if remaining is None and self._tokens.vocabulary.covers_bytes:

@@ -56,7 +56,7 @@ class Lengths:
         beyond = min(max(self._most - characters + 1, low), rows)
         return bool(self._before.item(beyond, state) > self._before.item(low, state))
 
-    def fit(self, states: NDArray[np.int32], characters: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def fit(self, states: NDArray[np.int64] | NDArray[np.int32], characters: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether from each state, with so many characters complete, some end lies within the limits."""
         rows = len(self._bytes)
         low = np.clip(self._least - characters, 0, rows)

@@ -22,8 +22,10 @@ from pastalang.runtime.decode.trie import Ints
 
 States = NDArray[np.int32]
 _FEW = 4_000  # rows that are followed without being sorted by classes
-_ONE_BY_ONE = 12  # rows that are quicker to follow each by itself
+_SIDE_BY_SIDE = 300  # rows that are quicker to follow with all their bytes laid out than step by step
+_ACROSS = 12  # bytes that are laid out
 _AT_ONCE = 1_000_000  # steps of all states through all rows that are taken beforehand
+_LAID_OUT = np.arange(_ACROSS, dtype=np.int64)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,24 +33,35 @@ class Reach:
     """`tokens` and where each leads; and the rows wholly of k characters of a class, with where k of them lead."""
 
     tokens: Ints
-    ends: States
-    slices: tuple[tuple[Slice, States], ...]
+    ends: Ints | States
+    slices: tuple[tuple[Slice, Ints], ...]
 
     @cached_property
-    def all_ends(self) -> NDArray[np.int64]:
+    def all_ends(self) -> Ints:
         """Every state that is reached, once."""
-        parts = [self.ends, *(chain[1 : slice.reached] for slice, chain in self.slices)]
-        return np.flatnonzero(np.bincount(np.concatenate(parts)))
+        return np.flatnonzero(np.bincount(np.concatenate(self._ends)))
 
-    def mask(self, size: int, fits: NDArray[np.bool_]) -> TokenMask:
-        """The tokens that lead to a state that fits; `fits` has an entry for every state and one for `DEAD`."""
-        found = scattered(size, self.tokens[fits[self.ends]])
+    @property
+    def _ends(self) -> list[Ints | States]:
+        return [self.ends, *(chain[1 : slice.reached] for slice, chain in self.slices)]
+
+    def most(self, of: Ints) -> int:
+        """The most that any state has that is reached; `of` has an entry for every state."""
+        return max([int(of.take(ends).max(initial=0)) for ends in self._ends])
+
+    def mask(self, size: int, fits: NDArray[np.bool_] | None) -> TokenMask:
+        """The tokens that lead to a state that fits; `fits` has an entry for every state and one for `DEAD`.
+
+        All of them without it.
+        """
+        found = scattered(size, self.tokens if fits is None else self.tokens[fits[self.ends]])
         if not self.slices:
             return found
-        first, *others = (slice.mask(fits[chain]) for slice, chain in self.slices)
-        joined = found | first
-        for other in others:
-            np.bitwise_or(joined, other, out=joined)
+        joined: TokenMask | None = None
+        for slice, chain in self.slices:
+            part = slice.up_to(len(chain)) if fits is None else slice.mask(fits[chain])
+            joined = found | part if joined is None else np.bitwise_or(joined, part, out=joined)
+        assert joined is not None
         return frozen(joined)
 
     def leading_to(self, fits: NDArray[np.bool_], size: int) -> Ints:
@@ -63,8 +76,10 @@ class Follower:
         self._table = table
         self._rows = rows.within(table.alphabet).compact()
         self._size = size
+        self._kinds = self._rows.letters.flat
         self._first = np.searchsorted(self._rows.first, np.arange(257))
         self._slices: dict[CharacterClass, Slice] = {}
+        self._alone: dict[bytes, tuple[Ints, Ints, Ints]] = {}
         self._known: dict[int, Reach] = {}
         self._every: States | None = None
         self._bush = Bush(self._rows) if len(self._rows) <= _FEW else None
@@ -75,6 +90,9 @@ class Follower:
         """Sorts the rows by every class that any state has, so that no mask has to."""
         for class_ in sorted({class_ for state in range(self._table.size) for class_ in self._table.classes(state)}):
             self._slice(class_)
+            self._table.after(class_)
+        self._kinds = self._rows.letters.translated(self._table.kinds)
+        assert len(self._table.steps)
 
     def reach(self, state: int) -> Reach:
         found = self._known.get(state)
@@ -87,25 +105,31 @@ class Follower:
         if self._bush is not None:
             each = self._ends_of(state)
             alive = np.flatnonzero(each != DEAD)
-            return Reach(rows.ids[alive], each[alive], ())
-        row = table.rows[state]
-        single = row != DEAD
-        starts: list[tuple[Ints, States, Ints]] = []
+            return Reach(rows.ids.take(alive), each.take(alive), ())
+        alone, kind, behind = self._beginning_with(table.singles(state))
+        starts = [(alone, table.steps.take(kind + state * table.stride), behind)]
         slices = []
         for class_ in table.classes(state):
-            single[list(class_[0])] = False
-            single[0x80:] &= not class_[1]
             slice = self._slice(class_)
             chain, is_mixed = self._chain(state, class_, slice.most)
             slices.append((slice, chain))
-            starts += self._leaving(slice, chain, state, is_mixed)
-        firsts = np.flatnonzero(single)
-        alone = ranges(self._first[firsts], self._first[firsts + 1])
-        starts.append((alone, row[rows.first[alone]], rows.starts[alone] + 1))
-        at, start, begin = (np.concatenate(parts) for parts in zip(*starts, strict=True))
-        every = self._walk(start, begin, rows.ends[at])
-        alive = np.flatnonzero(every != DEAD)
-        return Reach(rows.ids[at[alive]], every[alive], tuple(slices))
+            starts.append(slice.leaves(table, chain * table.stride))
+            if is_mixed:
+                starts.append(self._mixed(slice, len(chain), state))
+        at, start, begin = starts[0] if len(starts) == 1 else map(np.concatenate, zip(*starts, strict=True))
+        every = walk(table, self._kinds, start, begin, rows.ends.take(at))
+        alive = np.flatnonzero(every != table.dead)
+        return Reach(rows.ids.take(at.take(alive)), every.take(alive) // table.stride, tuple(slices))
+
+    def _beginning_with(self, firsts: bytes) -> tuple[Ints, Ints, Ints]:
+        """The rows that begin with one of these bytes, the kind of that byte, and the place behind it."""
+        found = self._alone.get(firsts)
+        if found is None:
+            bytes_ = np.frombuffer(firsts, dtype=np.uint8).astype(np.int64)
+            at = ranges(self._first[bytes_], self._first[bytes_ + 1])
+            found = at, self._kinds[self._rows.starts[at]].astype(np.int64), self._rows.starts[at] + 1
+            self._alone[firsts] = found
+        return found
 
     def _ends_of(self, state: int) -> States:
         """Where each row leads; of all states at once where that is little."""
@@ -118,63 +142,52 @@ class Follower:
             found = self._bush.follow(self._table.rows, np.array([state], dtype=np.int32))[0]
         return found
 
-    def _leaving(self, slice: Slice, chain: States, state: int, is_mixed: bool) -> list[tuple[Ints, States, Ints]]:
-        """The rows that leave the class, the state behind the byte that leaves, and the place behind it."""
-        known = len(chain)
+    def _mixed(self, slice: Slice, known: int, state: int) -> tuple[Ints, Ints, Ints]:
+        """The rows of more characters than are known to lead alike, each from its beginning."""
         within = int(np.searchsorted(slice.keys, known << 8))
-        keys = slice.keys[:within]
-        behind = self._table.rows[chain[keys >> 8], keys & 0xFF]
-        alive = np.flatnonzero(behind != DEAD)
-        at = ranges(slice.cuts[alive], slice.cuts[alive + 1])
-        counts = slice.cuts[alive + 1] - slice.cuts[alive]
-        found = [(slice.leaving[at], np.repeat(behind[alive], counts), slice.places[at] + 1)]
-        if is_mixed:
-            whole = slice.order[slice.bounds[min(known, len(slice.bounds) - 1)] :]
-            rest = np.concatenate([whole, slice.leaving[slice.cuts[within] :]])
-            found.append((rest, np.full(len(rest), state, dtype=np.int32), self._rows.starts[rest]))
-        return found
+        whole = slice.order[slice.bounds[min(known, slice.reached)] :]
+        rest = np.concatenate([whole, slice.leaving[slice.cuts[within] :]])
+        return rest, np.full(len(rest), state * self._table.stride, dtype=np.int64), self._rows.starts[rest]
 
-    def _chain(self, state: int, class_: CharacterClass, most: int) -> tuple[States, bool]:
+    def _chain(self, state: int, class_: CharacterClass, most: int) -> tuple[Ints, bool]:
         """Where 0, 1, 2 ... characters of the class lead; and whether it ends where they no longer lead alike."""
-        after, chain = self._table.after(class_), [state]
+        after, chain, is_mixed = self._table.after(class_), [state], False
         while len(chain) <= most:
-            following = int(after[chain[-1]])
+            following = after[chain[-1]]
             if following in (DEAD, MIXED):
-                return np.array(chain, dtype=np.int32), following == MIXED
+                is_mixed = following == MIXED
+                break
             if following == chain[-1]:
                 chain.extend([following] * (most + 1 - len(chain)))
             else:
                 chain.append(following)
-        return np.array(chain, dtype=np.int32), False
+        return np.array(chain, dtype=np.int64), is_mixed
 
     def _slice(self, class_: CharacterClass) -> Slice:
         if class_ not in self._slices:
             self._slices[class_] = slice_rows(self._rows, class_, self._size)
         return self._slices[class_]
 
-    def _walk(self, states: States, at: Ints, ends: Ints) -> States:
-        return walk(self._table.rows, self._rows.letters.flat, states, at, ends)
 
-
-def walk(rows: NDArray[np.int32], flat: Bytes, states: States, at: Ints, ends: Ints) -> States:
-    """Where `flat[at:ends]` leads from each state."""
-    found = states.copy()
-    live = np.flatnonzero((at < ends) & (states != DEAD))
-    here, place, end = states[live], at[live], ends[live]
-    while len(live) > _ONE_BY_ONE:
-        here = rows[here, flat[place]]
+def walk(table: Table, kinds: Bytes, states: Ints, at: Ints, ends: Ints) -> Ints:
+    """Where `kinds[at:ends]` leads from each state, states in strides."""
+    steps, dead = table.steps, table.dead
+    found, live = states.copy(), np.arange(len(states))
+    here = states
+    while True:
+        going = np.flatnonzero((here != dead) & (at < ends))
+        live, here, at, ends = live.take(going), here.take(going), at.take(going), ends.take(going)
+        if not len(live):
+            return found
+        if len(live) > _SIDE_BY_SIDE:
+            here = steps.take(here + kinds.take(at))
+            at = at + 1
+        else:
+            left = ends - at
+            across = _LAID_OUT[: int(left.max())]
+            letters = kinds.take(at + across, mode="clip").astype(np.int64)
+            letters[across >= left] = table.stride - 1
+            for column in letters:
+                here = steps.take(here + column)
+            at = at + _ACROSS
         found[live] = here
-        place = place + 1
-        going = (here != DEAD) & (place < end)
-        live, here, place, end = live[going], here[going], place[going], end[going]
-    for number, state, begin, beyond in zip(live.tolist(), here.tolist(), place.tolist(), end.tolist(), strict=True):
-        found[number] = _walk_one(rows, flat[begin:beyond].tobytes(), state)
-    return found
-
-
-def _walk_one(rows: NDArray[np.int32], text: bytes, state: int) -> int:
-    for byte in text:
-        state = rows.item(state, byte)
-        if state == DEAD:
-            break
-    return state

@@ -11,10 +11,10 @@ from functools import cached_property
 
 import numpy as np
 
-from pastalang.runtime.decode.engines.table import CharacterClass
+from pastalang.runtime.decode.engines.table import CharacterClass, Table
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.mask import frozen, mask_of
-from pastalang.runtime.decode.rows import Flags, Rows
+from pastalang.runtime.decode.rows import Flags, Rows, ranges
 from pastalang.runtime.decode.trie import Ints
 
 _FEW = 300  # tokens that are quicker to set one by one
@@ -48,6 +48,28 @@ class Slice:
         """The most characters of the class that any row begins with."""
         return max(self.reached - 1, int(self.keys[-1]) >> 8 if len(self.keys) else 0)
 
+    def leaves(self, table: Table, chain: Ints) -> tuple[Ints, Ints, Ints]:
+        """The rows that leave where k characters lead to `chain[k]`, in strides: the row, the state behind the byte
+        that leaves, and the place behind it."""
+        before, byte = self._parts(table)
+        within = int(np.searchsorted(self.keys, len(chain) << 8))
+        behind = table.steps.take(chain.take(before[:within]) + byte[:within])
+        alive = np.flatnonzero(behind != table.dead)
+        first, beyond = self.cuts.take(alive), self.cuts.take(alive + 1)
+        at = ranges(first, beyond)
+        return self.leaving.take(at), np.repeat(behind.take(alive), beyond - first), self.places.take(at) + 1
+
+    def _parts(self, table: Table) -> tuple[Ints, Ints]:
+        """Of every key the number of characters, and the kind of the byte."""
+        if self._parted.get(id(table)) is None:
+            kinds = np.frombuffer(table.kinds, dtype=np.uint8).astype(np.int64)
+            self._parted[id(table)] = self.keys >> 8, kinds[self.keys & 0xFF]
+        return self._parted[id(table)]
+
+    @cached_property
+    def _parted(self) -> dict[int, tuple[Ints, Ints]]:
+        return {}
+
     def mask(self, good: Flags) -> TokenMask:
         """The rows wholly of so many characters; how many none of them has is left out."""
         good = good[: self.reached].copy()
@@ -57,6 +79,10 @@ class Slice:
         edges = np.flatnonzero(np.diff(good, prepend=False, append=False)).reshape(-1, 2)
         spans = [self.tokens[self.bounds[first] : self.bounds[beyond]] for first, beyond in edges.tolist()]
         return scattered(self.size, np.concatenate(spans))
+
+    def up_to(self, count: int) -> TokenMask:
+        """The rows wholly of fewer characters."""
+        return self._until(min(count, self.reached))
 
     def _until(self, count: int) -> TokenMask:
         if count not in self._known:

@@ -18,6 +18,9 @@ MIXED = -2  # not all bytes lead to the same state
 MAX_STATES = 480
 _LEAST_CLASS = 8  # bytes; fewer are followed one by one
 
+_ITSELF = -3
+
+Ways: TypeAlias = tuple[tuple[bytes, int], ...]
 CharacterClass: TypeAlias = tuple[bytes, bool]  # its ASCII, and whether every character beyond ASCII is in it
 
 
@@ -45,7 +48,7 @@ class Table:
     rows: NDArray[np.int32]  # (states + 1, 256)
     accepting: NDArray[np.bool_]  # (states + 1,)
     endings: tuple[bytes, ...]
-    leads: tuple[tuple[tuple[bytes, int], ...], ...]  # of every state the bytes that lead alike, and where to
+    leads: tuple[Ways, ...]  # of every state the bytes that lead alike, and where to
 
     @property
     def size(self) -> int:
@@ -65,6 +68,54 @@ class Table:
         """How many bytes may follow each state."""
         found: NDArray[np.int64] = (self.rows != DEAD).sum(axis=1)
         return found
+
+    @cached_property
+    def kinds(self) -> bytes:
+        """Of every byte the number of its kind: bytes of one kind lead alike from every state."""
+        groups = dict.fromkeys(bytes_ for ways in self.leads for bytes_, _ in ways)
+        held = [0] * 256
+        for number, bytes_ in enumerate(groups):
+            for byte in bytes_:
+                held[byte] |= 1 << number
+        known: dict[int, int] = {}
+        return bytes(known.setdefault(group, len(known)) for group in held)
+
+    @cached_property
+    def stride(self) -> int:
+        """One more than there are kinds, as one more stands for no byte at all; 256 kinds are told apart at most."""
+        return max(self.kinds) + 2
+
+    @cached_property
+    def steps(self) -> NDArray[np.int64]:
+        """Where every kind leads: `steps[state * stride + kind]`, states counted in strides as well."""
+        kinds = self.stride - 1
+        found = np.empty((self.size + 1, self.stride), dtype=np.int64)
+        found[:, :kinds] = self.rows[:, [self.kinds.index(kind) for kind in range(kinds)]]
+        found[:, kinds] = np.arange(self.size + 1)
+        found[found == DEAD] = self.size
+        found *= self.stride
+        return found.ravel()
+
+    @cached_property
+    def dead(self) -> int:
+        """`DEAD` in strides."""
+        return self.size * self.stride
+
+    def singles(self, state: int) -> bytes:
+        """The bytes that may follow the state and are in none of its large classes."""
+        found = self._singles.get(state)
+        if found is None:
+            classes = self.classes(state)
+            taken = b"".join([ascii_ for ascii_, _ in classes])
+            if any(beyond for _, beyond in classes):
+                taken += _BEYOND_ASCII
+            every = b"".join([bytes_ for bytes_, _ in self.leads[state]])
+            found = self._singles[state] = bytes(sorted(every.translate(None, taken)))
+        return found
+
+    @cached_property
+    def _singles(self) -> dict[int, bytes]:
+        return {}
 
     # ── characters that lead alike ───────────────────────────────────────────────────────────────────────
 
@@ -90,7 +141,7 @@ class Table:
             found.append((b"", True))
         return found
 
-    def after(self, class_: CharacterClass) -> NDArray[np.int32]:
+    def after(self, class_: CharacterClass) -> list[int]:
         """Where one character of the class leads from every state and from `DEAD`: a state, `DEAD` or `MIXED`."""
         if class_ not in self._after:
             ascii_, beyond = class_
@@ -99,11 +150,11 @@ class Table:
             found = parts[0].copy()
             for part in parts[1:]:
                 found[part != found] = MIXED
-            self._after[class_] = found
+            self._after[class_] = found.tolist()
         return self._after[class_]
 
     @cached_property
-    def _after(self) -> dict[CharacterClass, NDArray[np.int32]]:
+    def _after(self) -> dict[CharacterClass, list[int]]:
         return {}
 
     def _common(self, states: NDArray[np.int64], bytes_: list[int]) -> NDArray[np.int32]:
@@ -160,7 +211,7 @@ def tabulate(automaton: Automaton, most: int = MAX_STATES) -> Table | None:
     """None where the automaton has more states than that."""
     numbers: dict[Hashable, int] = {automaton.start: 0}
     states: list[Hashable] = [automaton.start]
-    leads: list[tuple[tuple[bytes, int], ...]] = []
+    leads: list[Ways] = []
     for state in states:
         ways = []
         for bytes_, following in automaton.ways(state):
@@ -171,12 +222,51 @@ def tabulate(automaton: Automaton, most: int = MAX_STATES) -> Table | None:
                     return None
             ways.append((bytes_, number))
         leads.append(tuple(ways))
-    rows = np.full((len(states) + 1, 256), DEAD, dtype=np.int32)
+    accepting, kept, leads = _merged([automaton.accepts(state) for state in states], leads)
+    rows = np.full((len(leads) + 1, 256), DEAD, dtype=np.int32)
     for row, row_ways in zip(rows, leads, strict=False):
         for bytes_, number in row_ways:
             row[_columns(bytes_)] = number
-    accepting = np.array([*map(automaton.accepts, states), False], dtype=np.bool_)
-    return Table(rows, accepting, tuple(automaton.ending(state) for state in states), tuple(leads))
+    endings = tuple(automaton.ending(states[at]) for at in kept)
+    return Table(rows, np.array([*accepting, False], dtype=np.bool_), endings, tuple(leads))
+
+
+def _merged(accepting: list[bool], leads: list[Ways]) -> tuple[list[bool], list[int], list[Ways]]:
+    """States that go on alike become one: those that differ only in where they come from. Which states were kept, too.
+
+    One pass from the last state to the first: expressions with counts have long rows of such states. Loops of several
+    states stay as they are, and so do states inside an escape, where the same bytes are fewer characters.
+    """
+    stands_for, known = list(range(len(leads))), dict[tuple[bool, Ways], int]()
+    escaping = _inside_escapes(leads)
+    for at in reversed(range(1, len(leads))):
+        if at not in escaping:
+            stands_for[at] = _ITSELF
+            ways = _led(leads[at], stands_for)
+            stands_for[at] = known.setdefault((accepting[at], ways), at)
+    kept = [at for at, number in enumerate(stands_for) if at == number]
+    places = dict(zip(kept, range(len(kept)), strict=True))
+    where = [places[number] for number in stands_for]
+    return [accepting[at] for at in kept], kept, [_led(leads[at], where) for at in kept]
+
+
+def _inside_escapes(leads: list[Ways]) -> set[int]:
+    """The states that some text leads to that ends inside an escape of JSON, and a few more."""
+    level = {number for ways in leads for bytes_, number in ways if 0x5C in bytes_}
+    found = set(level)
+    for depth in range(4):
+        level = {number for at in level for bytes_, number in leads[at] if depth or 0x75 in bytes_}
+        found |= level
+    return found
+
+
+def _led(ways: Ways, where: list[int]) -> Ways:
+    """The same ways to other states; what leads alike then is one."""
+    joined: dict[int, bytes] = {}
+    for bytes_, number in ways:
+        number = where[number]
+        joined[number] = bytes(sorted(joined[number] + bytes_)) if number in joined else bytes_
+    return tuple((bytes_, number) for number, bytes_ in joined.items())
 
 
 @lru_cache(maxsize=512)

@@ -98,7 +98,8 @@ class TableMachine:
             waiting += fresh
 
     def _make_mask(self, at: int, reach: Reach, remaining: int | None) -> TokenMask:
-        mask = reach.mask(self._tokens.size, self._costs.fits(reach.all_ends, remaining))
+        is_plenty = remaining is None and self._tokens.vocabulary.covers_bytes
+        mask = reach.mask(self._tokens.size, None if is_plenty else self._costs.fits(reach.all_ends, remaining))
         if self._crossing is None:
             return mask
         behind = self._behind.get(at)
@@ -119,8 +120,6 @@ class _Costs:
         self._endings: dict[int, tuple[int, ...] | None] = {}
         self._known = np.full(table.size + 1, -1, dtype=np.int64)
         self._known[-1] = _NEVER
-        self._all = np.ones(table.size + 1, dtype=np.bool_)
-        self._all[-1] = False
         self._farthest: dict[int, int] = {}
 
     def ending(self, at: int) -> tuple[int, ...] | None:
@@ -133,15 +132,11 @@ class _Costs:
         if not self._tokens.vocabulary.covers_bytes:
             return False
         if at not in self._farthest:
-            ends = reach.all_ends
-            self._farthest[at] = int(self._table.ending_bytes[ends].max(initial=0))
+            self._farthest[at] = reach.most(self._table.ending_bytes)
         return left >= self._farthest[at]
 
     def fits(self, ends: Ints, remaining: int | None) -> Flags:
         """Of every state whether its ending fits behind a token; only right for these states."""
-        covers = self._tokens.vocabulary.covers_bytes
-        if remaining is None and covers:
-            return self._all
         for end in ends[self._known[ends] < 0].tolist():
             tokens = self.ending(end)
             self._known[end] = _NEVER if tokens is None else len(tokens)
