@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Plan
+from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.batch import StepBatch
 from pastalang.runtime.decode.draws import Draw
@@ -27,6 +27,7 @@ from pastalang.runtime.model.fakes import hashed_model
 from pastalang.runtime.model.toy import toy_model
 from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.result import Result
+from pastalang.runtime.scheduler.loop import Limits
 from tests.properties.test_runtime import FEW, MANY, SEEDS, WARM, outcome, plans
 from tests.runtime.float64 import in_float64, wide_softmax
 from tests.runtime.test_engine import DOCUMENTS, FAN_OUT, PRODUCT
@@ -79,6 +80,20 @@ def check_small_device(plan: Plan, seed: int, tokens: int, kept: int) -> None:
 @pytest.mark.parametrize("tokens", [1, 2, 7, 40])
 def test_a_small_device_gives_the_same_answer(program: Program, tokens: int, kept: int) -> None:
     check_small_device(build_plan(program.only_template, program), 3, tokens, kept)
+
+
+@pytest.mark.parametrize("chunk", [None, 3, 20])
+def test_lock_step_takes_no_more_in_a_step_than_the_device_has_room_for(chunk: int | None) -> None:
+    """Values that a value waits for are placed while it is: what is left of the step is asked for behind them."""
+    plan = build_plan(PRODUCT.only_template, PRODUCT, mode=Mode.LOCKSTEP)
+    assert any(branch.lockstep is not None for branch in plan.branches)
+    expected = outcome(engine_of(Small(at_most(1 << 15))), plan, seed=3)
+    for tokens in range(1, 24):
+        model = Small(at_most(1 << 15))
+        engine = engine_of(model, limits=Limits(chunk=chunk))
+        engine.scheduler.breadth.most = tokens
+        assert outcome(engine, plan, seed=3) == expected
+        assert max(model.tried[:60]) <= tokens
 
 
 @settings(FEW, max_examples=3)

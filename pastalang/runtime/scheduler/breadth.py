@@ -49,6 +49,7 @@ class StepCells:
         return self.cells.free if self.left is None else min(self.cells.free, self.left)
 
     def take(self, wanted: int) -> tuple[CellId, ...]:
+        assert wanted <= self.free, "more cells than the step may take"
         taken = self.cells.take(wanted)
         if self.left is not None:
             self.left -= wanted

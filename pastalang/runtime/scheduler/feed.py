@@ -199,11 +199,11 @@ class Feeder:
             at = branch.placed
             if at == 0 and not self._is_reached(branch.source):
                 return
-            if self._cells.free == 0:
-                self.was_short = True
-                return
             seen = self._seen_in_lockstep(values, at)
             if seen is None:
+                return
+            if self._cells.free == 0:  # asked behind the values before: those of this step were placed just now
+                self.was_short = True
                 return
             now, earlier = seen
             alone = not now and not earlier and branch.placed == branch.fed and not _are_waited_for(values, at)
