@@ -29,6 +29,9 @@ HOLDING: tuple[t.Type, ...] = (
     t.Map(t.Array(_SHORT), key_pattern="[a-c]{1,2}"),
     t.Object((t.Field("a", t.String()), t.Field('q"b', _MIDDLE), t.Field("c", t.Array(_SHORT, 0, 2)))),
     t.Array(t.String(max_chars=0), 1, 2),
+    t.Union((t.String(max_chars=9), t.Array(t.Integer()))),
+    t.Array(t.Anything(), 1, 3),
+    t.Object((t.Field("a", t.Anything()), t.Field("b", t.Map(t.Union((t.Anything(),)))))),
     t.Array(t.String(format="email"), 1, 3),
     t.Array(t.String(format="url"), 1, 3),
     t.Array(t.Temporal(t.Moment.DATE), 1, 3),
@@ -39,7 +42,8 @@ HOLDING: tuple[t.Type, ...] = (
     t.Object((t.Field("a", t.String(format="email", pattern="[a-f@.]*")), t.Field("b", t.Regex("|x*")))),
     t.Named("Tree"),
 )
-ASKED: tuple[t.Type, ...] = (  # what may be one of several strings is asked of the grammar
+ASKED: tuple[t.Type, ...] = (  # what may be one of several strings is asked of the grammar; there may be no string
+    t.Anything(),
     t.Array(t.Union((t.Literal("ab"), t.String(max_chars=3)))),
     t.Tuple((_SHORT, t.Integer(), t.String())),
 )
@@ -85,9 +89,9 @@ def _is_put_together(state: Growth, guide: StructureGuide) -> bool:
 
 @pytest.mark.parametrize("kind", VOCABULARIES)
 def test_the_mask_of_an_open_string_is_what_the_grammar_says(kind: str) -> None:
-    tokens, rng = VOCABULARIES[kind](), random.Random(3)
-    for type in (*HOLDING, *ASKED):
-        found = sum(_check(type, rng.choice(FOLLOWS), tokens, rng) for _ in range(6))
+    tokens, rng, first = VOCABULARIES[kind](), random.Random(3), list(VOCABULARIES).index(kind)
+    for type in (*HOLDING, *ASKED)[first :: len(VOCABULARIES)]:
+        found = sum(_check(type, rng.choice(FOLLOWS), tokens, rng) for _ in range(8))
         assert found or type in ASKED, type
 
 

@@ -6,7 +6,8 @@ ab", "c      what is before the quote belongs to the string, what is behind it t
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -26,66 +27,110 @@ def free_machine(tokens: Tokens, least: int, most: int | None) -> StringMachine:
     return StringMachine(spelling, Border(tokens, b""), least=least, most=most)
 
 
-def prepare_crossing(tokens: Tokens) -> None:
-    """What is made once for a vocabulary."""
-    machine = free_machine(tokens, 0, None)
-    for place in machine.places:
-        crossing_of(machine, place, tokens)
-    if tokens.vocabulary.covers_bytes:
-        spelled_rests(tokens)
-        closers_of(tokens)
+@dataclass(frozen=True, eq=False)
+class Rests:
+    """Texts that tokens hold behind a quote, sorted; `spelled` byte by byte, where every byte is a token.
+
+    `closing` says for a place in a string the characters before the quote, the token, and the number of the text.
+    """
+
+    texts: list[bytes]
+    spelled: list[list[int]]
+    closing: Callable[[int], list[tuple[int, int, int]]]
+    known: dict[int, Crossing] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
 class Crossing:
-    """Such tokens from one place: the characters before the quote, and the number of the text behind it."""
+    """Tokens from one place: the characters before the quote, and the number of the text behind it."""
 
     tokens: Ints
     counts: Ints
     rest: Ints
 
 
-def crossing_of(machine: StringMachine, place: int, tokens: Tokens) -> Crossing:
-    return tokens.keep(("crossing a quote", place), lambda: _crossing(machine, place, tokens))
+def prepare_crossing(tokens: Tokens) -> None:
+    """What is made once for a vocabulary."""
+    rests = rests_of(tokens)
+    for place in free_machine(tokens, 0, None).places:
+        crossing_of(place, rests)
+        _closing_nodes(tokens, place)
+    if tokens.vocabulary.covers_bytes:
+        closers_of(tokens)
 
 
-def _crossing(machine: StringMachine, place: int, tokens: Tokens) -> Crossing:
-    numbers = {rest: number for number, rest in enumerate(rests_of(tokens))}
-    found = [
-        (token, count, numbers[rest]) for count, token, rest in _closing(machine, place, tokens) if _BEHIND.match(rest)
-    ]
-    columns = np.array(found, dtype=np.int64).reshape(-1, 3)
-    return Crossing(columns[:, 0], columns[:, 1], columns[:, 2])
+def crossing_of(place: int, rests: Rests) -> Crossing:
+    """The tokens from one place of a string."""
+    if place not in rests.known:
+        counts, ids, numbers = np.array(rests.closing(place), dtype=np.int64).reshape(-1, 3).T
+        rests.known[place] = Crossing(ids, counts, numbers)
+    return rests.known[place]
 
 
-def rests_of(tokens: Tokens) -> list[bytes]:
-    """The texts that tokens hold behind a quote, from whatever place in a string, sorted."""
-
-    def find() -> list[bytes]:
-        machine = free_machine(tokens, 0, None)
-        every = {rest for place in machine.places for _, _, rest in _closing(machine, place, tokens)}
-        return sorted(rest for rest in every if _BEHIND.match(rest))
-
-    return tokens.keep("behind a quote", find)
+def rests_of(tokens: Tokens) -> Rests:
+    """Inside structures."""
+    return tokens.keep("behind a quote", lambda: _inside_structures(tokens))
 
 
-def spelled_rests(tokens: Tokens) -> list[list[int]]:
-    """The same, byte by byte."""
-    return tokens.keep(
-        "behind a quote, as bytes",
-        lambda: [[tokens.ids[bytes((byte,))] for byte in rest] for rest in rests_of(tokens)],
+def _inside_structures(tokens: Tokens) -> Rests:
+    closing = [list(_closing(tokens, place)) for place in free_machine(tokens, 0, None).places]
+    texts = sorted({text for found in closing for _, _, text in found})
+    numbers = {text: number for number, text in enumerate(texts)}
+    return Rests(
+        texts,
+        _spelled(texts, tokens),
+        lambda place: [(count, token, numbers[text]) for count, token, text in closing[place]],
     )
 
 
-def _closing(machine: StringMachine, place: int, tokens: Tokens) -> list[tuple[int, int, bytes]]:
+def _closing(tokens: Tokens, place: int) -> Iterator[tuple[int, int, bytes]]:
     """Characters before the quote, the token, and what it holds behind the quote."""
-    trie, found = tokens.trie, []
-    for count, nodes in machine.closing_nodes(place).items():
-        for node in nodes.tolist():
-            depth = trie.depth(node)
-            for token in trie.below(node)[int(trie.own[node]) :].tolist():
-                found.append((count, token, (tokens.text(token) or b"")[depth:]))
-    return found
+    trie = tokens.trie
+    for node, count in zip(*map(np.ndarray.tolist, _closing_nodes(tokens, place)), strict=True):
+        depth = trie.depth(node)
+        for token in trie.below(node)[int(trie.own[node]) :].tolist():
+            text = (tokens.text(token) or b"")[depth:]
+            if _BEHIND.match(text):
+                yield count, token, text
+
+
+def rests_before(border: Border) -> Rests:
+    """Where the string is the whole value: the text that follows, as far as a token holds it."""
+    return border.tokens.keep_some(("behind a quote", border.follow), lambda: _before(border))
+
+
+def _before(border: Border) -> Rests:
+    tokens, trie = border.tokens, border.tokens.trie
+    texts = [border.follow[:end] for end in range(1, min(len(border.follow), tokens.longest) + 1)]
+
+    def closing(place: int) -> list[tuple[int, int, int]]:
+        found: list[tuple[int, int, int]] = []
+        nodes, counts = _closing_nodes(tokens, place)
+        for number, text in enumerate(texts):
+            nodes = trie.child(nodes, text[-1])
+            nodes, counts = nodes[nodes >= 0], counts[nodes >= 0]
+            ids, at = trie.ending_at(nodes)
+            found += [(count, token, number) for count, token in zip(counts[at].tolist(), ids.tolist(), strict=True)]
+        return found
+
+    return Rests(texts, _spelled(texts, tokens), closing)
+
+
+def _spelled(texts: list[bytes], tokens: Tokens) -> list[list[int]]:
+    covers = tokens.vocabulary.covers_bytes
+    return [[tokens.ids[bytes((byte,))] for byte in text] for text in texts] if covers else []
+
+
+def _closing_nodes(tokens: Tokens, place: int) -> tuple[Ints, Ints]:
+    """Where in the trie a quote closes the string and tokens go on, and the characters before the quote."""
+
+    def find() -> tuple[Ints, Ints]:
+        found = free_machine(tokens, 0, None).closing_nodes(place)
+        counts = [np.full(len(nodes), count) for count, nodes in found.items()]
+        nothing = [np.zeros(0, dtype=np.int64)]
+        return np.concatenate([*found.values(), *nothing]), np.concatenate([*counts, *nothing])
+
+    return tokens.keep(("closing nodes", place), find)
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +147,7 @@ def closers_of(tokens: Tokens) -> Closers:
 
 
 def _closers(tokens: Tokens) -> Closers:
-    every, numbers = rows_of(tokens), {rest: number for number, rest in enumerate(rests_of(tokens))}
+    every, numbers = rows_of(tokens), {rest: number for number, rest in enumerate(rests_of(tokens).texts)}
     found: list[tuple[int, int, int, int]] = []
     for token, start in zip(every.ids.tolist(), every.starts.tolist(), strict=True):
         text = tokens.text(token) or b""

@@ -38,6 +38,7 @@ _CHARACTER = (
 _MAX_TAIL = 16
 NO_SOURCES: Mapping[str, str] = MappingProxyType({})
 _MAX_STRINGS = 64
+_ANYTHING = ""  # no type has that name
 
 
 @dataclass(frozen=True)
@@ -114,11 +115,25 @@ class _Writer:
             case t.Schema(document=text):
                 return self.document(text)
             case t.Anything():
-                return self.schema({})
+                return self.anything()
             case t.Named():
                 return self.rule(type)
             case _:
                 assert_never(type)
+
+    def anything(self) -> str:
+        """Any JSON, its strings with the spellings of free ones."""
+        if _ANYTHING not in self.names:
+            self.names[_ANYTHING] = "anything"
+            self.lines += [
+                'anything: ANY_STRING | any_number | any_array | any_object | "true" | "false" | "null"',
+                f"any_number: {self.schema({'type': 'number'})}",
+                'any_array: "[" (anything (", " anything)*)? "]"',
+                'any_object: "{" (any_member (", " any_member)*)? "}"',
+                'any_member: ANY_STRING ": " anything',
+                f"ANY_STRING: {_free_expression(t.String())}",
+            ]
+        return "anything"
 
     def number(self, type: t.Integer | t.Number, free: str) -> str:
         if len(schema_of(type)) == 1:

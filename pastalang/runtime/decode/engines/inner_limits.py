@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pastalang.runtime.decode.engines.crossing import crossing_of, free_machine
+from pastalang.runtime.decode.engines.crossing import crossing_of, free_machine, rests_of
 from pastalang.runtime.decode.engines.open_strings import Opened, OpenStrings, is_free
 from pastalang.runtime.decode.engines.trace import Trace
 from pastalang.runtime.decode.guide import GuideError, TokenMask
@@ -70,8 +70,8 @@ class InnerLimits:
         return found
 
     def _closing(self) -> TokenMask:
-        machine = free_machine(self._tokens, 0, None)
-        crossing = [crossing_of(machine, place, self._tokens).tokens for place in machine.places]
+        places = free_machine(self._tokens, 0, None).places
+        crossing = [crossing_of(place, rests_of(self._tokens)).tokens for place in places]
         return mask_of(self._tokens.size, np.concatenate(crossing))
 
     def opening_well(self, mask: TokenMask) -> TokenMask:

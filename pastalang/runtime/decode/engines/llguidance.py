@@ -46,6 +46,7 @@ class StructureGuide:
         self.inside = inside
         self.limits = limits
         self.least = least  # bytes that every value has
+        self.masks: dict[bytes, TokenMask] = {}
         matcher = matchers.copy()
         ending = find_ending(matcher, self.first, border.tokens, strings=strings, several=True, least=least)
         if ending is None:
@@ -55,6 +56,26 @@ class StructureGuide:
             raise GuideError(f"no short value of {meaning} was found whose strings keep their own limits of tokens")
         self.ending = ending
         self.level = sum(len(border.tokens.text(token) or b"") for token in ending) + 8
+
+        if inside is not None and limits is None and border.tokens.vocabulary.covers_bytes:
+            self._warm(inside)
+
+    def _warm(self, inside: OpenStrings) -> None:
+        """Makes the masks of the strings that come first."""
+        ids = self.border.tokens.ids
+        for text in inside.openings():
+            matcher = self.matcher()
+            if matcher.take([ids[bytes((byte,))] for byte in text]):
+                opened = inside.opened(self.first.grown(text), None)
+                if opened is not None:
+                    inside.mask(opened, matcher.copy)
+
+    def keep(self, text: bytes, mask: TokenMask) -> None:
+        """What may come behind a text, if that is short: many holes begin alike."""
+        if len(text) <= _SHORT:
+            if len(self.masks) >= _MAX_KEPT:
+                self.masks.clear()
+            self.masks[text] = mask
 
     @property
     def shortest(self) -> int:
@@ -171,7 +192,12 @@ class Growth:
         held, limits = self._held(), self._guide.limits
         if (quick := self._mask_of_string(held)) is not None:
             return quick
-        border = self._guide.border
+        known = self._guide.masks.get(self._stand.trace.raw) if limits is None else None
+        return self._asked(held) if known is None else known
+
+    def _asked(self, held: Held | None) -> TokenMask:
+        """What the grammar says, less what it cannot say."""
+        border, limits = self._guide.border, self._guide.limits
         mask = self._here().mask()
         if self._here().inner.is_error() and self._is_renewed():
             mask = self._here().mask()
@@ -188,6 +214,8 @@ class Growth:
         if not mask.any():  # every key that may stand here is taken
             self._is_stuck = not self._stand.ending
             return mask_of(border.tokens.size, self._closing()[:1])
+        if limits is None:
+            self._guide.keep(self._stand.trace.raw, mask)
         return frozen(mask)
 
     def _held(self) -> Held | None:
@@ -385,4 +413,5 @@ class Growth:
 
 
 _PLENTY: tuple[int, ...] = (-1,)
+_SHORT, _MAX_KEPT = 64, 128  # bytes of a text whose mask is kept, and how many are
 _LONG = 48  # tokens of an ending that is not searched anew for every token

@@ -11,16 +11,25 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.program import types as t
+from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.counted import CountedMachine
-from pastalang.runtime.decode.engines.crossing import closers_of, crossing_of, free_machine, rests_of, spelled_rests
+from pastalang.runtime.decode.engines.crossing import (
+    Rests,
+    closers_of,
+    crossing_of,
+    free_machine,
+    rests_before,
+    rests_of,
+)
 from pastalang.runtime.decode.engines.matcher import Matcher
 from pastalang.runtime.decode.engines.quoted import Patterned, patterns_of
 from pastalang.runtime.decode.engines.string import Inside, StringMachine
@@ -32,11 +41,12 @@ from pastalang.runtime.decode.mask import join_masks, mask_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.trie import Ints
 from pastalang.values.inner_limits import Quoted, arms_of, may_be_text, opens, parts_of
-from pastalang.values.json_text import parse_json
+from pastalang.values.json_text import parse_json, write_json
 
 _MAX_KEPT = 512
 _TABLES = TableMachine | CountedMachine
 _WARM = 2  # kinds of strings with patterns whose tables are made beforehand; the others when they are opened
+_DEEPEST = 6  # how far inside a first string is looked for
 _STRING, _WORD = re.compile(rb'"(?:[^"\\]|\\.)*"'), re.compile(rb"[-+.0-9a-zA-Z]+")
 
 
@@ -62,11 +72,12 @@ class OpenStrings:
     """The strings of one type in one vocabulary. `plain` makes the machine of one that is not free."""
 
     def __init__(
-        self, type: t.Type, types: Mapping[str, t.Type], tokens: Tokens, plain: Callable[[t.Type], Machine]
+        self, type: t.Type, types: Mapping[str, t.Type], border: Border, plain: Callable[[t.Type], Machine]
     ) -> None:
         self._type = type
         self._types = types
-        self._tokens = tokens
+        self._border = border
+        self._tokens: Tokens = border.tokens
         self._plain = plain
         self._machines: dict[Text, Machine | None] = {}
         self._behind: dict[bytes, NDArray[np.bool_] | None] = {}
@@ -84,13 +95,19 @@ class OpenStrings:
                 if isinstance(machine, TableMachine | CountedMachine):
                     machine.completing(machine.start, closers_of(self._tokens))
 
+    def openings(self) -> Iterator[bytes]:
+        """How the first string may begin, in a few of the ways that there are."""
+        return islice(_openings(self._type, self._types, _DEEPEST), _WARM)
+
     def opened(self, trace: Trace, known: Opened | None) -> Opened | None:
         """The string that is open, as far as it was known before; None where none is, or a key."""
-        if trace.string is None or not trace.stack or trace.stack[-1].wants_key:
+        if trace.string is None or (trace.stack and trace.stack[-1].wants_key):
             return None
         before = trace.raw[: trace.string]
         if known is None or known.before != before or not trace.raw.startswith(known.raw):
             string = string_at(self._type, self._types, trace)
+            if not trace.stack and not (isinstance(string, t.String) and is_free(string)):
+                string = None  # its limit of tokens is that of the whole value
             machine = None if string is None else self.machine(string)
             start = Inside(0, 0) if machine is None else machine.start
             known = Opened(before, shape(before), string, machine, start, before)
@@ -131,7 +148,7 @@ class OpenStrings:
             if len(self._behind) >= _MAX_KEPT:
                 self._behind.clear()
                 self._masks.clear()
-            self._behind[place] = self._find_behind(machine, state, here())
+            self._behind[place] = self._find_behind(machine, state, here(), self._rests(place))
         behind = self._behind[place]
         if behind is None:
             return None
@@ -140,15 +157,15 @@ class OpenStrings:
         if key not in self._masks:
             if len(self._masks) >= _MAX_KEPT:
                 self._masks.clear()
-            across = mask_of(self._tokens.size, self._across(machine, state, behind))
+            across = mask_of(self._tokens.size, self._across(machine, state, place, behind))
             self._masks[key] = join_masks(self._tokens.size, [inside, across]), inside
         return self._masks[key][0]
 
-    def _across(self, machine: Machine, state: MachineState, behind: NDArray[np.bool_]) -> Ints:
+    def _across(self, machine: Machine, state: MachineState, place: bytes, behind: NDArray[np.bool_]) -> Ints:
         """The tokens that close the string and hold what may stand behind it."""
         if isinstance(machine, StringMachine):
             assert isinstance(state, Inside)
-            crossing = crossing_of(machine, state.place, self._tokens)
+            crossing = crossing_of(state.place, self._rests(place))
             return crossing.tokens[behind[crossing.rest] & machine.room(state, crossing.counts)]
         assert isinstance(machine, _TABLES)
         closers = closers_of(self._tokens)
@@ -175,21 +192,27 @@ class OpenStrings:
             return None
         return machine if is_limited or isinstance(machine, _TABLES) else None
 
-    def _find_behind(self, machine: Machine, state: MachineState, matcher: Matcher) -> NDArray[np.bool_] | None:
+    def _rests(self, place: bytes) -> Rests:
+        """What tokens may hold behind the string: outermost, nothing but what follows the value."""
+        return rests_of(self._tokens) if place else rests_before(self._border)
+
+    def _find_behind(
+        self, machine: Machine, state: MachineState, matcher: Matcher, rests: Rests
+    ) -> NDArray[np.bool_] | None:
         """Of every text that a token holds behind a quote, whether the grammar takes it there."""
         ending = machine.ending(state)
         if ending is None or not (ahead := matcher.copy()).take(ending):
             return None
-        rests, spelled = rests_of(self._tokens), spelled_rests(self._tokens)
-        found, at = np.zeros(len(rests), dtype=np.bool_), 0
-        while at < len(rests):
-            taken = ahead.inner.validate_tokens(spelled[at])
-            if taken == len(rests[at]):
+        found, at = np.zeros(len(rests.texts), dtype=np.bool_), 0
+        while at < len(rests.texts):
+            text = rests.texts[at]
+            taken = ahead.inner.validate_tokens(rests.spelled[at])
+            if taken == len(text):
                 found[at] = True
                 at += 1
             else:  # nothing else that begins like this is taken either
-                refused = rests[at][: taken + 1]
-                at = max(at + 1, bisect_left(rests, refused[:-1] + bytes((min(refused[-1] + 1, 0xFF),))))
+                refused = text[: taken + 1]
+                at = max(at + 1, bisect_left(rests.texts, refused[:-1] + bytes((min(refused[-1] + 1, 0xFF),))))
         return found
 
 
@@ -208,8 +231,8 @@ def is_free(string: Text) -> bool:
 def string_at(type: t.Type, types: Mapping[str, t.Type], trace: Trace) -> Text | None:
     """The type of the open string of a trace, where it can only be one."""
     here: t.Type | None = type
-    begins = [around.begun - 1 for around in trace.stack[1:]]
-    for around, end in zip(trace.stack, [*begins, trace.string], strict=True):
+    ends = [*(around.begun - 1 for around in trace.stack[1:]), trace.string]
+    for around, end in zip(trace.stack, ends, strict=False):
         found = [arm for arm in arms_of(here, types) if opens(arm, is_object=around.is_object)]
         if len(found) != 1:
             return None
@@ -221,7 +244,25 @@ def string_at(type: t.Type, types: Mapping[str, t.Type], trace: Trace) -> Text |
         if here is None:
             return None
     written = [arm for arm in arms_of(here, types) if may_be_text(arm)]
-    return written[0] if len(written) == 1 and isinstance(written[0], Text) else None
+    if len(written) != 1:
+        return None
+    if isinstance(written[0], t.Anything):
+        return t.String()
+    return written[0] if isinstance(written[0], Text) else None
+
+
+def _openings(type: t.Type, types: Mapping[str, t.Type], deepest: int) -> Iterator[bytes]:
+    for arm in arms_of(type, types) if deepest else ():
+        match arm:
+            case t.Array(item=item) | t.Tuple(items=(item, *_)):
+                yield from (b"[" + rest for rest in _openings(item, types, deepest - 1))
+            case t.Object(fields=(place, *_)):
+                key = b"{" + write_json(place.key).encode() + b": "
+                yield from (key + rest for rest in _openings(place.type, types, deepest - 1))
+            case t.Anything():
+                yield b'"'
+            case _ if may_be_text(arm) and not isinstance(arm, t.Literal | t.Schema):
+                yield b'"'
 
 
 def _within(type: t.Type, key: str | None) -> t.Type | None:
@@ -230,6 +271,8 @@ def _within(type: t.Type, key: str | None) -> t.Type | None:
             return item
         case t.Map(value=value):
             return value
+        case t.Anything():
+            return type
         case t.Object(fields=fields):
             return next((place.type for place in fields if place.key == key), None)
         case _:

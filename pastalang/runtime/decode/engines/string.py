@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +21,7 @@ from pastalang.runtime.decode.engines.characters import DEAD, Spelling
 from pastalang.runtime.decode.engines.slices import scattered
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.machine import MachineState
-from pastalang.runtime.decode.mask import join_masks, mask_of
+from pastalang.runtime.decode.mask import frozen, join_masks, mask_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.trie import ROOT, Ints
 
@@ -45,6 +47,7 @@ class _Inside:
     masks: dict[tuple[int, int], TokenMask]
     until: dict[int, tuple[list[int], list[TokenMask]]]
     fillers: dict[int, int]
+    fitting: dict[int, TokenMask]  # those that fit where there is room for so many characters
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,23 @@ class _Groups:
     inside: _Inside
     closing: dict[int, TokenMask]
     most: int
+
+    @property
+    def least(self) -> int:
+        """The fewest characters that a token adds: none, or fewer where it makes others part of a stop."""
+        return min(self.closing, default=0)
+
+    def closing_within(self, room: int) -> list[TokenMask]:
+        """The tokens that close behind at most so many characters: one mask or none."""
+        counts, masks = self._closing
+        within = bisect_right(counts, room)
+        return masks[within - 1 : within] if within else []
+
+    @cached_property
+    def _closing(self) -> tuple[list[int], list[TokenMask]]:
+        counts = sorted(self.closing)
+        every = accumulate((self.closing[count] for count in counts), lambda one, other: frozen(one | other))
+        return counts, list(every)
 
 
 class StringMachine:
@@ -144,7 +164,9 @@ class StringMachine:
         """Sorts the tokens from every place, as far as that does not depend on what follows the value."""
         for place in range(len(self._spelling.between)):
             if place != self._spelling.closed:
-                self._inside_of(place)
+                inside = self._inside_of(place)
+                for room in range(self._groups(place).most + 2 if self._between(place) else 0):
+                    self._fitting(inside, room)
 
     def is_between(self, here: Inside) -> bool:
         """Whether it stands between two characters."""
@@ -173,15 +195,15 @@ class StringMachine:
 
     def _make_mask(self, here: Inside, groups: _Groups, remaining: int | None) -> TokenMask:
         most = self._most
-        if self._is_plenty(here, groups.inside, remaining):
-            parts = self._free_parts(here, groups.inside)
-        else:
-            parts = [
-                mask
-                for (place, added), mask in groups.inside.masks.items()
-                if self._has_room(place, here.characters + added)
-                and self._closes_in(place, here.characters + added, remaining)
-            ]
+        if self._is_plenty(here, groups.inside, remaining) and here.characters + min(groups.least, 0) >= self._least:
+            room = groups.most + 1 if most is None else min(most - here.characters, groups.most + 1)
+            return join_masks(self._tokens.size, [self._fitting(groups.inside, room), *groups.closing_within(room)])
+        parts = [
+            mask
+            for (place, added), mask in groups.inside.masks.items()
+            if self._has_room(place, here.characters + added)
+            and self._closes_in(place, here.characters + added, remaining)
+        ]
         for added, mask in groups.closing.items():
             characters = here.characters + added
             if characters >= self._least and (most is None or characters <= most):
@@ -197,14 +219,15 @@ class StringMachine:
     def _has_room(self, place: int, characters: int) -> bool:
         return self._most is None or characters + self._has_begun(place) <= self._most
 
-    def _free_parts(self, here: Inside, inside: _Inside) -> list[TokenMask]:
+    def _fitting(self, inside: _Inside, room: int) -> TokenMask:
         """What stays inside where any ending will do: all tokens up to as many characters as there is room for."""
-        parts = []
-        for place, (counts, masks) in inside.until.items():
-            room = counts[-1] if self._most is None else self._most - here.characters - self._has_begun(place)
-            if within := bisect_right(counts, room):
-                parts.append(masks[within - 1])
-        return parts
+        if room not in inside.fitting:
+            parts = []
+            for place, (counts, masks) in inside.until.items():
+                if within := bisect_right(counts, room - self._has_begun(place)):
+                    parts.append(masks[within - 1])
+            inside.fitting[room] = join_masks(self._tokens.size, parts)
+        return inside.fitting[room]
 
     def _closes_in(self, place: int, characters: int, remaining: int | None) -> bool:
         ending = self._tail(place, characters)
@@ -280,7 +303,7 @@ class StringMachine:
             counts.append(added)
             if added and place == start and self._between(place):  # the same filler can be repeated
                 fillers[added] = int(tokens.min())
-        return _Inside(masks, until, fillers)
+        return _Inside(masks, until, fillers, {})
 
     def _agreeing(self, nodes: Ints) -> list[Ints]:
         """The tokens below a closed value: behind a stop anything may stand, behind a quote what follows."""

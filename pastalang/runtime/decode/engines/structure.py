@@ -46,7 +46,7 @@ def compile_structure(
         raise _located(type, border, refused) from refused
     limited, tokens = limited_strings(type, types), border.tokens
     is_followed = limited or tokens.vocabulary.covers_bytes
-    inside = OpenStrings(type, types, tokens, plain) if is_followed else None
+    inside = OpenStrings(type, types, border, plain) if is_followed else None
     if inside is not None:
         inside.warm()
     limits = InnerLimits(limited, inside, tokens) if limited and inside is not None else None
