@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo examples test test-long invariants fuzz corpus-update format lint types imports check clean
+.PHONY: help install demo examples test test-long invariants fuzz holes corpus-update format lint types imports check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -36,6 +36,10 @@ invariants: install ## check 50,000 cases of the invariants, in parts; a part th
 
 fuzz: install ## throw 20,000 mutated programs at the language
 	$(BIN)/python -m pytest -q -m long tests/properties/test_syntax.py tests/properties/test_mutations.py
+
+holes: install ## let hostile models write 100,000 values, and 36,000 of types drawn at random
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto -m long tests/properties/test_guides.py \
+		tests/properties/test_pydantic_guides.py tests/properties/test_random_types.py
 
 corpus-update: install ## write what is said about the invalid programs anew, to be read as a difference
 	PASTA_UPDATE_CORPUS=1 $(BIN)/python -m pytest -q tests/corpus

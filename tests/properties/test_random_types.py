@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -81,6 +82,8 @@ def check_values(data: st.DataObject, kind: str) -> None:
     orders = [keys for one in (type, *NAMED.values()) for keys in orders_in(one)]
     for value in data.draw(st.lists(near(type), min_size=1, max_size=4)):
         text = spaced(value, orders)
+        if re.search(r"[0-9]{16}", text):  # written by nobody: `docs/constraints-engines.md` says how many digits there are
+            continue
         assert takes(guide, text, tokens) == read(text, type, NAMED, sources=SOURCES).fits, text
 
 
