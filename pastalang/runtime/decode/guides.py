@@ -12,7 +12,6 @@ arrays, tuples, maps, objects, schemas llguidance  a grammar, with an ending alw
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeGuard
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
@@ -37,6 +36,7 @@ from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.words import describe
 
 Closed = t.Boolean | t.Null | t.Literal
+_CLOSED = (t.Boolean, t.Null, t.Literal)  # many of them are asked for
 LINE_END = "\n"
 
 
@@ -145,19 +145,18 @@ class _Compiler:
     def union(self, type: t.Union) -> Machine:
         """All literals are one list; a verbatim arm of an empty text is no arm."""
         arms = _flat(type, self.types)
-        closed = [text for arm in arms if _is_closed(arm) for text in _spellings(arm, quoted=self.quoted)]
-        machines: list[Machine] = [ChoiceMachine(closed, self.border)] if closed else []
+        closed: list[bytes] = []
+        others: list[t.Type] = []
         for arm in arms:
-            if _is_closed(arm) or (isinstance(arm, t.Verbatim) and self.sources.get(arm.source) == ""):
-                continue
-            machines.append(self.machine(arm))
+            if isinstance(arm, _CLOSED):
+                closed += _spellings(arm, quoted=self.quoted)
+            elif not isinstance(arm, t.Verbatim) or self.sources.get(arm.source) != "":
+                others.append(arm)
+        machines: list[Machine] = [ChoiceMachine(closed, self.border)] if closed else []
+        machines += map(self.machine, others)
         if not machines:
             raise GuideError("no arm of the union has a value")
         return machines[0] if len(machines) == 1 else UnionMachine(machines, self.tokens)
-
-
-def _is_closed(type: t.Type) -> TypeGuard[Closed]:
-    return isinstance(type, t.Boolean | t.Null | t.Literal)
 
 
 def _spellings(type: Closed, *, quoted: bool) -> list[bytes]:

@@ -35,6 +35,13 @@ class TokenTrie:
         found = np.minimum(at, len(self.keys) - 1)
         return np.where(self.keys[found] == wanted, found + 1, -1)
 
+    def children_by(self, nodes: Ints, bytes_: Ints) -> tuple[Ints, Ints]:
+        """The children of these nodes by a byte each, as far as there are any, and for each the place of its parent."""
+        wanted = nodes * 256 + bytes_
+        at = np.searchsorted(self.keys, wanted)
+        found = np.flatnonzero(self.keys.take(at, mode="clip") == wanted)
+        return at.take(found) + 1, found
+
     def expand(self, nodes: Ints) -> tuple[Ints, Ints]:
         """All children of these nodes, and for each the place of its parent in `nodes`."""
         counts = self.children[nodes]
@@ -62,12 +69,14 @@ class TokenTrie:
 
     def find(self, text: bytes) -> int:
         """The node that the text leads to, -1 where no token begins with it."""
-        nodes = np.zeros(1, dtype=np.int64)
+        node = ROOT
         for byte in text:
-            nodes = self.child(nodes, byte)
-            if nodes[0] < 0:
+            wanted = node << 8 | byte
+            at = int(self.keys.searchsorted(wanted))
+            if at == len(self.keys) or self.keys.item(at) != wanted:
                 return -1
-        return int(nodes[0])
+            node = at + 1
+        return node
 
 
 def build_trie(vocabulary: Vocabulary) -> TokenTrie:

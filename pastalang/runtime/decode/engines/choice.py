@@ -112,14 +112,15 @@ class ChoiceMachine:
             common, inside = self._shared_by_all(here)
         else:
             common, inside = b"", []
-        trie, list_, whole = self._tokens.trie, self._list, []
-        start = Range(here.low, here.high, here.depth + len(common))
-        for depth, nodes, at in list_.followed(trie, start, trie.find(common)):
-            fits = self._fits(depth, nodes, NEVER - 1 if remaining is None else remaining - 1)
-            inside.append(trie.ending_at(at[fits])[0])
-            whole.append(at[list_.ends_at(depth, nodes)])
-        found = [*inside, self._border.behind(np.concatenate(whole))] if whole else inside
-        return scattered(self._tokens.size, np.concatenate(found) if found else np.zeros(0, dtype=np.int64))
+        trie, start = self._tokens.trie, Range(here.low, here.high, here.depth + len(common))
+        nodes, at = self._list.followed(trie, start, trie.find(common))
+        is_plenty = remaining is None and covers
+        inner = at if is_plenty else at[self._fits(nodes, NEVER - 1 if remaining is None else remaining - 1)]
+        whole = at[self._list.ends_at(nodes)]
+        found = [*inside, trie.ending_at(inner)[0]]
+        if len(whole):
+            found.append(self._border.behind(whole))
+        return scattered(self._tokens.size, np.concatenate(found))
 
     def _shared_by_all(self, here: Range) -> tuple[bytes, list[Ints]]:
         """What all options go on with, but for its last byte, so that none ends in it; and the tokens within it."""
@@ -140,12 +141,12 @@ class ChoiceMachine:
                     found.update(self._border.behind(self._tokens.node(node)).tolist())
         return found
 
-    def _fits(self, depth: int, nodes: Ints, left: int) -> Flags:
+    def _fits(self, nodes: Ints, left: int) -> Flags:
         """Whether some option below each of these beginnings can be completed with so many tokens."""
-        short = self._list.fewest_bytes(depth, nodes) <= left
+        short = self._list.fewest_bytes(nodes) <= left
         if self._tokens.vocabulary.covers_bytes and short.all():
             return short
-        return self._list.fewest_tokens(self._tokens.trie, depth, nodes) <= left
+        return self._list.fewest_tokens(self._tokens.trie, nodes) <= left
 
     def options_after(self, state: MachineState, token: int) -> Range | None:
         """The options that are left when this token is taken; of those that end inside it, the range of the one."""

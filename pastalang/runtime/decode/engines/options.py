@@ -1,6 +1,7 @@
 """A sorted list of texts as a tree of their beginnings, led down the trie of a vocabulary in whole levels.
 
-A node is a beginning that some texts share; the nodes of a level have one length and stand in the order of the list.
+A node is a beginning that some texts share. Nodes are numbered level by level, those of a level in the order of the
+list, so the children of a node stand side by side.
 """
 
 from __future__ import annotations
@@ -18,18 +19,24 @@ from pastalang.runtime.decode.trie import ROOT, Ints, TokenTrie
 
 Flags: TypeAlias = NDArray[np.bool_]
 NEVER = 1 << 40
+_NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
-class Level:
-    """`heads` are the first texts of its nodes; `first` and `last` their children in the level below."""
+class _Tree:
+    """`heads` are the first texts of the nodes, `levels` where each length begins, and the end of all.
+
+    The children of node n are `first[n]` up to `first[n + 1]`.
+    """
 
     heads: Ints
     byte: Ints
     is_end: Flags  # whether a text ends there
-    fewest: Ints  # bytes to the nearest end
     first: Ints
-    last: Ints
+    levels: list[int]
+
+    def level(self, depth: int) -> slice:
+        return slice(self.levels[depth], self.levels[depth + 1])
 
 
 class OptionList:
@@ -38,64 +45,66 @@ class OptionList:
     def __init__(self, options: Sequence[bytes]) -> None:
         self.lengths: Ints = np.fromiter(map(len, options), dtype=np.int64, count=len(options))
         self._options = options
-        self._weights: list[Ints] | None = None
+        self._weights: Ints | None = None
 
     @cached_property
-    def _levels(self) -> list[Level]:
-        """Level d holds the beginnings of d bytes; level 0 is the empty one."""
-        count, lengths = len(self._options), self.lengths
+    def _tree(self) -> _Tree:
+        lengths = self.lengths
         starts = np.cumsum(lengths) - lengths
-        flat = np.frombuffer(b"".join(self._options) or b"\x00", dtype=np.uint8).astype(np.int64)
-        here, node = np.arange(count), np.zeros(count, dtype=np.int64)
-        heads, bytes_ = [np.zeros(1, dtype=np.int64)], [np.zeros(1, dtype=np.int64)]
-        ends = [np.array([bool(lengths[0] == 0)])]
+        flat = np.frombuffer(b"".join(self._options) or b"\x00", dtype=np.uint8)
+        here, node = np.arange(len(lengths)), np.zeros(len(lengths), dtype=np.int64)
+        heads, bytes_, counts = [np.zeros(1, dtype=np.int64)], [np.zeros(1, dtype=np.int64)], []
         depth = 0
         while len(here := here[lengths[here] > depth]):
             byte, above = flat[starts[here] + depth], node[here]
             fresh = np.ones(len(here), dtype=np.bool_)
             fresh[1:] = (above[1:] != above[:-1]) | (byte[1:] != byte[:-1])
-            depth += 1
+            counts.append(np.bincount(above[fresh], minlength=len(heads[-1])))
             heads.append(here[fresh])
-            bytes_.append(byte[fresh])
-            ends.append(lengths[here[fresh]] == depth)  # the shortest of those that begin alike comes first
+            bytes_.append(byte[fresh].astype(np.int64))
             node[here] = np.cumsum(fresh) - 1
-        return self._joined(heads, bytes_, ends)
-
-    def _joined(self, heads: list[Ints], bytes_: list[Ints], ends: list[Flags]) -> list[Level]:
-        """Looks for the children of every node, from the deepest level up."""
-        count = len(self._options)
-        levels: list[Level] = []
-        below, nearest = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
-        for head, byte, is_end in zip(reversed(heads), reversed(bytes_), reversed(ends), strict=True):
-            first = np.searchsorted(below, head)
-            last = np.searchsorted(below, np.append(head[1:], count))
-            fewest = np.full(len(head), NEVER, dtype=np.int64)
-            has = np.flatnonzero(last > first)
-            if len(has):
-                fewest[has] = np.minimum.reduceat(nearest, first[has]) + 1
-            fewest[is_end] = 0
-            levels.append(Level(head, byte, is_end, fewest, first, last))
-            below, nearest = head, fewest
-        return levels[::-1]
+            depth += 1
+        counts.append(np.zeros(len(heads[-1]), dtype=np.int64))
+        levels = [0, *np.cumsum([len(head) for head in heads]).tolist()]
+        every = np.concatenate(heads)
+        # the shortest of those that begin alike comes first
+        is_end = lengths[every] == np.repeat(np.arange(len(heads)), np.diff(levels))
+        first = np.concatenate([[1], 1 + np.cumsum(np.concatenate(counts))])
+        return _Tree(every, np.concatenate(bytes_), is_end, first, levels)
 
     def prepare(self) -> None:
         """Makes the tree, which is otherwise made when it is first walked."""
-        assert self._levels
+        assert self._tree
 
-    def followed(self, trie: TokenTrie, at: tuple[int, int, int], begun: int) -> Iterator[tuple[int, Ints, Ints]]:
-        """Below the node that `at` stands for, from a node of the trie on (-1: none): level by level the nodes that
-        some token begins like, and the nodes of the trie that they lead to."""
+    def followed(self, trie: TokenTrie, at: tuple[int, int, int], begun: int) -> tuple[Ints, Ints]:
+        """Below the node that `at` stands for, from a node of the trie on (-1: none): the nodes that some token begins
+        like, and the nodes of the trie that they lead to."""
         low, _, depth = at
-        node = self._node(low, depth) if begun >= 0 else np.zeros(0, dtype=np.int64)
-        for below, _, nodes, where in self._down(trie, depth, node, begun):
-            yield below, nodes, where
+        found = list(self._down(trie, self._node(low, depth), begun)) if begun >= 0 else []
+        if not found:
+            return _NONE, _NONE
+        return np.concatenate([nodes for nodes, _, _ in found]), np.concatenate([where for _, where, _ in found])
 
-    def ends_at(self, depth: int, nodes: Ints) -> Flags:
-        found: Flags = self._levels[depth].is_end[nodes]
+    def ends_at(self, nodes: Ints) -> Flags:
+        found: Flags = self._tree.is_end[nodes]
         return found
 
-    def fewest_bytes(self, depth: int, nodes: Ints) -> Ints:
-        return self._levels[depth].fewest[nodes]
+    def fewest_bytes(self, nodes: Ints) -> Ints:
+        return self._fewest[nodes]
+
+    @cached_property
+    def _fewest(self) -> Ints:
+        """Bytes from every node to the nearest end."""
+        tree = self._tree
+        found = np.where(tree.is_end, 0, NEVER)
+        for depth in reversed(range(len(tree.levels) - 2)):
+            level = tree.level(depth)
+            first, last = tree.first[level], tree.first[level.start + 1 : level.stop + 1]
+            has = np.flatnonzero(last > first)
+            base = tree.levels[depth + 1]
+            below = np.minimum.reduceat(found[tree.level(depth + 1)], first[has] - base) + 1
+            found[level.start + has] = np.minimum(found[level.start + has], below)
+        return found
 
     # ── how many tokens are needed ───────────────────────────────────────────────────────────────────────
 
@@ -103,40 +112,38 @@ class OptionList:
     def is_weighed(self) -> bool:
         return self._weights is not None
 
-    def fewest_tokens(self, trie: TokenTrie, depth: int, nodes: Ints) -> Ints:
+    def fewest_tokens(self, trie: TokenTrie, nodes: Ints) -> Ints:
         """To the end of some text below each node; exact, and costly the first time."""
         if self._weights is None:
             self._weights = self._weigh(trie)
-        return self._weights[depth][nodes]
+        return self._weights[nodes]
 
-    def _weigh(self, trie: TokenTrie) -> list[Ints]:
+    def _weigh(self, trie: TokenTrie) -> Ints:
         """From the deepest level up: what the tokens from each node lead to is known by then."""
-        weights: list[Ints] = [np.zeros(0, dtype=np.int64)] * len(self._levels)
-        for depth in reversed(range(len(self._levels))):
-            level = self._levels[depth]
-            found = np.where(level.is_end, 0, NEVER)
-            everywhere = np.arange(len(level.heads))
-            for below, start, nodes, where in self._down(trie, depth, everywhere):
+        tree = self._tree
+        weights = np.where(tree.is_end, 0, NEVER)
+        for depth in reversed(range(len(tree.levels) - 1)):
+            everywhere = np.arange(tree.levels[depth], tree.levels[depth + 1])
+            for nodes, where, start in self._down(trie, everywhere):
                 ends = np.flatnonzero(trie.own[where] > 0)
-                np.minimum.at(found, start[ends], weights[below][nodes[ends]] + 1)
-            weights[depth] = found
+                np.minimum.at(weights, everywhere[start[ends]], weights[nodes[ends]] + 1)
         return weights
 
     def shortest(self, trie: TokenTrie, at: tuple[int, int, int]) -> tuple[int, ...] | None:
         """The fewest tokens to the end of some text, from a node on."""
         low, _, depth = at
         node = self._node(low, depth)
-        left = int(self.fewest_tokens(trie, depth, node)[0])
+        left = int(self.fewest_tokens(trie, node)[0])
         if left >= NEVER:
             return None
         tokens: list[int] = []
         while left:
             left -= 1
-            for below, _, nodes, where in self._down(trie, depth, node):
-                good = np.flatnonzero((trie.own[where] > 0) & (self.fewest_tokens(trie, below, nodes) == left))
+            for nodes, where, _ in self._down(trie, node):
+                good = np.flatnonzero((trie.own[where] > 0) & (self.fewest_tokens(trie, nodes) == left))
                 if len(good):
                     tokens.append(int(trie.ending_at(where[good[:1]])[0][0]))
-                    depth, node = below, nodes[good[:1]]
+                    node = nodes[good[:1]]
                     break
         return tuple(tokens)
 
@@ -144,21 +151,21 @@ class OptionList:
 
     def _node(self, low: int, depth: int) -> Ints:
         """The beginning of so many bytes that the text has."""
-        return np.searchsorted(self._levels[depth].heads, [low], side="right") - 1
+        level = self._tree.level(depth)
+        found: Ints = level.start + np.searchsorted(self._tree.heads[level], [low], side="right") - 1
+        return found
 
-    def _down(
-        self, trie: TokenTrie, depth: int, nodes: Ints, begun: int = ROOT
-    ) -> Iterator[tuple[int, Ints, Ints, Ints]]:
-        """Below these nodes: level by level the place of the one they are below, the nodes, and where in the trie."""
+    def _down(self, trie: TokenTrie, nodes: Ints, begun: int = ROOT) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """Below these nodes: level by level the nodes, where in the trie, and the place of the one they are below."""
+        tree = self._tree
         start, where = np.arange(len(nodes)), np.full(len(nodes), begun, dtype=np.int64)
-        while len(nodes) and depth + 1 < len(self._levels):
-            level = self._levels[depth]
-            first, last = level.first[nodes], level.last[nodes]
+        while len(nodes):
+            first, last = tree.first.take(nodes), tree.first.take(nodes + 1)
             counts = last - first
-            nodes, start, where = ranges(first, last), np.repeat(start, counts), np.repeat(where, counts)
-            depth += 1
-            where = trie.child(where, self._levels[depth].byte[nodes])
-            alive = np.flatnonzero(where >= 0)
-            nodes, start, where = nodes[alive], start[alive], where[alive]
+            nodes = ranges(first, last)
+            below, at = trie.children_by(np.repeat(where, counts), tree.byte.take(nodes))
+            nodes, start, where = nodes.take(at), np.repeat(start, counts).take(at), below
             if len(nodes):
-                yield depth, start, nodes, where
+                yield nodes, where, start
+                longer = np.flatnonzero(trie.children.take(where))
+                nodes, start, where = nodes.take(longer), start.take(longer), where.take(longer)
