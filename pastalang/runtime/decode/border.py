@@ -9,6 +9,7 @@ import numpy as np
 
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.mask import mask_of
+from pastalang.runtime.decode.rows import ranges
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.trie import ROOT, Ints
 
@@ -33,15 +34,24 @@ class Border:
 
     def behind(self, nodes: Ints) -> Ints:
         """The tokens below these nodes whose part behind the node agrees with what follows."""
-        trie = self.tokens.trie
-        found: list[Ints] = []
+        return self.behind_each(nodes)[0]
+
+    def behind_each(self, nodes: Ints) -> tuple[Ints, Ints]:
+        """The same, and for each the place of its node in `nodes`."""
+        trie, place = self.tokens.trie, np.arange(len(nodes))
+        found: list[Ints] = [np.zeros(0, dtype=np.int64)]
+        places: list[Ints] = [np.zeros(0, dtype=np.int64)]
         for at, byte in enumerate(self.follow):
-            nodes = trie.child(nodes, byte)
-            nodes = nodes[nodes >= 0]
+            nodes, alive = trie.children_by(nodes, byte)
+            place = place[alive]
             if not len(nodes):
                 break
             if at + 1 == len(self.follow):
-                found.extend(trie.below(int(node)) for node in nodes)
+                low, high = trie.low[nodes], trie.high[nodes]
+                found.append(trie.order[ranges(low, high)])
+                places.append(np.repeat(place, high - low))
             else:
-                found.append(trie.ending_at(nodes)[0])
-        return np.concatenate(found) if found else np.zeros(0, dtype=np.int64)
+                tokens, owner = trie.ending_at(nodes)
+                found.append(tokens)
+                places.append(place[owner])
+        return np.concatenate(found), np.concatenate(places)

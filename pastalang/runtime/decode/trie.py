@@ -35,8 +35,8 @@ class TokenTrie:
         found = np.minimum(at, len(self.keys) - 1)
         return np.where(self.keys[found] == wanted, found + 1, -1)
 
-    def children_by(self, nodes: Ints, bytes_: Ints) -> tuple[Ints, Ints]:
-        """The children of these nodes by a byte each, as far as there are any, and for each the place of its parent."""
+    def children_by(self, nodes: Ints, bytes_: Ints | int) -> tuple[Ints, Ints]:
+        """The children that these nodes have by this byte, or by one each; and for each the place of its parent."""
         wanted = nodes * 256 + bytes_
         at = np.searchsorted(self.keys, wanted)
         found = np.flatnonzero(self.keys.take(at, mode="clip") == wanted)

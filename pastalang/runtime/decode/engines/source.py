@@ -6,7 +6,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,13 +23,19 @@ _NOTHING = -1
 class SpelledSource:
     """`cuts[k]` is where character k begins in `spelled`, in bytes; the last one is the end.
 
-    `letters` are the same bytes and one that is none behind them.
+    `letters` are the same bytes and one that is none behind them; `which[p]` is the character that begins at byte p.
     """
 
     spelled: bytes
     cuts: Ints
     letters: NDArray[np.int64]
     is_cut: NDArray[np.bool_]
+
+    @cached_property
+    def which(self) -> Ints:
+        found: Ints = np.cumsum(self.is_cut)
+        found -= 1
+        return found
 
     @property
     def begins(self) -> Ints:
@@ -54,7 +60,7 @@ def spell_source(text: str, *, quoted: bool) -> SpelledSource:
 
 class Matches:
     """`tokens[bounds[k] : bounds[k + 1]]` copy the text from character k to `ends`; likewise `nodes`, below which
-    tokens go on that copy it to the end of a character and hold something else behind it."""
+    tokens go on that copy it to the end of a character and hold something else behind it, as places in `below`."""
 
     def __init__(self, source: SpelledSource, trie: TokenTrie) -> None:
         self._source = source
@@ -70,16 +76,22 @@ class Matches:
             nodes.add(here[inner])
             owner.add(first[inner])
         self._tokens, self._ends, self._bounds = _by(start.all(), len(source.begins), token.all(), ends.all())
-        self._nodes, _, self._node_bounds = _by(owner.all(), len(source.begins), nodes.all(), nodes.all())
+        every = nodes.all()
+        is_met = np.zeros(len(trie.byte), dtype=np.bool_)
+        is_met[every] = True
+        self.below: Ints = np.flatnonzero(is_met)
+        number = np.empty(len(trie.byte), dtype=np.int64)
+        number[self.below] = np.arange(len(self.below))
+        self._nodes, _, self._node_bounds = _by(owner.all(), len(source.begins), number[every], every)
 
-    def at(self, places: Ints) -> tuple[Ints, Ints]:
-        """The tokens that copy the text from these places, each the beginning of a character, and where to."""
-        found = self._of(self._bounds, places)
-        return self._tokens[found], self._ends[found]
-
-    def ends_below(self, places: Ints) -> Ints:
-        """Where in the trie the text from these places leads, at the ends of characters."""
-        return self._nodes[self._of(self._node_bounds, places)]
+    def at(self, places: Ints) -> tuple[Ints, Ints, Ints]:
+        """The tokens that copy the text from these places, each the beginning of a character, and where to; and of the
+        nodes in `below` those that it leads to at the ends of characters."""
+        inside = places[: np.searchsorted(places, len(self._source.spelled))]  # the last may be the end of the text
+        which = self._source.which[inside]
+        found = ranges(self._bounds[which], self._bounds[which + 1])
+        nodes = ranges(self._node_bounds[which], self._node_bounds[which + 1])
+        return self._tokens[found], self._ends[found], self._nodes[nodes]
 
     def follow(self, places: Ints, node: int) -> tuple[Ints, Ints, Ints]:
         """The same from any places, below a node of the trie."""
@@ -90,16 +102,6 @@ class Matches:
             ends.add(place[at])
             nodes.add(here[self._source.is_cut[place]])
         return token.all(), ends.all(), nodes.all()
-
-    def _of(self, bounds: Ints, places: Ints) -> Ints:
-        """The last place may be the end of the text, where nothing follows."""
-        if len(places) == 1:
-            here = int(np.searchsorted(self._source.cuts, places[0]))
-            last = min(here + 1, len(bounds) - 1)
-            return np.arange(bounds[here], bounds[last])
-        inside = places[: np.searchsorted(places, len(self._source.spelled))]
-        which = np.searchsorted(self._source.cuts, inside)
-        return ranges(bounds[which], bounds[which + 1])
 
     def _levels(self, places: Ints, node: int) -> list[tuple[Ints, Ints, Ints]]:
         """Level by level the nodes that copy the text, where each is in it, and which of the places it began at."""

@@ -6,6 +6,7 @@ begins and ends between two of them in any script. The tokens that fit at each p
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -16,12 +17,13 @@ from pastalang.runtime.decode.engines.source import SpelledSource, matches_of
 from pastalang.runtime.decode.guide import GuideError, TokenMask
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import mask_of
+from pastalang.runtime.decode.rows import ranges
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.trie import ROOT, Ints
 
 _MAX_MASKS = 256
 _MAX_PLACES = 2_000  # spans whose places are kept
-_FEW_NODES = 16  # whose closers are looked up one by one
+_FEW_NODES = 16  # that are quicker to look up twice than to be told apart
 _NEVER = 10**9 + 1
 _OPEN, _CLOSED = "open", "closed"
 _QUOTE = 0x22
@@ -61,7 +63,6 @@ class VerbatimMachine:
         self._places: dict[Span, Ints] = {_BEGIN: source.begins}
         self._masks: dict[tuple[MachineState, int | None], TokenMask] = {}
         self._costs: dict[bytes, int] = {}
-        self._known_closers: dict[int, Ints] = {}
 
     # A state is "open", a span, or "closed".
 
@@ -112,6 +113,7 @@ class VerbatimMachine:
     def warm(self) -> None:
         for state in (self.start, _BEGIN):
             self.mask(state, None)
+        assert self._root_closers.ndim == 1
 
     # ── places ───────────────────────────────────────────────────────────────────────────────────────────
 
@@ -162,13 +164,15 @@ class VerbatimMachine:
             return mask_of(size, ())
         places = self._places_of(state)
         if self._source.is_cut[places[0]]:
-            tokens, ends = self._matches.at(places)
-            nodes = self._matches.ends_below(places)
+            tokens, ends, below = self._matches.at(places)
+            closers = self._closers.of(below)
         else:
             tokens, ends, nodes = self._matches.follow(places, ROOT)
+            closers = self._find_closers(np.unique(nodes))
+        parts = [self._fitting(tokens, ends, remaining), closers]
         if self._may_end(state):
-            nodes = np.append(nodes, ROOT)
-        return scattered(size, np.concatenate([self._fitting(tokens, ends, remaining), self._closers(nodes)]))
+            parts.append(self._root_closers)
+        return scattered(size, np.concatenate(parts))
 
     def _behind_quote(self, remaining: int | None) -> TokenMask:
         """Tokens that begin with the opening quote."""
@@ -177,7 +181,7 @@ class VerbatimMachine:
         if node < 0:
             return mask_of(self._tokens.size, ())
         tokens, ends, nodes = self._matches.follow(self._source.begins, node)
-        parts = [self._fitting(tokens, ends, remaining), self._closers(nodes)]
+        parts = [self._fitting(tokens, ends, remaining), self._find_closers(np.unique(nodes))]
         if remaining is None or len(self.ending(_BEGIN) or ()) <= remaining - 1:
             parts.append(trie.ending_at(self._tokens.node(node))[0])
         return scattered(self._tokens.size, np.concatenate(parts))
@@ -200,25 +204,42 @@ class VerbatimMachine:
             self._costs[rest] = _NEVER if tokens is None else len(tokens)
         return self._costs[rest]
 
-    def _closers(self, nodes: Ints) -> Ints:
-        """The tokens that end the span inside them; `nodes` are where it may have ended."""
-        if len(nodes) <= _FEW_NODES:
-            return np.concatenate([np.zeros(0, dtype=np.int64), *map(self._closers_at, nodes.tolist())])
-        return self._find_closers(np.unique(nodes))
+    @cached_property
+    def _closers(self) -> _Closers:
+        """The tokens that end the span inside them, by where it may have ended."""
+        return _Closers(*self._closing(self._matches.below), len(self._matches.below))
 
-    def _closers_at(self, node: int) -> Ints:
-        found = self._known_closers.get(node)
-        if found is None:
-            if len(self._known_closers) >= _MAX_PLACES:
-                self._known_closers.clear()
-            found = self._known_closers[node] = self._find_closers(self._tokens.node(node))
-        return found
+    @cached_property
+    def _root_closers(self) -> Ints:
+        return self._find_closers(self._tokens.node(ROOT))
 
     def _find_closers(self, here: Ints) -> Ints:
+        return self._closing(here)[0]
+
+    def _closing(self, here: Ints) -> tuple[Ints, Ints]:
+        """The tokens that end the span inside them, and the place of the node where it ended."""
         trie = self._tokens.trie
         if not self._quoted:
-            inner = here[here != ROOT]
-            return self._border.behind(inner) if len(inner) else np.zeros(0, np.int64)
-        shut = trie.child(here, _QUOTE)
-        shut = shut[shut >= 0]
-        return np.concatenate([trie.ending_at(shut)[0], self._border.behind(shut)])
+            inner = np.flatnonzero(here != ROOT)
+            tokens, at = self._border.behind_each(here[inner])
+            return tokens, inner[at]
+        shut, owner = trie.children_by(here, _QUOTE)
+        tokens, at = trie.ending_at(shut)
+        more, behind = self._border.behind_each(shut)
+        return np.concatenate([tokens, more]), owner[np.concatenate([at, behind])]
+
+
+class _Closers:
+    """Tokens by the places of nodes: most nodes have none."""
+
+    def __init__(self, tokens: Ints, places: Ints, count: int) -> None:
+        self._tokens = tokens[np.argsort(places, kind="stable")]
+        self._counts = np.bincount(places, minlength=count)
+        self._bounds = np.concatenate([[0], np.cumsum(self._counts)])
+
+    def of(self, places: Ints) -> Ints:
+        """Each once for every time that its place is among these."""
+        places = places[self._counts[places] > 0]
+        if len(places) > _FEW_NODES:
+            places = np.unique(places)
+        return self._tokens[ranges(self._bounds[places], self._bounds[places + 1])]
