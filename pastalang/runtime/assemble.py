@@ -174,7 +174,7 @@ class _Page:
                 tuple(field.log_probabilities),
                 field.truncated,
                 (start, self._length),
-                field.attempt,
+                self._request.decoded[field.path, field.items],
                 field.problem,
                 None if field.details is None else tuple(field.details.pushed_aside),
                 None if field.details is None else _options(field.details),

@@ -16,6 +16,8 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd, RunError
 from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.prompt import Encoder
+from pastalang.runtime.repair.invalid import Invalid
+from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.result import Answer, Result
 from pastalang.runtime.tokens import MakeGuide, TokenPlan
 from pastalang.testing import slow
@@ -47,7 +49,8 @@ def slowly(
     *,
     seed: int = 0,
     sampling: Sampling | None = None,
-) -> tuple[slow.Answer, ...] | slow.Refused:
+    policy: Policy | None = None,
+) -> slow.Decoded | slow.Refused:
     """What the slow decoder makes of it: answers, or that it refuses. What no run can be made of is refused before."""
     try:
         TokenPlan(plan, encoder, make_guide).refuse_what_cannot_fit()
@@ -55,7 +58,8 @@ def slowly(
         return slow.Refused(problem.code, str(problem))
     try:
         return slow.decode(
-            plan, inputs, logits=logits, encoder=encoder, make_guide=make_guide, seed=seed, sampling=sampling
+            plan, inputs, logits=logits, encoder=encoder, make_guide=make_guide, seed=seed, sampling=sampling,
+            policy=policy,
         )  # fmt: skip
     except slow.Refused as problem:
         return problem
@@ -70,13 +74,21 @@ def guides_for(engine: Engine) -> MakeGuide:
     return GuideShelf(Tokens(vocabulary))
 
 
-def check_same(found: Result | PastaError, expected: Sequence[slow.Answer] | slow.Refused) -> None:
-    """Text, typed values, tokens and whether they were cut; log-probabilities up to rounding; or the same error."""
+def check_same(found: Result | PastaError, expected: slow.Decoded | slow.Refused) -> None:
+    """Text, typed values, tokens and whether they were cut; log-probabilities up to rounding; what was drawn, and how
+    often what was decoded again; or the same error."""
     if isinstance(expected, slow.Refused):
         assert isinstance(found, RunError), f"the slow decoder refuses: {expected}"
         assert found.code == expected.code, f"{found.code} ({found}), the slow decoder says {expected.code}: {expected}"
         return
-    _check_answers(found, expected, loops=0)
+    problems = found.problems if isinstance(found, Invalid) else ()
+    result = found.result if isinstance(found, Invalid) else found
+    _check_answers(result, expected.answers, loops=0)
+    assert isinstance(result, Result)
+    assert problems == expected.problems, f"{problems}, slowly {expected.problems}"
+    assert result.usage.attempts == expected.attempts, "not as many attempts"
+    assert result.usage.output_tokens == expected.cost.drawn, "not as many draws"
+    assert result.usage.repair_tokens == expected.cost.drawn - expected.first.drawn, "not as many draws again"
 
 
 def check_answers(found: Result | PastaError, alone: Sequence[slow.Answer]) -> None:
@@ -102,6 +114,9 @@ def _check_answer(found: Answer, expected: slow.Answer, loops: int) -> None:
         pairs = zip(one.log_probabilities, other.log_probabilities, strict=True)
         assert all(abs(mine - right) <= EXACT for mine, right in pairs), f"{where}: other log-probabilities"
         assert (one.text, one.truncated) == (other.text, other.truncated), f"{where}: another text"
+        assert (one.attempts, one.problem) == (other.attempts, other.problem), (
+            f"{where}: {one.attempts} attempts, {one.problem}, slowly {other.attempts}, {other.problem}"
+        )
     assert found.thinking == expected.thinking, f"{found.thinking!r} was thought, slowly {expected.thinking!r}"
     assert found.text == expected.text, f"{found.text!r}, slowly {expected.text!r}"
     assert found.value == expected.value, f"{found.value!r}, slowly {expected.value!r}"

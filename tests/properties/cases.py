@@ -26,10 +26,11 @@ from pastalang.testing.exact import slowly
 from pastalang.testing.programs import programs
 from tests.properties.models import KINDS, WORDS, Hashes, Kind, encoder_of, guides_of
 from tests.properties.sources import compiled, sources
+from tests.properties.wishes import Wish, wishes
 
 TEXTS = st.sampled_from(("a 12", "", "größer", "x" * 20, "one, two", 'q " w, 3\n x'))
 SEEDS = st.integers(0, 1 << 16)
-Expected = tuple[slow.Answer, ...] | slow.Refused
+Expected = slow.Decoded | slow.Refused
 
 
 def FEW(examples: int) -> settings:
@@ -46,6 +47,7 @@ class Case:
     sampling: Sampling
     kind: Kind
     words: str = "bytes"
+    wish: Wish | None = None
     known: dict[int, Expected] = field(default_factory=dict, compare=False, repr=False)
 
     @cached_property
@@ -54,7 +56,8 @@ class Case:
 
     @property
     def options(self) -> dict[str, Any]:
-        return {"seed": self.seed, "sampling": self.sampling}
+        asked = {} if self.wish is None else self.wish.options
+        return {"seed": self.seed, "sampling": self.sampling, **asked}
 
     def expected(self, number: int = 0) -> Expected:
         """What the slow decoder makes of a request, decoded once."""
@@ -64,7 +67,11 @@ class Case:
 
     def slowly(self, inputs: Mapping[str, Any]) -> Expected:
         encoder, guides = encoder_of(self.words), guides_of(self.words)
-        return slowly(self.plan, inputs, self.kind.logits(), encoder, guides, **self.options)
+        policy = None if self.wish is None else self.wish.policy
+        return slowly(
+            self.plan, inputs, self.kind.logits(), encoder, guides, seed=self.seed, sampling=self.sampling,
+            policy=policy,
+        )  # fmt: skip
 
 
 @st.composite
@@ -104,7 +111,8 @@ def cases(draw: st.DrawFn, *, kinds: Sequence[Kind] = KINDS, stacked: bool | Non
     kind = draw(st.sampled_from(kinds))
     requests = draw(st.lists(inputs_for(plan), min_size=1, max_size=most if isinstance(kind, Hashes) else 1))
     words = draw(st.sampled_from(sorted(WORDS)))
-    return Case(plan, tuple(requests), draw(SEEDS), draw(samplings()), kind, words)
+    wish = draw(st.one_of(st.none(), st.none(), wishes())) if plan.output is not None else None
+    return Case(plan, tuple(requests), draw(SEEDS), draw(samplings()), kind, words, wish)
 
 
 @st.composite

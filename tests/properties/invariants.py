@@ -14,13 +14,14 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from pastalang.plan.passes import passes_taken
-from pastalang.plan.plan import Overrun
+from pastalang.plan.plan import Mode, Overrun
 from pastalang.plan.simulate import simulate
 from pastalang.runtime.assemble import realised_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import Done, Failed
 from pastalang.runtime.layout.predicate import Fed
 from pastalang.runtime.model.protocol import Model
+from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.testing import check_schedule_changes_nothing, schedules, slow
@@ -59,7 +60,7 @@ def check_all(case: Case, found: Sequence[Outcome], way: Way) -> None:
     for number, one in enumerate(found):
         if not is_excused(one, way):
             check_same(one, case.expected(number))
-            answered += isinstance(one, Result)
+            answered += isinstance(one, Result | Invalid)
     if answered:
         count(Invariant.CONFLUENCE, case.key, way)
 
@@ -90,19 +91,25 @@ def check_watched(data: st.DataObject, case: Case) -> None:
     check_same(found, case.expected())
     if isinstance(watching, Disturbed):
         assert watching.worst <= 1e-9, f"something unseen changed logits by {watching.worst}"
+    if isinstance(found, Invalid):
+        found = found.result
     if not isinstance(found, Result) or not found.usage.output_tokens:
         return
     count(Invariant.ORACLE, case.key)
     if isinstance(watching, Disturbed):
         count(Invariant.ISOLATION, case.key, watching.compared)
     check_positions(case, watching.fed)
+    check_cost(case.expected(), engine.last, found, way)
     check_counts(data, case, engine.last, found, way)
     if case.plan.output is not None:
         check_valid(case, found)
 
 
 def check_positions(case: Case, fed: Sequence[Fed]) -> None:
-    """Every token stands behind all that it sees, unless the policy lets a branch go on at its own counter."""
+    """Every token stands behind all that it sees, unless the policy lets a branch go on at its own counter, or a value
+    in lock-step was decoded once more."""
+    if case.plan.mode is Mode.LOCKSTEP and case.wish is not None:
+        return
     if any(branch.overrun is Overrun.PAPER for branch in case.plan.branches):
         return
     for token in fed:
@@ -117,14 +124,29 @@ def check_counts(data: st.DataObject, case: Case, request: RequestState, found: 
     if request.was_held_back:
         assert way.cells is not None and simulated.fed > way.cells // 4, "something waited where there was room for all"
         return
-    assert usage.forward_passes == usage.critical_path == passes_taken(case.plan, realised) == simulated.passes
+    taken = usage.forward_passes - usage.repair_passes
+    assert taken == usage.critical_path == passes_taken(case.plan, realised) == simulated.passes
     count(Invariant.DEPTH, case.key, way)
-    if way.chunk is None:
+    if way.chunk is None and case.wish is None:
         assert usage.peak_cells <= simulated.peak_cells
         count(Invariant.ACCOUNTING, case.key, way)
     schedule = data.draw(schedules(case.plan))
     check_schedule_changes_nothing(case.plan, realised, schedule)
     count(Invariant.LIVENESS, case.key, schedule)
+
+
+def check_cost(expected: Expected, request: RequestState, found: Result, way: Way) -> None:
+    """What the slow decoder says must be fed, and how many passes its draws must take one behind the other."""
+    assert isinstance(expected, slow.Decoded)
+    usage, fed = found.usage, request.fed_tokens + request.kept_tokens
+    if way.chunk is not None:
+        assert fed >= expected.cost.fed, "something that is seen was not fed"
+        return
+    assert fed == expected.cost.fed, f"{fed} tokens were fed, slowly {expected.cost.fed}"
+    if not request.was_held_back:
+        passes = expected.first.passes, expected.cost.passes - expected.first.passes
+        taken = usage.forward_passes - usage.repair_passes, usage.repair_passes
+        assert taken == passes, f"{taken} passes, and again; slowly {passes}"
 
 
 def check_valid(case: Case, found: Result) -> None:
@@ -150,7 +172,7 @@ def check_stack(data: st.DataObject) -> None:
         way = data.draw(ways())
         [found] = run(case, case.kind.model(way.cells or PLENTY), way)
     if not is_excused(found, way):
-        check_answers(found, [answer for one in alone if not isinstance(one, slow.Refused) for answer in one])
+        check_answers(found, [answer for one in alone if not isinstance(one, slow.Refused) for answer in one.answers])
         count(Invariant.CONFLUENCE, case.key, way, "stack")
 
 

@@ -62,7 +62,7 @@ class Review:
     _doubts: list[Doubt] = field(default_factory=list)
     _replaced: set[BranchState] = field(default_factory=set)  # out of the answer; who has joined them is out of date
 
-    def review(self, request: RequestState) -> None:
+    def review(self, request: RequestState) -> bool:
         failures = self._judge(request)
         if self._settle_doubts(failures):
             failures = self._judge(request)
@@ -71,11 +71,14 @@ class Review:
         failures = [one for one in failures if late.isdisjoint(_branches(one.targets))]
         if not self.policy.keep_invalid and not all(map(self._is_repairable, failures)):
             self._give_up(failures)
-        elif not self._decode_again(request, failures, late):
-            if outdated:
-                take_up_again([(point, "") for point in outdated.values()])
-            else:
-                self._give_up(failures)
+            return False
+        if self._decode_again(request, failures, late):
+            return True
+        if outdated:
+            take_up_again([(point, "") for point in outdated.values()])
+        else:
+            self._give_up(failures)
+        return bool(outdated)
 
     def _judge(self, request: RequestState) -> list[Failure]:
         self._sheets, _ = sheets_of(request)
@@ -166,7 +169,6 @@ class Review:
             field = now.get(doubt.target.key)
             if field is None or doubt.target.key in refused or _confidence(field) <= _confidence(doubt.before):
                 undo(doubt.again)
-                doubt.before.attempt = doubt.again.new.attempt
                 was_taken_back = True
             else:
                 self._replaced |= doubt.gone

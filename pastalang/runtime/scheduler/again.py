@@ -59,9 +59,12 @@ def _take_up(point: Point, lead: str, free: int) -> Again:
         old.spec.id, old.items, source=point.source, view=point.view, position=position, highest=point.highest,
         names=old.names, parent=old.parent, draw_items=old.draw_items,
     )  # fmt: skip
+    new.origin = old.origin
     new.frames = rewound(point)
     new.written = new.frames[0].written
     new.joins_met = list(point.joins_met)
+    if old.beginning is not None and point not in old.beginning.joins_met:
+        new.beginning = old.beginning
     old.replaced_by = new
     if lead:
         new.resumed_at = point  # the next attempt starts here too, not behind the lead of this one

@@ -103,15 +103,19 @@ class BranchState:
     sees: int = 0  # how many tokens of other branches it sees
     # Where finished branches may be taken up again (see `points.py`, `again.py`):
     attempt: int = 1  # how many branches have been made for this instance, this one included
-    origin: int = -1  # the number of the first of them
+    origin: int = -1  # its number, or that of the one which was forked where it stands
     replaced_by: BranchState | None = None  # who stands for it in the answer
     resumed_at: Any = None  # the Point that it was taken up at, until it gets to its first hole, choice or list
     beginning: Any = None  # the Point before its first hole, choice or list
     joins_met: list[Any] = field(default_factory=list)  # the Points of its joins
     keeps_cells: bool = False  # whether it may be taken up behind tokens of its own
+    sees_first: tuple[Seen, ...] = field(init=False)  # what it sees before it joins anybody
     # While a step is put together:
     placed: int = 0  # tokens fed once the step is over
     pieces: list[tuple[int, int, int]] = field(default_factory=list)  # (first token, index in the step, count)
+
+    def __post_init__(self) -> None:
+        self.sees_first = self.view
 
     @property
     def name(self) -> str:

@@ -23,7 +23,8 @@ def open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
     request = branch.request
     items = branch.items_here()
     field = Field(hole.field, hole.type, hole.form, hole.span, branch.name, items)
-    field.attempt, field.point = branch.attempt, mark(branch)
+    field.point = mark(branch)
+    request.decoded[field.path, field.items] += 1
     frame.written.append(WrittenField(field))
     with blamed_on_type(hole, request.plan):
         try:

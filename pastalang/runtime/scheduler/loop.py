@@ -342,11 +342,13 @@ class Scheduler:
     # ── the end ──────────────────────────────────────────────────────────────────────────────────────────
 
     def _finish(self, request: RequestState) -> None:
-        """Nothing is left to draw: the request is over, unless its reviewer takes something up again."""
-        if request.reviewer is not None:
+        """Nothing is left to draw: the request is over, unless its reviewer takes something up again. What is written
+        again without a draw is reviewed at once."""
+        goes_on = request.reviewer is not None
+        while goes_on and not request.is_over and not request.is_waiting:
+            goes_on = False
             with self.blamed_on(request):
-                request.end_draft()
-                request.reviewer.review(request)
+                goes_on = request.takes_up_again()
                 _join_what_can(request)
                 self._check_lengths(request)
         if not request.is_over and not request.is_waiting:

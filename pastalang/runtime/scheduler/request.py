@@ -20,9 +20,9 @@ from pastalang.runtime.tokens import TokenPlan
 
 
 class Reviewer(Protocol):
-    """Looks at a request that has nothing left to draw, and may take branches of it up again."""
+    """Looks at a request that has nothing left to draw, and may take branches of it up again: says whether it did."""
 
-    def review(self, request: RequestState) -> None: ...
+    def review(self, request: RequestState) -> bool: ...
 
 
 class RequestState(Owner):
@@ -79,8 +79,8 @@ class RequestState(Owner):
         self.reviewer = None if self._make_reviewer is None else self._make_reviewer()
         self.draft: Draft | None = None
         self._by_instance: dict[BranchId, dict[tuple[int, ...], BranchState]] = {}
+        self.decoded: Counter[tuple[str, tuple[int, ...]]] = Counter()  # how often, by field and items
         self._made: Counter[tuple[BranchId, tuple[int, ...]]] = Counter()
-        self._origins: dict[tuple[BranchId, tuple[int, ...]], int] = {}
 
     @property
     def root(self) -> BranchState:
@@ -96,9 +96,10 @@ class RequestState(Owner):
         """Whether anything is still to be drawn or joined."""
         return bool(self.drawing or self.joining)
 
-    def end_draft(self) -> None:
-        """The first complete answer stands; it may not be the last one."""
+    def takes_up_again(self) -> bool:
+        """The first complete answer stands; it may not be the last one. Says whether anything is written again."""
         self.draft = self.draft or self.stand
+        return self.reviewer is not None and self.reviewer.review(self)
 
     @property
     def stand(self) -> Draft:
@@ -149,7 +150,7 @@ class RequestState(Owner):
         self.held[branch] = None
         self._made[id, items] += 1
         branch.attempt = self._made[id, items]
-        branch.origin = self._origins.setdefault((id, items), branch.number)
+        branch.origin = branch.number
         self.show(branch)
         for seen in view:
             seen.branch.viewers += 1

@@ -12,7 +12,7 @@ from pastalang.runtime.scheduler.owner import Owner
 
 
 def seat_late_ones(owner: Owner, rows: Rows) -> list[Edit]:
-    """Rows for those that go on from a token fed in an earlier step."""
+    """Rows for those that go on from a token fed in an earlier step. What they have joined since comes behind that."""
     edits: list[Edit] = []
     for branch in owner.late:
         if branch.row is None and branch.is_held:
@@ -23,7 +23,7 @@ def seat_late_ones(owner: Owner, rows: Rows) -> list[Edit]:
             if before.fed == branch.source.index + 1 and before.row is not None:
                 edits.append(Follow(branch.row, before.row))
             else:
-                cells = (seen.branch.cells[: seen.length] for seen in branch.view)
+                cells = (seen.branch.cells[: seen.length] for seen in branch.sees_first)
                 edits.append(Show(branch.row, tuple(cell for some in cells for cell in some)))
     owner.late.clear()
     return edits

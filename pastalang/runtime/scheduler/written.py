@@ -87,7 +87,6 @@ class Field:
     log_probabilities: list[float] = field(default_factory=list)
     truncated: bool = False
     is_done: bool = False
-    attempt: int = 1
     problem: str | None = None  # why there is no value, or what a validator objects to
     point: Any = None  # the Point that it can be taken up at again
     details: Details | None = None

@@ -10,27 +10,46 @@ a run is given, not how it is executed.
     run       who there is, and who waits for whom   page      text, fields and values in reading order
     draws     from logits to a token                 logits    a forward pass per token
     thought   what is written before the answer      plainly   models written out
+    repair    what is decoded again                  again     branches taken up again
+    targets   what an objection is about
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pastalang.plan.plan import Plan
 from pastalang.program.types import Sampling
+from pastalang.runtime.errors import ValidatorFailed
 from pastalang.runtime.handing import with_leads
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.prompt import Encoder
+from pastalang.runtime.repair.invalid import Problem
+from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.tokens import MakeGuide
 from pastalang.testing.slow.holes import Given, Refused
 from pastalang.testing.slow.logits import logits_of, scored
-from pastalang.testing.slow.page import Answer, Field, answers_of
-from pastalang.testing.slow.run import Run
-from pastalang.testing.slow.segments import Writer, write
+from pastalang.testing.slow.page import Answer, Field, sheets_of
+from pastalang.testing.slow.repair import Repair
+from pastalang.testing.slow.run import Cost, Run
+from pastalang.testing.slow.segments import write_all
 from pastalang.testing.slow.token import Logits, Token
 
-__all__ = ["Answer", "Field", "Logits", "Refused", "Token", "decode", "logits_of", "scored"]
+__all__ = ["Answer", "Cost", "Decoded", "Field", "Logits", "Refused", "Token", "decode", "logits_of", "scored"]
+
+
+@dataclass(frozen=True)
+class Decoded:
+    """The answer, or one per stacked document. `first` is what it had cost when it was first complete, `cost` what it
+    cost in the end. `problems`: why an answer that may be repaired is refused all the same."""
+
+    answers: tuple[Answer, ...]
+    first: Cost
+    cost: Cost
+    attempts: int = 0
+    problems: tuple[Problem, ...] = ()
 
 
 def decode(
@@ -42,19 +61,29 @@ def decode(
     make_guide: MakeGuide,
     seed: int = 0,
     sampling: Sampling | None = None,
-) -> tuple[Answer, ...]:
-    """The answer, or one per stacked document. Raises `Refused` where a run ends with an error."""
+    policy: Policy | None = None,
+) -> Decoded:
+    """`policy`: what is asked of the finished answer. Raises `Refused` where a run ends with an error."""
     bound = with_leads(plan, encoder)  # where the tokenizer asks for it, a hole writes the white space before it
     given = Given(bound, bind_inputs(plan, inputs), logits, encoder, make_guide, seed, sampling or Sampling())
     run = Run(given)
-    writers: list[Writer] = []
-    begun = 0
-    while begun < len(run.branches) or writers:
-        writers += [Writer(write(run, branch)) for branch in run.branches[begun:]]
-        begun = len(run.branches)
-        ready = [writer for writer in writers if writer.may_go_on()]
-        assert ready, "everybody waits for somebody"
-        for writer in ready:
-            writer.go_on()
-        writers = [writer for writer in writers if not writer.is_done]
-    return answers_of(plan, run.branches[0].page)
+    write_all(run)
+    first = run.cost
+    if policy is None:
+        return Decoded(_answers_of(run), first, first)
+    repair = Repair(run, policy)
+    try:
+        while repair.begins_round():
+            write_all(run)
+    except ValidatorFailed as problem:
+        raise Refused(problem.code, str(problem)) from problem
+    answers = _answers_of(run)
+    if repair.models:
+        answers = tuple(replace(one, value=model) for one, model in zip(answers, repair.models, strict=True))
+    problems = () if policy.keep_invalid else repair.problems
+    return Decoded(answers, first, run.cost, repair.attempts, problems)
+
+
+def _answers_of(run: Run) -> tuple[Answer, ...]:
+    run.count_attempts()
+    return tuple(sheet.answer for sheet in sheets_of(run.given.plan, run.branches[0]))

@@ -7,14 +7,16 @@ join    the paths of the joined branches go on the path, and the branch goes on 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
-from pastalang.plan.plan import Branch, BranchId, Choose, Each, Fork, Overrun, Repeat, Segment
+from pastalang.plan.plan import Branch, BranchId, Choose, Each, Fork, Join, Overrun, Repeat, Segment
 from pastalang.testing.slow.page import Entry, Field
 from pastalang.testing.slow.place import Loop, Place, agree
 from pastalang.testing.slow.token import Path, Token, extended
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -36,6 +38,30 @@ class Level:
 
 
 @dataclass(eq=False)
+class Point:
+    """Where a branch stood right before a hole, a choice, a list or a join, and what it had done until then: the first
+    `written` of what it wrote, the first `forked` of whom it forked. `joined`: whom a join has shown it."""
+
+    branch: Instance
+    number: int  # of such places before it
+    path: Path
+    position: int
+    start: int
+    sees: tuple[Instance, ...]
+    forked: int
+    segment: Segment
+    joined: tuple[Instance, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Again:
+    """A branch is taken up at a point. `lead`: what it is told there; it is no part of the answer."""
+
+    point: Point
+    lead: tuple[int, ...]
+
+
+@dataclass(eq=False)
 class Instance:
     """A branch of the plan at one place. `key` is what its draws are known by: its items, documents left out."""
 
@@ -46,13 +72,21 @@ class Instance:
     position: int
     names: Mapping[str, Any]
     sees: tuple[Instance, ...]  # the branches that it sees something of
+    pass_: int  # of its last draw, or of the last one that it waited for
+    attempt: int = 1
+    again: Again | None = None  # until it stands where it is taken up
     beside: tuple[Instance, ...] = ()  # the values that it goes in lock-step with
     tokens: list[Token] = field(default_factory=list)
+    asked: list[Token] = field(default_factory=list)  # those that it drew behind
     fields: list[Field] = field(default_factory=list)
     page: list[Entry] = field(default_factory=list)
     levels: list[Level] = field(default_factory=list)
-    draws: int = 0
+    forked: list[Instance] = field(default_factory=list)
+    written: list[Any] = field(default_factory=list)  # what its draws came to: values, arms, whether lists go on
+    points: list[Point] = field(default_factory=list)
     has_ended: bool = False
+    replaced_by: Instance | None = None
+    is_out: bool = False  # of the answer
 
     def __post_init__(self) -> None:
         self.start = self.position
@@ -60,8 +94,18 @@ class Instance:
         self.levels.append(Level(self.spec.segments, self.place))
 
     @property
+    def beginning(self) -> Point | None:
+        """Before its first hole, choice or list."""
+        return next((point for point in self.points if not isinstance(point.segment, Join)), None)
+
+    @property
     def items(self) -> tuple[int, ...]:
         return tuple(self.place.values())
+
+    @property
+    def latest(self) -> Instance:
+        """Who stands for it in the answer."""
+        return self if self.replaced_by is None else self.replaced_by.latest
 
     @property
     def room(self) -> int | None:
@@ -71,19 +115,28 @@ class Instance:
         return max(self.start + self.spec.reserve - self.position, 0)
 
     def feed(self, tokens: Iterable[int]) -> None:
-        """In lock-step, token k also sees token k of the values before it."""
+        """In lock-step, token k also sees token k of the values before it, or comes when they are known to be over."""
+        if self.again is not None:
+            return
         for token in tokens:
             number = len(self.tokens)
             level = [other.tokens[number] for other in self.beside if number < len(other.tokens)]
-            fed = Token(token, self.position, extended(self.path, level))
+            over = [other.pass_ for other in self.beside if number >= len(other.tokens)]
+            fed = Token(token, self.position, extended(self.path, level), max([self.pass_, *over]))
             self.tokens.append(fed)
             self.path = fed.path
             self.position += 1
 
-    def join(self, others: Iterable[Instance]) -> None:
+    def leave(self, room: int) -> None:
+        """Go on behind the room of who was forked here."""
+        if self.again is None:
+            self.position += room
+
+    def join(self, others: Sequence[Instance]) -> None:
         seen = list(self.sees)
         for other in others:
             self.path = extended(self.path, other.path)
+            self.pass_ = max(self.pass_, other.pass_)
             seen += [one for one in (*other.sees, other) if one is not self]
         self.sees = tuple(dict.fromkeys(seen))
         if self.spec.overrun is not Overrun.PAPER:
@@ -92,6 +145,31 @@ class Instance:
     def may_fork(self, id: BranchId, wanted: Place) -> bool:
         """Whether such a branch may still be forked at this place."""
         return not self.has_ended and any(level.may_fork(id, wanted) for level in self.levels)
+
+    # ── taken up again ───────────────────────────────────────────────────────────────────────────────────
+
+    def come_to_point(self, segment: Segment) -> Point:
+        """A branch that is taken up goes the way of the old one as far as the point: what that wrote there stands,
+        whom it forked stays, and nothing is fed. The next attempt starts there too, not behind the lead."""
+        again = self.again
+        if again is None or (again.point.number == len(self.points) and isinstance(segment, Join)):
+            point = Point(
+                self, len(self.points), self.path, self.position, self.start, self.sees, len(self.forked), segment
+            )  # fmt: skip
+        else:
+            point = again.point.branch.points[len(self.points)]
+        self.points.append(point)
+        if again is not None and again.point.number == point.number:
+            self.again = None
+            self.feed(again.lead)
+            self.start = again.point.start + self.position - again.point.position
+        return point
+
+    def once(self, write: Callable[[], T]) -> T:
+        """What the old branch wrote here, or what this one writes now."""
+        found: T = write() if self.again is None else self.again.point.branch.written[len(self.written)]
+        self.written.append(found)
+        return found
 
 
 def forked_in(segments: Iterable[Segment]) -> Iterator[BranchId]:

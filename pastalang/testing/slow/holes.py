@@ -45,17 +45,22 @@ class Given:
 
 
 def draw(given: Given, branch: Instance, allowed: Collection[int] | None, sampling: Sampling) -> tuple[int, float]:
-    """From the logits behind the last token, with the number that belongs to this draw of this branch."""
-    uniform = Draw(given.seed, branch.spec.name, branch.key, branch.draws).uniform()
-    branch.draws += 1
+    """From the logits behind the last token, with the number that belongs to this draw of this branch.
+
+    It takes place in the first pass in which all that the branch sees has been fed, and not before it is known that the
+    branch stands here.
+    """
+    attempt = "" if branch.attempt == 1 else f"attempt {branch.attempt}"
+    uniform = Draw(given.seed, branch.spec.name, branch.key, len(branch.asked), attempt).uniform()
+    branch.asked.append(branch.path[-1])
+    branch.pass_ = max(branch.pass_, *(1 + token.known for token in branch.path))
     before = {token.token for token in branch.tokens}
     return choose(given.logits(branch.path[-1]), allowed, sampling.over(given.base), before, uniform)
 
 
 def fill(given: Given, branch: Instance, hole: Hole, place: Place, sources: Mapping[str, str]) -> Field:
     """What is forced is taken along; then one token is drawn, and so on to the end."""
-    written = Field(hole, place)
-    branch.page_now.append(written)
+    written = Field(hole, place, point=branch.points[-1])
     try:
         state = _begin(given, branch, hole, sources)
         _force(given, branch, state, written)
@@ -70,8 +75,6 @@ def fill(given: Given, branch: Instance, hole: Hole, place: Place, sources: Mapp
         raise Refused("dead_end", str(problem)) from problem
     except RunError as problem:
         raise Refused(problem.code, str(problem)) from problem
-    written.is_done = True
-    branch.fields.append(written)
     return written
 
 
@@ -117,7 +120,7 @@ def _leave_out(given: Given, branch: Instance, written: Field, problem: NoEnding
     hole = written.hole
     if hole.form is not Form.JSON or value_fits(hole.type, None, dict(given.plan.types)):
         raise Refused("dead_end", str(problem)) from problem
-    written.text = "null"
+    written.text, written.problem = "null", str(problem)
     for token in given.encoder.text(given_to(hole) + "null"):
         written.note(token, 0.0)
     branch.feed(written.tokens)

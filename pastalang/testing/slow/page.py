@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeAlias
 
 from pastalang.plan.plan import Form, Hole, Plan
 from pastalang.testing.slow.place import Place
+from pastalang.values.json_places import Place as Span
+from pastalang.values.json_text import JsonValue
 from pastalang.values.read import read, to_python
 
 
 @dataclass(eq=False)
 class Field:
-    """A value. `tokens` are the drawn and the forced ones, these with a log-probability of 0."""
+    """A value. `tokens` are the drawn and the forced ones, these with a log-probability of 0. `point`: where its
+    branch can be taken up to write it once more. `threads`: those that were begun in its text."""
 
     hole: Hole
     place: Place
@@ -22,7 +25,10 @@ class Field:
     log_probabilities: list[float] = field(default_factory=list)
     text: str = ""
     truncated: bool = False
-    is_done: bool = False
+    attempts: int = 1
+    problem: str | None = None
+    point: Any = None
+    threads: list[Thread] = field(default_factory=list)
 
     @property
     def items(self) -> tuple[int, ...]:
@@ -33,11 +39,29 @@ class Field:
         self.log_probabilities.append(log_probability)
 
 
-@dataclass(eq=False)
+class Author(Protocol):
+    """Who writes a page; `latest` is who stands for it in the answer, mostly itself."""
+
+    page: list[Entry]
+
+    @property
+    def latest(self) -> Author: ...
+
+
+@dataclass(frozen=True, eq=False)
 class Of:
     """The text of another branch stands here; its page grows while it is written."""
 
-    page: list[Entry]
+    author: Author
+
+
+@dataclass(frozen=True, eq=False)
+class Thread:
+    """A branch that the model began itself, and how much of the text stands before it."""
+
+    topic: str
+    at: int
+    author: Author
 
 
 @dataclass(eq=False)
@@ -49,7 +73,7 @@ class Items:
     stacked: bool = False
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class Thought:
     """What the model wrote for itself: no part of the answer."""
 
@@ -57,6 +81,7 @@ class Thought:
 
 
 Entry: TypeAlias = "str | Field | Of | Items | Thought"
+Named: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -67,44 +92,86 @@ class Answer:
     thinking: str | None = None
 
 
-def answers_of(plan: Plan, root: Sequence[Entry]) -> tuple[Answer, ...]:
+@dataclass
+class Sheet:
+    """An answer as it is read: who wrote which characters of its text. `exact` is its value as the text says it."""
+
+    plan: Plan
+    text: str = ""
+    fields: list[tuple[Field, Span]] = field(default_factory=list)
+    branches: list[tuple[Author, Span]] = field(default_factory=list)  # inner ones first
+    thinking: str | None = None
+    value: Any = None
+    exact: JsonValue = None
+
+    @property
+    def answer(self) -> Answer:
+        return Answer(self.text, self.value, tuple(one for one, _ in self.fields), self.thinking)
+
+
+def sheets_of(plan: Plan, root: Author) -> tuple[Sheet, ...]:
     """One, or one for each of stacked documents."""
-    stack = next((entry for entry in root if isinstance(entry, Items) and entry.stacked), None)
-    pages = [root] if stack is None else stack.pages
-    return tuple(_answer(plan, page) for page in pages)
+    page = root.latest.page
+    stack = next((entry for entry in page if isinstance(entry, Items) and entry.stacked), None)
+    documents = [page] if stack is None else [one.author.latest.page for one in _authors(stack)]
+    return tuple(_sheet(plan, document) for document in documents)
 
 
-def _answer(plan: Plan, page: Sequence[Entry]) -> Answer:
-    text, fields, named = _read(plan, page)
-    thinking = next((entry.text for entry in page if isinstance(entry, Thought)), None)
-    if plan.output is None:
-        return Answer(text, named, tuple(fields), thinking)
-    types = dict(plan.types)
-    reading = read(text, plan.output, types)
-    assert reading.fits, reading.misfits
-    return Answer(text, to_python(plan.output, reading.value, types), tuple(fields), thinking)
+def _authors(stack: Items) -> Iterator[Of]:
+    for [document] in stack.pages:
+        assert isinstance(document, Of)
+        yield document
 
 
-def _read(plan: Plan, page: Sequence[Entry]) -> tuple[str, list[Field], dict[str, Any]]:
-    """Text, fields, and values by the last part of their names; loops are lists of such."""
-    text, fields, named = "", list[Field](), dict[str, Any]()
+def _sheet(plan: Plan, page: Sequence[Entry]) -> Sheet:
+    sheet = Sheet(plan)
+    sheet.value = _read(sheet, page)
+    if plan.output is not None:
+        types = dict(plan.types)
+        reading = read(sheet.text, plan.output, types)
+        assert reading.fits, reading.misfits
+        sheet.exact, sheet.value = reading.value, to_python(plan.output, reading.value, types)
+    return sheet
+
+
+def _read(sheet: Sheet, page: Iterable[Entry]) -> Named:
+    """Values by the last part of their names; loops are lists of such."""
+    named: Named = {}
     for entry in page:
         match entry:
             case str():
-                text += entry
+                sheet.text += entry
+            case Thought(text=text):
+                sheet.thinking = text
             case Field():
-                text += entry.text
-                fields.append(entry)
-                named[_last(entry.hole.field)] = _value(plan, entry)
-            case Of(page=inner):
-                inner_text, inner_fields, inner_named = _read(plan, inner)
-                text, fields, named = text + inner_text, fields + inner_fields, {**named, **inner_named}
+                _read_field(sheet, entry, named)
+            case Of(author=author):
+                named |= _read_branch(sheet, author.latest)
             case Items(name=name, pages=pages):
-                read_items = [_read(plan, inner) for inner in pages]
-                text += "".join(inner_text for inner_text, _, _ in read_items)
-                fields += [one for _, inner_fields, _ in read_items for one in inner_fields]
-                named[_last(name)] = [inner_named for _, _, inner_named in read_items]
-    return text, fields, named
+                named[_last(name)] = [_read(sheet, inner) for inner in pages]
+    return named
+
+
+def _read_branch(sheet: Sheet, author: Author) -> Named:
+    start = len(sheet.text)
+    named = _read(sheet, author.page)
+    sheet.branches.append((author, Span(start, len(sheet.text))))
+    return named
+
+
+def _read_field(sheet: Sheet, written: Field, named: Named) -> None:
+    """Each thread stands where it was begun; a text with threads is what is read all in all."""
+    start, before, done = len(sheet.text), len(sheet.fields), 0
+    for thread in written.threads:
+        sheet.text += written.text[done : thread.at]
+        done = thread.at
+        [text] = _read_branch(sheet, thread.author.latest).values()
+        named.setdefault("threads", []).append({"topic": thread.topic, "text": text})
+    sheet.text += written.text[done:]
+    if written.threads:
+        written = replace(written, text=sheet.text[start:])
+    sheet.fields.insert(before, (written, Span(start, len(sheet.text))))
+    named[_last(written.hole.field)] = written.text if written.threads else _value(sheet.plan, written)
 
 
 def _value(plan: Plan, written: Field) -> Any:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pastalang.plan.plan import ROOT, Address, BranchId, Each, Fork, Form, TurnStart
+from pastalang.plan.plan import ROOT, Address, BranchId, Each, Fork, Form, Join, TurnStart
 from pastalang.plan.plan import Place as PlaceOf
 from pastalang.plan.walk import walk_plan
 from pastalang.runtime.prompt import Turn, turns_of
@@ -16,11 +18,21 @@ from pastalang.testing.slow.page import Items, Of
 from pastalang.testing.slow.place import Loop, Place, agree
 
 
+@dataclass(frozen=True)
+class Cost:
+    """`passes`: where nothing waits without need, and every branch is fed as much at once as there is."""
+
+    passes: int
+    drawn: int
+    fed: int
+
+
 class Run:
     def __init__(self, given: Given) -> None:
         self.given = given
         self.stacks: set[Loop] = set()
-        self.branches = [Instance(given.plan.branch(ROOT), {}, (), (), 0, {}, ())]
+        self.begun = 0  # so many of the branches are being written
+        self.branches = [Instance(given.plan.branch(ROOT), {}, (), (), 0, {}, (), 0)]
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
@@ -35,15 +47,44 @@ class Run:
         return {child: branch.id for branch in self.given.plan.branches for child in forked_in(branch.segments)}
 
     @cached_property
+    def joined(self) -> set[BranchId]:
+        """Those that somebody joins."""
+        joins = [segment for _, _, segment in walk_plan(self.given.plan) if isinstance(segment, Join)]
+        return {id for join in joins for id in join.branches}
+
+    @cached_property
     def _placed(self) -> set[BranchId]:
         """Those whose text stands elsewhere than at their fork."""
         return {segment.branch for _, _, segment in walk_plan(self.given.plan) if isinstance(segment, PlaceOf)}
 
+    # ── what it took ─────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def passes(self) -> int:
+        return max(one.pass_ for one in self.branches)
+
+    @property
+    def cost(self) -> Cost:
+        """Nothing is fed but what somebody sees who draws."""
+        asked = [token for one in self.branches for token in one.asked]
+        return Cost(self.passes, len(asked), len({id(seen) for token in asked for seen in token.path}))
+
+    def count_attempts(self) -> None:
+        fields = {id(one): one for branch in self.branches for one in branch.fields}
+        times = Counter((one.hole.field, one.items) for one in fields.values())
+        for one in fields.values():
+            one.attempts = times[one.hole.field, one.items]
+
     # ── who there is ─────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def live(self) -> Iterator[Instance]:
+        """Those that the answer is made of."""
+        return (one for one in self.branches if not one.is_out)
 
     def instances(self, id: BranchId, place: Place) -> list[Instance]:
         """Those of the same items, in order."""
-        found = [one for one in self.branches if one.spec.id == id and agree(one.place, place)]
+        found = [one for one in self.live if one.spec.id == id and agree(one.place, place)]
         return sorted(found, key=lambda one: one.items)
 
     def is_complete(self, id: BranchId, place: Place, joiner: Instance) -> bool:
@@ -74,9 +115,9 @@ class Run:
 
     def fork(self, branch: Instance, segment: Fork, place: Place) -> None:
         child = self._begin(branch, segment.branch, place, branch.position, {})
-        branch.position += child.spec.reserve
+        branch.leave(child.spec.reserve)
         if segment.branch not in self._placed:
-            branch.page_now.append(Of(child.page))
+            branch.page_now.append(Of(child))
 
     def fan_out(self, branch: Instance, each: Each, place: Place, address: Address, elements: Sequence[Any]) -> None:
         """Items stand one behind another in the room reserved for them; stacked documents at the same place."""
@@ -89,14 +130,23 @@ class Run:
         for number, element in enumerate(elements):
             named = {each.name: element}
             child = self._begin(branch, each.branch, {**place, loop: number}, branch.position, named)
-            items.pages.append(child.page)
-            branch.position += step
+            items.pages.append([Of(child)])
+            branch.leave(step)
 
     def _begin(self, parent: Instance, id: BranchId, place: Place, position: int, named: dict[str, Any]) -> Instance:
-        key = tuple(item for loop, item in place.items() if loop not in self.stacks)
-        child = Instance(
-            self.given.plan.branch(id), place, key, parent.path, position, {**parent.names, **named},
-            (*parent.sees, parent),
-        )  # fmt: skip
-        self.branches.append(child)
+        if parent.again is not None:
+            child = parent.again.point.branch.forked[len(parent.forked)].latest
+        else:
+            key = tuple(item for loop, item in place.items() if loop not in self.stacks)
+            child = Instance(
+                self.given.plan.branch(id), place, key, parent.path, position, {**parent.names, **named},
+                (*parent.sees, parent), parent.pass_,
+            )  # fmt: skip
+            self.add(child)
+        parent.forked.append(child)
         return child
+
+    def add(self, branch: Instance) -> None:
+        """Attempts are counted for each branch of the plan at each place."""
+        branch.attempt += sum(one.spec.id == branch.spec.id and one.place == branch.place for one in self.branches)
+        self.branches.append(branch)

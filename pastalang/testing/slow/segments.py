@@ -40,6 +40,19 @@ class Writer:
             self.is_done = True
 
 
+def write_all(run: Run) -> None:
+    """All that have not been written yet, and whoever they begin."""
+    writers: list[Writer] = []
+    while run.begun < len(run.branches) or writers:
+        writers += [Writer(write(run, branch)) for branch in run.branches[run.begun :]]
+        run.begun = len(run.branches)
+        ready = [writer for writer in writers if writer.may_go_on()]
+        assert ready, "everybody waits for somebody"
+        for writer in ready:
+            writer.go_on()
+        writers = [writer for writer in writers if not writer.is_done]
+
+
 def write(run: Run, branch: Instance) -> Waits:
     """The whole branch. In lock-step it begins when the values before it have ended, and sees them level by level."""
     if branch.spec.lockstep is not None:
@@ -82,9 +95,14 @@ def _one(run: Run, branch: Instance, segment: Segment, place: Place, address: Ad
         case p.ItemNumber():
             _show(run, branch, str([*place.values()][-1] + 1))
         case p.Hole(form=p.Form.THOUGHT):
-            think(run.given, branch, segment)
+            branch.come_to_point(segment)
+            branch.page_now.append(branch.once(lambda: think(run.given, branch, segment)))
         case p.Hole():
-            fill(run.given, branch, segment, place, sources_of(run, branch, place))
+            branch.come_to_point(segment)
+            sources = sources_of(run, branch, place)
+            written = branch.once(lambda: fill(run.given, branch, segment, place, sources))
+            branch.page_now.append(written)
+            branch.fields.append(written)
         case p.Fork():
             run.fork(branch, segment, place)
         case p.Each():
@@ -92,13 +110,17 @@ def _one(run: Run, branch: Instance, segment: Segment, place: Place, address: Ad
             run.fan_out(branch, segment, place, address, elements)
         case p.Place(branch=id):
             [placed] = run.instances(id, place)
-            branch.page_now.append(Of(placed.page))
+            branch.page_now.append(Of(placed))
         case p.Join(branches=ids):
-            yield lambda: all(run.is_complete(id, place, branch) for id in ids)
-            branch.join(one for id in ids for one in run.instances(id, place))
+            point = branch.come_to_point(segment)
+            if branch.again is None:
+                yield lambda: all(run.is_complete(id, place, branch) for id in ids)
+                point.joined = tuple(one for id in ids for one in run.instances(id, place))
+                branch.join(point.joined)
         case p.Choose():
+            branch.come_to_point(segment)
             leads = [encoder.text(fed_text(arm)) for arm in segment.arms]
-            number = decide(run.given, branch, leads, segment.sampling)
+            number = branch.once(lambda: decide(run.given, branch, leads, segment.sampling))
             branch.page_now.append(segment.arms[number].lead)
             yield from _inside(run, branch, segment.arms[number].segments, place, (*address, number))
         case p.Repeat():
@@ -114,6 +136,7 @@ def _show(run: Run, branch: Instance, text: str) -> None:
 
 def _repeat(run: Run, branch: Instance, repeat: p.Repeat, place: Place, address: Address) -> Waits:
     """Item by item. Over a list there is one item for each element; else the model goes on or stops before each."""
+    branch.come_to_point(repeat)
     loop = (branch.spec.id, address)
     ahead = Level(repeat.body, place, loop=loop)
     branch.levels.append(ahead)
@@ -163,5 +186,5 @@ def _decide_on_item(run: Run, branch: Instance, repeat: p.Repeat, number: int) -
     if number < repeat.minimum:
         branch.feed(opening)
         return "".join(parts), True
-    goes_on = decide(run.given, branch, [opening, closing], repeat.sampling) == 0
-    return ("".join(parts) if goes_on else stop or ""), goes_on
+    option = branch.once(lambda: decide(run.given, branch, [opening, closing], repeat.sampling))
+    return ("".join(parts) if option == 0 else stop or ""), option == 0

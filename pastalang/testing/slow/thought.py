@@ -19,7 +19,7 @@ _END = "</think>"
 _ANY_TEXT = String(stop=("\x00\x00",))  # a stop that does not come, so that line ends are text, too
 
 
-def think(given: Given, branch: Instance, hole: Hole) -> None:
+def think(given: Given, branch: Instance, hole: Hole) -> Thought:
     text, drawn = "", 0
     plain = replace(hole, type=_ANY_TEXT, form=Form.TEXT, follow="")
     free = replace(given.plan, branches=())  # a thought may look like the tags of a plan
@@ -41,7 +41,7 @@ def think(given: Given, branch: Instance, hole: Hole) -> None:
         is_over = is_over or _END in text or drawn >= hole.max_tokens
     if _END not in text:
         branch.feed(given.encoder.control(f"\n{_END}"))
-    branch.page_now.append(Thought(text.partition(_END)[0].strip()))
+    return Thought(text.partition(_END)[0].strip())
 
 
 def _tokens_for_the_end(given: Given) -> dict[int, str]:

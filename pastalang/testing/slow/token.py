@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 @dataclass(frozen=True, eq=False, repr=False)
 class Token:
     """`sees` is its path: every token that it may attend to, itself left out, in the order in which it came to see
-    them. Tokens are told apart by identity, never by what they say."""
+    them. Tokens are told apart by identity, never by what they say. `known`: the pass in which it was drawn, or in
+    which what was drawn made it certain; it can be fed in the pass behind that."""
 
     token: int
     position: int
     sees: Path
+    known: int = 0
 
     @property
     def path(self) -> Path:
