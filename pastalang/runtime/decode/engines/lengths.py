@@ -59,8 +59,10 @@ class Lengths:
     def fit(self, states: NDArray[np.int64] | NDArray[np.int32], characters: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Whether from each state, with so many characters complete, some end lies within the limits."""
         rows = len(self._bytes)
-        low = np.clip(self._least - characters, 0, rows)
-        beyond = np.clip(self._most - characters + 1, 0, rows)
+        beyond = np.minimum(np.maximum(self._most - characters + 1, 0), rows)
+        if not self._least:
+            return self._before[beyond, states] > 0
+        low = np.minimum(np.maximum(self._least - characters, 0), rows)
         found: NDArray[np.bool_] = self._before[np.maximum(beyond, low), states] > self._before[low, states]
         return found
 

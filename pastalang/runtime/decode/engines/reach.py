@@ -165,7 +165,7 @@ class Follower:
 
     def _slice(self, class_: CharacterClass) -> Slice:
         if class_ not in self._slices:
-            self._slices[class_] = slice_rows(self._rows, class_, self._size)
+            self._slices[class_] = slice_rows(self._rows, class_, self._table.kinds, self._size)
         return self._slices[class_]
 
 

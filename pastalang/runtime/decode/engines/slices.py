@@ -34,6 +34,8 @@ class Slice:
     tokens: Ints
     bounds: Ints
     keys: Ints
+    before: Ints  # of every key the characters
+    kinds: Ints  # and the kind of the byte
     cuts: Ints
     leaving: Ints
     places: Ints
@@ -51,31 +53,20 @@ class Slice:
     def leaves(self, table: Table, chain: Ints) -> tuple[Ints, Ints, Ints]:
         """The rows that leave where k characters lead to `chain[k]`, in strides: the row, the state behind the byte
         that leaves, and the place behind it."""
-        before, byte = self._parts(table)
         within = int(np.searchsorted(self.keys, len(chain) << 8))
-        behind = table.steps.take(chain.take(before[:within]) + byte[:within])
+        behind = table.steps.take(chain.take(self.before[:within]) + self.kinds[:within])
         alive = np.flatnonzero(behind != table.dead)
         first, beyond = self.cuts.take(alive), self.cuts.take(alive + 1)
         at = ranges(first, beyond)
         return self.leaving.take(at), np.repeat(behind.take(alive), beyond - first), self.places.take(at) + 1
 
-    def _parts(self, table: Table) -> tuple[Ints, Ints]:
-        """Of every key the number of characters, and the kind of the byte."""
-        if self._parted.get(id(table)) is None:
-            kinds = np.frombuffer(table.kinds, dtype=np.uint8).astype(np.int64)
-            self._parted[id(table)] = self.keys >> 8, kinds[self.keys & 0xFF]
-        return self._parted[id(table)]
-
-    @cached_property
-    def _parted(self) -> dict[int, tuple[Ints, Ints]]:
-        return {}
-
     def mask(self, good: Flags) -> TokenMask:
         """The rows wholly of so many characters; how many none of them has is left out."""
         good = good[: self.reached].copy()
         good[0] = True
-        if good.all():
-            return self._until(len(good))
+        most = int(good.argmin()) or len(good)
+        if not good[most:].any():
+            return self._until(most)
         edges = np.flatnonzero(np.diff(good, prepend=False, append=False)).reshape(-1, 2)
         spans = [self.tokens[self.bounds[first] : self.bounds[beyond]] for first, beyond in edges.tolist()]
         return scattered(self.size, np.concatenate(spans))
@@ -94,7 +85,8 @@ class Slice:
         return {}
 
 
-def slice_rows(rows: Rows, class_: CharacterClass, size: int) -> Slice:
+def slice_rows(rows: Rows, class_: CharacterClass, kinds: bytes, size: int) -> Slice:
+    """`kinds` are those of the bytes in the table that the rows are led through."""
     letters, (ascii_, beyond) = rows.letters, class_
     first = np.zeros(256, dtype=np.bool_)
     first[list(ascii_)] = True
@@ -121,6 +113,8 @@ def slice_rows(rows: Rows, class_: CharacterClass, size: int) -> Slice:
         rows.ids[order],
         bounds,
         keys[cuts],
+        keys[cuts] >> 8,
+        np.frombuffer(kinds, dtype=np.uint8)[keys[cuts] & 0xFF].astype(np.int64),
         np.append(cuts, len(keys)),
         near[leaves][by_key],
         places[by_key],

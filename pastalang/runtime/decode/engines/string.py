@@ -164,9 +164,9 @@ class StringMachine:
         """Sorts the tokens from every place, as far as that does not depend on what follows the value."""
         for place in range(len(self._spelling.between)):
             if place != self._spelling.closed:
-                inside = self._inside_of(place)
-                for room in range(self._groups(place).most + 2 if self._between(place) else 0):
-                    self._fitting(inside, room)
+                groups = self._groups(place)
+                for room in range(groups.most + 2) if self._between(place) else [groups.most + 1]:
+                    self._fitting(groups.inside, room)
 
     def is_between(self, here: Inside) -> bool:
         """Whether it stands between two characters."""
