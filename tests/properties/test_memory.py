@@ -7,6 +7,7 @@ import pytest
 import pastalang
 from pastalang.plan.build import build_plan
 from pastalang.plan.simulate import simulate
+from pastalang.program.types import Sampling
 from pastalang.runtime.assemble import realised_of
 from pastalang.runtime.model.fakes import FakeModel
 from pastalang.runtime.result import Result
@@ -58,3 +59,25 @@ def test_a_kept_prompt_is_counted_like_one_that_is_fed_and_both_as_in_the_foreca
             assert isinstance(found, Result)
             peaks += [found.usage.peak_cells, simulate(plan, realised_of(engine.last)).peak_cells]
     assert len(set(peaks)) == 1, peaks
+
+
+NOTHING_DRAWN = pastalang.compile('''
+template t()
+user """
+Go.
+"""
+assistant text """
+{async a}so {x: string(max=2)} {async b}nothing to draw{end}{end}
+{async c}{async d}nothing{end}{async e}either{end}{y: string(max=2)}{end}
+{z: string(max=40)}
+"""
+''')
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_branch_in_which_nothing_is_drawn_keeps_nothing_that_it_was_forked_from(seed: int) -> None:
+    plan = build_plan(NOTHING_DRAWN.only_template, NOTHING_DRAWN)
+    engine = engine_for(Hashes(seed).model(PLENTY), Way(), kind=Watched)
+    [found] = engine.batch(plan, [{}], seed=seed, sampling=Sampling(temperature=1.0))
+    assert isinstance(found, Result)
+    assert found.usage.peak_cells <= simulate(plan, realised_of(engine.last)).peak_cells

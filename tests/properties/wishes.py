@@ -1,4 +1,4 @@
-"""Strategy for what is asked of a finished answer: a validator with moods, and how often its dislikes are decoded again.
+"""Strategy for what is asked of a finished answer: a validator with moods, and how often what it dislikes is redone.
 
 It dislikes a share of all values, at any depth, always the same ones: single values, items, whole objects, and objects
 for the sake of one of their keys.

@@ -14,8 +14,10 @@ from pastalang.runtime.scheduler.request import RequestState
 
 
 def release_dead(request: RequestState, cells: Cells, rows: Rows) -> None:
-    """Give back what died since the last call."""
-    for branch in [branch for branch in request.held if not _is_needed(branch)]:
+    """Give back what died since the last call. Children first: one that is never fed wants nothing of its parent."""
+    for branch in reversed(list(request.held)):
+        if _is_needed(branch):
+            continue
         if request.reviewer is None:
             let_go(branch, cells, rows)
         elif _is_of_no_more_use(branch):
@@ -58,6 +60,9 @@ def let_go(branch: BranchState, cells: Cells, rows: Rows) -> None:
     branch.is_held = False
     branch.request.held.pop(branch, None)
     branch.request.hungry.pop(branch, None)
+    if branch.source is not None and not branch.fed:
+        children = branch.source.branch.children
+        children[:] = [(index, child) for index, child in children if child is not branch]
     for seen in branch.view:
         seen.branch.viewers -= 1
         _free(seen.branch, cells, rows)
