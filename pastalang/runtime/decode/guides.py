@@ -21,6 +21,7 @@ from pastalang.runtime.decode.engines.characters import spell_json, spell_text
 from pastalang.runtime.decode.engines.choice import ChoiceMachine
 from pastalang.runtime.decode.engines.counted import prepare_counts
 from pastalang.runtime.decode.engines.crossing import prepare_crossing
+from pastalang.runtime.decode.engines.digits import prepare_digits
 from pastalang.runtime.decode.engines.grammar import NO_SOURCES
 from pastalang.runtime.decode.engines.source import spell_source
 from pastalang.runtime.decode.engines.string import StringMachine
@@ -186,3 +187,4 @@ def prepare(vocabulary: Tokens) -> None:
         guide.machine.prepare()
         prepare_counts(spelling_of(form is Form.JSON), vocabulary)
     prepare_crossing(vocabulary)
+    prepare_digits(vocabulary)

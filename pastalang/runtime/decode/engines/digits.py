@@ -8,15 +8,21 @@ from pastalang.runtime.decode.engines.slices import scattered
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.rows import Rows, rows_of
 from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.decode.trie import Ints
 
 
 def more_digits(tokens: Tokens, most: int) -> TokenMask:
     """The tokens that begin with more digits than that."""
-    return tokens.keep(("digits", most), lambda: _longer(rows_of(tokens), most, tokens.size))
+    ids, digits = prepare_digits(tokens)
+    return tokens.keep(("digits", most), lambda: scattered(tokens.size, ids[digits > most]))
 
 
-def _longer(rows: Rows, most: int, size: int) -> TokenMask:
+def prepare_digits(tokens: Tokens) -> tuple[Ints, Ints]:
+    """The tokens that begin with a digit, and with how many."""
+    return tokens.keep("begun with digits", lambda: _begun(rows_of(tokens)))
+
+
+def _begun(rows: Rows) -> tuple[Ints, Ints]:
     begun = rows.take(np.flatnonzero((rows.first >= 0x30) & (rows.first <= 0x39)))
-    flat = rows.letters.flat
-    run = begun.first_place((flat < 0x30) | (flat > 0x39)) - begun.starts
-    return scattered(size, begun.ids[run > most])
+    outside = rows.letters.outside(b"0123456789", beyond=False)
+    return begun.ids, begun.first_place(outside) - begun.starts

@@ -22,6 +22,7 @@ from pastalang.runtime.decode.engines.slices import scattered
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import frozen, join_masks, mask_of
+from pastalang.runtime.decode.rows import ranges
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.trie import ROOT, Ints
 
@@ -278,10 +279,12 @@ class StringMachine:
         return self._tokens.keep(key, lambda: self._make_groups(place))
 
     def _make_groups(self, start: int) -> _Groups:
-        inside = self._inside_of(start)
+        inside, found = self._inside_of(start), self._sorted(start).closing
+        added = np.repeat(list(found), [len(nodes) for _, nodes in found.values()]).astype(np.int64)
+        tokens, at = self._agreeing(np.concatenate([np.zeros(0, np.int64), *(nodes for _, nodes in found.values())]))
         closing = {
-            added: mask_of(self._tokens.size, np.concatenate([ends, *self._agreeing(nodes)]) if len(nodes) else ends)
-            for added, (ends, nodes) in self._sorted(start).closing.items()
+            count: mask_of(self._tokens.size, np.concatenate([ends, tokens[added[at] == count]]))
+            for count, (ends, _) in found.items()
         }
         most = max((added for _, added in [*inside.masks, *((0, added) for added in closing)]), default=0)
         return _Groups(inside, closing, most)
@@ -305,12 +308,14 @@ class StringMachine:
                 fillers[added] = int(tokens.min())
         return _Inside(masks, until, fillers, {})
 
-    def _agreeing(self, nodes: Ints) -> list[Ints]:
-        """The tokens below a closed value: behind a stop anything may stand, behind a quote what follows."""
+    def _agreeing(self, nodes: Ints) -> tuple[Ints, Ints]:
+        """The tokens below a closed value: behind a stop anything may stand, behind a quote what follows. And for each
+        the place of its node."""
         if self._spelling.closing:
-            return [self._border.behind(nodes)]
+            return self._border.behind_each(nodes)
         trie = self._tokens.trie
-        return [trie.below(int(node)) for node in nodes]
+        low, high = trie.low[nodes], trie.high[nodes]
+        return trie.order[ranges(low, high)], np.repeat(np.arange(len(nodes)), high - low)
 
     def _sort(self, start: int) -> _Sorted:
         """Follows all tokens through the spelling at once, level by level."""

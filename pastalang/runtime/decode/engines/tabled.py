@@ -28,6 +28,7 @@ _MAX_FOLLOWERS = 128
 _NEVER = 1 << 40
 _WARM_STATES = 32
 _WARM_TOKENS = 3_000  # that are looked at one by one
+_WARM_BYTES = 12
 
 
 class TableMachine:
@@ -96,6 +97,14 @@ class TableMachine:
             fresh = [end for end in reach.all_ends.tolist() if end >= 0 and end not in seen]
             seen.update(fresh)
             waiting += fresh
+        self._warm_shortest()
+
+    def _warm_shortest(self) -> None:
+        """Makes the masks along a short value: of every part of a value its beginning."""
+        at = 0
+        for byte in self._table.endings[0][:_WARM_BYTES]:
+            at = int(self._table.rows[at, byte])
+            self.mask(at, None)
 
     def _make_mask(self, at: int, reach: Reach, remaining: int | None) -> TokenMask:
         is_plenty = remaining is None and self._tokens.vocabulary.covers_bytes

@@ -106,9 +106,14 @@ class VerbatimMachine:
         found = self._masks.get(key)
         if found is None:
             if len(self._masks) >= _MAX_MASKS:
-                self._masks.clear()
+                self._masks = {key: mask for key, mask in self._masks.items() if key in self._first}
             found = self._masks[key] = self._make_mask(*key)
         return found
+
+    @property
+    def _first(self) -> tuple[tuple[MachineState, None], ...]:
+        """What every value begins with."""
+        return (self.start, None), (_BEGIN, None)
 
     def warm(self) -> None:
         for state in (self.start, _BEGIN):
