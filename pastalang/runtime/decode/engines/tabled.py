@@ -146,11 +146,16 @@ class _Costs:
 
     def fits(self, ends: Ints, remaining: int | None) -> Flags:
         """Of every state whether its ending fits behind a token; only right for these states."""
+        limit = _NEVER - 1 if remaining is None else remaining - 1
+        short = np.zeros(len(self._known), dtype=np.bool_)
+        if self._tokens.vocabulary.covers_bytes:  # no ending has more tokens than bytes, and only an empty one has none
+            short = self._table.ending_bytes <= limit
+            short[-1] = False
+            ends = ends[~short[ends]] if limit else ends[:0]
         for end in ends[self._known[ends] < 0].tolist():
             tokens = self.ending(end)
             self._known[end] = _NEVER if tokens is None else len(tokens)
-        limit = _NEVER - 1 if remaining is None else remaining - 1
-        found: Flags = self._known <= limit
+        found: Flags = short | ((self._known <= limit) & (self._known >= 0))
         return found
 
 
