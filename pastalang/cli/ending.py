@@ -10,9 +10,10 @@ from typing import Any
 import typer
 
 from pastalang.cli.interrupt import STOPPED
-from pastalang.cli.output import say, tell
+from pastalang.cli.output import reason_of, say, tell
 from pastalang.cli.refused import EXIT_CLOSED_PIPE, EXIT_PROBLEMS, EXIT_UNREADABLE, Refused, refused_for
 from pastalang.errors import FileError, PastaError
+from pastalang.limits import MAX_NAME_CHARS
 
 
 def ending(command: Callable[..., None]) -> Callable[..., None]:
@@ -49,6 +50,12 @@ def _refused_by(command: Callable[..., None], options: dict[str, Any]) -> Refuse
         return refused
     except PastaError as problem:
         return refused_for(problem, EXIT_UNREADABLE if isinstance(problem, FileError) else EXIT_PROBLEMS)
+    except OSError as problem:
+        if problem.filename is None:
+            raise
+        name = str(problem.filename)
+        shown = name if len(name) <= MAX_NAME_CHARS else name[: MAX_NAME_CHARS - 1] + "…"
+        return Refused(f"{shown} could not be used: {reason_of(problem)}", EXIT_UNREADABLE)
     except KeyboardInterrupt:
         return STOPPED
     return None

@@ -14,6 +14,7 @@ from pastalang.cli.hub import look_for_hub
 from pastalang.cli.interrupt import ends_at_once
 from pastalang.cli.model_source import load_engine, refuse_folder
 from pastalang.cli.output import say, tell
+from pastalang.cli.places import refuse_place
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.refused import EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.plan.plan import Mode
@@ -45,7 +46,10 @@ def command(
     cells: Annotated[int, typer.Option(min=1, help="How many tokens fit into memory.")] = 8192,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
 ) -> None:
-    _refuse_places(out, predictions)
+    for place in (out, predictions):
+        refuse_place(place, right, given, program, data)
+    if out is not None and predictions is not None and out.resolve() == predictions.resolve():
+        raise Refused(f"--out and --predictions are both {out}: one would overwrite the other", EXIT_USAGE)
     if right is not None and given is not None and not any((model, program, data, predictions)):
         shown = _compare(right, given)
     elif right is None and program is not None and data is not None:
@@ -144,12 +148,6 @@ def _as_data(report: Report) -> dict[str, Any]:
             "hallucination_rate": counts.hallucination_rate,
         }
     return shown
-
-
-def _refuse_places(*paths: Path | None) -> None:
-    for path in paths:
-        if path is not None and not path.parent.is_dir():
-            raise Refused(f"{path} cannot be written: there is no folder {path.parent}", EXIT_UNREADABLE)
 
 
 def _write(path: Path, text: str) -> None:

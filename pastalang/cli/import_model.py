@@ -12,6 +12,7 @@ import typer
 from pastalang.cli.ending import ending
 from pastalang.cli.findings import refused_findings
 from pastalang.cli.output import say, tell
+from pastalang.cli.places import refuse_overwriting
 from pastalang.cli.refused import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.compile import check_source
 from pastalang.limits import MAX_SCHEMA_BYTES
@@ -25,6 +26,7 @@ def command(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
     name: Annotated[str | None, typer.Option(help="What the template is called; else the model's name.")] = None,
 ) -> None:
+    refuse_overwriting(output, source)
     try:
         found, model_name = _convert(source)
         text = program_source(found, name=name or model_name)

@@ -26,8 +26,7 @@ def load_engine(model: str, *, device: str | None, cells: int) -> Engine:
     """Raises `Refused`."""
     refuse_folder(model)
     look_for_hub(model)
-    if device is not None:
-        _refuse_device(device)
+    refuse_device(device)
     try:
         with ends_at_once():  # nothing of ours is under way yet
             from pastalang.runtime.engine import Engine
@@ -37,7 +36,10 @@ def load_engine(model: str, *, device: str | None, cells: int) -> Engine:
         raise Refused(str(problem), EXIT_UNREADABLE) from problem
 
 
-def _refuse_device(device: str) -> None:
+def refuse_device(device: str | None) -> None:
+    """Raises `Refused` for a device that is none, or is not there."""
+    if device is None:
+        return
     from pastalang.runtime.model.load import check_device
 
     try:

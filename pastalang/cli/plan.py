@@ -11,6 +11,7 @@ import typer
 
 from pastalang.cli.ending import ending
 from pastalang.cli.output import say, tell
+from pastalang.cli.places import refuse_overwriting
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.refused import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.tokenizer import load_encoder
@@ -48,6 +49,7 @@ def command(
         tuple[Path, Path] | None, typer.Option(metavar="A B", help="Say what differs between two programs or plans.")
     ] = None,
 ) -> None:
+    refuse_overwriting(output, file, *(diff or ()), tokenizer)
     if diff is not None:
         raise typer.Exit(_compare(file, diff, template, mode, output))
     if file is None:

@@ -16,6 +16,7 @@ from pastalang.cli.given import read_inputs
 from pastalang.cli.live import Live
 from pastalang.cli.model_source import load_engine, refuse_folder
 from pastalang.cli.output import say, tell
+from pastalang.cli.places import refuse_place
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.refused import EXIT_UNREADABLE, EXIT_USAGE, Refused, refused_for
 from pastalang.plan.plan import Mode, Plan
@@ -47,26 +48,27 @@ def command(
     timeline: Annotated[bool, typer.Option("--timeline", help="Print who decoded when.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write what happened: .jsonl, .json (Chrome) or .html.")] = None,
 ) -> None:
-    _refuse_trace(trace)
+    _refuse_trace(trace, file, inputs)
     refuse_folder(model)
     plan = read_plan(file, template=template, mode=mode)
     given = read_inputs(plan, input or [], inputs)
     engine = load_engine(model, device=device, cells=cells)
     result = _run(engine, plan, given, seed=seed, any_mode=any_mode, quiet=as_json)
+    problem = None if trace is None else _write_trace(trace, plan, result)
     say(_as_json(result) if as_json else _shown(result.text))
     if timeline:
         from pastalang.runtime.timeline import draw_timeline
 
         (tell if as_json else say)(draw_timeline(result.trace))
-    if trace is not None:
-        _write_trace(trace, plan, result)
+    if problem is not None:  # the answer is there and stays the only object
+        tell(problem)
+        raise typer.Exit(EXIT_UNREADABLE)
 
 
-def _refuse_trace(trace: Path | None) -> None:
+def _refuse_trace(trace: Path | None, *sources: Path | None) -> None:
     if trace is not None and trace.suffix not in (".jsonl", ".json", ".html"):
         raise Refused(f"--trace writes .jsonl, .json or .html, not {trace.name}", EXIT_USAGE)
-    if trace is not None and not trace.parent.is_dir():
-        raise Refused(f"{trace} cannot be written: there is no folder {trace.parent}", EXIT_UNREADABLE)
+    refuse_place(trace, *sources)
 
 
 def _run(engine: Engine, plan: Plan, inputs: dict[str, Any], *, seed: int, any_mode: bool, quiet: bool) -> Result:
@@ -113,11 +115,13 @@ def _shown(text: str) -> str:
     )
 
 
-def _write_trace(path: Path, plan: Plan, result: Result) -> None:
+def _write_trace(path: Path, plan: Plan, result: Result) -> str | None:
+    """What is to be told where it could not be written."""
     try:
         path.write_text(_trace(plan, result, path.suffix), encoding="utf-8")
     except OSError as problem:
-        raise Refused(f"{path} could not be written: {problem.strerror}", EXIT_UNREADABLE) from problem
+        return f"{path} could not be written: {problem.strerror}"
+    return None
 
 
 def _trace(plan: Plan, result: Result, suffix: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -13,8 +14,9 @@ from pastalang.cli.files import read_all
 from pastalang.cli.findings import refused_findings
 from pastalang.cli.hub import look_for_hub
 from pastalang.cli.interrupt import ends_at_once
+from pastalang.cli.model_source import refuse_device, refuse_folder
 from pastalang.cli.output import say
-from pastalang.cli.refused import EXIT_PROBLEMS, EXIT_UNREADABLE, Refused
+from pastalang.cli.refused import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.compile import check_reading
 from pastalang.program.program import Program
 from pastalang.training.taught import Taught
@@ -41,7 +43,7 @@ def command(
     learning_rate: Annotated[float, typer.Option(min=0.0, help="The highest; it warms up and falls.")] = 1e-4,
     judge_every: Annotated[int, typer.Option(min=1, help="Steps between two looks at the validation rows.")] = 100,
     patience: Annotated[int, typer.Option(min=0, help="Looks without a better F1 before it stops; 0: never.")] = 0,
-    seed: Annotated[int, typer.Option(help="Two runs with one seed do the same.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Two runs with one seed do the same.")] = 0,
     lora: Annotated[
         int | None, typer.Option(min=1, help="Train adapters of this rank only, merged at the end.")
     ] = None,
@@ -50,8 +52,11 @@ def command(
 ) -> None:
     checked = _read_program(program)
     _refuse_template(checked, template)
+    _refuse_folder(out, model, overwrite=overwrite)
+    refuse_folder(model)
     look_for_hub(model)
     with ends_at_once():
+        refuse_device(device)
         from pastalang.training.run import Job, fine_tune
         from pastalang.training.settings import Settings
 
@@ -79,8 +84,22 @@ def _read_program(path: Path) -> Program:
 
 
 def _refuse_template(program: Program, template: str | None) -> None:
-    names = ", ".join(program.templates)
+    name, names = program.source.name, ", ".join(program.templates)
+    if not program.templates:
+        raise Refused(f"{name} declares no template", EXIT_PROBLEMS)
     if template is None and len(program.templates) != 1:
-        raise Refused(f"the program has {len(program.templates)} templates; choose one: {names}", EXIT_PROBLEMS)
+        advice = f"choose one with --template: {names}"
+        raise Refused(f"{name} declares {len(program.templates)} templates; {advice}", EXIT_USAGE)
     if template is not None and template not in program.templates:
-        raise Refused(f"the program has no template {template!r}; it has: {names}", EXIT_PROBLEMS)
+        raise Refused(f"{name} has no template {template!r}; it declares: {names}", EXIT_USAGE)
+
+
+def _refuse_folder(out: Path, model: str, *, overwrite: bool) -> None:
+    """The folder is made as soon as anything is known to be trained; that it can be is known beforehand."""
+    if overwrite and out.is_dir() and Path(model).is_dir() and out.samefile(model):
+        raise Refused(f"{out} holds the model that is trained: write to another folder", EXIT_USAGE)
+    around = next(place for place in (out, *out.absolute().parents) if place.exists())
+    if not around.is_dir():
+        raise Refused(f"{out} cannot be written: {around} is no folder", EXIT_UNREADABLE)
+    if not os.access(around, os.W_OK):
+        raise Refused(f"{out} cannot be written: permission denied", EXIT_UNREADABLE)

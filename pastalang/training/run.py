@@ -17,11 +17,12 @@ from pastalang.program.program import Program
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.model.load import default_device, told_in_words
 from pastalang.runtime.model.refuse import refuse_config
+from pastalang.runtime.model.shipped import shipped_folder
 from pastalang.runtime.model.source import check_source
 from pastalang.runtime.model.trained import FILE, TrainedFor
 from pastalang.training.checkpoint import Progress, load_weights
 from pastalang.training.data import fingerprint_of, read_lessons
-from pastalang.training.errors import BadData, BadRow
+from pastalang.training.errors import BadData, BadRow, UnreadableData
 from pastalang.training.lessons import Lesson, Recorder
 from pastalang.training.packing import packed_batches
 from pastalang.training.scores import score_rows
@@ -80,7 +81,11 @@ def fine_tune(job: Job, *, tell: Tell = print) -> Progress:
 def prepare_folder(folder: Path, *, overwrite: bool) -> None:
     """A folder with anything but a run to be resumed is refused, unless it may be overwritten."""
     if not folder.exists():
-        folder.mkdir(parents=True)
+        try:
+            folder.mkdir(parents=True)
+        except OSError as problem:
+            reason = (problem.strerror or str(problem)).lower()
+            raise UnreadableData(f"{folder} cannot be made: {reason}") from problem
         return
     if not folder.is_dir():
         raise BadData(f"{folder} is no folder")
@@ -123,10 +128,11 @@ def _load(job: Job) -> tuple[Any, Any]:
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     check_source(str(job.model))
+    place = shipped_folder(job.model) or job.model
     with told_in_words(job.model):
-        refuse_config(AutoConfig.from_pretrained(job.model))
-        tokenizer = AutoTokenizer.from_pretrained(job.model)
-        model = AutoModelForCausalLM.from_pretrained(job.model, dtype=torch.float32)
+        refuse_config(AutoConfig.from_pretrained(place))
+        tokenizer = AutoTokenizer.from_pretrained(place)
+        model = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32)
     model = model.to(job.device or default_device())
     torch.manual_seed(job.settings.seed)
     return (model if job.lora is None else _with_lora(model, job.lora)), tokenizer

@@ -1,0 +1,126 @@
+"""Where commands write and what their files are called: no source is lost, and a bad place is told beforehand."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pastalang.cli.app import ENTRIES, build_app
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.toy import toy_model
+
+PROGRAM = 'template t(title: text)\nuser """{title}"""\nassistant json { a: boolean }\n'
+SCHEMA = (
+    '{"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"], "additionalProperties": false}'
+)
+ROW = '{"title": "x", "value": {"a": true}}\n'
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    monkeypatch.chdir(tmp_path)
+    texts = {"a.pasta": PROGRAM, "schema.json": SCHEMA, "in.json": '{"title": "x"}', "rows.jsonl": ROW}
+    for name, text in texts.items():
+        Path(name).write_text(text, encoding="utf-8")
+    Path("link.json").symlink_to("in.json")
+    toy_model(vocabulary=320).save_pretrained("model")
+    byte_tokenizer().save_pretrained("model")
+    return texts
+
+
+def pasta(line: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(build_app({entry.name for entry in ENTRIES}), line.split())
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "plan a.pasta -o a.pasta",
+        "plan --diff a.pasta a.pasta -o a.pasta",
+        "import schema.json -o schema.json",
+        "run a.pasta --model model --inputs in.json --trace in.json",
+        "run a.pasta --model model --inputs in.json --trace link.json",
+        "evaluate --program a.pasta --data rows.jsonl --model model --predictions rows.jsonl",
+        "evaluate --program a.pasta --data rows.jsonl --model model --out a.pasta",
+        "evaluate rows.jsonl rows.jsonl --out rows.jsonl",
+    ],
+)
+def test_a_file_that_is_read_is_never_overwritten(line: str, files: dict[str, str]) -> None:
+    code, answer, said = pasta(line)
+    assert (code, answer) == (2, "")
+    assert "is read by this command, and would be lost: write to another file" in said
+    assert {name: Path(name).read_text(encoding="utf-8") for name in files} == files
+
+
+def test_one_file_does_not_take_two_results(files: dict[str, str]) -> None:
+    line = "evaluate --program a.pasta --data rows.jsonl --model model --out both --predictions ./both"
+    assert pasta(line)[0] == 2
+    assert not Path("both").exists()
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [("folder.html", "folder.html cannot be written: it is a folder"), ("no/x.html", "there is no folder no")],
+)
+def test_a_trace_that_cannot_be_written_is_told_before_the_run(place: str, why: str, files: dict[str, str]) -> None:
+    Path("folder.html").mkdir()
+    code, answer, said = pasta(f"run a.pasta --model model --inputs in.json --trace {place}")
+    assert (code, answer) == (3, "") and why in said
+
+
+def test_where_a_trace_fails_in_the_end_the_answer_is_the_only_object(files: dict[str, str]) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("the system has no /dev/full")
+    Path("full.json").symlink_to("/dev/full")
+    code, answer, said = pasta("run a.pasta --model model --inputs in.json --json --trace full.json")
+    assert code == 3 and "full.json could not be written: No space left on device" in said
+    assert set(json.loads(answer)) >= {"value", "text"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "check {}", "fmt {}", "plan {}", "run {}", "import {} -o x", "plan a.pasta --tokenizer {}",
+        "plan a.pasta -o {}",
+        "run a.pasta -i title=x --model {}", "run a.pasta -i title=x --trace {}.json", "evaluate {} {}",
+        "train hpd --model model --program a.pasta --data rows.jsonl --out {}",
+    ],
+)  # fmt: skip
+def test_a_name_that_no_file_can_have_is_told(line: str, files: dict[str, str]) -> None:
+    code, answer, said = pasta(line.replace("{}", "n" * 5000))
+    assert code in (2, 3) and answer == "" and len(said) < 6000
+    assert "file name too long" in said.lower() or code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "why"),
+    [
+        ("--out a.pasta", 3, "a.pasta is no folder"),
+        ("--out a.pasta/x", 3, "a.pasta is no folder"),
+        ("--out model --overwrite", 2, "model holds the model that is trained: write to another folder"),
+        ("--out new --device gpu", 2, "--device: a device is cpu, cuda or mps, not 'gpu'"),
+        ("--out new --seed -1", 2, "--seed"),
+        ("--out new --template b", 2, "a.pasta has no template 'b'; it declares: t"),
+        ("--out new --model ./nowhere", 3, "there is no folder ./nowhere"),
+    ],
+)
+def test_what_no_training_can_begin_with_is_told(words: str, code: int, why: str, files: dict[str, str]) -> None:
+    found, answer, said = pasta(f"train hpd --model model --program a.pasta --data rows.jsonl {words}")
+    assert (found, answer) == (code, "") and why in said
+    assert not Path("new").exists()
+
+
+def test_the_model_of_the_package_can_be_trained(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from pastalang.runtime.model import shipped
+
+    shutil.copytree("model", "weights/pasta-mini")
+    monkeypatch.setattr(shipped, "WEIGHTS", Path("weights").absolute())
+    code, _, said = pasta("train hpd --model pasta-mini --program a.pasta --data rows.jsonl --out new --steps 1")
+    assert code == 0, said
+    assert Path("new/model.safetensors").is_file()
