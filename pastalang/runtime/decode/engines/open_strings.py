@@ -31,7 +31,7 @@ from pastalang.runtime.decode.engines.crossing import (
     rests_of,
 )
 from pastalang.runtime.decode.engines.matcher import Matcher
-from pastalang.runtime.decode.engines.quoted import Patterned, patterns_of
+from pastalang.runtime.decode.engines.quoted import Patterned, is_small
 from pastalang.runtime.decode.engines.string import Inside, StringMachine
 from pastalang.runtime.decode.engines.tabled import TableMachine
 from pastalang.runtime.decode.engines.trace import Trace
@@ -45,7 +45,8 @@ from pastalang.values.json_text import parse_json, write_json
 
 _MAX_KEPT = 512
 _TABLES = TableMachine | CountedMachine
-_WARM = 2  # kinds of strings with patterns whose tables are made beforehand; the others when they are opened
+_WARM = 1  # kinds of strings with patterns whose tables are made beforehand; the others when they are opened
+_FIRST = 2  # beginnings whose masks are made beforehand
 _DEEPEST = 6  # how far inside a first string is looked for
 _STRING, _WORD = re.compile(rb'"(?:[^"\\]|\\.)*"'), re.compile(rb"[-+.0-9a-zA-Z]+")
 
@@ -87,7 +88,7 @@ class OpenStrings:
         """Makes the tables of the first strings with patterns, and their first masks."""
         if not self._tokens.vocabulary.covers_bytes:
             return
-        found = [text for text in parts_of(self._type, self._types) if patterns_of(text)]
+        found = [text for text in parts_of(self._type, self._types) if is_small(text)]
         for text in dict.fromkeys(found[:_WARM]):
             assert isinstance(text, Patterned)
             if (machine := self.machine(text)) is not None:
@@ -97,7 +98,7 @@ class OpenStrings:
 
     def openings(self) -> Iterator[bytes]:
         """How the first string may begin, in a few of the ways that there are."""
-        return islice(_openings(self._type, self._types, _DEEPEST), _WARM)
+        return islice(_openings(self._type, self._types, _DEEPEST), _FIRST)
 
     def opened(self, trace: Trace, known: Opened | None) -> Opened | None:
         """The string that is open, as far as it was known before; None where none is, or a key."""
@@ -182,7 +183,7 @@ class OpenStrings:
         if isinstance(string, t.String) and is_free(string):
             return free_machine(self._tokens, string.min_chars, string.max_chars)
         is_limited = isinstance(string, Quoted) and string.max_tokens is not None
-        if not is_limited and not patterns_of(string):
+        if not is_limited and not is_small(string):
             return None
         try:
             machine = self._plain(string)

@@ -6,11 +6,13 @@ reached, so a pattern costs what its matches cost and never the powers of two th
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from collections.abc import Sequence as Seq
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import assert_never
+
+import numpy as np
 
 from pastalang.program.character_class import SURROGATES, Ranges, complement, normalised
 from pastalang.program.regex import Chars, Choice, Node, Repetition, Sequence
@@ -19,6 +21,7 @@ _NONE: tuple[tuple[int, int], ...] = ()
 _SHORT = {0x08: b"\\b", 0x09: b"\\t", 0x0A: b"\\n", 0x0C: b"\\f", 0x0D: b"\\r", 0x22: b'\\"', 0x5C: b"\\\\"}
 _ESCAPED = (*range(0x20), 0x22, 0x5C)
 _END = -1
+_FEW_BITS = 1_000
 
 
 @dataclass
@@ -120,21 +123,31 @@ class PatternAutomaton:
 
     def _closure(self, place: int) -> int:
         """With all that costs nothing, without places that lead nowhere or hold no arc."""
-        known = self._closures.get(place)
-        if known is not None:
-            return known
-        found, waiting = {place}, [place]
+        known = self._closures
+        if place in known:
+            return known[place]
+        found, waiting, met = 0, [place], {place}
+        order: list[int] = []
         while waiting:
-            for end in self._places.jumps[waiting.pop()]:
-                if end not in found:
-                    found.add(end)
-                    waiting.append(end)
-        bits = 0
-        for end in found:
-            if end in self._distance and (end == self._final or self._places.arcs[end]):
-                bits |= 1 << end
-        self._closures[place] = bits
-        return bits
+            here = waiting.pop()
+            order.append(here)
+            found |= known.get(here, self._own(here))
+            fresh = [] if here in known else [end for end in self._places.jumps[here] if end not in met]
+            met.update(fresh)
+            waiting += fresh
+        known[place] = found
+        for here in reversed(order):  # where nothing goes round in circles, all that lie on the way are known by now
+            ends = self._places.jumps[here]
+            if here not in known and all(end in known for end in ends):
+                bits = self._own(here)
+                for end in ends:
+                    bits |= known[end]
+                known[here] = bits
+        return found
+
+    def _own(self, place: int) -> int:
+        counts = place in self._distance and (place == self._final or self._places.arcs[place])
+        return 1 << place if counts else 0
 
     # ── the tree ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -217,12 +230,18 @@ class PatternAutomaton:
         self._places.arc(start, low, high, shared[rest])
 
 
-def _bits(number: int) -> Iterator[int]:
+def _bits(number: int) -> Iterable[int]:
     """The places of the bits that are set, ascending."""
+    if number >> _FEW_BITS:
+        raw = np.frombuffer(number.to_bytes(number.bit_length() // 8 + 1, "little"), dtype=np.uint8)
+        found: list[int] = np.flatnonzero(np.unpackbits(raw, bitorder="little")).tolist()
+        return found
+    places = []
     while number:
         lowest = number & -number
-        yield lowest.bit_length() - 1
+        places.append(lowest.bit_length() - 1)
         number ^= lowest
+    return places
 
 
 @lru_cache(maxsize=1024)

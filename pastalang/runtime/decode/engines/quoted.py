@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from pastalang.program import types as t
-from pastalang.program.regex import Chars, Choice, Node, Repetition, Sequence
+from pastalang.program.regex import Chars, Choice, Node, RegexError, Repetition, Sequence, count_states, parse_regex
 from pastalang.runtime.decode.engines.pattern import in_quotes
+from pastalang.runtime.decode.engines.table import MAX_STATES
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
 
 Patterned: TypeAlias = t.String | t.Regex | t.Temporal | t.Uuid
@@ -27,6 +28,15 @@ def patterns_of(type: t.Type) -> tuple[str, ...]:
             return named if pattern is None else (*named, pattern)
         case _:
             return ()
+
+
+def is_small(type: t.Type) -> bool:
+    """Whether it has patterns whose automaton is likely to be written out."""
+    patterns = patterns_of(type)
+    try:
+        return 0 < sum(count_states(parse_regex(pattern)) for pattern in patterns) <= MAX_STATES
+    except RegexError:
+        return False
 
 
 def json_expression(node: Node) -> str:
