@@ -28,7 +28,10 @@ def elements_of(run: Run, branch: Instance, place: Place, over: str, over_hole: 
 
 
 def _from_hole(run: Run, branch: Instance, place: Place, over: str) -> Any:
-    [field, *_] = [one for one in _fields(run, branch, place) if f"{over}.".startswith(f"{one.hole.field}.")]
+    written = (one for one in _fields(run, branch, place) if f"{over}.".startswith(f"{one.hole.field}."))
+    field = next(written, None)
+    if field is None:  # it stands behind a fork or a list that went over nothing
+        raise Refused("bad_list", f"nothing was written for `{over}`")
     types = dict(run.given.plan.types)
     reading = read(field.text, field.hole.type, types, quoted=field.hole.form is Form.JSON)
     if not reading.fits:
