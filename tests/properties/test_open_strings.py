@@ -1,4 +1,4 @@
-"""Inside the free strings of structures, a mask that was put together is what the grammar says: it is the oracle."""
+"""Inside the strings of structures, a mask that was put together is what the grammar says: it is the oracle."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.decode.engines.llguidance import Growth, StructureGuide
+from pastalang.runtime.decode.engines.standing import number_alike
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.decode.tokens import Tokens
@@ -55,6 +56,10 @@ def _check(type: t.Type, follow: str, tokens: Tokens, rng: random.Random) -> int
         type, form=Form.JSON, follow=follow, vocabulary=tokens, types=TYPES, sources={"source": SOURCE}
     )
     assert isinstance(guide, StructureGuide) and guide.inside is not None
+    return sum(_walk(guide, tokens, rng, (type, follow)) for _ in range(2))
+
+
+def _walk(guide: StructureGuide, tokens: Tokens, rng: random.Random, told: object) -> int:
     every = [token for token, text in enumerate(tokens.vocabulary.spelling) if text is not None]
     state, pick, compared = guide.start(max_tokens=80), rng.choice(list(PICKS.values())), 0
     while not state.is_finished and state.remaining > 30:
@@ -62,11 +67,11 @@ def _check(type: t.Type, follow: str, tokens: Tokens, rng: random.Random) -> int
         if _is_put_together(state, guide):
             asked = guide.behind(state._stand.taken)
             assert asked is not None
-            taken = [token for token in every if asked.would_take(token)]
-            assert tokens_of(quick).tolist() == taken, (type, follow, state.text)
+            taken = {token for token in every if asked.would_take(token)}
+            assert set(tokens_of(quick).tolist()) - tokens.vocabulary.ends == taken, (told, state.text)
             compared += 1
         state.advance(pick(tokens_of(state.allowed()), tokens, rng) if rng.random() < 0.5 else _any(state, rng))
-        assert _ends(state, guide), (type, state.text)
+        assert _ends(state, guide), (told, state.text)
     return compared
 
 
@@ -82,7 +87,10 @@ def _any(state: Growth, rng: random.Random) -> int:
 
 
 def _is_put_together(state: Growth, guide: StructureGuide) -> bool:
+    """Or shared with other numbers."""
     assert guide.inside is not None
+    if number_alike(guide.inside._type, TYPES, state._stand.trace) is not None:
+        return True
     opened = guide.inside.opened(state._stand.trace, None)
     return opened is not None and opened.machine is not None
 
@@ -91,7 +99,7 @@ def _is_put_together(state: Growth, guide: StructureGuide) -> bool:
 def test_the_mask_of_an_open_string_is_what_the_grammar_says(kind: str) -> None:
     tokens, rng, first = VOCABULARIES[kind](), random.Random(3), list(VOCABULARIES).index(kind)
     for type in (*HOLDING, *ASKED)[first :: len(VOCABULARIES)]:
-        found = sum(_check(type, rng.choice(FOLLOWS), tokens, rng) for _ in range(8))
+        found = sum(_check(type, rng.choice(FOLLOWS), tokens, rng) for _ in range(4))
         assert found or type in ASKED, type
 
 
@@ -102,5 +110,5 @@ def test_the_mask_of_an_open_string_is_what_the_grammar_says_at_length(kind: str
     tokens, rng = VOCABULARIES[kind](), random.Random(f"open strings {seed}")
     for type in (*HOLDING, *ASKED):
         for follow in FOLLOWS:
-            for _ in range(12):
+            for _ in range(6):
                 _check(type, follow, tokens, rng)

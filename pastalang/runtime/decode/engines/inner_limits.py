@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pastalang.runtime.decode.engines.crossing import crossing_of, free_machine, rests_of
-from pastalang.runtime.decode.engines.open_strings import Opened, OpenStrings, is_free
+from pastalang.runtime.decode.engines.open_strings import Opened, OpenStrings
+from pastalang.runtime.decode.engines.standing import is_free
 from pastalang.runtime.decode.engines.trace import Trace
 from pastalang.runtime.decode.guide import GuideError, TokenMask
 from pastalang.runtime.decode.mask import empty_mask, frozen, mask_of

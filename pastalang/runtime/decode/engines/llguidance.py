@@ -18,6 +18,7 @@ from pastalang.runtime.decode.engines.ending import Strings, find_ending
 from pastalang.runtime.decode.engines.inner_limits import Held, InnerLimits
 from pastalang.runtime.decode.engines.matcher import Matcher, Matchers
 from pastalang.runtime.decode.engines.open_strings import Opened, OpenStrings
+from pastalang.runtime.decode.engines.standing import Keep
 from pastalang.runtime.decode.engines.trace import Trace
 from pastalang.runtime.decode.engines.unique import Path
 from pastalang.runtime.decode.guide import Accepted, GuideError, NoEndingFits, TokenMask
@@ -46,7 +47,6 @@ class StructureGuide:
         self.inside = inside
         self.limits = limits
         self.least = least  # bytes that every value has
-        self.masks: dict[bytes, TokenMask] = {}
         matcher = matchers.copy()
         ending = find_ending(matcher, self.first, border.tokens, strings=strings, several=True, least=least)
         if ending is None:
@@ -58,24 +58,7 @@ class StructureGuide:
         self.level = sum(len(border.tokens.text(token) or b"") for token in ending) + 8
 
         if inside is not None and limits is None and border.tokens.vocabulary.covers_bytes:
-            self._warm(inside)
-
-    def _warm(self, inside: OpenStrings) -> None:
-        """Makes the masks of the strings that come first."""
-        ids = self.border.tokens.ids
-        for text in inside.openings():
-            matcher = self.matcher()
-            if matcher.take([ids[bytes((byte,))] for byte in text]):
-                opened = inside.opened(self.first.grown(text), None)
-                if opened is not None:
-                    inside.mask(opened, matcher.copy)
-
-    def keep(self, text: bytes, mask: TokenMask) -> None:
-        """What may come behind a text, if that is short: many holes begin alike."""
-        if len(text) <= _SHORT:
-            if len(self.masks) >= _MAX_KEPT:
-                self.masks.clear()
-            self.masks[text] = mask
+            inside.warm_first(self.first, self.matcher)
 
     @property
     def shortest(self) -> int:
@@ -192,12 +175,13 @@ class Growth:
         held, limits = self._held(), self._guide.limits
         if (quick := self._mask_of_string(held)) is not None:
             return quick
-        known = self._guide.masks.get(self._stand.trace.raw) if limits is None else None
-        return self._asked(held) if known is None else known
+        if limits is not None or self._guide.inside is None:
+            return self._asked()
+        return self._guide.inside.alike.mask(self._stand.trace, self._asked)
 
-    def _asked(self, held: Held | None) -> TokenMask:
+    def _asked(self, keep: Keep | None = None) -> TokenMask:
         """What the grammar says, less what it cannot say."""
-        border, limits = self._guide.border, self._guide.limits
+        border, limits, held = self._guide.border, self._guide.limits, self._held()
         mask = self._here().mask()
         if self._here().inner.is_error() and self._is_renewed():
             mask = self._here().mask()
@@ -214,8 +198,8 @@ class Growth:
         if not mask.any():  # every key that may stand here is taken
             self._is_stuck = not self._stand.ending
             return mask_of(border.tokens.size, self._closing()[:1])
-        if limits is None:
-            self._guide.keep(self._stand.trace.raw, mask)
+        if keep is not None:
+            keep(mask)
         return frozen(mask)
 
     def _held(self) -> Held | None:
@@ -413,5 +397,4 @@ class Growth:
 
 
 _PLENTY: tuple[int, ...] = (-1,)
-_SHORT, _MAX_KEPT = 64, 128  # bytes of a text whose mask is kept, and how many are
 _LONG = 48  # tokens of an ending that is not searched anew for every token

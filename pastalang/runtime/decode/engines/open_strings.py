@@ -9,12 +9,9 @@ behind the quote depends on where the string stands; the grammar is asked about 
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +29,7 @@ from pastalang.runtime.decode.engines.crossing import (
 )
 from pastalang.runtime.decode.engines.matcher import Matcher
 from pastalang.runtime.decode.engines.quoted import Patterned, is_small
+from pastalang.runtime.decode.engines.standing import Alike, Text, is_free, openings, shape, string_at
 from pastalang.runtime.decode.engines.string import Inside, StringMachine
 from pastalang.runtime.decode.engines.tabled import TableMachine
 from pastalang.runtime.decode.engines.trace import Trace
@@ -40,18 +38,11 @@ from pastalang.runtime.decode.machine import Machine, MachineState
 from pastalang.runtime.decode.mask import join_masks, mask_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.trie import Ints
-from pastalang.values.inner_limits import Quoted, arms_of, may_be_text, opens, parts_of
-from pastalang.values.json_text import parse_json, write_json
+from pastalang.values.inner_limits import Quoted, parts_of
 
 _MAX_KEPT = 512
 _TABLES = TableMachine | CountedMachine
 _WARM = 1  # kinds of strings with patterns whose tables are made beforehand; the others when they are opened
-_FIRST = 2  # beginnings whose masks are made beforehand
-_DEEPEST = 6  # how far inside a first string is looked for
-_STRING, _WORD = re.compile(rb'"(?:[^"\\]|\\.)*"'), re.compile(rb"[-+.0-9a-zA-Z]+")
-
-
-Text: TypeAlias = Quoted | Patterned
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +71,7 @@ class OpenStrings:
         self._border = border
         self._tokens: Tokens = border.tokens
         self._plain = plain
+        self.alike = Alike(type, types)
         self._machines: dict[Text, Machine | None] = {}
         self._behind: dict[bytes, NDArray[np.bool_] | None] = {}
         self._masks: dict[object, tuple[TokenMask, TokenMask]] = {}
@@ -96,9 +88,14 @@ class OpenStrings:
                 if isinstance(machine, TableMachine | CountedMachine):
                     machine.completing(machine.start, closers_of(self._tokens))
 
-    def openings(self) -> Iterator[bytes]:
-        """How the first string may begin, in a few of the ways that there are."""
-        return islice(_openings(self._type, self._types, _DEEPEST), _FIRST)
+    def warm_first(self, trace: Trace, matcher: Callable[[], Matcher]) -> None:
+        """Makes the masks of the strings that come first, from the beginning of a value."""
+        for text in openings(self._type, self._types):
+            begun = matcher()
+            if begun.take([self._tokens.ids[bytes((byte,))] for byte in text]):
+                opened = self.opened(trace.grown(text), None)
+                if opened is not None:
+                    self.mask(opened, begun.copy)
 
     def opened(self, trace: Trace, known: Opened | None) -> Opened | None:
         """The string that is open, as far as it was known before; None where none is, or a key."""
@@ -215,66 +212,3 @@ class OpenStrings:
                 refused = text[: taken + 1]
                 at = max(at + 1, bisect_left(rests.texts, refused[:-1] + bytes((min(refused[-1] + 1, 0xFF),))))
         return found
-
-
-def shape(before: bytes) -> bytes:
-    """What a grammar remembers of the text before a string: the same for texts that it does not tell apart."""
-    return _WORD.sub(b"0", _STRING.sub(b"0", before))
-
-
-# ── which string stands where ────────────────────────────────────────────────────────────────────────────
-
-
-def is_free(string: Text) -> bool:
-    return isinstance(string, t.String) and string.pattern is None and string.format is None
-
-
-def string_at(type: t.Type, types: Mapping[str, t.Type], trace: Trace) -> Text | None:
-    """The type of the open string of a trace, where it can only be one."""
-    here: t.Type | None = type
-    ends = [*(around.begun - 1 for around in trace.stack[1:]), trace.string]
-    for around, end in zip(trace.stack, ends, strict=False):
-        found = [arm for arm in arms_of(here, types) if opens(arm, is_object=around.is_object)]
-        if len(found) != 1:
-            return None
-        if isinstance(found[0], t.Tuple):
-            items = parse_json((b"[" + trace.raw[around.begun : end].rstrip(b", ") + b"]").decode())
-            here = found[0].items[len(items)] if isinstance(items, list) and len(items) < len(found[0].items) else None
-        else:
-            here = _within(found[0], around.taken[-1] if around.is_object else None)
-        if here is None:
-            return None
-    written = [arm for arm in arms_of(here, types) if may_be_text(arm)]
-    if len(written) != 1:
-        return None
-    if isinstance(written[0], t.Anything):
-        return t.String()
-    return written[0] if isinstance(written[0], Text) else None
-
-
-def _openings(type: t.Type, types: Mapping[str, t.Type], deepest: int) -> Iterator[bytes]:
-    for arm in arms_of(type, types) if deepest else ():
-        match arm:
-            case t.Array(item=item) | t.Tuple(items=(item, *_)):
-                yield from (b"[" + rest for rest in _openings(item, types, deepest - 1))
-            case t.Object(fields=(place, *_)):
-                key = b"{" + write_json(place.key).encode() + b": "
-                yield from (key + rest for rest in _openings(place.type, types, deepest - 1))
-            case t.Anything():
-                yield b'"'
-            case _ if may_be_text(arm) and not isinstance(arm, t.Literal | t.Schema):
-                yield b'"'
-
-
-def _within(type: t.Type, key: str | None) -> t.Type | None:
-    match type:
-        case t.Array(item=item):
-            return item
-        case t.Map(value=value):
-            return value
-        case t.Anything():
-            return type
-        case t.Object(fields=fields):
-            return next((place.type for place in fields if place.key == key), None)
-        case _:
-            return None

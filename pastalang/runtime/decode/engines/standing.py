@@ -1,0 +1,140 @@
+"""Where a trace stands in its type: which string is open, and which texts a grammar does not tell apart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import TypeAlias
+
+from pastalang.program import types as t
+from pastalang.runtime.decode.engines.quoted import Patterned
+from pastalang.runtime.decode.engines.trace import Trace
+from pastalang.runtime.decode.guide import TokenMask
+from pastalang.values.inner_limits import Quoted, arms_of, may_be_text, opens
+from pastalang.values.json_text import parse_json, write_json
+
+Text: TypeAlias = Quoted | Patterned
+Keep: TypeAlias = Callable[[TokenMask], None]
+_FIRST = 2  # beginnings whose masks are made beforehand
+_DEEPEST = 6  # how far inside a first string is looked for
+_SHORT, _MAX_KEPT = 64, 128  # bytes of a text that is looked up by itself, and masks that are kept
+_STRING, _WORD = re.compile(rb'"(?:[^"\\]|\\.)*"'), re.compile(rb"[-+.0-9a-zA-Z]+")
+# How far a number has come: a sign, a zero, a whole number, behind the letter of the exponent, its sign, its digits.
+_NUMBERS = tuple(
+    (b"\x00" + kind, re.compile(begun))
+    for kind, begun in (
+        (b"-", rb"-"), (b"0", rb"-?0"), (b"1", rb"-?[1-9][0-9]*"), (b"e", rb".*[eE]"), (b"+", rb".*[eE][+-]"),
+        (b"9", rb".*[eE][+-]?[0-9]+"),
+    )
+)  # fmt: skip
+
+
+def shape(before: bytes) -> bytes:
+    """What a grammar remembers of the text before a string: the same for texts that it does not tell apart."""
+    return _WORD.sub(b"0", _STRING.sub(b"0", before))
+
+
+def is_free(string: Text) -> bool:
+    return isinstance(string, t.String) and string.pattern is None and string.format is None
+
+
+def string_at(type: t.Type, types: Mapping[str, t.Type], trace: Trace) -> Text | None:
+    """The type of the open string of a trace, where it can only be one."""
+    here = type_at(type, types, trace)
+    written = [arm for arm in arms_of(here, types) if may_be_text(arm)]
+    if len(written) != 1:
+        return None
+    if isinstance(written[0], t.Anything):
+        return t.String()
+    return written[0] if isinstance(written[0], Text) else None
+
+
+def type_at(type: t.Type, types: Mapping[str, t.Type], trace: Trace) -> t.Type | None:
+    """The type of the open string or number of a trace, where what is around it can only be one."""
+    here: t.Type | None = type
+    ends = [*(around.begun - 1 for around in trace.stack[1:]), trace.string if trace.word is None else trace.word]
+    for around, end in zip(trace.stack, ends, strict=False):
+        found = [arm for arm in arms_of(here, types) if opens(arm, is_object=around.is_object)]
+        if len(found) != 1:
+            return None
+        if isinstance(found[0], t.Tuple):
+            items = parse_json((b"[" + trace.raw[around.begun : end].rstrip(b", ") + b"]").decode())
+            here = found[0].items[len(items)] if isinstance(items, list) and len(items) < len(found[0].items) else None
+        else:
+            here = _within(found[0], around.taken[-1] if around.is_object else None)
+        if here is None:
+            return None
+    return here
+
+
+def _within(type: t.Type, key: str | None) -> t.Type | None:
+    match type:
+        case t.Array(item=item):
+            return item
+        case t.Map(value=value):
+            return value
+        case t.Anything():
+            return type
+        case t.Object(fields=fields):
+            return next((place.type for place in fields if place.key == key), None)
+        case _:
+            return None
+
+
+def openings(type: t.Type, types: Mapping[str, t.Type]) -> Iterator[bytes]:
+    """How the first string may begin, in a few of the ways that there are."""
+    return islice(_openings(type, types, _DEEPEST), _FIRST)
+
+
+def _openings(type: t.Type, types: Mapping[str, t.Type], deepest: int) -> Iterator[bytes]:
+    for arm in arms_of(type, types) if deepest else ():
+        match arm:
+            case t.Array(item=item) | t.Tuple(items=(item, *_)):
+                yield from (b"[" + rest for rest in _openings(item, types, deepest - 1))
+            case t.Object(fields=(place, *_)):
+                key = b"{" + write_json(place.key).encode() + b": "
+                yield from (key + rest for rest in _openings(place.type, types, deepest - 1))
+            case t.Anything():
+                yield b'"'
+            case _ if may_be_text(arm) and not isinstance(arm, t.Literal | t.Schema):
+                yield b'"'
+
+
+# ── holes that stand alike ───────────────────────────────────────────────────────────────────────────────
+
+
+class Alike:
+    """The masks of one guide, by what is the same for holes that stand alike."""
+
+    def __init__(self, type: t.Type, types: Mapping[str, t.Type]) -> None:
+        self._type = type
+        self._types = types
+        self._masks: dict[bytes, TokenMask] = {}
+
+    def mask(self, trace: Trace, ask: Callable[[Keep], TokenMask]) -> TokenMask:
+        """`ask` makes it, and says whether it may be kept."""
+        key = number_alike(self._type, self._types, trace)
+        if key is None:
+            if len(trace.raw) > _SHORT:
+                return ask(lambda mask: None)
+            key = trace.raw  # many holes begin with the same text
+        found = self._masks.get(key)
+        return ask(lambda mask: self._keep(key, mask)) if found is None else found
+
+    def _keep(self, key: bytes, mask: TokenMask) -> None:
+        if len(self._masks) >= _MAX_KEPT:
+            self._masks.clear()
+        self._masks[key] = mask
+
+
+def number_alike(type: t.Type, types: Mapping[str, t.Type], trace: Trace) -> bytes | None:
+    """What is the same for all texts behind which the grammar stands alike, in a number that may be any; None where
+    that is not known."""
+    if trace.word is None or trace.digits_left() is not None:
+        return None
+    kind = next((kind for kind, begun in _NUMBERS if begun.fullmatch(trace.raw, trace.word)), None)
+    arms = [] if kind is None else arms_of(type_at(type, types, trace), types)
+    if kind is None or not arms or not all(isinstance(arm, t.Anything) for arm in arms):
+        return None
+    return shape(trace.raw[: trace.word]) + kind
