@@ -10,7 +10,7 @@ import typer
 
 from pastalang.cli.ending import ending
 from pastalang.cli.files import Given, read_all
-from pastalang.cli.output import say
+from pastalang.cli.output import say, say_document
 from pastalang.cli.refused import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.compile import check_reading
 from pastalang.diagnostics.diagnostic import Diagnostic
@@ -66,6 +66,6 @@ def _write(found: list[Diagnostic], files: int, format: Format) -> None:
                 say(render_text(found))
             say(f"checked {files} file{'s' if files != 1 else ''}: {summary(found)}")
         case Format.JSON:
-            say(render_json(found), end="")
+            say_document(render_json(found), end="")
         case Format.GITHUB:
             say(render_github(found), end="")

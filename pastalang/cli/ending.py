@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from pastalang.cli.interrupt import STOPPED
-from pastalang.cli.output import reason_of, say, tell
+from pastalang.cli.output import reason_of, say_document, tell
 from pastalang.cli.refused import EXIT_CLOSED_PIPE, EXIT_PROBLEMS, EXIT_UNREADABLE, Refused, refused_for
 from pastalang.errors import FileError, PastaError
 from pastalang.limits import MAX_NAME_CHARS
@@ -38,7 +38,7 @@ def report(refused: Refused, *, as_json: bool) -> None:
     tell(refused.message.rstrip("\n"))
     if as_json:
         try:
-            say(json.dumps(refused.as_data(), ensure_ascii=False))
+            say_document(json.dumps(refused.as_data(), ensure_ascii=False))
         except Refused:
             return  # it is the standard output that cannot be written
 

@@ -13,7 +13,7 @@ from pastalang.cli.ending import ending
 from pastalang.cli.hub import look_for_hub
 from pastalang.cli.interrupt import ends_at_once
 from pastalang.cli.model_source import load_engine, refuse_folder
-from pastalang.cli.output import say, tell
+from pastalang.cli.output import say, say_document, tell
 from pastalang.cli.places import refuse_place
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.refused import EXIT_UNREADABLE, EXIT_USAGE, Refused
@@ -59,7 +59,10 @@ def command(
         raise Refused(_TWO_WAYS, EXIT_USAGE)
     if out is not None:
         _write(out, json.dumps(shown, indent=2, ensure_ascii=False) + "\n")
-    say(json.dumps(shown, ensure_ascii=False) if as_json else _as_text(shown))
+    if as_json:
+        say_document(json.dumps(shown, ensure_ascii=False))
+    else:
+        say(_as_text(shown))
 
 
 def _compare(right: Path, given: Path) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def command(
     if code is None:
         say(_list_of_codes(), end="")
         return
-    known = CODES.get(code.strip("[]"))
+    known = CODES.get(code.removeprefix("error").removeprefix("warning").strip("[]") or code)
     if known is None:
         meant = did_you_mean(code, CODES)
         advice = f"did you mean {meant}?" if meant is not None else "`pasta explain` lists all codes"

@@ -14,7 +14,7 @@ import typer
 
 from pastalang.cli.ending import ending
 from pastalang.cli.files import Given, read_all
-from pastalang.cli.output import say, tell
+from pastalang.cli.output import say, say_document, tell
 from pastalang.cli.refused import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_text
@@ -83,7 +83,7 @@ def _show_diff(outcome: Outcome) -> None:
     source = outcome.given.reading.source
     before, after = source.text.splitlines(keepends=True), outcome.text.splitlines(keepends=True)
     for line in difflib.unified_diff(before, after, source.name, source.name + " (formatted)"):
-        say(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n", end="")
+        say_document(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n", end="")
 
 
 def _say_if_changed(outcome: Outcome, what: str) -> None:
@@ -96,7 +96,7 @@ def _write(outcome: Outcome) -> bool:
     if outcome.text is None:
         return True
     if outcome.given.path is None:
-        say(outcome.text, end="")
+        say_document(outcome.text, end="")
         return True
     if not outcome.is_changed:
         return True

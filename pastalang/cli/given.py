@@ -149,7 +149,7 @@ def _shortened(text: str) -> str:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")  # a byte order mark is no part of a text
     except FileNotFoundError as problem:
         raise Refused(f"there is no file {path}", EXIT_UNREADABLE) from problem
     except OSError as problem:

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import os
 import socket
+import ssl
 import sys
+from http import HTTPStatus
+from http.client import HTTPException
 from pathlib import Path
 from typing import Final
-from urllib.parse import urlsplit
-from urllib.request import getproxies
+from urllib.error import HTTPError, URLError
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import Request, build_opener, getproxies, proxy_bypass
 
 from pastalang.runtime.model.shipped import NAMES
 
 OFFLINE: Final = "HF_HUB_OFFLINE"
 _ENDPOINT: Final = "https://huggingface.co"
 _PATIENCE: Final = 5.0  # seconds
+_PORTS: Final = {"http": 80, "https": 443, "socks4": 1080, "socks5": 1080, "socks5h": 1080}
 
 
 def look_for_hub(model: str) -> None:
@@ -31,13 +36,36 @@ def look_for_hub(model: str) -> None:
 
 
 def can_be_reached() -> bool:
-    """Whether somebody answers at its address. A proxy is left to try, as only the library knows how."""
-    if getproxies():
-        return True
-    place = urlsplit(os.environ.get("HF_ENDPOINT") or _ENDPOINT)
-    port = place.port or (80 if place.scheme == "http" else 443)
+    """Whether somebody answers at its address, through the proxy if there is one."""
+    endpoint = os.environ.get("HF_ENDPOINT") or _ENDPOINT
+    place = urlsplit(endpoint)
+    found = {} if proxy_bypass(place.hostname or "") else getproxies()
+    proxy = found.get(place.scheme) or found.get("all")
+    if not proxy:
+        return _listens(place)
+    middle = urlsplit(proxy if "//" in proxy else f"http://{proxy}")
+    if not _listens(middle):
+        return False
+    return middle.scheme != "http" or _answers(endpoint)  # of other proxies only the library knows how to use them
+
+
+def _listens(place: SplitResult) -> bool:
     try:
+        port = place.port or _PORTS.get(place.scheme, 443)
         with socket.create_connection((place.hostname or "", port), timeout=_PATIENCE):
             return True
-    except OSError:
+    except (OSError, ValueError):  # a port that is no number
+        return False
+
+
+def _answers(endpoint: str) -> bool:
+    """Whether the proxy lets us through: many answer themselves where there is no network behind them."""
+    try:
+        with build_opener().open(Request(endpoint, method="HEAD"), timeout=_PATIENCE):
+            return True
+    except HTTPError as answer:
+        return answer.code < 500 and answer.code != HTTPStatus.PROXY_AUTHENTICATION_REQUIRED
+    except URLError as problem:
+        return isinstance(problem.reason, ssl.SSLError)  # the library may trust others than we do
+    except (OSError, ValueError, HTTPException):
         return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,7 @@ import typer
 
 from pastalang.cli.ending import ending
 from pastalang.cli.findings import refused_findings
-from pastalang.cli.output import say, tell
+from pastalang.cli.output import say_document, tell
 from pastalang.cli.places import refuse_overwriting
 from pastalang.cli.refused import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.compile import check_source
@@ -71,7 +72,8 @@ def _find_model(module: str, name: str) -> Any:
 def _imported(module: str) -> Any:
     """A module is somebody's program: whatever it does while it is imported is told."""
     try:
-        return importlib.import_module(module)
+        with redirect_stdout(sys.stderr):  # what it prints is no part of the program that is written
+            return importlib.import_module(module)
     except (ImportError, ValueError) as error:
         reason = str(error)
     except SystemExit as left:
@@ -85,7 +87,7 @@ def _read(path: Path) -> str:
     try:
         with path.open("rb") as stream:
             data = stream.read(MAX_SCHEMA_BYTES + 1)
-        text = data.decode("utf-8")
+        text = data.decode("utf-8-sig")
     except OSError as error:
         if path.suffix == "":
             raise Refused(f"{path} is neither module:Model nor a JSON Schema file", EXIT_USAGE) from None
@@ -99,7 +101,7 @@ def _read(path: Path) -> str:
 
 def _write(text: str, output: Path | None) -> None:
     if output is None:
-        say(text, end="")
+        say_document(text, end="")
         return
     try:
         output.write_text(text, encoding="utf-8")

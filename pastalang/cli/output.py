@@ -24,6 +24,14 @@ def say(text: str, *, end: str = "\n") -> None:
     sys.stdout.flush()
 
 
+def say_document(text: str, *, end: str = "\n") -> None:
+    """A program, JSON, an answer: what is to be read back is UTF-8 wherever it goes, but on a terminal."""
+    reconfigure = getattr(sys.stdout, "reconfigure", None)
+    if reconfigure is not None and not sys.stdout.isatty():
+        reconfigure(encoding=_ENCODING, errors="backslashreplace")
+    say(text, end=end)
+
+
 def tell(text: str, *, end: str = "\n") -> None:
     """To the standard error. Where it is gone nobody is told, and the work goes on."""
     sys.stderr.write(text + end)

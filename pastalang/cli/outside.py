@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 
 from pastalang.cli.interrupt import STOPPED
-from pastalang.cli.output import say, tell
+from pastalang.cli.output import say_document, tell
 from pastalang.cli.refused import EXIT_CLOSED_PIPE, EXIT_FINE, EXIT_PROBLEMS, EXIT_USAGE, Refused
 
 
@@ -39,7 +39,7 @@ def _code_left(left: SystemExit) -> int:
         raise left.__context__
     told = getattr(left.__context__, "format_message", None)
     if told is not None and "--json" in sys.argv:
-        say(json.dumps(Refused(told(), EXIT_USAGE).as_data(), ensure_ascii=False))
+        say_document(json.dumps(Refused(told(), EXIT_USAGE).as_data(), ensure_ascii=False))
     if left.code is None or isinstance(left.code, int):
         return left.code or EXIT_FINE
     tell(str(left.code))  # as Python does with whatever else somebody leaves with

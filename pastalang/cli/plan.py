@@ -10,7 +10,7 @@ from typing import Annotated, assert_never
 import typer
 
 from pastalang.cli.ending import ending
-from pastalang.cli.output import say, tell
+from pastalang.cli.output import say, say_document, tell
 from pastalang.cli.places import refuse_overwriting
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.refused import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
@@ -57,7 +57,7 @@ def command(
     plan = read_plan(file, template=template, mode=mode)
     lengths = Lengths(None if tokenizer is None else load_encoder(tokenizer))
     _check_fit(plan, Limits(positions, cells), lengths)
-    _write(_show(plan, format, lengths), output)
+    _write(_show(plan, format, lengths), output, is_document=format is not Format.TEXT)
 
 
 def _compare(file: Path | None, pair: tuple[Path, Path], template: str | None, mode: Mode, output: Path | None) -> int:
@@ -119,9 +119,9 @@ def _can_show_blocks() -> bool:
     return True
 
 
-def _write(text: str, output: Path | None) -> None:
+def _write(text: str, output: Path | None, *, is_document: bool = False) -> None:
     if output is None:
-        say(text, end="")
+        (say_document if is_document else say)(text, end="")
         return
     try:
         output.write_text(text, encoding="utf-8")

@@ -15,7 +15,7 @@ from pastalang.cli.ending import ending
 from pastalang.cli.given import read_inputs
 from pastalang.cli.live import Live
 from pastalang.cli.model_source import load_engine, refuse_folder
-from pastalang.cli.output import say, tell
+from pastalang.cli.output import say, say_document, tell
 from pastalang.cli.places import refuse_place
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.refused import EXIT_UNREADABLE, EXIT_USAGE, Refused, refused_for
@@ -55,7 +55,7 @@ def command(
     engine = load_engine(model, device=device, cells=cells)
     result = _run(engine, plan, given, seed=seed, any_mode=any_mode, quiet=as_json)
     problem = None if trace is None else _write_trace(trace, plan, result)
-    say(_as_json(result) if as_json else _shown(result.text))
+    say_document(_as_json(result) if as_json else _shown(result.text))
     if timeline:
         from pastalang.runtime.timeline import draw_timeline
 

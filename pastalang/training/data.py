@@ -65,7 +65,7 @@ def read_checked(path: Path, plan: Plan) -> list[Row]:
 def read_rows(path: Path) -> list[tuple[str, dict[str, JsonValue]]]:
     """Every line's object, with its origin (`file:line`). An empty file is refused."""
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
     except FileNotFoundError as problem:
         raise UnreadableData(f"there is no file {path}") from problem
     except OSError as problem:
@@ -81,7 +81,7 @@ def read_rows(path: Path) -> list[tuple[str, dict[str, JsonValue]]]:
         try:
             row = parse_json(line)
         except NotJson as problem:
-            raise BadRow(f"is not JSON: {problem}", origin=origin) from problem
+            raise BadRow(f"is not JSON: {str(problem).removeprefix('not JSON: ')}", origin=origin) from problem
         if not isinstance(row, dict):
             raise BadRow("has to be a JSON object", origin=origin)
         rows.append((origin, row))

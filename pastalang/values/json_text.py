@@ -20,10 +20,18 @@ JsonValue: TypeAlias = "str | bool | int | Decimal | list[JsonValue] | dict[str,
 class NotJson(ValueError):
     """Why a text is no JSON that we read; `offset` counts its characters, None where it is about the whole."""
 
-    def __init__(self, reason: str, offset: int | None = None) -> None:
-        super().__init__(reason if offset is None else f"{reason} (at character {offset + 1})")
+    def __init__(self, reason: str, offset: int | None = None, text: str = "") -> None:
+        super().__init__(reason if offset is None else f"{reason} (at {_place(text, offset)})")
         self.reason = reason
         self.offset = offset
+
+
+class _Unplaced(Exception):
+    """What the decoder refuses without saying where; `wanted` tells what to look for in the text."""
+
+    def __init__(self, reason: str, wanted: str) -> None:
+        self.reason = reason
+        self.wanted = wanted
 
 
 def parse_json(text: str) -> JsonValue:
@@ -31,7 +39,11 @@ def parse_json(text: str) -> JsonValue:
     try:
         value = _DECODER.decode(text)
     except json.JSONDecodeError as error:
-        raise NotJson(_in_our_words(error.msg), error.pos) from None
+        if not text.strip():
+            raise NotJson("not JSON: nothing is written there") from None
+        raise NotJson(_in_our_words(error.msg), error.pos, text) from None
+    except _Unplaced as problem:
+        raise NotJson(problem.reason, _offset_of(problem.wanted, text), text) from None
     _check_surrogates(text, value)
     return value  # type: ignore[no-any-return]
 
@@ -100,7 +112,7 @@ def _take_decimal(text: str) -> Decimal:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise NotJson(f"{name} is not a JSON number")
+    raise _Unplaced(f"{name} is not a JSON number", name)
 
 
 def _take_object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
@@ -109,7 +121,8 @@ def _take_object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
-                raise NotJson(f"the key {_shortened(json.dumps(key, ensure_ascii=False))} stands twice in one object")
+                shown = json.dumps(key, ensure_ascii=False)
+                raise _Unplaced(f"the key {_shortened(shown)} stands twice in one object", shown)
             seen.add(key)
     return found
 
@@ -129,9 +142,35 @@ def check_nesting(text: str, most: int = limits.MAX_JSON_NESTING) -> None:
         if found[0] in "[{":
             depth += 1
             if depth > most:
-                raise NotJson(f"brackets nest more than {most} deep", found.start())
+                raise NotJson(f"brackets nest more than {most} deep", found.start(), text)
         elif found[0] in "]}":
             depth -= 1
+
+
+def _place(text: str, offset: int) -> str:
+    """As people look for it: by lines where there are several."""
+    if "\n" not in text:
+        return f"character {offset + 1}"
+    line, before = text.count("\n", 0, offset), text.rfind("\n", 0, offset)
+    return f"line {line + 1}, column {offset - before}"
+
+
+def _offset_of(wanted: str, text: str) -> int | None:
+    """Where the word stands outside strings, or the key for the second time in one object."""
+    keys: list[set[str]] = []
+    for found in re.finditer(r'("(?:[^"\\]|\\.)*")(\s*:)?|[{}]|-?Infinity|NaN', text, re.DOTALL):
+        if found[0] == "{":
+            keys.append(set())
+        elif found[0] == "}":
+            keys.pop()
+        elif found[1] is None and found[0] == wanted:
+            return found.start()
+        elif found[2] is not None:
+            key = json.dumps(json.loads(found[1], strict=False), ensure_ascii=False)
+            if key == wanted and key in keys[-1]:
+                return found.start()
+            keys[-1].add(key)
+    return None
 
 
 def _check_surrogates(text: str, value: JsonValue) -> None:

@@ -14,6 +14,7 @@ from pastalang.grammar.printer import print_file, print_type
 from pastalang.program import types as t
 from pastalang.source import Span
 from pastalang.values.bounds import NO_TYPES, decimal_text
+from pastalang.values.breadth import refuse_breadth
 from pastalang.values.converted import Converted, NotExpressible
 from pastalang.values.json_text import JsonValue, parse_json
 from pastalang.values.misfit import Misfit
@@ -33,9 +34,10 @@ def program_source(converted: Converted, *, name: str) -> str:
 
 
 def program_file(converted: Converted, *, name: str) -> nodes.File:
-    """Raises `NotExpressible` where there is nothing that a model could fill in."""
+    """Raises `NotExpressible` where there is nothing that a model could fill in, or more than a program holds."""
     if isinstance(converted.type, t.Object) and not converted.type.fields:
         raise NotExpressible(name, [Misfit((), "it has no fields, so there is nothing to fill in")])
+    refuse_breadth(converted, name)
     writer = _Writer(converted.types, declare=True)
     for declared, type in converted.types.items():
         writer.declare_recursive(declared, type)

@@ -124,6 +124,11 @@ def test_explain_prints_the_page_of_a_code() -> None:
     assert result.output.startswith("# dependency-cycle\n")
 
 
+@pytest.mark.parametrize("written", ["[dependency-cycle]", "error[dependency-cycle]", "warning[dependency-cycle]"])
+def test_explain_takes_a_code_as_it_is_shown(written: str) -> None:
+    assert pasta("explain", written).stdout == pasta("explain", "dependency-cycle").stdout
+
+
 def test_explain_without_a_code_lists_all() -> None:
     assert "sync-of-nothing " in pasta("explain").output
 

@@ -6,6 +6,10 @@ import os
 import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -15,7 +19,7 @@ from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.toy import toy_model
 
 COMMIT = "0" * 40
-PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
 @pytest.fixture(autouse=True)
@@ -36,8 +40,51 @@ def test_whoever_listens_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None
     hub.look_for_hub("pasta-mini")
     hub.look_for_hub(str(Path(__file__).parent))
     assert hub.OFFLINE not in os.environ
-    monkeypatch.setenv("https_proxy", "http://127.0.0.1:1")
-    assert hub.can_be_reached()
+
+
+@pytest.mark.parametrize("proxy", ["http://127.0.0.1:1", "127.0.0.1:1", "socks5://127.0.0.1:1", "http://127.0.0.1:x"])
+def test_behind_a_proxy_that_is_not_there_nothing_can_be_reached(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", proxy)
+    assert not hub.can_be_reached()
+    hub.look_for_hub("somebody/model")
+    assert os.environ[hub.OFFLINE] == "1"
+    monkeypatch.delenv(hub.OFFLINE)
+
+
+@pytest.mark.parametrize(("status", "reached"), [(200, True), (404, True), (407, False), (502, False), (504, False)])
+def test_a_proxy_is_asked_whether_it_reaches_the_hub(
+    status: int, reached: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with answering(status) as port:
+        monkeypatch.setenv("HF_ENDPOINT", "http://hub.example")
+        monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
+        assert hub.can_be_reached() is reached
+        monkeypatch.setenv("HF_ENDPOINT", "https://hub.example")
+        monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{port}")
+        assert not hub.can_be_reached()  # it takes no CONNECT, or tells that there is nobody behind it
+        monkeypatch.setenv("all_proxy", f"socks5://127.0.0.1:{port}")
+        monkeypatch.delenv("https_proxy")
+        assert hub.can_be_reached()  # only the library knows how to use it
+
+
+@contextmanager
+def answering(status: int) -> Iterator[int]:
+    """The port of a server that gives everybody the same answer."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(status)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server.server_port
+        server.shutdown()
+        thread.join()
 
 
 def test_without_a_network_a_name_is_looked_for_once_and_found_where_it_was_fetched(tmp_path: Path) -> None:

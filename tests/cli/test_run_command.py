@@ -229,10 +229,12 @@ def test_a_value_of_another_type_is_told_as_it_was_written(value: str, program: 
     ("text", "told"),
     [
         ("[" * 100_000, "brackets nest more than 64 deep (at character 65)"),
-        ('{"title": "a", "title": "b"}', 'the key "title" stands twice in one object'),
-        ('{"title": "a", "stars": NaN}', "NaN is not a JSON number"),
+        ('{"title": "a", "title": "b"}', 'the key "title" stands twice in one object (at character 16)'),
+        ('{"title": "a", "stars": NaN}', "NaN is not a JSON number (at character 25)"),
+        ('{\n  "title": "a",\n  "stars": [,]\n}', "not JSON: expecting value (at line 3, column 13)"),
+        ("", "not JSON: nothing is written there"),
     ],
-    ids=["deep", "twice", "NaN"],
+    ids=["deep", "twice", "NaN", "lines", "empty"],
 )
 def test_json_that_is_not_read_anywhere_else_is_no_input_either(
     text: str, told: str, program: Path, model: Path, tmp_path: Path
@@ -251,6 +253,20 @@ def test_a_file_that_is_no_text_is_told(program: Path, model: Path, tmp_path: Pa
     (tmp_path / "bytes").write_bytes(b"\xff")
     assert "is not UTF-8 text" in refused(3, program, "--model", model, "-i", f"title=@{tmp_path / 'bytes'}")
     assert "could not be read: is a directory" in refused(3, program, "--model", model, "-i", f"title=@{tmp_path}")
+
+
+def test_a_byte_order_mark_is_no_part_of_an_input(program: Path, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "title").write_bytes(b"\xef\xbb\xbfSony")
+    (tmp_path / "inputs.json").write_bytes(b'\xef\xbb\xbf{"title": "Sony"}')
+    answers = [
+        run(program, "--model", model, *words).stdout
+        for words in (
+            ("-i", "title=Sony"),
+            ("-i", f"title=@{tmp_path / 'title'}"),
+            ("--inputs", tmp_path / "inputs.json"),
+        )
+    ]
+    assert answers[0] and answers == answers[:1] * 3
 
 
 def test_inputs_that_are_no_object_are_told(program: Path, model: Path, tmp_path: Path) -> None:

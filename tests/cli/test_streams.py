@@ -67,6 +67,21 @@ def test_a_reader_that_has_gone_ends_a_command_quietly(line: str) -> None:
     assert (result.returncode, result.stderr) == (141, b"")
 
 
+@pytest.mark.parametrize(
+    "line", ["pasta fmt -", "pasta fmt --diff -", "pasta check --format json -", "pasta plan --format json -"]
+)
+def test_what_is_to_be_read_back_is_utf_8_whatever_the_terminal(line: str) -> None:
+    program = 'template t(x: text)\nuser """{x} → 漢"""\nassistant json { \u00e9: "漢" | "\U0001f600", b: nö }\n'
+    program = program if "check" in line else program.replace(", b: nö", "")
+    environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONPATH": str(Path.cwd())}
+    words = [*PASTA.split(), *line.split()[1:]]
+    found = subprocess.run(words, capture_output=True, input=program.encode(), env=environment)
+    wanted = subprocess.run(
+        words, capture_output=True, input=program.encode(), env={**environment, "PYTHONIOENCODING": "utf-8"}
+    )
+    assert found.stdout == wanted.stdout and not found.stdout.isascii()
+
+
 def test_wrong_usage_with_json_is_an_object() -> None:
     code, answer, _ = shell(f"pasta run {TRAVEL} --json --mode best")
     assert code == 2

@@ -129,6 +129,39 @@ def test_an_object_without_fields_may_stand_inside_another(folder: Path) -> None
     )
 
 
+def test_what_a_module_prints_is_no_part_of_the_program(folder: Path) -> None:
+    (folder / "loud.py").write_text("print('loading')\n" + MODELS, encoding="utf-8")
+    sys.modules.pop("loud", None)
+    code, text, problems = run("loud:Invoice")
+    assert (code, text, problems) == (0, run("shop_models:Invoice")[1], "loading\n")
+
+
+def test_enums_that_are_too_many_together_are_refused_by_their_fields(folder: Path) -> None:
+    fields = "".join(f"    f{n}: list[Enum('E{n}', [f'v{{i}}' for i in range({4000 + n})])]\n" for n in range(7))
+    text = f"from enum import Enum\nfrom pydantic import BaseModel\nclass Wide(BaseModel):\n{fields}"
+    (folder / "wide.py").write_text(text, encoding="utf-8")
+    sys.modules.pop("wide", None)
+    code, program, problems = run("wide:Wide")
+    assert (code, program) == (1, "")
+    first, *told = problems.splitlines()
+    assert first == "Wide cannot be expressed:"
+    together = "all enums together have 28,021, and 20,000 are the limit"
+    assert told == [f"  f{n}[]: an enum of {4000 + n:,} values; {together}" for n in (6, 5, 4, 3, 2)]
+
+
+def test_enums_that_are_too_long_together_are_refused_by_their_fields(folder: Path) -> None:
+    field = "Enum('E', {f'v{i}': 'x' * 300 + str(i) for i in range(4000)})"
+    text = (
+        f"from enum import Enum\nfrom pydantic import BaseModel\nclass Long(BaseModel):\n    a: {field}\n    b: int\n"
+    )
+    (folder / "long_enum.py").write_text(text, encoding="utf-8")
+    sys.modules.pop("long_enum", None)
+    code, program, problems = run("long_enum:Long")
+    assert (code, program) == (1, "")
+    assert "  a: an enum of 4,000 values; all enums together are 1,2" in problems
+    assert problems.endswith(" bytes, and 1,000,000 are the limit\n")
+
+
 def test_what_cannot_be_written_is_refused_by_name(folder: Path) -> None:
     code, text, problems = run("shop_models:Photo")
     assert (code, text) == (1, "")
