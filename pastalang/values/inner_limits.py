@@ -69,12 +69,6 @@ def _inside(type: t.Type, types: Mapping[str, t.Type]) -> Iterator[t.Type]:
         waiting.extend(_parts(part, types))
 
 
-def parts_of(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> Iterator[t.Type]:
-    """The outermost arms and all that is inside them, each named type once."""
-    yield from arms_of(type, types)
-    yield from _inside(type, types)
-
-
 def _parts(type: t.Type, types: Mapping[str, t.Type]) -> tuple[t.Type, ...]:
     match type:
         case t.Array(item=item):

@@ -28,7 +28,7 @@ from pastalang.runtime.decode.engines.crossing import (
     rests_of,
 )
 from pastalang.runtime.decode.engines.matcher import Matcher
-from pastalang.runtime.decode.engines.quoted import Patterned, is_small
+from pastalang.runtime.decode.engines.quoted import is_small
 from pastalang.runtime.decode.engines.standing import Alike, Text, is_free, openings, shape, string_at
 from pastalang.runtime.decode.engines.string import Inside, StringMachine
 from pastalang.runtime.decode.engines.tabled import TableMachine
@@ -38,11 +38,10 @@ from pastalang.runtime.decode.machine import Machine, MachineState
 from pastalang.runtime.decode.mask import join_masks, mask_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.trie import Ints
-from pastalang.values.inner_limits import Quoted, parts_of
+from pastalang.values.inner_limits import Quoted
 
 _MAX_KEPT = 512
 _TABLES = TableMachine | CountedMachine
-_WARM = 1  # kinds of strings with patterns whose tables are made beforehand; the others when they are opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,26 +75,14 @@ class OpenStrings:
         self._behind: dict[bytes, NDArray[np.bool_] | None] = {}
         self._masks: dict[object, tuple[TokenMask, TokenMask]] = {}
 
-    def warm(self) -> None:
-        """Makes the tables of the first strings with patterns, and their first masks."""
-        if not self._tokens.vocabulary.covers_bytes:
-            return
-        found = [text for text in parts_of(self._type, self._types) if is_small(text)]
-        for text in dict.fromkeys(found[:_WARM]):
-            assert isinstance(text, Patterned)
-            if (machine := self.machine(text)) is not None:
-                machine.warm()
-                if isinstance(machine, TableMachine | CountedMachine):
-                    machine.completing(machine.start, closers_of(self._tokens))
-
     def warm_first(self, trace: Trace, matcher: Callable[[], Matcher]) -> None:
-        """Makes the masks of the strings that come first, from the beginning of a value."""
+        """Makes the masks of the strings that a value begins with; those of others are made when they are opened."""
         for text in openings(self._type, self._types):
             begun = matcher()
             if begun.take([self._tokens.ids[bytes((byte,))] for byte in text]):
                 opened = self.opened(trace.grown(text), None)
-                if opened is not None:
-                    self.mask(opened, begun.copy)
+                if opened is not None and self.mask(opened, begun.copy) is not None and opened.machine is not None:
+                    opened.machine.warm()
 
     def opened(self, trace: Trace, known: Opened | None) -> Opened | None:
         """The string that is open, as far as it was known before; None where none is, or a key."""

@@ -273,6 +273,7 @@ def _spelled(ranges: Ranges, quoted: bool) -> tuple[tuple[bytes, ...], tuple[tup
     return escapes, tuple(utf8_ranges(plain))
 
 
+@lru_cache(maxsize=1024)
 def in_quotes(ranges: Ranges) -> tuple[tuple[bytes, ...], Ranges]:
     """The escapes of those characters that have one between quotes, and the others."""
     codes = [code for code in _ESCAPED if any(low <= code <= high for low, high in ranges)]

@@ -47,8 +47,6 @@ def compile_structure(
     limited, tokens = limited_strings(type, types), border.tokens
     is_followed = limited or tokens.vocabulary.covers_bytes
     inside = OpenStrings(type, types, border, plain) if is_followed else None
-    if inside is not None:
-        inside.warm()
     limits = InnerLimits(limited, inside, tokens) if limited and inside is not None else None
     try:
         return StructureGuide(
