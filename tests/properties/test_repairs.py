@@ -21,35 +21,13 @@ from pastalang.runtime.model.toy import Family
 from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.loop import Limits
+from tests.properties.repairs import fields, program
 from tests.properties.test_runtime import Checked
-from tests.runtime.test_repair import program, tokens_of
+from tests.runtime.test_repair import tokens_of
 
 WARM = Sampling(temperature=1.0)
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 MANY = settings(max_examples=2_000, deadline=None, suppress_health_check=list(HealthCheck))
-VALUES = (
-    "string(max=4)",
-    "integer(0..99)",
-    '"tv" | "phone" | null',
-    "{ x: integer(0..9), y: string(max=3) } | null",
-    "{ x: integer(0..9), y: { z: integer(0..9) } }",
-    "[{ n: string(max=3), m: integer(0..9), s: integer(0..9) after m }](max=3)",
-    '["a" | "b"](max=3, max_tokens=20)',
-)
-
-
-@st.composite
-def fields(draw: st.DrawFn) -> str:
-    """Members of an object, some of which wait for others, some of which stand in a group."""
-    count = draw(st.integers(1, 5))
-    lines: list[str] = []
-    for number in range(count):
-        waits = draw(st.lists(st.integers(0, number - 1), unique=True, max_size=2)) if number else []
-        after = f" after {', '.join(f'f{one}' for one in waits)}" if waits else ""
-        lines.append(f"f{number}: {draw(st.sampled_from(VALUES))}{after}")
-    if draw(st.booleans()):
-        lines.append("sequential { g0: integer(0..99), g1: string(max=3), g2: integer(0..9) }")
-    return "\n".join(f"  {line}" for line in lines)
 
 
 def moody(keys: list[str], share: float) -> type[BaseModel]:

@@ -489,3 +489,18 @@ def test_a_value_that_its_type_leaves_no_choice_about_is_judged_again_all_the_sa
         engine().run(asked, {}, sampling=WARM, model=refusing("b", a=1), repair=2)
     [problem] = caught.value.problems
     assert (problem.where, problem.text, problem.attempts) == ("b", "7", 3)
+
+
+def test_a_penalty_holds_all_that_a_branch_has_written_against_a_value_that_is_written_again() -> None:
+    """Its beginning, which an earlier request may have left, and what was written before the attempt."""
+    asked = program("  a: string(max=6)\n  b: string(max=6)")
+    penalised = Sampling(temperature=1.0, repetition_penalty=3.0)
+
+    def texts(**options: Any) -> list[str]:
+        asks: dict[str, Any] = {"model": refusing("b", a=1), "repair": 2, "keep_invalid": True}
+        runner = engine(**options)
+        return [
+            runner.run(asked, {}, sampling=penalised, mode="sequential", seed=seed, **asks).text for seed in range(6)
+        ]
+
+    assert texts() == texts(prefix_cells=0)

@@ -60,6 +60,7 @@ def _take_up(point: Point, lead: str, free: int) -> Again:
         names=old.names, parent=old.parent, draw_items=old.draw_items,
     )  # fmt: skip
     new.origin = old.origin
+    new.own_before = point.own
     new.frames = rewound(point)
     new.written = new.frames[0].written
     new.joins_met = list(point.joins_met)
@@ -102,7 +103,7 @@ def behind(point: Point) -> list[BranchState]:
     current = latest(point.branch)
     gone: list[BranchState] = []
     known: set[BranchState] = set()
-    for one in sorted(point.branch.request.live, key=lambda one: one.number):
+    for one in sorted(point.branch.request.live, key=lambda one: one.origin):  # parents first
         parent = None if one.parent is None else latest(one.parent)
         is_behind = one.origin >= point.branches if parent is current else parent in known
         if one is current or is_behind:

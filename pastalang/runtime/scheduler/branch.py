@@ -101,6 +101,7 @@ class BranchState:
     prompt: int = 0  # its tokens before the model's own turn, where that turn begins in it
     skip: int = 0  # so many tokens it need not write: they are kept from an earlier request
     sees: int = 0  # how many tokens of other branches it sees
+    own_before: tuple[Seen, ...] = ()  # what of its own was written before it: see `drawing.tokens_before`
     # Where finished branches may be taken up again (see `points.py`, `again.py`):
     attempt: int = 1  # how many branches have been made for this instance, this one included
     origin: int = -1  # its number, or that of the one which was forked where it stands

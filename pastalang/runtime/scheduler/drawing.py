@@ -9,13 +9,12 @@ from pastalang.runtime.scheduler.branch import BranchState
 
 
 def tokens_before(branch: BranchState, sampling: Sampling) -> tuple[int, ...]:
-    """The tokens that a repetition penalty holds against: those that the branch has written itself. The beginning of
-    the root is its own, also where it is kept from an earlier request."""
+    """The tokens that a repetition penalty holds against: those that the branch has written itself, and its beginning,
+    be it kept from an earlier request or written by the branch that it stands for."""
     if sampling.repetition_penalty in (None, 1.0):
         return ()
-    beginning = branch.view if branch.parent is None else ()
-    kept = (seen.branch.tokens[: seen.length] for seen in beginning if seen.branch.request is not branch.request)
-    return (*(token for tokens in kept for token in tokens), *branch.tokens)
+    beginning = (seen.branch.tokens[: seen.length] for seen in branch.own_before)
+    return (*(token for tokens in beginning for token in tokens), *branch.tokens)
 
 
 def no_token(branch: BranchState, outcome: Outcome) -> RunError:

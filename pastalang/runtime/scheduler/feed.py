@@ -29,6 +29,7 @@ from pastalang.runtime.batch import (
 )
 from pastalang.runtime.scheduler.branch import BranchState, Source, Stage
 from pastalang.runtime.scheduler.breadth import StepCells
+from pastalang.runtime.scheduler.lockstep import values_before
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +195,7 @@ class Feeder:
 
     def _place_in_lockstep(self, branch: BranchState, end: int) -> None:
         """Token k goes when token k of every value before it has gone, or that value has ended."""
-        values = self._values_before(branch)
+        values = values_before(branch)
         while branch.placed < end:
             at = branch.placed
             if at == 0 and not self._is_reached(branch.source):
@@ -209,38 +210,21 @@ class Feeder:
             alone = not now and not earlier and branch.placed == branch.fed and not _are_waited_for(values, at)
             count = min(end - at, self._cells.free) if alone else 1
             shown = (OfCells(earlier),) if earlier else ()
-            self._feed(branch, count, (*self._own(branch), *shown, *now))
+            self._feed(branch, count, (*self._own(branch), *now, *shown))
 
     def _demand_values_before(self, branch: BranchState) -> None:
         """Before anybody is placed, so that all they have goes now; who still draws has asked for it itself."""
-        for value in self._values_before(branch):
+        for value in values_before(branch):
             if value is not None and value.has_ended:
                 value.request.demand(value, min(branch.demand, len(value.tokens)))
-
-    def _values_before(self, branch: BranchState) -> list[BranchState | None]:
-        """The values before this one in its group, the nearest first; None: not begun."""
-        assert branch.spec.lockstep is not None
-        if branch.values_before is not None:
-            return list(branch.values_before)
-        members = branch.request.tokens.lockstep_groups[branch.spec.lockstep.group]
-        before = [
-            member for member in members if member.lockstep and member.lockstep.index < branch.spec.lockstep.index
-        ]
-        found: list[BranchState | None] = []
-        for member in reversed(before):
-            instances = branch.request.instances(member.id, branch.items)
-            found.append(instances[0] if instances else None)
-        begun = [value for value in found if value is not None]
-        if len(begun) == len(found):
-            branch.values_before = begun
-        return found
 
     def _seen_in_lockstep(
         self, values: Sequence[BranchState | None], at: int
     ) -> tuple[tuple[int, ...], tuple[CellId, ...]] | None:
-        """Token `at` of the values before: those of this step, those of earlier ones. None: some are to come."""
+        """Token `at` of the values before: the last one of this step, and those behind it, which are of earlier steps
+        where only the one of this step is decoded again. None: some are to come."""
         earlier: list[CellId] = []
-        for value in values:
+        for index, value in enumerate(values):
             if value is None:
                 return None
             if value.has_ended and len(value.tokens) <= at:
@@ -251,8 +235,8 @@ class Feeder:
                 earlier.append(value.cells[at])
                 continue
             self._place(value)
-            if at >= value.placed:
-                return None
+            if at >= value.placed or value.values_before != list(values[index + 1 :]):
+                return None  # the last tokens of a value that has seen others are fed in a step before
             return (value.index_in_step(at),), tuple(reversed(earlier))  # it sees all values before it
         return (), tuple(reversed(earlier))
 

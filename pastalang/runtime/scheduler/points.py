@@ -37,6 +37,7 @@ class Point:
     levels: tuple[Level, ...]
     source: Source | None
     view: tuple[Seen, ...]
+    own: tuple[Seen, ...]  # what of it the branch has written itself
     position: int
     highest: int
     start: int
@@ -46,10 +47,11 @@ class Point:
 
 
 def point_of(branch: BranchState, *, joined: tuple[BranchState, ...] = ()) -> Point:
-    view = (*branch.view, Seen(branch, len(branch.tokens))) if branch.tokens else branch.view
+    written = (Seen(branch, len(branch.tokens)),) if branch.tokens else ()
     branch.keeps_cells |= bool(branch.tokens)
     return Point(
-        branch, tuple(map(_level, branch.frames)), branch.last, view, branch.position, branch.highest, branch.start,
+        branch, tuple(map(_level, branch.frames)), branch.last, (*branch.view, *written), (*branch.own_before, *written),
+        branch.position, branch.highest, branch.start,
         len(branch.request.branches), tuple(branch.joins_met), joined,
     )  # fmt: skip
 

@@ -14,6 +14,7 @@ from pastalang.runtime.errors import RunError
 from pastalang.runtime.events import Event
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Source
 from pastalang.runtime.scheduler.draft import Draft
+from pastalang.runtime.scheduler.lockstep import settle_values_before
 from pastalang.runtime.scheduler.owner import Owner, Prefix
 from pastalang.runtime.scheduler.told import Told
 from pastalang.runtime.tokens import TokenPlan
@@ -99,6 +100,7 @@ class RequestState(Owner):
     def takes_up_again(self) -> bool:
         """The first complete answer stands; it may not be the last one. Says whether anything is written again."""
         self.draft = self.draft or self.stand
+        settle_values_before(self.live)
         return self.reviewer is not None and self.reviewer.review(self)
 
     @property
@@ -124,6 +126,7 @@ class RequestState(Owner):
             names={}, parent=None,
         )  # fmt: skip
         root.skip = self.kept_tokens = prefix.length
+        root.own_before = prefix.view
         self.cells_now = prefix.length
         return root
 

@@ -8,6 +8,7 @@ from pastalang.runtime.batch import Edit, Empty, Follow, RowId, Show
 from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.feed import Rows, Step
+from pastalang.runtime.scheduler.lockstep import cells_seen
 from pastalang.runtime.scheduler.owner import Owner
 
 
@@ -23,8 +24,7 @@ def seat_late_ones(owner: Owner, rows: Rows) -> list[Edit]:
             if before.fed == branch.source.index + 1 and before.row is not None:
                 edits.append(Follow(branch.row, before.row))
             else:
-                cells = (seen.branch.cells[: seen.length] for seen in branch.sees_first)
-                edits.append(Show(branch.row, tuple(cell for some in cells for cell in some)))
+                edits.append(Show(branch.row, cells_seen(branch.sees_first)))
     owner.late.clear()
     return edits
 

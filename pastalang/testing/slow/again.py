@@ -81,7 +81,7 @@ def _take_up(run: Run, point: Point, lead: tuple[int, ...], position: int) -> Ta
     hidden = tuple(one for one in behind(point) if one is not old)
     new = Instance(
         old.spec, old.place, old.key, point.path, position, old.names, point.sees, run.passes,
-        again=Again(point, lead),
+        again=Again(point, lead), own_before=point.own,
     )  # fmt: skip
     run.add(new)
     old.replaced_by = new

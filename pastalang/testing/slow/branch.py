@@ -45,6 +45,7 @@ class Point:
     branch: Instance
     number: int  # of such places before it
     path: Path
+    own: Path
     position: int
     start: int
     sees: tuple[Instance, ...]
@@ -75,6 +76,7 @@ class Instance:
     pass_: int  # of its last draw, or of the last one that it waited for
     attempt: int = 1
     again: Again | None = None  # until it stands where it is taken up
+    own_before: Path = ()
     beside: tuple[Instance, ...] = ()  # the values that it goes in lock-step with
     tokens: list[Token] = field(default_factory=list)
     asked: list[Token] = field(default_factory=list)  # those that it drew behind
@@ -101,6 +103,11 @@ class Instance:
     @property
     def items(self) -> tuple[int, ...]:
         return tuple(self.place.values())
+
+    @property
+    def own(self) -> Path:
+        """What it has written, and who it stands for before it."""
+        return (*self.own_before, *self.tokens)
 
     @property
     def latest(self) -> Instance:
@@ -154,7 +161,8 @@ class Instance:
         again = self.again
         if again is None or (again.point.number == len(self.points) and isinstance(segment, Join)):
             point = Point(
-                self, len(self.points), self.path, self.position, self.start, self.sees, len(self.forked), segment
+                self, len(self.points), self.path, self.own, self.position, self.start, self.sees,
+                len(self.forked), segment,
             )  # fmt: skip
         else:
             point = again.point.branch.points[len(self.points)]

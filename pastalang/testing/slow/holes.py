@@ -54,7 +54,7 @@ def draw(given: Given, branch: Instance, allowed: Collection[int] | None, sampli
     uniform = Draw(given.seed, branch.spec.name, branch.key, len(branch.asked), attempt).uniform()
     branch.asked.append(branch.path[-1])
     branch.pass_ = max(branch.pass_, *(1 + token.known for token in branch.path))
-    before = {token.token for token in branch.tokens}
+    before = {token.token for token in branch.own}
     return choose(given.logits(branch.path[-1]), allowed, sampling.over(given.base), before, uniform)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -16,6 +16,7 @@ from pastalang.testing.slow.branch import Instance, forked_in
 from pastalang.testing.slow.holes import Given
 from pastalang.testing.slow.page import Items, Of
 from pastalang.testing.slow.place import Loop, Place, agree
+from pastalang.testing.slow.token import Token
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Run:
     def cost(self) -> Cost:
         """Nothing is fed but what somebody sees who draws."""
         asked = [token for one in self.branches for token in one.asked]
-        return Cost(self.passes, len(asked), len({id(seen) for token in asked for seen in token.path}))
+        return Cost(self.passes, len(asked), len(_with_all_seen(asked)))
 
     def count_attempts(self) -> None:
         fields = {id(one): one for branch in self.branches for one in branch.fields}
@@ -135,7 +136,7 @@ class Run:
 
     def _begin(self, parent: Instance, id: BranchId, place: Place, position: int, named: dict[str, Any]) -> Instance:
         if parent.again is not None:
-            child = parent.again.point.branch.forked[len(parent.forked)].latest
+            child = parent.again.point.branch.forked[len(parent.forked)]
         else:
             key = tuple(item for loop, item in place.items() if loop not in self.stacks)
             child = Instance(
@@ -150,3 +151,15 @@ class Run:
         """Attempts are counted for each branch of the plan at each place."""
         branch.attempt += sum(one.spec.id == branch.spec.id and one.place == branch.place for one in self.branches)
         self.branches.append(branch)
+
+
+def _with_all_seen(tokens: Iterable[Token]) -> set[int]:
+    """By identity: these, and whatever was seen by any of them or by what it sees."""
+    found: set[int] = set()
+    waiting = list(tokens)
+    while waiting:
+        token = waiting.pop()
+        if id(token) not in found:
+            found.add(id(token))
+            waiting += token.sees
+    return found
