@@ -106,8 +106,7 @@ class CountedMachine:
     def completing(self, state: MachineState, closers: Closers) -> Ints:
         """The rows that complete the value, by their numbers."""
         here = _counted(state)
-        reach = closing_follower(self._table, closers, self._tokens).reach(here.at)
-        rows = reach.leading_to(self._table.accepting, len(closers.rows))
+        rows = closing_follower(self._table, closers, self._tokens).accepted(here.at)
         key = ("characters of closers", id(self._spelling), here.place)
         added = self._tokens.keep(key, lambda: completed(self._spelling, here.place, closers.rows))
         return rows[self._lengths.all_allow(here.characters + added[rows])]
@@ -184,8 +183,7 @@ class CountedMachine:
         assert self._crossing is not None and self._cut is not None
         if here.place not in self._cut_counts:
             self._cut_counts[here.place] = completed(self._spelling, here.place, self._cut)
-        reach = self._crossing.reach(here.at)
-        rows = reach.leading_to(self._table.accepting, len(self._cut))
+        rows = self._crossing.accepted(here.at)
         counts = here.characters + self._cut_counts[here.place][rows]
         return scattered(self._tokens.size, self._cut.ids[rows[self._lengths.all_allow(counts)]])
 

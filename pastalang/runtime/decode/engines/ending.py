@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import TypeAlias
 
 import numpy as np
@@ -18,6 +19,7 @@ from pastalang.runtime.decode.tokens import Tokens
 Strings: TypeAlias = tuple[PatternAutomaton | NumberAutomaton, ...]  # and numbers whose steps have many remainders
 _LONGEST_ENDING = 4_000  # bytes; a type whose shortest value is longer is refused
 _LONGEST_STRING = 400
+_MOST_CLOSINGS = 256  # of a string that must differ from others
 _MAX_STEPS = 700  # of the search in all; what takes more is refused within half a second
 
 # What closes soonest comes first; inside a string only the quote does.
@@ -122,18 +124,45 @@ class _Takes:
 
 
 def _close_string(matcher: Matcher, trace: Trace, tokens: Tokens, strings: Strings) -> bytes | None:
-    """The rest of the open string, as one of the patterns asks for it and the grammar takes it."""
+    """The rest of the open string, as one of the patterns asks for it and the grammar takes it.
+
+    Where the shortest one stands there already, and keys or items must differ, others of the pattern are tried.
+    """
     begun = trace.raw[trace.string :]
     for automaton in strings:
         if isinstance(automaton, NumberAutomaton):
             continue
-        closing = automaton.closing(begun)
+        others = islice(_closings(automaton, begun), _MOST_CLOSINGS)
+        closing = next((found for found in others if not _stands_there(trace, found)), None)
         spelled = None if closing is None else tokens.shortest(closing)
-        if closing is None or spelled is None or trace.grown(closing).spoiled:
-            continue
-        if matcher.take_all(spelled):
+        if spelled is not None and matcher.take_all(spelled):
             return closing
     return None
+
+
+def _closings(automaton: PatternAutomaton, begun: bytes) -> Iterator[bytes]:
+    """The shortest rest, then those that part from it in one byte, the last ones first."""
+    shortest = automaton.closing(begun)
+    if shortest is None:
+        return
+    yield shortest
+    for at in reversed(range(len(shortest))):
+        for byte in _FIRST_IN_STRING:
+            kept = shortest[:at] + bytes((byte,))
+            rest = automaton.closing(begun + kept) if byte != shortest[at] else None
+            if rest is not None:
+                yield kept + rest
+
+
+def _stands_there(trace: Trace, closing: bytes) -> bool:
+    """Whether the string would be a key that is taken, or end an item that must differ and does not."""
+    if trace.grown(closing).spoiled:
+        return True
+    for around in reversed(trace.stack if trace.unique else ()):
+        if trace.grown(closing + b",").spoiled:
+            return True
+        closing += b"}" if around.is_object else b"]"
+    return False
 
 
 def _close_number(matcher: Matcher, trace: Trace, tokens: Tokens, strings: Strings) -> bytes | None:

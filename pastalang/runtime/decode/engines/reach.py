@@ -101,6 +101,12 @@ class Follower:
             found = self._known[state] = self._follow(state)
         return found
 
+    def accepted(self, state: int) -> Ints:
+        """The tokens of the rows that complete a value."""
+        if self._bush is None:
+            return self.reach(state).leading_to(self._table.accepting, self._size)
+        return self._rows.ids[self._table.accepting[self._ends_of(state)]]
+
     def _follow(self, state: int) -> Reach:
         rows, table = self._rows, self._table
         if self._bush is not None:

@@ -24,8 +24,8 @@ _STRING, _WORD = re.compile(rb'"(?:[^"\\]|\\.)*"'), re.compile(rb"[-+.0-9a-zA-Z]
 _NUMBERS = tuple(
     (b"\x00" + kind, re.compile(begun))
     for kind, begun in (
-        (b"-", rb"-"), (b"0", rb"-?0"), (b"1", rb"-?[1-9][0-9]*"), (b"e", rb"[-0-9.]+[eE]"), (b"+", rb"[-0-9.]+[eE][+-]"),
-        (b"9", rb"[-0-9.]+[eE][+-]?[0-9]+"),
+        (b"-", rb"-"), (b"0", rb"-?0"), (b"1", rb"-?[1-9][0-9]*"),
+        (b"e", rb"[-0-9.]+[eE]"), (b"+", rb"[-0-9.]+[eE][+-]"), (b"9", rb"[-0-9.]+[eE][+-]?[0-9]+"),
     )
 )  # fmt: skip
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.crossing import Closers
 from pastalang.runtime.decode.engines.reach import Follower, Reach
+from pastalang.runtime.decode.engines.slices import scattered
 from pastalang.runtime.decode.engines.table import Table
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.machine import MachineState
@@ -83,8 +84,7 @@ class TableMachine:
 
     def completing(self, state: MachineState, closers: Closers) -> Ints:
         """The rows that complete the value, by their numbers."""
-        reach = closing_follower(self._table, closers, self._tokens).reach(_at(state))
-        return reach.leading_to(self._table.accepting, len(closers.rows))
+        return closing_follower(self._table, closers, self._tokens).accepted(_at(state))
 
     def warm(self) -> None:
         """Makes the masks of the first states, nearest first."""
@@ -113,8 +113,7 @@ class TableMachine:
             return mask
         behind = self._behind.get(at)
         if behind is None:
-            behind = self._crossing.reach(at).mask(self._tokens.size, self._table.accepting)
-            self._behind[at] = behind
+            behind = self._behind[at] = scattered(self._tokens.size, self._crossing.accepted(at))
         mask = mask | behind
         mask.flags.writeable = False
         return mask
@@ -130,6 +129,7 @@ class _Costs:
         self._known = np.full(table.size + 1, -1, dtype=np.int64)
         self._known[-1] = _NEVER
         self._farthest: dict[int, int] = {}
+        self._most = int(table.ending_bytes.max())
 
     def ending(self, at: int) -> tuple[int, ...] | None:
         if at not in self._endings:
@@ -140,6 +140,8 @@ class _Costs:
         """Whether every token leads to a state whose ending has no more bytes than tokens are left."""
         if not self._tokens.vocabulary.covers_bytes:
             return False
+        if left >= self._most:
+            return True
         if at not in self._farthest:
             self._farthest[at] = reach.most(self._table.ending_bytes)
         return left >= self._farthest[at]
