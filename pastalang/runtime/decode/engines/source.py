@@ -87,10 +87,18 @@ class Matches:
     def at(self, places: Ints) -> tuple[Ints, Ints, Ints]:
         """The tokens that copy the text from these places, each the beginning of a character, and where to; and of the
         nodes in `below` those that it leads to at the ends of characters."""
+        if len(places) == 1:
+            return self._at_one(int(self._source.which[places[0]]))
         inside = places[: np.searchsorted(places, len(self._source.spelled))]  # the last may be the end of the text
         which = self._source.which[inside]
         found = ranges(self._bounds[which], self._bounds[which + 1])
         nodes = ranges(self._node_bounds[which], self._node_bounds[which + 1])
+        return self._tokens[found], self._ends[found], self._nodes[nodes]
+
+    def _at_one(self, which: int) -> tuple[Ints, Ints, Ints]:
+        last = min(which + 1, len(self._bounds) - 1)
+        found = slice(self._bounds.item(which), self._bounds.item(last))
+        nodes = slice(self._node_bounds.item(which), self._node_bounds.item(last))
         return self._tokens[found], self._ends[found], self._nodes[nodes]
 
     def follow(self, places: Ints, node: int) -> tuple[Ints, Ints, Ints]:
