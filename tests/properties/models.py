@@ -33,6 +33,14 @@ WORDS: Mapping[str, tuple[str, ...]] = {
     "lines": ("\n\n", ".\n", ". ", "\n- ", " so", "so: ", "* ", "1\n", "\n1", "\nend", "}\n", ',\n  "', "# "),
     "words": ('",\n  "', '"\n}', "\n- ", "null", "true", "false", '"tv"', 'tv"', "12", "2,", "],", "],\n", " end"),
 }
+# Texts that are tags, or become some together; and tokens that stand for tags.
+TAGS: Mapping[str, tuple[str, ...]] = {
+    "words of tags": ('<promise topic="a"/>', '<promise tokens="3"/>', "<sync/>", "</async>", "[Fork]"),
+    "tokens for tags": (' topic="b"/>', '/>x<promise topic="a"/>'),
+}
+CONTROL: Mapping[str, tuple[str, ...]] = {
+    "tokens for tags": ("<promise", "<sync/>", "<async>", "</async>", "[Fork]", "<secret>"),
+}
 LIKED = '"",\n}]:.#1tfn- '
 
 
@@ -103,7 +111,7 @@ KINDS: tuple[Kind, ...] = (*FAMILIES, *(Hashes(seed, liking) for seed in (5, 6) 
 
 @cache
 def tokenizer_of(words: str) -> Any:
-    return byte_tokenizer(words=WORDS[words])
+    return byte_tokenizer(words={**WORDS, **TAGS}[words], control=CONTROL.get(words, ()))
 
 
 @cache

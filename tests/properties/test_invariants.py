@@ -37,6 +37,12 @@ def test_a_run_is_what_the_slow_decoder_says_however_it_is_run(data: st.DataObje
     invariants.check_everything(data)
 
 
+@FEW(50)
+@given(st.data())
+def test_a_text_in_which_the_model_begins_branches_is_what_the_slow_decoder_says(data: st.DataObject) -> None:
+    invariants.check_auto(data)
+
+
 @FEW(6)
 @given(st.data())
 def test_a_run_on_other_models_is_what_the_slow_decoder_says(data: st.DataObject) -> None:

@@ -50,8 +50,8 @@ def point_of(branch: BranchState, *, joined: tuple[BranchState, ...] = ()) -> Po
     written = (Seen(branch, len(branch.tokens)),) if branch.tokens else ()
     branch.keeps_cells |= bool(branch.tokens)
     return Point(
-        branch, tuple(map(_level, branch.frames)), branch.last, (*branch.view, *written), (*branch.own_before, *written),
-        branch.position, branch.highest, branch.start,
+        branch, tuple(map(_level, branch.frames)), branch.last, (*branch.view, *written),
+        (*branch.own_before, *written), branch.position, branch.highest, branch.start,
         len(branch.request.branches), tuple(branch.joins_met), joined,
     )  # fmt: skip
 

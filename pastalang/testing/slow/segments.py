@@ -13,6 +13,7 @@ from pastalang.plan.plan import Address, Segment
 from pastalang.program.program import Role
 from pastalang.runtime.inputs import part_of, text_of
 from pastalang.runtime.leads import fed_end, fed_text
+from pastalang.testing.slow.auto import write_freely
 from pastalang.testing.slow.branch import Instance, Level
 from pastalang.testing.slow.holes import decide, fill
 from pastalang.testing.slow.lists import elements_of, sources_of
@@ -97,6 +98,8 @@ def _one(run: Run, branch: Instance, segment: Segment, place: Place, address: Ad
         case p.Hole(form=p.Form.THOUGHT):
             branch.come_to_point(segment)
             branch.page_now.append(branch.once(lambda: think(run.given, branch, segment)))
+        case p.Hole() if run.given.plan.auto is not None:
+            yield from write_freely(run, branch, segment, place)
         case p.Hole():
             branch.come_to_point(segment)
             sources = sources_of(run, branch, place)
