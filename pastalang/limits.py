@@ -77,6 +77,9 @@ MAX_JSON_EXPONENT: Final = 4_300
 # JSON that is read: brackets inside one another.
 MAX_JSON_NESTING: Final = 64
 
+# The same of a plan that was saved; a type of as many levels as there may be takes fewer.
+MAX_PLAN_NESTING: Final = 400
+
 # Problems that are told about one value.
 MAX_MISFITS: Final = 20
 

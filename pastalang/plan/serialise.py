@@ -14,6 +14,7 @@ from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import Any, Final
 
+from pastalang.limits import MAX_PLAN_NESTING
 from pastalang.plan import plan as plans
 from pastalang.plan.verify import breaches
 from pastalang.program import program, types
@@ -21,8 +22,6 @@ from pastalang.source import Span
 from pastalang.values.json_text import check_nesting
 
 VERSION: Final = 1
-
-_DEEPEST: Final = 400  # brackets inside one another; a type of as many levels as there may be takes fewer
 
 _RECORDS: Final[tuple[type, ...]] = (
     *(found for found in vars(plans).values() if isinstance(found, type) and found.__module__ == plans.__name__),
@@ -46,7 +45,7 @@ def to_json(plan: plans.Plan) -> str:
 
 def from_json(text: str) -> plans.Plan:
     try:
-        check_nesting(text, _DEEPEST)
+        check_nesting(text, MAX_PLAN_NESTING)
         found = decode(json.loads(text, parse_constant=_refuse))
     except RecursionError as error:
         raise UnreadablePlan("this is not a plan: brackets nest deeper than those of a plan") from error

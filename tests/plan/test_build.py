@@ -166,6 +166,12 @@ def test_a_list_of_anything_else_is_one_hole() -> None:
     assert isinstance(only, Hole)
 
 
+def test_a_list_whose_objects_must_differ_is_one_hole() -> None:
+    plan = plan_of(json_body(field("lines", t.Array(record(field("name"), field("qty")), unique=True))))
+    (only,) = named(plan, "lines").segments
+    assert isinstance(only, Hole)
+
+
 def test_in_lock_step_values_know_their_place_and_stay_to_the_end() -> None:
     plan = plan_of(json_body(field("a"), field("b")), mode=Mode.LOCKSTEP)
     first, second = plan.branches[1:]

@@ -37,7 +37,8 @@ class Look:
 def look_at(type: t.Type, depth: int) -> Look:
     """`depth` is the indentation of the line on which the value begins. Every part is looked at once.
 
-    A limit on the tokens of the whole makes a list or a choice one hole, because branches have no common count.
+    A limit on the tokens of the whole makes a list or a choice one hole, because branches have no common count; so do items
+    that have to differ, because branches know nothing of one another.
     """
     known = known_text(type)
     if known is not None:
@@ -45,7 +46,7 @@ def look_at(type: t.Type, depth: int) -> Look:
     match type:
         case t.Object(fields=fields):
             return _look_at_object(fields, depth)
-        case t.Array(item=item, max_tokens=None) if look_at(item, depth + 1).is_structured:
+        case t.Array(item=item, unique=False, max_tokens=None) if look_at(item, depth + 1).is_structured:
             return Look("[", False, True)
         case t.Union(max_tokens=None):
             return Look("", False, _is_choice([look_at(arm, depth) for arm in arms_of(type)]))

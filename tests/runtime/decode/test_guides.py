@@ -7,6 +7,7 @@ import re
 import time
 from contextlib import suppress
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -186,6 +187,30 @@ def test_a_key_never_comes_twice() -> None:
     state = _start(t.Map(t.Integer()), limit=64)
     _write(state, '{"a": 1, "a')
     assert not allows(state.allowed(), _id('"'))
+
+
+_DATE = t.Temporal(t.Moment.DATE)
+_NAME = t.Regex("x[0-9]")
+
+
+@pytest.mark.parametrize(
+    "type",
+    [
+        t.Array(_DATE, 3, 4, unique=True),
+        t.Array(_NAME, 10, 10, unique=True),
+        t.Array(t.Object((t.Field("a", _DATE), t.Field("b", t.Boolean()))), 4, 5, unique=True),
+        t.Array(t.Array(_NAME, 1, 1), 3, 4, unique=True),
+        t.Array(t.Integer(multiple_of=Decimal(12345)), 2, 3, unique=True),
+        t.Map(t.String(max_tokens=4), key_pattern="x[0-9]", min_items=3, max_items=3),
+    ],
+    ids=["dates", "all of a pattern", "objects", "arrays", "multiples", "keys"],
+)
+def test_what_must_differ_is_closed_at_its_shortest(type: t.Type) -> None:
+    guide = compile_guide(type, form=Form.JSON, follow="", vocabulary=TOKENS)
+    state = guide.start(max_tokens=guide.shortest)
+    while not state.is_finished:
+        state.advance(int(tokens_of(state.allowed())[0]))
+    assert read(state.text, type, {}).fits, state.text
 
 
 def test_a_map_whose_keys_are_all_taken_is_closed_however_much_room_is_left() -> None:

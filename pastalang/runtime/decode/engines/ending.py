@@ -132,20 +132,30 @@ def _close_string(matcher: Matcher, trace: Trace, tokens: Tokens, strings: Strin
     for automaton in strings:
         if isinstance(automaton, NumberAutomaton):
             continue
-        others = islice(_closings(automaton, begun), _MOST_CLOSINGS)
-        closing = next((found for found in others if not _stands_there(trace, found)), None)
+        closing = _new_closing(automaton, begun, trace)
         spelled = None if closing is None else tokens.shortest(closing)
         if spelled is not None and matcher.take_all(spelled):
             return closing
     return None
 
 
-def _closings(automaton: PatternAutomaton, begun: bytes) -> Iterator[bytes]:
-    """The shortest rest, then those that part from it in one byte, the last ones first."""
-    shortest = automaton.closing(begun)
-    if shortest is None:
-        return
-    yield shortest
+def _new_closing(automaton: PatternAutomaton | NumberAutomaton, begun: bytes, trace: Trace) -> bytes | None:
+    """The shortest rest, if it can be one whose value does not stand there already where that may matter."""
+    closing = automaton.closing(begun)
+    if closing is None or not _stands_there(trace, closing):
+        return closing
+    others = (found for found in _closings(automaton, begun) if not _stands_there(trace, found))
+    return next(others, None if trace.grown(closing).spoiled else closing)
+
+
+@lru_cache
+def _closings(automaton: PatternAutomaton | NumberAutomaton, begun: bytes) -> tuple[bytes, ...]:
+    """Rests that part from the shortest one in one byte, the last ones first."""
+    return tuple(islice(_parted(automaton, begun), _MOST_CLOSINGS))
+
+
+def _parted(automaton: PatternAutomaton | NumberAutomaton, begun: bytes) -> Iterator[bytes]:
+    shortest = automaton.closing(begun) or b""
     for at in reversed(range(len(shortest))):
         for byte in _FIRST_IN_STRING:
             kept = shortest[:at] + bytes((byte,))
@@ -155,10 +165,14 @@ def _closings(automaton: PatternAutomaton, begun: bytes) -> Iterator[bytes]:
 
 
 def _stands_there(trace: Trace, closing: bytes) -> bool:
-    """Whether the string would be a key that is taken, or end an item that must differ and does not."""
+    """Whether the value would be a key that is taken, or might make an item stand there twice that must differ."""
     if trace.grown(closing).spoiled:
         return True
-    for around in reversed(trace.stack if trace.unique else ()):
+    if not trace.unique or not trace.stack:
+        return False
+    if trace.string is not None:
+        return trace.raw[trace.string :] + closing in trace.raw[trace.stack[0].begun : trace.string]
+    for around in reversed(trace.stack):
         if trace.grown(closing + b",").spoiled:
             return True
         closing += b"}" if around.is_object else b"]"
@@ -169,9 +183,9 @@ def _close_number(matcher: Matcher, trace: Trace, tokens: Tokens, strings: Strin
     """The rest of the open number, or a number where one may begin; None where none is wanted or it is complete."""
     begun = b"" if trace.word is None else trace.raw[trace.word :]
     for automaton in strings:
-        closing = automaton.closing(begun) if isinstance(automaton, NumberAutomaton) else None
+        closing = _new_closing(automaton, begun, trace) if isinstance(automaton, NumberAutomaton) else None
         spelled = tokens.shortest(closing) if closing else None
-        if closing and spelled is not None and not trace.grown(closing).spoiled and matcher.take_all(spelled):
+        if spelled is not None and matcher.take_all(spelled):
             return closing
     return None
 
