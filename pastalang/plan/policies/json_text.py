@@ -37,8 +37,8 @@ class Look:
 def look_at(type: t.Type, depth: int) -> Look:
     """`depth` is the indentation of the line on which the value begins. Every part is looked at once.
 
-    A limit on the tokens of the whole makes a list or a choice one hole, because branches have no common count; so do items
-    that have to differ, because branches know nothing of one another.
+    A limit on the tokens of the whole makes a list or a choice one hole, because branches have no common count; so do
+    items that have to differ, because branches know nothing of one another.
     """
     known = known_text(type)
     if known is not None:
