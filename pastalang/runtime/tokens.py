@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from pastalang.plan.nesting import Nesting, nesting_of
+from pastalang.plan.nesting import Nesting, nesting_of, shared_loops
 from pastalang.plan.plan import Branch, BranchId, Form, Hole, Join, Place, Plan, TurnStart
 from pastalang.plan.walk import walk
 from pastalang.program.types import Anything, Null, Regex, String
@@ -101,14 +101,15 @@ class TokenPlan:
 
     @cached_property
     def joiners(self) -> Mapping[BranchId, tuple[tuple[BranchId, int], ...]]:
-        """Who names a branch in a join, and how many loops the two stand in together."""
-        found: dict[BranchId, list[tuple[BranchId, int]]] = {branch.id: [] for branch in self.plan.branches}
+        """Who names a branch in a join, and how many loops the two branches stand in together."""
+        loops = self.nesting.loops
+        found: dict[BranchId, dict[BranchId, int]] = {branch.id: {} for branch in self.plan.branches}
         for branch in self.plan.branches:
-            for address, segment in walk(branch.segments):
+            for _, segment in walk(branch.segments):
                 if isinstance(segment, Join):
                     for joined in segment.branches:
-                        found[joined].append((branch.id, self.nesting.common[branch.id, address, joined]))
-        return {id: tuple(others) for id, others in found.items()}
+                        found[joined][branch.id] = shared_loops(loops[branch.id], loops[joined])
+        return {id: tuple(others.items()) for id, others in found.items()}
 
     @cached_property
     def lockstep_groups(self) -> Mapping[int, tuple[Branch, ...]]:

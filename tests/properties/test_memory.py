@@ -6,6 +6,7 @@ import pytest
 
 import pastalang
 from pastalang.plan.build import build_plan
+from pastalang.plan.plan import Mode
 from pastalang.plan.simulate import simulate
 from pastalang.program.types import Sampling
 from pastalang.runtime.assemble import realised_of
@@ -81,3 +82,48 @@ def test_a_branch_in_which_nothing_is_drawn_keeps_nothing_that_it_was_forked_fro
     [found] = engine.batch(plan, [{}], seed=seed, sampling=Sampling(temperature=1.0))
     assert isinstance(found, Result)
     assert found.usage.peak_cells <= simulate(plan, realised_of(engine.last)).peak_cells
+
+
+STACKED = pastalang.compile('''
+template t(each title: text)
+user """
+{title}
+"""
+assistant json {
+  a: string(max=30)
+  b: string(max=30)
+}
+''')
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_values_in_lock_step_that_have_ended_keep_no_document_in_memory(seed: int) -> None:
+    plan = build_plan(STACKED.only_template, STACKED, mode=Mode.LOCKSTEP)
+    engine = engine_for(Hashes(seed, 3.0).model(PLENTY), Way(), kind=Watched)
+    titles = ["x" * 40, "y" * 30, "", "z"]
+    [found] = engine.batch(plan, [{"title": titles}], seed=seed, sampling=Sampling(temperature=1.0))
+    assert isinstance(found, Result)
+    assert found.usage.peak_cells <= simulate(plan, realised_of(engine.last)).peak_cells
+    check_nothing_is_left(engine)
+
+
+JOINED_IN_A_LOOP = pastalang.compile('''
+template t()
+user """
+Go.
+"""
+assistant text """
+{async a}{fork k (2..3)}- {async b}{x: string(max=8)}{end}{sync}so {y: string(max=2)}{end}{end}
+{z: string(max=90)}
+"""
+''')
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_joined_inside_a_loop_is_given_back_with_who_has_joined_it(seed: int) -> None:
+    plan = build_plan(JOINED_IN_A_LOOP.only_template, JOINED_IN_A_LOOP)
+    engine = engine_for(Hashes(seed).model(PLENTY), Way(), kind=Watched)
+    [found] = engine.batch(plan, [{}], seed=seed, sampling=Sampling(temperature=1.0))
+    assert isinstance(found, Result)
+    assert found.usage.peak_cells <= simulate(plan, realised_of(engine.last)).peak_cells
+    check_nothing_is_left(engine)

@@ -28,7 +28,12 @@ def _is_of_no_more_use(branch: BranchState) -> bool:
     """Whether not even a repair needs its own tokens. What it sees stays, because it may be taken up again itself;
     and so does what others join, because those may be taken up again after they have ended."""
     is_joined = bool(branch.request.tokens.joiners[branch.spec.id])
-    return not branch.viewers and not branch.keeps_cells and not is_joined
+    return not (branch.viewers or branch.keeps_cells or is_joined or _is_seen_in_lockstep(branch))
+
+
+def _is_seen_in_lockstep(branch: BranchState) -> bool:
+    """Whether values behind it may see its tokens. What it sees itself is needed no longer once it has ended."""
+    return branch.spec.lockstep is not None and branch.spec.release is Release.NEVER
 
 
 def release_all(request: RequestState, cells: Cells, rows: Rows) -> None:
@@ -44,6 +49,7 @@ def release_all(request: RequestState, cells: Cells, rows: Rows) -> None:
         if branch.source is not None:
             children = branch.source.branch.children
             children[:] = [(index, child) for index, child in children if child is not branch]
+        _give_back(branch, cells, rows)
     request.aside.clear()
 
 
@@ -70,7 +76,7 @@ def let_go(branch: BranchState, cells: Cells, rows: Rows) -> None:
 
 
 def _free(branch: BranchState, cells: Cells, rows: Rows) -> None:
-    if not branch.is_held and not branch.viewers:
+    if not branch.is_held and not branch.viewers and not _is_seen_in_lockstep(branch):
         _give_back(branch, cells, rows)
 
 
@@ -85,7 +91,7 @@ def _give_back(branch: BranchState, cells: Cells, rows: Rows) -> None:
 
 
 def _is_needed(branch: BranchState) -> bool:
-    if not branch.has_ended or branch.spec.release is Release.NEVER:
+    if not branch.has_ended or (branch.spec.release is Release.NEVER and not _is_seen_in_lockstep(branch)):
         return True
     if branch.demand > branch.fed or branch.children:
         return True
