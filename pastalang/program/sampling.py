@@ -8,15 +8,18 @@ from decimal import Decimal
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """From `low`, which may itself be ruled out, up to `high`."""
+    """From `low`, which may itself be ruled out, up to `high`; between 0 and `least`, where numbers overflow, none."""
 
     high: int
     low: int = 0
     is_above: bool = False
     is_whole: bool = False
+    least: Decimal | None = None
 
     def accepts(self, value: object) -> bool:
         if isinstance(value, bool) or not isinstance(value, int if self.is_whole else int | float | Decimal):
+            return False
+        if self.least is not None and 0 < value < self.least:
             return False
         return self.low <= value <= self.high and not (self.is_above and value == self.low)
 
@@ -24,6 +27,9 @@ class Bounds:
     def expected(self) -> str:
         if self.is_whole:
             return f"a whole number from {self.low} to {self.high}"
+        if self.least is not None:
+            from_least = f"a number from {self.least:f} to {self.high}"
+            return from_least if self.is_above else f"{self.low} or {from_least}"
         return (
             f"a number above {self.low} and up to {self.high}"
             if self.is_above
@@ -32,9 +38,9 @@ class Bounds:
 
 
 BOUNDS = {
-    "temperature": Bounds(100),
+    "temperature": Bounds(100, least=Decimal("0.000001")),
     "top_k": Bounds(1_000_000, low=1, is_whole=True),
     "top_p": Bounds(1, is_above=True),
     "min_p": Bounds(1),
-    "repetition_penalty": Bounds(100, is_above=True),
+    "repetition_penalty": Bounds(100, is_above=True, least=Decimal("0.01")),
 }

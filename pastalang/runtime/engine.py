@@ -114,7 +114,8 @@ class Engine:
         handed over has no note. Weights that are loaded here onto a CPU are `packed` for its kernels; those of a model
         that is handed over stay as they are.
         """
-        if cells < 1:
+        given: object = cells
+        if isinstance(given, bool) or not isinstance(given, int) or given < 1:
             raise BadInputs(f"`cells` is a whole number from 1 on, not {cells!r}")
         if isinstance(source, tuple):
             if len(source) != 2 or not hasattr(source[0], "config"):

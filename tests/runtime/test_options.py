@@ -49,12 +49,17 @@ PROGRAM = compile("template t()\nassistant json {a: boolean}")
         ({"seed": "x"}, "`seed` is a whole number, not 'x'"),
         ({"seed": True}, "`seed` is a whole number, not True"),
         ({"sampling": 0.7}, "`sampling` is a pastalang.Sampling, not 0.7"),
-        ({"sampling": Sampling(temperature=-1.0)}, "`temperature` is a number from 0 to 100, not -1.0"),
-        ({"sampling": Sampling(temperature=math.nan)}, "`temperature` is a number from 0 to 100, not nan"),
+        ({"sampling": Sampling(temperature=-1.0)}, "`temperature` is 0 or a number from 0.000001 to 100, not -1.0"),
+        ({"sampling": Sampling(temperature=math.nan)}, "`temperature` is 0 or a number from 0.000001 to 100, not nan"),
+        ({"sampling": Sampling(temperature=1e-300)}, "`temperature` is 0 or a number from 0.000001 to 100, not 1e-300"),
+        (
+            {"sampling": Sampling(repetition_penalty=1e-300)},
+            "`repetition_penalty` is a number from 0.01 to 100, not 1e-300",
+        ),
         ({"sampling": Sampling(top_k=0)}, "`top_k` is a whole number from 1 to 1000000, not 0"),
         ({"sampling": Sampling(top_p=0.0)}, "`top_p` is a number above 0 and up to 1, not 0.0"),
         ({"sampling": Sampling(min_p=1.5)}, "`min_p` is a number from 0 to 1, not 1.5"),
-        ({"sampling": Sampling(repetition_penalty=-1.0)}, "`repetition_penalty` is a number above 0 and up to 100"),
+        ({"sampling": Sampling(repetition_penalty=-1.0)}, "`repetition_penalty` is a number from 0.01 to 100"),
         ({"template": "report"}, "there is no template `report`; there is `t`"),
         ({"details": "x"}, "`details` is True or False, not 'x'"),
         ({"any_mode": 1}, "`any_mode` is True or False, not 1"),
@@ -143,3 +148,9 @@ def test_what_is_no_program_is_told(program: Any) -> None:
     engine = Engine(uniform_model(320), byte_tokenizer())
     with pytest.raises(TypeError, match="a program is what"):
         engine.run(program, {})
+
+
+@pytest.mark.parametrize("cells", [0, -1, True, 10.5, "10", None])
+def test_a_memory_that_is_no_number_of_tokens_is_told_before_a_model_is_loaded(cells: Any) -> None:
+    with pytest.raises(BadInputs, match="`cells` is a whole number from 1 on, not "):
+        Engine.load("nobody/nothing", cells=cells)

@@ -12,6 +12,7 @@ from pastalang.plan.positions import after_each, after_fork
 from pastalang.plan.realised import Items
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Seen
 from pastalang.runtime.scheduler.lists import elements_of
+from pastalang.runtime.scheduler.sources import names_here
 from pastalang.runtime.scheduler.written import (
     WrittenBranch,
     WrittenLoop,
@@ -20,14 +21,6 @@ from pastalang.runtime.scheduler.written import (
 
 def _view_here(branch: BranchState) -> tuple[Seen, ...]:
     return (*branch.view, Seen(branch, len(branch.tokens))) if branch.tokens else branch.view
-
-
-def _names_here(branch: BranchState) -> dict[str, Any]:
-    names = dict(branch.names)
-    for frame in branch.frames:
-        if frame.repeat is not None and frame.elements is not None:
-            names[frame.repeat.item] = frame.elements[frame.item]
-    return names
 
 
 def _start(branch: BranchState, id: Any, items: tuple[int, ...], position: int, **more: Any) -> BranchState:
@@ -43,7 +36,7 @@ def fork(branch: BranchState, frame: Frame, segment: Fork) -> None:
     at = after_fork(branch.position, spec.reserve)
     here = branch.items_here()
     draw_items = (*branch.draw_items, *here[len(branch.items) :])
-    child = _start(branch, segment.branch, here, at.child, names=_names_here(branch), draw_items=draw_items)
+    child = _start(branch, segment.branch, here, at.child, names=names_here(branch), draw_items=draw_items)
     branch.position = at.parent
     if segment.branch not in branch.request.tokens.placed:
         frame.written.append(WrittenBranch(child))
@@ -57,7 +50,7 @@ def fan_out(branch: BranchState, frame: Frame, each: Each) -> None:
     at = after_each(branch.position, spec.reserve, len(elements), stacked=each.stacked)
     here = branch.items_here()
     draw_items = (*branch.draw_items, *here[len(branch.items) :])
-    names = _names_here(branch)
+    names = names_here(branch)
     items: list[list[Any]] = []
     for number, (element, position) in enumerate(zip(elements, at.children, strict=True)):
         child = _start(

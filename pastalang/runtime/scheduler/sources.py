@@ -12,13 +12,22 @@ from pastalang.runtime.scheduler.written import (
 
 
 def sources_of(branch: BranchState) -> dict[str, str]:
-    """The texts that a span may be copied from: inputs, and elements of the fan-outs around the branch."""
+    """The texts that a span may be copied from: inputs, elements of the loops around this place, what is seen."""
     sources: dict[str, str] = {}
-    for name, value in {**branch.request.values, **branch.names}.items():
+    for name, value in {**branch.request.values, **names_here(branch)}.items():
         _add_texts(sources, name, value)
     for written in _fields_seen(branch):
         sources.setdefault(written.path, written.text)
     return sources
+
+
+def names_here(branch: BranchState) -> dict[str, Any]:
+    """The elements by name: of the fan-outs around the branch, and of the lists that it goes over itself."""
+    names = dict(branch.names)
+    for frame in branch.frames:
+        if frame.repeat is not None and frame.elements is not None:
+            names[frame.repeat.item] = frame.elements[frame.item]
+    return names
 
 
 def _add_texts(sources: dict[str, str], name: str, value: Any) -> None:

@@ -1,0 +1,35 @@
+"""A value that is copied from an item stands in that item, whether items are written side by side or in a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import pastalang
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.fakes import hashed_model
+
+PROGRAMS = {
+    "items": ("xs: [text]", "{fork p in xs}\n* {v: verbatim(p)}\n{end}", ["abc", "zz"]),
+    "parts": ("xs: [{q: text}]", "{fork p in xs}\n* {p.q} {v: verbatim(p.q)}\n{end}", [{"q": "abc"}, {"q": "zz"}]),
+    "inner": (
+        "xs: [{q: [text]}]",
+        "{fork p in xs}\n{fork r in p.q}\n* {v: verbatim(r)}\n{end}\n{end}",
+        [{"q": ["abc", "zz"]}, {"q": []}, {"q": ["k"]}],
+    ),
+}
+TEXTS = {"items": ["abc", "zz"], "parts": ["abc", "zz"], "inner": ["abc", "zz", "k"]}
+
+
+@pytest.mark.parametrize("mode", ["strict", "sequential"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_quotation_stands_in_its_own_item(name: str, mode: str) -> None:
+    inputs, body, items = PROGRAMS[name]
+    text = f'template t({inputs})\nuser """Go."""\nassistant text """\n{body}\n"""\n'
+    engine = Engine(hashed_model(300), byte_tokenizer())
+    result: Any = engine.run(pastalang.compile(text), {"xs": items}, mode=mode)
+    found = [field.text for field in result.fields]
+    assert len(found) == len(TEXTS[name])
+    assert all(quoted and quoted in whole for quoted, whole in zip(found, TEXTS[name], strict=True))
