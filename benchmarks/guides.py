@@ -27,7 +27,7 @@ from transformers import PreTrainedTokenizerFast
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.decode.cache import GuideCache
-from pastalang.runtime.decode.engines.automata import forget
+from pastalang.runtime.decode.engines.automata.machines import forget
 from pastalang.runtime.decode.guide import Guide, State
 from pastalang.runtime.decode.guides import compile_guide, prepare
 from pastalang.runtime.decode.mask import tokens_of
@@ -203,7 +203,7 @@ def rival_rows(tokens: Tokens) -> Iterator[str]:
     from outlines_core import Guide, Index
     from outlines_core import Vocabulary as OutlinesVocabulary
 
-    from pastalang.runtime.decode.engines.matcher import tokenizer_of
+    from pastalang.runtime.decode.engines.structures.matcher import tokenizer_of
 
     tokenizer = tokenizer_of(tokens)
     end = min(tokens.vocabulary.ends)

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
-from pastalang.runtime.decode.engines.automata import number_table
-from pastalang.runtime.decode.engines.llguidance import StructureGuide
+from pastalang.runtime.decode.engines.automata.machines import number_table
+from pastalang.runtime.decode.engines.structures.llguidance import StructureGuide
 from pastalang.runtime.decode.guide import Guide, GuideError
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.machine import MachineState

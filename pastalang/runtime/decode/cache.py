@@ -19,7 +19,7 @@ import numpy as np
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
-from pastalang.runtime.decode.engines.grammar import NO_SOURCES
+from pastalang.runtime.decode.engines.structures.grammar import NO_SOURCES
 from pastalang.runtime.decode.guide import Guide
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.tokens import Tokens

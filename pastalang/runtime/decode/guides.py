@@ -16,15 +16,20 @@ from collections.abc import Mapping
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.automata import number_machine, pattern_machine, spelling_of, string_machine
-from pastalang.runtime.decode.engines.characters import spell_json, spell_text
+from pastalang.runtime.decode.engines.automata.characters import spell_json, spell_text
+from pastalang.runtime.decode.engines.automata.counted import prepare_counts
+from pastalang.runtime.decode.engines.automata.machines import (
+    number_machine,
+    pattern_machine,
+    spelling_of,
+    string_machine,
+)
 from pastalang.runtime.decode.engines.choice import ChoiceMachine
-from pastalang.runtime.decode.engines.counted import prepare_counts
-from pastalang.runtime.decode.engines.crossing import prepare_crossing
-from pastalang.runtime.decode.engines.digits import prepare_digits
-from pastalang.runtime.decode.engines.grammar import NO_SOURCES
 from pastalang.runtime.decode.engines.source import spell_source
 from pastalang.runtime.decode.engines.string import StringMachine
+from pastalang.runtime.decode.engines.structures.crossing import prepare_crossing
+from pastalang.runtime.decode.engines.structures.digits import prepare_digits
+from pastalang.runtime.decode.engines.structures.grammar import NO_SOURCES
 from pastalang.runtime.decode.engines.union import UnionMachine
 from pastalang.runtime.decode.engines.verbatim import VerbatimMachine
 from pastalang.runtime.decode.guide import Guide, GuideError
@@ -79,7 +84,7 @@ class _Compiler:
     def guide(self, type: t.Type) -> Guide:
         type = self.resolve(type)
         if not self.is_simple(type):
-            from pastalang.runtime.decode.engines.structure import compile_structure
+            from pastalang.runtime.decode.engines.structures.structure import compile_structure
 
             alone = _Compiler(self.tokens, Border(self.tokens, b""), Form.JSON, self.types, self.sources, ())
             return compile_structure(type, self.types, self.border, self.sources, plain=alone.machine)

@@ -10,8 +10,8 @@ import pytest
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
-from pastalang.runtime.decode.engines import matcher
-from pastalang.runtime.decode.engines.llguidance import StructureGuide
+from pastalang.runtime.decode.engines.structures import matcher
+from pastalang.runtime.decode.engines.structures.llguidance import StructureGuide
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.mask import allows
 from tests.properties.vocabularies import plain_bytes

@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pastalang.runtime.decode.border import Border
+from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.options import NEVER, Flags, OptionList
-from pastalang.runtime.decode.engines.slices import scattered
 from pastalang.runtime.decode.guide import GuideError, TokenMask
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import mask_of

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.characters import DEAD, Spelling
-from pastalang.runtime.decode.engines.slices import scattered
+from pastalang.runtime.decode.engines.automata.characters import DEAD, Spelling
+from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import frozen, join_masks, mask_of

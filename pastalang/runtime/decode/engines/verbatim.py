@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.slices import scattered
+from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.source import SpelledSource, matches_of
 from pastalang.runtime.decode.guide import GuideError, TokenMask
 from pastalang.runtime.decode.machine import MachineState

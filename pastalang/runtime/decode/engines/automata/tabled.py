@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.crossing import Closers
-from pastalang.runtime.decode.engines.reach import Follower, Reach
-from pastalang.runtime.decode.engines.slices import scattered
-from pastalang.runtime.decode.engines.table import Table
+from pastalang.runtime.decode.engines.automata.closers import Closers
+from pastalang.runtime.decode.engines.automata.reach import Follower, Reach
+from pastalang.runtime.decode.engines.automata.slices import scattered
+from pastalang.runtime.decode.engines.automata.table import Table
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.rows import crossing_rows, rows_of

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.digits import more_digits
-from pastalang.runtime.decode.engines.ending import Strings, find_ending
-from pastalang.runtime.decode.engines.inner_limits import Held, InnerLimits
-from pastalang.runtime.decode.engines.matcher import Matcher, Matchers
-from pastalang.runtime.decode.engines.open_strings import Opened, OpenStrings
-from pastalang.runtime.decode.engines.standing import Keep
-from pastalang.runtime.decode.engines.trace import Trace
-from pastalang.runtime.decode.engines.unique import Path
+from pastalang.runtime.decode.engines.structures.digits import more_digits
+from pastalang.runtime.decode.engines.structures.ending import Strings, find_ending
+from pastalang.runtime.decode.engines.structures.inner_limits import Held, InnerLimits
+from pastalang.runtime.decode.engines.structures.matcher import Matcher, Matchers
+from pastalang.runtime.decode.engines.structures.open_strings import Opened, OpenStrings
+from pastalang.runtime.decode.engines.structures.standing import Keep
+from pastalang.runtime.decode.engines.structures.trace import Trace
+from pastalang.runtime.decode.engines.structures.unique import Path
 from pastalang.runtime.decode.guide import Accepted, GuideError, NoEndingFits, TokenMask
 from pastalang.runtime.decode.mask import allows, frozen, mask_of
 

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.program import types as t
-from pastalang.runtime.decode.engines.automata import number_table
-from pastalang.runtime.decode.engines.table import DEAD, Table
+from pastalang.runtime.decode.engines.automata.machines import number_table
+from pastalang.runtime.decode.engines.automata.table import DEAD, Table
 from pastalang.values.json_schema import Document, schema_of
 from pastalang.values.json_text import JsonValue
 

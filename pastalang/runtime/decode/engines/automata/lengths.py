@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.runtime.decode.engines.characters import Spelling
-from pastalang.runtime.decode.engines.table import DEAD, Table
+from pastalang.runtime.decode.engines.automata.characters import Spelling
+from pastalang.runtime.decode.engines.automata.table import DEAD, Table
 from pastalang.runtime.decode.guide import GuideError
 
 FAR = 1 << 30

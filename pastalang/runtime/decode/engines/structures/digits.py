@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pastalang.runtime.decode.engines.slices import scattered
+from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.rows import Rows, rows_of
 from pastalang.runtime.decode.tokens import Tokens

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.characters import spell_json
+from pastalang.runtime.decode.engines.automata.characters import spell_json
+from pastalang.runtime.decode.engines.automata.closers import Closers
 from pastalang.runtime.decode.engines.string import StringMachine
 from pastalang.runtime.decode.rows import Rows, rows_of
 from pastalang.runtime.decode.tokens import Tokens
@@ -131,15 +132,6 @@ def _closing_nodes(tokens: Tokens, place: int) -> tuple[Ints, Ints]:
         return np.concatenate([*found.values(), *nothing]), np.concatenate([*counts, *nothing])
 
     return tokens.keep(("closing nodes", place), find)
-
-
-@dataclass(frozen=True, eq=False)
-class Closers:
-    """Tokens up to a quote, as rows with numbers of their own; of each its token and the number of the text behind."""
-
-    rows: Rows
-    tokens: Ints
-    rest: Ints
 
 
 def closers_of(tokens: Tokens) -> Closers:

@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pastalang.runtime.decode.engines.matcher import Matcher
-from pastalang.runtime.decode.engines.number import NumberAutomaton
-from pastalang.runtime.decode.engines.pattern import PatternAutomaton
-from pastalang.runtime.decode.engines.trace import Trace
+from pastalang.runtime.decode.engines.automata.number import NumberAutomaton
+from pastalang.runtime.decode.engines.automata.pattern import PatternAutomaton
+from pastalang.runtime.decode.engines.structures.matcher import Matcher
+from pastalang.runtime.decode.engines.structures.trace import Trace
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.tokens import Tokens
 

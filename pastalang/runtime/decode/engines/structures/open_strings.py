@@ -18,8 +18,10 @@ from numpy.typing import NDArray
 
 from pastalang.program import types as t
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.counted import CountedMachine
-from pastalang.runtime.decode.engines.crossing import (
+from pastalang.runtime.decode.engines.automata.counted import CountedMachine
+from pastalang.runtime.decode.engines.automata.tabled import TableMachine
+from pastalang.runtime.decode.engines.string import Inside, StringMachine
+from pastalang.runtime.decode.engines.structures.crossing import (
     Rests,
     closers_of,
     crossing_of,
@@ -27,12 +29,10 @@ from pastalang.runtime.decode.engines.crossing import (
     rests_before,
     rests_of,
 )
-from pastalang.runtime.decode.engines.matcher import Matcher
-from pastalang.runtime.decode.engines.quoted import is_small
-from pastalang.runtime.decode.engines.standing import Alike, Text, is_free, openings, shape, string_at
-from pastalang.runtime.decode.engines.string import Inside, StringMachine
-from pastalang.runtime.decode.engines.tabled import TableMachine
-from pastalang.runtime.decode.engines.trace import Trace
+from pastalang.runtime.decode.engines.structures.matcher import Matcher
+from pastalang.runtime.decode.engines.structures.quoted import is_small
+from pastalang.runtime.decode.engines.structures.standing import Alike, Text, is_free, openings, shape, string_at
+from pastalang.runtime.decode.engines.structures.trace import Trace
 from pastalang.runtime.decode.guide import GuideError, TokenMask
 from pastalang.runtime.decode.machine import Machine, MachineState
 from pastalang.runtime.decode.mask import join_masks, mask_of

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
-from pastalang.runtime.decode.engines.blame import reason_of
+from pastalang.runtime.decode.engines.structures.blame import reason_of
 from pastalang.runtime.decode.guide import GuideError, TokenMask
 from pastalang.runtime.decode.tokens import Tokens
 

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.characters import Spelling
-from pastalang.runtime.decode.engines.crossing import Closers
-from pastalang.runtime.decode.engines.lengths import Lengths
-from pastalang.runtime.decode.engines.reach import Follower, Reach
-from pastalang.runtime.decode.engines.slices import scattered
-from pastalang.runtime.decode.engines.table import DEAD, Table
-from pastalang.runtime.decode.engines.tabled import closing_follower, shared_follower
+from pastalang.runtime.decode.engines.automata.characters import Spelling
+from pastalang.runtime.decode.engines.automata.closers import Closers
+from pastalang.runtime.decode.engines.automata.lengths import Lengths
+from pastalang.runtime.decode.engines.automata.reach import Follower, Reach
+from pastalang.runtime.decode.engines.automata.slices import scattered
+from pastalang.runtime.decode.engines.automata.table import DEAD, Table
+from pastalang.runtime.decode.engines.automata.tabled import closing_follower, shared_follower
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import frozen

@@ -12,7 +12,7 @@ from decimal import Decimal
 from math import lcm
 
 from pastalang.program import types as t
-from pastalang.runtime.decode.engines.table import alike
+from pastalang.runtime.decode.engines.automata.table import alike
 from pastalang.runtime.decode.guide import GuideError
 
 _ZERO, _MINUS, _POINT = ord("0"), ord("-"), ord(".")

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping
 
 from pastalang.program import types as t
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.blame import blame
-from pastalang.runtime.decode.engines.grammar import NO_SOURCES, grammar_of
-from pastalang.runtime.decode.engines.inner_limits import InnerLimits
-from pastalang.runtime.decode.engines.llguidance import StructureGuide
-from pastalang.runtime.decode.engines.matcher import Matchers, refusal_of
-from pastalang.runtime.decode.engines.open_strings import OpenStrings
-from pastalang.runtime.decode.engines.unique import unique_paths
+from pastalang.runtime.decode.engines.structures.blame import blame
+from pastalang.runtime.decode.engines.structures.grammar import NO_SOURCES, grammar_of
+from pastalang.runtime.decode.engines.structures.inner_limits import InnerLimits
+from pastalang.runtime.decode.engines.structures.llguidance import StructureGuide
+from pastalang.runtime.decode.engines.structures.matcher import Matchers, refusal_of
+from pastalang.runtime.decode.engines.structures.open_strings import OpenStrings
+from pastalang.runtime.decode.engines.structures.unique import unique_paths
 from pastalang.runtime.decode.guide import GuideError
 from pastalang.runtime.decode.machine import Machine
 from pastalang.values.from_json_schema import is_endless

@@ -8,15 +8,15 @@ from functools import lru_cache
 from pastalang.program import types as t
 from pastalang.program.regex import Chars, Node, RegexError, Repetition, parse_regex
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.automaton import AutomatonMachine
-from pastalang.runtime.decode.engines.characters import Spelling, spell_characters, spell_json
-from pastalang.runtime.decode.engines.counted import CountedMachine
-from pastalang.runtime.decode.engines.lengths import Lengths
-from pastalang.runtime.decode.engines.meet import meet_patterns
-from pastalang.runtime.decode.engines.number import NumberAutomaton
-from pastalang.runtime.decode.engines.pattern import PatternAutomaton
-from pastalang.runtime.decode.engines.table import Automaton, Table, tabulate
-from pastalang.runtime.decode.engines.tabled import TableMachine
+from pastalang.runtime.decode.engines.automata.automaton import AutomatonMachine
+from pastalang.runtime.decode.engines.automata.characters import Spelling, spell_characters, spell_json
+from pastalang.runtime.decode.engines.automata.counted import CountedMachine
+from pastalang.runtime.decode.engines.automata.lengths import Lengths
+from pastalang.runtime.decode.engines.automata.meet import meet_patterns
+from pastalang.runtime.decode.engines.automata.number import NumberAutomaton
+from pastalang.runtime.decode.engines.automata.pattern import PatternAutomaton
+from pastalang.runtime.decode.engines.automata.table import Automaton, Table, tabulate
+from pastalang.runtime.decode.engines.automata.tabled import TableMachine
 from pastalang.runtime.decode.guide import GuideError
 
 _KEPT = 256

@@ -8,8 +8,8 @@ from itertools import islice
 from typing import TypeAlias
 
 from pastalang.program import types as t
-from pastalang.runtime.decode.engines.quoted import Patterned
-from pastalang.runtime.decode.engines.trace import Trace
+from pastalang.runtime.decode.engines.structures.quoted import Patterned
+from pastalang.runtime.decode.engines.structures.trace import Trace
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.values.inner_limits import Quoted, arms_of, may_be_text, opens
 from pastalang.values.json_text import parse_json, write_json

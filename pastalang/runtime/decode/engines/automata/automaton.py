@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.table import Automaton
+from pastalang.runtime.decode.engines.automata.table import Automaton
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import mask_of
