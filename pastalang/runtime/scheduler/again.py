@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from pastalang.runtime.leads import given_to
 from pastalang.runtime.scheduler.branch import BranchState, Stage
+from pastalang.runtime.scheduler.lockstep import highest_seen
 from pastalang.runtime.scheduler.points import Point, rewound
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.walk import walk_on
@@ -35,7 +36,7 @@ def take_up_again(places: Iterable[tuple[Point, str]]) -> list[Again]:
     taken: list[Again] = []
     hidden: set[BranchState] = set()
     places = list(places)
-    free = 1 + max((one.highest for point, _ in places[:1] for one in point.branch.request.live), default=0)
+    free = 1 + max((highest_seen(one) for point, _ in places[:1] for one in point.branch.request.live), default=0)
     for point, lead in places:
         if latest(point.branch) not in hidden:  # else it comes anew behind one of the others
             taken.append(_take_up(point, lead, free))

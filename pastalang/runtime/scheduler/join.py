@@ -8,6 +8,7 @@ from pastalang.plan.plan import (
 from pastalang.plan.positions import after_join
 from pastalang.runtime.events import Joined
 from pastalang.runtime.scheduler.branch import BranchState, Seen
+from pastalang.runtime.scheduler.lockstep import highest_seen
 from pastalang.runtime.scheduler.points import point_of
 from pastalang.runtime.scheduler.settled import may_still_begin
 
@@ -42,7 +43,7 @@ def join(branch: BranchState, joined: tuple[BranchState, ...]) -> None:
                 known[seen.branch] = seen.length
     branch.view = tuple(Seen(seen, length) for seen, length in known.items())
     branch.sees = sum(known.values())
-    highest = max((one.highest for one in joined), default=-1)
+    highest = max(map(highest_seen, joined), default=-1)
     branch.position = after_join(branch.position, max(branch.highest, highest), branch.spec.overrun)
     branch.highest = max(branch.highest, highest)
     if joined:

@@ -48,3 +48,13 @@ def cells_seen(view: Iterable[Seen]) -> tuple[CellId, ...]:
             found.update(dict.fromkeys(value.cells[level] for value in values if level < len(value.tokens)))
             found[branch.cells[level]] = None
     return tuple(found)
+
+
+def highest_seen(branch: BranchState) -> int:
+    """The highest position that a branch has or sees, what it sees in lock-step included."""
+    if branch.spec.lockstep is None:
+        return branch.highest
+    levels = (
+        (value, min(len(value.tokens), len(branch.tokens))) for value in values_before(branch) if value is not None
+    )
+    return max([branch.highest, *(value.positions[count - 1] for value, count in levels if count)])
