@@ -102,11 +102,11 @@ class TokenPlan:
     @cached_property
     def joiners(self) -> Mapping[BranchId, tuple[tuple[BranchId, int], ...]]:
         """Who names a branch in a join, and how many loops the two branches stand in together."""
-        loops = self.nesting.loops
         found: dict[BranchId, dict[BranchId, int]] = {branch.id: {} for branch in self.plan.branches}
         for branch in self.plan.branches:
             for _, segment in walk(branch.segments):
                 if isinstance(segment, Join):
+                    loops = self.nesting.loops
                     for joined in segment.branches:
                         found[joined][branch.id] = shared_loops(loops[branch.id], loops[joined])
         return {id: tuple(others.items()) for id, others in found.items()}
