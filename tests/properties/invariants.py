@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -179,6 +180,22 @@ def check_auto(data: st.DataObject) -> None:
         check_watched(data, case)
         way = data.draw(ways())
         check_all(case, run(case, case.kind.model(way.cells or PLENTY), way), way)
+
+
+def check_cells(data: st.DataObject) -> None:
+    """A run for its memory only, not decoded slowly: with chunks and kept prompts, and once more on the same engine."""
+    case = data.draw(cases(kinds=[kind for kind in KINDS if not isinstance(kind, Weights)], most=1))
+    case = replace(case, wish=None)
+    chunk = data.draw(st.sampled_from((None, None, 1, 4, 9, 20)))
+    way = Way(kept=data.draw(st.sampled_from((0, 40, 400))), chunk=chunk)
+    engine = engine_for(case.kind.model(PLENTY), way, words=case.words, kind=Watched)
+    for again in range(data.draw(st.integers(1, 2))):
+        [found] = engine.batch(case.plan, case.requests, **case.options)
+        if isinstance(found, Result) and found.usage.output_tokens and not engine.last.was_held_back:
+            simulated = simulate(case.plan, realised_of(engine.last, chunk=chunk))
+            assert found.usage.peak_cells <= simulated.peak_cells
+            count(Invariant.ACCOUNTING, case.key, way, again)
+    check_nothing_is_left(engine)
 
 
 # ── stacks, cancellations, failures ──────────────────────────────────────────────────────────────────────

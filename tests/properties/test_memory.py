@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import pastalang
 from pastalang.plan.build import build_plan
@@ -12,6 +14,8 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.assemble import realised_of
 from pastalang.runtime.model.fakes import FakeModel
 from pastalang.runtime.result import Result
+from tests.properties import invariants
+from tests.properties.cases import FEW
 from tests.properties.invariants import Watched
 from tests.properties.models import Hashes
 from tests.properties.ways import PLENTY, Way, check_nothing_is_left, engine_for
@@ -127,3 +131,9 @@ def test_what_is_joined_inside_a_loop_is_given_back_with_who_has_joined_it(seed:
     assert isinstance(found, Result)
     assert found.usage.peak_cells <= simulate(plan, realised_of(engine.last)).peak_cells
     check_nothing_is_left(engine)
+
+
+@FEW(80)
+@given(st.data())
+def test_no_run_holds_more_than_its_plan_says(data: st.DataObject) -> None:
+    invariants.check_cells(data)
