@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import enum
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cache
 from typing import Any, Final
 
-from pastalang.limits import MAX_PLAN_NESTING
+from pastalang.limits import MAX_BRANCHES, MAX_HOLE_TOKENS, MAX_PLAN_NESTING
 from pastalang.plan import plan as plans
+from pastalang.plan.fields import wrong_field
 from pastalang.plan.verify import breaches
+from pastalang.plan.walk import walk_plan
 from pastalang.program import program, types
 from pastalang.source import Span
 from pastalang.values.json_text import check_nesting
 
 VERSION: Final = 1
+MAX_RESERVE: Final = MAX_BRANCHES * MAX_HOLE_TOKENS
 
 _RECORDS: Final[tuple[type, ...]] = (
     *(found for found in vars(plans).values() if isinstance(found, type) and found.__module__ == plans.__name__),
@@ -107,6 +110,9 @@ def _record(kind: str, data: Mapping[str, Any]) -> Any:
         if name not in data and field.default is MISSING and field.default_factory is MISSING:
             raise ValueError(f"the `{name}` of a {kind} is missing")
     made = {name: decode(data[name]) for name in data}
+    wrong = wrong_field(record, made)
+    if wrong is not None:
+        raise ValueError(f"the `{wrong}` of a {kind} is of another type")
     try:
         return record(**made)
     except (TypeError, AttributeError, KeyError, AssertionError) as error:
@@ -146,8 +152,28 @@ def _enums() -> Mapping[str, type[enum.Enum]]:
 
 def _check(plan: plans.Plan) -> None:
     try:
+        too_many = next(_numbers_out_of_bounds(plan), None)
+        if too_many is not None:
+            raise UnreadablePlan(f"this is not a plan: {too_many}")
         broken = next(breaches(plan), None)
     except (AttributeError, TypeError, IndexError, KeyError, AssertionError) as error:
         raise UnreadablePlan(f"this plan does not hold together: {error}") from error
     if broken is not None:
         raise UnreadablePlan(f"this plan breaks a rule ({broken[0]}): {broken[1]}")
+
+
+def _numbers_out_of_bounds(plan: plans.Plan) -> Iterator[str]:
+    """What no program can ask for: whatever counts with such a plan would take for ever."""
+    for _, _, segment in walk_plan(plan):
+        match segment:
+            case plans.Hole(field=field, max_tokens=most) if not 0 < most <= MAX_HOLE_TOKENS:
+                yield f"`{field}` may take {most:,} tokens; from 1 to {MAX_HOLE_TOKENS:,} are possible"
+            case plans.Repeat(field=field, minimum=least, maximum=most) if not 0 <= least <= most <= MAX_BRANCHES:
+                yield f"`{field}` may have {least:,} to {most:,} items; from 0 to {MAX_BRANCHES:,} are possible"
+            case plans.Each(maximum=most) if not 0 <= most <= MAX_BRANCHES:
+                yield f"a fork may have {most:,} items; from 0 to {MAX_BRANCHES:,} are possible"
+    for number, branch in enumerate(plan.branches):
+        if branch.id != number or (branch.parent is not None and not 0 <= branch.parent < number):
+            yield f"`{branch.name}` is out of order: branches are numbered from 0, parents before what they begin"
+        if not 0 <= branch.reserve <= MAX_RESERVE:
+            yield f"`{branch.name}` keeps {branch.reserve:,} positions free; from 0 to {MAX_RESERVE:,} are possible"

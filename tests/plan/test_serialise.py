@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import pytest
 
@@ -134,3 +137,55 @@ def test_a_field_that_waits_for_another_one_says_so() -> None:
     old = plan_of(json_body(field("a"), field("b"), field("c", after=("a",))))
     new = plan_of(json_body(field("a"), field("b"), field("c", after=("b",))))
     assert "c: waits for b, no longer for a" in differences(old, new)
+
+
+SMALL = """
+template t(each title: text)
+user \"\"\"{title}\"\"\"
+assistant json { a: boolean, b: [{ c: integer(1..3) }](1..2) }
+"""
+
+
+def places(data: Any) -> Iterator[tuple[Any, Any]]:
+    for key, item in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+        yield data, key
+        yield from places(item)
+
+
+@pytest.mark.parametrize("other", [-5, "x", None, 10**15, [], True, {"$": "Text", "text": "a"}], ids=repr)
+def test_a_plan_with_another_value_somewhere_is_read_or_refused_in_words(other: Any) -> None:
+    program = compile(SMALL)
+    data = json.loads(to_json(build_plan(program.only_template, program)))
+    refused = 0
+    for holder, key in list(places(data))[::9]:
+        kept, holder[key] = holder[key], other
+        try:
+            from_json(json.dumps(data))
+        except UnreadablePlan:
+            refused += 1
+        holder[key] = kept
+    assert refused > 10
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "told"),
+    [
+        ("max_tokens", "4", "the `max_tokens` of a Hole is of another type"),
+        ("max_tokens", 0, "may take 0 tokens; from 1 to 100,000 are possible"),
+        ("max_tokens", 10**12, "may take 1,000,000,000,000 tokens"),
+        ("maximum", 10**12, "may have 1 to 1,000,000,000,000 items"),
+        ("reserve", 10**12, "keeps 1,000,000,000,000 positions free"),
+        ("reserve", -1, "keeps -1 positions free"),
+        ("parent", -1, "branches are numbered from 0, parents before what they begin"),
+        ("parent", 10, "branches are numbered from 0, parents before what they begin"),
+    ],
+)
+def test_numbers_that_no_plan_has_are_refused(name: str, other: Any, told: str) -> None:
+    program = compile(SMALL)
+    data = json.loads(to_json(build_plan(program.only_template, program)))
+    kinds = {"max_tokens": "Hole", "maximum": "Repeat", "reserve": "Branch", "parent": "Branch"}
+    records = [(holder, key) for holder, key in places(data) if key == name and holder.get("$") == kinds[name]]
+    holder, key = records[-1]
+    holder[key] = other
+    with pytest.raises(UnreadablePlan, match=told):
+        from_json(json.dumps(data))
