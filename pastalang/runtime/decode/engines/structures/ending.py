@@ -53,6 +53,22 @@ def find_ending(
     return None if best is None else tokens.shortest(best)
 
 
+def rest_of(ending: tuple[int, ...], text: bytes, tokens: Tokens) -> tuple[int, ...] | None:
+    """What is left of an ending behind a text that it begins with; None where it does not."""
+    left = text
+    for number, token in enumerate(ending):
+        if not left:
+            return ending[number:]
+        piece = tokens.text(token) or b""
+        if piece.startswith(left):
+            spelled = tokens.shortest(piece[len(left) :])
+            return None if spelled is None else (*spelled, *ending[number + 1 :])
+        if not left.startswith(piece):
+            return None
+        left = left[len(piece) :]
+    return None if left else ()
+
+
 def _start_rank(byte: int) -> int:
     return _OPENERS.index(byte) if byte in _OPENERS else len(_OPENERS)
 

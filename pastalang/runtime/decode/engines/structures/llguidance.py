@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.structures.digits import more_digits
-from pastalang.runtime.decode.engines.structures.ending import Strings, find_ending
+from pastalang.runtime.decode.engines.structures.ending import Strings, find_ending, rest_of
 from pastalang.runtime.decode.engines.structures.inner_limits import Held, InnerLimits
 from pastalang.runtime.decode.engines.structures.matcher import Matcher, Matchers
 from pastalang.runtime.decode.engines.structures.open_strings import Opened, OpenStrings
@@ -255,21 +255,25 @@ class Growth:
         trace = self._stand.trace.grown(text)
         if trace.spoiled or (trace.end is not None and trace.end < len(trace.raw)) or not ahead.take(tokens):
             return ()
-        ending = (
-            ()
-            if trace.end is not None
-            else find_ending(
-                ahead, trace, self._guide.border.tokens, strings=self._guide.strings, least=self._guide.least
-            )
-        )
+        is_far = self._stand.remaining >= (self._stand.trace.depth + len(tokens) + 3) * self._guide.level + 32
+        if is_far and self._guide.limits is None:
+            return tokens
+        ending = () if trace.end is not None else self._ending_behind(text, trace, ahead)
         if ending is None or len(tokens) + len(ending) > self._stand.remaining:
             return ()
         if not self._keeps_limits(self._stand, (*tokens, *ending)):
             return ()
-        if self._stand.remaining >= (self._stand.trace.depth + len(tokens) + 3) * self._guide.level + 32:
+        if is_far:
             return tokens
         # near the limit another spelling may be the one that fits: one token at a time
         return tokens[:1] if allows(self.allowed(), tokens[0]) else ()
+
+    def _ending_behind(self, text: bytes, trace: Trace, ahead: Matcher) -> tuple[int, ...] | None:
+        """An ending behind a text that is forced: the one that is known begins with it."""
+        tokens, known = self._guide.border.tokens, self._stand.ending
+        if known and self._guide.limits is None and (rest := rest_of(known, text, tokens)) is not None:
+            return rest
+        return find_ending(ahead, trace, tokens, strings=self._guide.strings, least=self._guide.least)
 
     def _here(self) -> Matcher:
         if self._matcher is None:
