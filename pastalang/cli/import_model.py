@@ -16,7 +16,8 @@ from pastalang.cli.output import say_document, tell
 from pastalang.cli.places import refuse_overwriting
 from pastalang.cli.refused import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.compile import check_source
-from pastalang.limits import MAX_SCHEMA_BYTES
+from pastalang.limits import DEFAULT_ITEMS, MAX_SCHEMA_BYTES
+from pastalang.values.breadth import lists_without_end
 from pastalang.values.converted import Converted, NotExpressible
 from pastalang.values.to_source import program_source
 
@@ -35,6 +36,8 @@ def command(
         raise Refused(str(refusal), EXIT_PROBLEMS) from None
     for note in found.notes:
         tell(f"note: {note}")
+    for path in lists_without_end(found):
+        tell(f"note: {path or 'the list'}: ends after {DEFAULT_ITEMS} items, as it names no maximum")
     program, findings = check_source(text, name=str(output or "<import>"))
     if program is None:
         raise refused_findings(findings, EXIT_PROBLEMS)

@@ -1,4 +1,4 @@
-"""Whether the enums of a converted type fit into one program together; a refusal names the fields with the largest."""
+"""How broad a converted type is: enums too large for one program are refused by field; lists without end are found."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pastalang.limits import MAX_FILE_BYTES, MAX_TYPE_PLACES
 from pastalang.program import types as t
 from pastalang.values.converted import Converted, NotExpressible
-from pastalang.values.misfit import Misfit
+from pastalang.values.misfit import Misfit, path_text
 
 _SHOWN = 5  # fields that are named
 _ROOM = 4  # bytes between two values, at least: a bar and white space
@@ -36,6 +36,29 @@ def refuse_breadth(converted: Converted, name: str) -> None:
     raise NotExpressible(
         name, [Misfit(enum.path, f"an enum of {enum.values:,} values; {together}") for enum in largest]
     )
+
+
+def lists_without_end(converted: Converted) -> Iterator[str]:
+    """The path of every list of objects that names no maximum, as people write it."""
+    for type in (converted.type, *converted.types.values()):
+        for path in _without_end(type, ()):
+            yield path_text(path)
+
+
+def _without_end(type: t.Type, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    match type:
+        case t.Array(item=item, max_items=most, max_tokens=None, unique=False):
+            if isinstance(item, t.Object) and most is None:
+                yield path
+            yield from _without_end(item, (*path, "[]"))
+        case t.Union(arms=arms):
+            for arm in arms:
+                yield from _without_end(arm, path)
+        case t.Object(fields=fields):
+            for field in fields:
+                yield from _without_end(field.type, (*path, field.key))
+        case _:
+            return
 
 
 def _enums(type: t.Type, path: tuple[str | int, ...]) -> Iterator[_Enum]:

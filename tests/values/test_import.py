@@ -129,6 +129,16 @@ def test_an_object_without_fields_may_stand_inside_another(folder: Path) -> None
     )
 
 
+def test_a_list_of_objects_without_a_maximum_is_told_to_end(folder: Path) -> None:
+    text = "class Order(Invoice):\n    lines: list[Line]\n    notes: list[str]\n    deep: list[list[Line]]\n"
+    (folder / "shop_orders.py").write_text("from shop_models import *\n" + text, encoding="utf-8")
+    sys.modules.pop("shop_orders", None)
+    code, _, problems = run("shop_orders:Order")
+    assert code == 0
+    ends = "ends after 16 items, as it names no maximum"
+    assert problems.splitlines() == [f"note: lines: {ends}", f"note: deep[]: {ends}"]
+
+
 def test_what_a_module_prints_is_no_part_of_the_program(folder: Path) -> None:
     (folder / "loud.py").write_text("print('loading')\n" + MODELS, encoding="utf-8")
     sys.modules.pop("loud", None)
