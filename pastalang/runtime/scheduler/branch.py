@@ -110,13 +110,9 @@ class BranchState:
     beginning: Any = None  # the Point before its first hole, choice or list
     joins_met: list[Any] = field(default_factory=list)  # the Points of its joins
     keeps_cells: bool = False  # whether it may be taken up behind tokens of its own
-    sees_first: tuple[Seen, ...] = field(init=False)  # what it sees before it joins anybody
     # While a step is put together:
     placed: int = 0  # tokens fed once the step is over
     pieces: list[tuple[int, int, int]] = field(default_factory=list)  # (first token, index in the step, count)
-
-    def __post_init__(self) -> None:
-        self.sees_first = self.view
 
     @property
     def name(self) -> str:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pastalang.runtime.batch import CellId
-from pastalang.runtime.scheduler.branch import BranchState, Seen
+from pastalang.runtime.scheduler.branch import BranchState
 
 
 def values_before(branch: BranchState) -> list[BranchState | None]:
@@ -34,20 +33,6 @@ def settle_values_before(branches: Iterable[BranchState]) -> None:
     for branch in branches:
         if branch.spec.lockstep is not None:
             values_before(branch)
-
-
-def cells_seen(view: Iterable[Seen]) -> tuple[CellId, ...]:
-    """Who sees tokens of a value sees what these have seen in lock-step, too: in the order of the path, each once."""
-    found: dict[CellId, None] = {}
-    for branch, length in view:
-        if branch.spec.lockstep is None:
-            found.update(dict.fromkeys(branch.cells[:length]))
-            continue
-        values = [value for value in reversed(values_before(branch)) if value is not None]
-        for level in range(length):
-            found.update(dict.fromkeys(value.cells[level] for value in values if level < len(value.tokens)))
-            found[branch.cells[level]] = None
-    return tuple(found)
 
 
 def highest_seen(branch: BranchState) -> int:

@@ -8,12 +8,12 @@ from pastalang.runtime.batch import Edit, Empty, Follow, RowId, Show
 from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.feed import Rows, Step
-from pastalang.runtime.scheduler.lockstep import cells_seen
 from pastalang.runtime.scheduler.owner import Owner
+from pastalang.runtime.scheduler.path import cells_of_path
 
 
 def seat_late_ones(owner: Owner, rows: Rows) -> list[Edit]:
-    """Rows for those that go on from a token fed in an earlier step. What they have joined since comes behind that."""
+    """Rows for those that go on from a token fed in an earlier step. Whom they have joined since comes behind that."""
     edits: list[Edit] = []
     for branch in owner.late:
         if branch.row is None and branch.is_held:
@@ -24,7 +24,7 @@ def seat_late_ones(owner: Owner, rows: Rows) -> list[Edit]:
             if before.fed == branch.source.index + 1 and before.row is not None:
                 edits.append(Follow(branch.row, before.row))
             else:
-                edits.append(Show(branch.row, cells_seen(branch.sees_first)))
+                edits.append(Show(branch.row, cells_of_path(branch.source)))
     owner.late.clear()
     return edits
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from pastalang.plan.plan import Branch, BranchId, Form, Hole, Release, Text
 from pastalang.program.program import AutoPolicy
 from pastalang.program.types import String
+from pastalang.runtime.decode.guide import State
 from pastalang.runtime.decode.mask import tokens_of
 from pastalang.testing.slow.branch import Instance
 from pastalang.testing.slow.holes import Given, draw
@@ -53,10 +54,7 @@ def write_freely(run: Run, branch: Instance, hole: Hole, place: Place) -> Iterat
     in_thread = hole.field == THREAD
     pattern = _TAGS[policy][in_thread]
     standing = _tokens_that_stand_for(_BEGINNINGS[policy][in_thread], given)
-    free = replace(given.plan, branches=())
-    state = given.make_guide(replace(hole, type=_ANY_TEXT, form=Form.TEXT, follow=""), free, {}).start(
-        max_tokens=hole.max_tokens
-    )
+    state = _any_text(given, hole)
     written = Field(hole, place)
     branch.page_now.append(written)
     threads: list[Instance] = []
@@ -88,6 +86,12 @@ def write_freely(run: Run, branch: Instance, hole: Hole, place: Place) -> Iterat
     written.text = text[: tags[0].before] if is_closed else text
     written.truncated = not is_closed and (len(written.tokens) >= hole.max_tokens or state.truncated)
     branch.fields.append(written)
+
+
+def _any_text(given: Given, hole: Hole) -> State:
+    free = replace(given.plan, branches=())  # the text may look like anything
+    guide = given.make_guide(replace(hole, type=_ANY_TEXT, form=Form.TEXT, follow=""), free, {})
+    return guide.start(max_tokens=hole.max_tokens)
 
 
 def _begin(run: Run, branch: Instance, hole: Hole, place: Place, number: int, room: int) -> Instance:

@@ -1,0 +1,45 @@
+"""What a token sees, from who wrote it: a token comes in, the cells of its path go out, its own last.
+
+In the order in which they came to be seen, which layers with a window go by: where the branch began, then for each
+token whom it had joined before it, the same token of the values in lock-step before it, and the token itself.
+"""
+
+from __future__ import annotations
+
+from pastalang.runtime.batch import CellId
+from pastalang.runtime.scheduler.branch import BranchState, Source
+from pastalang.runtime.scheduler.lockstep import values_before
+
+
+def cells_of_path(source: Source) -> tuple[CellId, ...]:
+    """Every token of the path has been fed, and is in memory."""
+    path = _Path()
+    path.add(source)
+    return tuple(path.cells)
+
+
+class _Path:
+    def __init__(self) -> None:
+        self.cells: dict[CellId, None] = {}
+        self._known: dict[BranchState, int] = {}  # how many tokens of a branch have been added
+
+    def add(self, source: Source) -> None:
+        branch, count = source.branch, source.index + 1
+        known = self._known.get(branch, 0)
+        if count <= known:
+            return
+        if known == 0 and branch.source is not None:
+            self.add(branch.source)
+        self._known[branch] = count
+        for index in range(known, count):
+            for one in branch.joins.get(index, ()):
+                if one.last is not None:
+                    self.add(one.last)
+            self._add_level(branch, index)
+            self.cells[branch.cells[index]] = None
+
+    def _add_level(self, branch: BranchState, index: int) -> None:
+        if branch.spec.lockstep is not None:
+            for value in reversed(values_before(branch)):
+                if value is not None and index < len(value.tokens):
+                    self.cells[value.cells[index]] = None
