@@ -99,7 +99,7 @@ def test_ctrl_c_while_modules_are_imported_ends_in_words(words: tuple[str, ...],
     running = subprocess.Popen(
         [*PASTA.split(), "run", str(program), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where the tests run in the background
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored in the background
     )  # fmt: skip
     while not (tmp_path / "begun").exists() and running.poll() is None:
         time.sleep(0.02)

@@ -344,12 +344,21 @@ def test_whatever_a_model_writes_a_text_comes_of_it(pieces: list[str]) -> None:
     assert all(thread["text"] in ("F", "S<sync/>") for thread in result.value.get("threads", []))
 
 
-@given(st.text('<>/promise ="topksync09af[F]', max_size=60), st.data(), st.sampled_from(AutoPolicy), st.booleans())
+_SPACES = st.text(" \n\t\x0b", max_size=2)
+_ATTRIBUTES = st.builds(
+    "{}{}={}".format, _SPACES, st.sampled_from(("topic", "tokens", "x")), st.sampled_from(('"9"', '"f"', '"'))
+)
+_PROMISES = st.builds("<promise{}{}/>".format, st.lists(_ATTRIBUTES, max_size=2).map("".join), _SPACES)
+_TEXTS = st.lists(
+    _PROMISES | st.sampled_from(("<sync/>", "[Fork]", "</async>")) | st.text("<>/=[]ap \n", max_size=4), max_size=6
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(_TEXTS.map("".join), st.data(), st.sampled_from(AutoPolicy), st.booleans())
 def test_tags_are_told_wherever_the_tokens_end(
     text: str, data: st.DataObject, policy: AutoPolicy, in_thread: bool
 ) -> None:
-    for mark, tag in (("k", "<sync/>"), ("0", '<promise topic="f" tokens="9"/>'), ("F", "[Fork]"), ("9", "</async>")):
-        text = text.replace(mark, tag)
     reader = reader_of(policy, in_thread=in_thread)
     whole = reader.finish(reader.read(Reading(), text))
     parts = Reading()

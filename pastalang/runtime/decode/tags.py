@@ -21,8 +21,8 @@ from pastalang.program.program import AutoPolicy
 
 LONGEST = 200  # characters of a promise; what is longer is text
 
-_ATTRIBUTE = re.compile(r'\s+([a-z]+)="([^"<>\n]*)"')
-_PROMISE = re.compile(r'<promise((?:\s+[a-z]+="[^"<>\n]*")*)\s*/>')
+_ATTRIBUTE = re.compile(r'[ \t]+([a-z]+)="([^"<>\n]*)"')
+_PROMISE = re.compile(r'<promise((?:[ \t]+[a-z]+="[^"<>\n]*")*)[ \t]*/>')
 _SYNC = "<sync/>"
 _END = "</async>"
 _FORK = "[Fork]"

@@ -29,7 +29,7 @@ THREAD = "thread[]"
 _MOST = 64
 _LONGEST = 200
 _ANY_TEXT = String(stop=("\x00\x00",))  # a stop that does not come, so that line ends are text, too
-_PROMISE = r'<promise(?P<attributes>(?:\s+[a-z]+="[^"<>\n]*")*)\s*/>'
+_PROMISE = r'<promise(?P<attributes>(?:[ \t]+[a-z]+="[^"<>\n]*")*)[ \t]*/>'
 _TAGS = {  # in the text, and in a thread
     AutoPolicy.PASTA: (re.compile(rf"(?P<wait><sync/>)|{_PROMISE}"), re.compile("(?P<end></async>)")),
     AutoPolicy.APAR: (re.compile(r"(?P<fork>\[Fork\])"), re.compile("(?!)")),
