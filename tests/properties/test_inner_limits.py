@@ -10,7 +10,8 @@ import pytest
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
-from pastalang.runtime.decode.engines.structures.llguidance import Growth, StructureGuide
+from pastalang.runtime.decode.engines.structures.growth import Growth
+from pastalang.runtime.decode.engines.structures.llguidance import StructureGuide
 from pastalang.runtime.decode.guide import GuideError
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.mask import tokens_of

@@ -18,7 +18,7 @@ from pastalang.program import types as t
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.confidence import probability_of, pushed_aside, shares_of, standing_of
 from pastalang.runtime.decode.engines.choice import ChoiceMachine
-from pastalang.runtime.decode.engines.structures.llguidance import Growth
+from pastalang.runtime.decode.engines.structures.growth import Growth
 from pastalang.runtime.decode.engines.verbatim import find_occurrences
 from pastalang.runtime.decode.guide import GuideError, NoEndingFits, State
 from pastalang.runtime.decode.guides import compile_guide
@@ -281,7 +281,7 @@ def test_a_value_without_any_ending_left_is_an_error_of_its_field(monkeypatch: p
     state = _start(t.Array(t.Integer()), limit=30)
     assert isinstance(state, Growth)
     state._stands = [replace(state._stands[0], remaining=2, ending=None)]
-    monkeypatch.setattr("pastalang.runtime.decode.engines.structures.llguidance.find_ending", lambda *_, **__: None)
+    monkeypatch.setattr("pastalang.runtime.decode.engines.structures.growth.find_ending", lambda *_, **__: None)
     with pytest.raises(NoEndingFits, match="no longer be closed"):
         state.advance(_id("["))
         state.advance(_id("]"))
