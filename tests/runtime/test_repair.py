@@ -13,12 +13,13 @@ import pastalang
 from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.errors import BadInputs, RunError
 from pastalang.runtime.events import Done, FieldAgain, FieldStarted
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import FakeModel, hashed_model
 from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.repair.message import MAX_REASON, MAX_VALUE, objection_text
+from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Result
 from pastalang.values.json_places import Place
 
@@ -116,6 +117,15 @@ def _draws_by_lane(result: Result, name: str) -> list[list[str]]:
 
 def _texts_by_lane(result: Result, name: str) -> list[str]:
     return ["".join(texts) for texts in _draws_by_lane(result, name)]
+
+
+def test_a_review_that_comes_to_no_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Review, "review", lambda *_: True)
+    runner = engine()
+    with pytest.raises(RunError, match="comes to no end"):
+        runner.run(MANY, {}, sampling=WARM, model=refusing("f7"), repair=3)
+    runner.check_integrity()
+    assert runner.scheduler.is_idle
 
 
 def test_two_failing_fields_are_decoded_again_in_the_same_passes() -> None:

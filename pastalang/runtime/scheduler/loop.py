@@ -61,6 +61,9 @@ class Drawing:
     row: int
 
 
+_MOST_REVIEWS = 1_000  # one behind the other without a single draw
+
+
 class Scheduler:
     def __init__(
         self,
@@ -344,10 +347,12 @@ class Scheduler:
     def _finish(self, request: RequestState) -> None:
         """Nothing is left to draw: the request is over, unless its reviewer takes something up again. What is written
         again without a draw is reviewed at once."""
-        goes_on = request.reviewer is not None
+        goes_on, rounds = request.reviewer is not None, 0
         while goes_on and not request.is_over and not request.is_waiting:
-            goes_on = False
+            goes_on, rounds = False, rounds + 1
             with self.blamed_on(request):
+                if rounds > _MOST_REVIEWS:
+                    raise RunError("what is written again comes to no end (our mistake)", plan=request.plan)
                 goes_on = request.takes_up_again()
                 _join_what_can(request)
                 self._check_lengths(request)
