@@ -237,10 +237,11 @@ def _seen_in_lock_step(plan: Plan) -> set[BranchId]:
 
 
 def _without_tail(actions: tuple[Action, ...], is_seen_by_others: bool) -> tuple[Action, ...]:
-    """What nobody sees is not fed: in a branch that nobody joins, all behind its last draw or fork."""
+    """What nobody sees is not fed: in a branch that nobody joins, all behind its last draw or fork. Whom it waits for
+    there it still waits for, and they are held until then."""
     if is_seen_by_others:
         return actions
     end = len(actions)
     while end and not isinstance(actions[end - 1], Draw | Start):
         end -= 1
-    return actions[:end]
+    return (*actions[:end], *(action for action in actions[end:] if isinstance(action, Wait)))

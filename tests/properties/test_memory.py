@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode
+from pastalang.plan.plan import Mode, Overrun
 from pastalang.plan.simulate import simulate
 from pastalang.program.types import Sampling
 from pastalang.runtime.assemble import realised_of
@@ -129,6 +129,30 @@ def test_what_is_joined_inside_a_loop_is_given_back_with_who_has_joined_it(seed:
     engine = engine_for(Hashes(seed).model(PLENTY), Way(), kind=Watched)
     [found] = engine.batch(plan, [{}], seed=seed, sampling=Sampling(temperature=1.0))
     assert isinstance(found, Result)
+    assert found.usage.peak_cells <= simulate(plan, realised_of(engine.last)).peak_cells
+    check_nothing_is_left(engine)
+
+
+LEFT_OUT = pastalang.compile('''
+template t()
+user """
+Go.
+"""
+assistant json {
+  note: string(max=4) | null after size, x
+  x: "tv" | "phone" | null
+  sequential { name: string(max=5), size: string(max=9) }
+}
+''')
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_value_without_room_holds_whom_it_waits_for_until_they_have_ended(seed: int) -> None:
+    """The first value stands before what it waits for, so nothing of it fits there, and it draws nothing."""
+    plan = build_plan(LEFT_OUT.only_template, LEFT_OUT, mode=Mode.LOCKSTEP, overrun=Overrun.CAP)
+    engine = engine_for(Hashes(seed).model(PLENTY), Way(), kind=Watched)
+    [found] = engine.batch(plan, [{}], seed=seed, sampling=Sampling(temperature=1.0))
+    assert isinstance(found, Result) and found.value["note"] is None
     assert found.usage.peak_cells <= simulate(plan, realised_of(engine.last)).peak_cells
     check_nothing_is_left(engine)
 
