@@ -160,14 +160,15 @@ class Review:
     # ── who stays ────────────────────────────────────────────────────────────────────────────────────────
 
     def _settle_doubts(self, failures: list[Failure]) -> bool:
-        """Keep the surer one of each two, unless a validator objects to it. Says whether one was taken back."""
+        """Keep the surer one of each two, unless a validator objects to it; a value that was only said again, with
+        whatever probability, stays as it was. Says whether one was taken back."""
         doubts, self._doubts = self._doubts, []
         now = {target.key: target.field for sheet in self._sheets for target in field_targets(sheet)}
         refused = {target.key for failure in failures for target in failure.targets}
         was_taken_back = False
         for doubt in doubts:
             field = now.get(doubt.target.key)
-            if field is None or doubt.target.key in refused or _confidence(field) <= _confidence(doubt.before):
+            if field is None or doubt.target.key in refused or not _is_surer(field, doubt.before):
                 undo(doubt.again)
                 was_taken_back = True
             else:
@@ -215,6 +216,10 @@ def _covers(other: Target, one: Target, touched: set[BranchState]) -> bool:
 
 def _branches(targets: Iterable[Target]) -> set[BranchState]:
     return {latest(target.point.branch) for target in targets}
+
+
+def _is_surer(field: Field, before: Field) -> bool:
+    return field.text != before.text and _confidence(field) > _confidence(before)
 
 
 def _confidence(field: Field) -> float:

@@ -57,7 +57,7 @@ class Frame:
     loop: list[list[Written]] = field(default_factory=list)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class BranchState:
     request: Any  # a RequestState, or the Owner of kept prompts
     spec: Branch
@@ -113,6 +113,10 @@ class BranchState:
     # While a step is put together:
     placed: int = 0  # tokens fed once the step is over
     pieces: list[tuple[int, int, int]] = field(default_factory=list)  # (first token, index in the step, count)
+
+    def __repr__(self) -> str:
+        """Short: what refers to one another cannot be written out."""
+        return f"<branch {self.number} `{self.name}` {self.items}>"
 
     @property
     def name(self) -> str:

@@ -62,7 +62,7 @@ class Again:
     lead: tuple[int, ...]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Instance:
     """A branch of the plan at one place. `key` is what its draws are known by: its items, documents left out."""
 
@@ -89,6 +89,10 @@ class Instance:
     has_ended: bool = False
     replaced_by: Instance | None = None
     is_out: bool = False  # of the answer
+
+    def __repr__(self) -> str:
+        """Short: what refers to one another cannot be written out."""
+        return f"<instance of {self.spec.name or 'the root'} {self.items}>"
 
     def __post_init__(self) -> None:
         self.start = self.position

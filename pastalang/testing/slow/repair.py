@@ -153,7 +153,7 @@ class Repair:
         was_undone = False
         for before, taken in self._doubts:
             after = now.get(before.key)
-            if after is None or before.key in refused or after.confidence <= before.confidence:
+            if after is None or before.key in refused or not _is_surer(after, before):
                 undo(taken)
                 was_undone = True
             else:
@@ -166,11 +166,16 @@ def _keys(failure: Failure) -> list[Key]:
     return [target.key for target in failure.targets]
 
 
+def _is_surer(after: Target, before: Target) -> bool:
+    """The same value, said again, is not another one."""
+    return after.text != before.text and after.confidence > before.confidence
+
+
 def _told(target: Target, comment: str) -> str:
     """The old value, what is said of it, and what stands before the value in its line."""
     text, span = target.sheet.text, target.span
     key = text[text.rfind("\n", 0, span.start) + 1 : span.start]
-    return f"{_on_one_line(text[span.start : span.end], 80)} // {comment}\n{key}"
+    return f"{_on_one_line(target.text, 80)} // {comment}\n{key}"
 
 
 def _on_one_line(text: str, limit: int) -> str:

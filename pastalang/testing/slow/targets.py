@@ -38,6 +38,10 @@ class Target:
         return self.point.branch.latest
 
     @property
+    def text(self) -> str:
+        return self.sheet.text[self.span.start : self.span.end]
+
+    @property
     def confidence(self) -> float:
         return math.exp(math.fsum(self.field.log_probabilities)) if self.field else 1.0
 
