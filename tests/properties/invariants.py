@@ -126,8 +126,8 @@ def check_counts(data: st.DataObject, case: Case, request: RequestState, found: 
     realised, usage = realised_of(request, chunk=way.chunk), found.usage
     simulated = simulate(case.plan, realised)
     if request.was_held_back:
-        fed = max(simulated.fed, request.fed_tokens)
-        assert way.cells is not None and fed > way.cells // 4, "something waited where there was room for all"
+        wanted = way.kept + sum(max(one.reserved, one.fed) for one in request.all_branches)
+        assert way.cells is not None and wanted > way.cells, "something waited where there was room for all"
         return
     taken = usage.forward_passes - usage.repair_passes
     assert taken == usage.critical_path == passes_taken(case.plan, realised) == simulated.passes
