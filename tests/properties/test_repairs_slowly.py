@@ -20,11 +20,11 @@ from tests.runtime.float64 import wide_softmax
 
 NESTED = "{ x: integer(0..9), y: { z: integer(0..9) } }"
 LOOSE = f'f0: "tv" | "phone" | null\n  f1: "tv" | "phone" | null after f0\n  f2: {NESTED}\n  f3: {NESTED}'
-IN_TURN = '''f0: "tv" | "phone" | null
+IN_TURN = """f0: "tv" | "phone" | null
   f1: { x: integer(0..9), y: string(max=3) } | null after f0
   f2: "tv" | "phone" | null after f0, f1
   f3: "tv" | "phone" | null after f0
-  sequential { g0: integer(0..99), g1: string(max=3), g2: integer(0..9) }'''
+  sequential { g0: integer(0..99), g1: string(max=3), g2: integer(0..9) }"""
 WAITED = f"f0: {NESTED}\n  f1: string(max=4)\n  f2: integer(0..99)\n  f3: integer(0..99) after f2, f1"
 
 
