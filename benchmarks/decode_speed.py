@@ -38,16 +38,26 @@ from pastalang.runtime.result import Result
 FIELDS = 16
 TOKENS = 12
 PROMPT = 256
+NAMES = (
+    "title", "name", "type", "state", "value", "size", "order", "level", "source", "target", "reason", "result",
+    "owner", "date", "place", "comment",
+)  # fmt: skip
 INSTRUCTIONS = "You read a text and fill in a form about it. Say in a few words what the text says of each point."
 MEASURED_IN_BOTH_MODES = 8  # fields; beyond them one value after another is so slow that it is reckoned
 
 
 def program_of(fields: int, *, tokens: int = TOKENS) -> Any:
-    body = "\n".join(f"  field_{n}: string(max={tokens})" for n in range(fields))
+    body = "\n".join(f"  {name_of(field)}: string(max={tokens})" for field in range(fields))
     return pastalang.compile(
         f'template form(text: text)\n\nsystem """\n{INSTRUCTIONS}\n"""\n\nuser """\n{{text}}\n"""\n\n'
         f"assistant json {{\n{body}\n}}\n"
     )
+
+
+def name_of(field: int) -> str:
+    """A word, as people name fields; with a number where the words run out."""
+    again, word = divmod(field, len(NAMES))
+    return f"{NAMES[word]}_{again + 1}" if again else NAMES[word]
 
 
 class Bench:
