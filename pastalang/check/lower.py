@@ -276,6 +276,10 @@ class Lowering:
         )
         minimum, maximum = self._counts(given, node.span, "a map")
         pattern = self._key_pattern(node.key)
+        keys = None if pattern is None else count_values(t.Regex(pattern))
+        if keys is not None and 0 < keys < minimum:
+            problem = f"{minimum} different keys are asked for, but no more than {keys} can match /{pattern}/"
+            self.report.add("contradictory-limits", problem, node.key.span)
         return t.Map(self._in_one_hole(node.value, depth + 1), pattern, minimum, maximum, _tokens(given))
 
     def _key_pattern(self, key: nodes.NamedType | nodes.RegexType) -> str | None:

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from pastalang.program import types as t
+from pastalang.program.regex import parse_regex
+from pastalang.program.regex_texts import texts_of
+
+_MANY = 1_000  # texts of a pattern are not counted beyond it
 
 
 def uninhabited(types: Mapping[str, t.Type]) -> tuple[str, ...]:
@@ -42,14 +46,17 @@ def _has_value(type: t.Type, inhabited: set[str]) -> bool:
 
 
 def count_values(type: t.Type) -> int | None:
-    """How many values the type has, where that is a small number."""
+    """How many values the type has at most, where that is a small number."""
     match type:
         case t.Boolean():
             return 2
         case t.Null() | t.Literal():
             return 1
-        case t.Integer(minimum=int() as low, maximum=int() as high, multiple_of=None):
-            return max(0, high - low + 1)
+        case t.Integer(minimum=int() as low, maximum=int() as high, multiple_of=step):
+            return max(0, high // (step or 1) - -(-low // (step or 1)) + 1)
+        case t.Regex(pattern=pattern) | t.String(pattern=str() as pattern):
+            texts = texts_of(parse_regex(pattern), fewer_than=_MANY)
+            return None if texts is None else len(texts)
         case t.Union(arms=arms):
             counts = [count_values(arm) for arm in arms]
             return sum(count for count in counts if count is not None) if None not in counts else None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pastalang.program.regex import Lengths, RegexError, lengths, parse_regex, spell
+from pastalang.program.regex_texts import texts_of
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,50 @@ def test_the_lengths_of_matches_are_known(pattern: str, shortest: int, longest: 
 def test_a_class_that_takes_nothing_matches_nothing() -> None:
     assert lengths(parse_regex(r"[^\s\S]")) is None
     assert lengths(parse_regex(r"a[^\d\D]?")) == Lengths(1, 1)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "texts"),
+    [
+        ("a|b|a", {"a", "b"}),
+        ("[ab]{2}", {"aa", "ab", "ba", "bb"}),
+        ("x(a?){3}", {"x", "xa", "xaa", "xaaa"}),
+        ("(|a){0,2}b", {"b", "ab", "aab"}),
+        ("(){9}", {""}),
+        ("[^a-z]", None),
+        ("a*", None),
+        ("(a*)*", None),
+        ("a{0,900}", None),
+        ("(a|b){5}", None),
+        (r"a[^\s\S]", set()),
+        (r"a|[^\s\S]{2}c", {"a"}),
+        (r"[^\s\S]*a", {"a"}),
+    ],
+)
+def test_few_texts_are_all_known(pattern: str, texts: set[str] | None) -> None:
+    assert texts_of(parse_regex(pattern), fewer_than=20) == texts
+
+
+PIECES = st.recursive(
+    st.sampled_from(("a", "b", "[ab]", "", "ab")),
+    lambda inner: st.one_of(
+        st.lists(inner, min_size=1, max_size=3).map("".join),
+        st.lists(inner, min_size=1, max_size=3).map("|".join).map("({})".format),
+        st.tuples(inner, st.sampled_from(("?", "{2}", "{0,2}", "{1,3}"))).map(lambda both: f"({both[0]}){both[1]}"),
+    ),
+    max_leaves=5,
+)
+
+
+@given(PIECES)
+def test_texts_are_those_that_another_engine_matches(pattern: str) -> None:
+    """As many as there are, where they are few enough; at least as many as the limit, where it says many."""
+    most = lengths(parse_regex(pattern))
+    assume(most is not None and most.longest is not None and most.longest <= 7)
+    candidates = ("".join(letters) for size in range(8) for letters in itertools.product("ab", repeat=size))
+    matching = {text for text in candidates if re.fullmatch(pattern, text)}
+    for limit in (1, 3, 30):
+        assert texts_of(parse_regex(pattern), fewer_than=limit) == (matching if len(matching) < limit else None)
 
 
 @pytest.mark.parametrize(
