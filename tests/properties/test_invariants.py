@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import pastalang
@@ -12,7 +12,7 @@ from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
 from tests.properties import invariants
 from tests.properties.cases import FEW, SEEDS, Case
-from tests.properties.models import FAMILIES, NOT_WRITTEN_OUT, Weights
+from tests.properties.models import FAMILIES, NOT_WRITTEN_OUT, Hashes, Weights
 from tests.properties.ways import PLENTY, Way
 from tests.runtime.float64 import wide_softmax
 
@@ -78,3 +78,32 @@ def test_in_lock_step_no_value_that_runs_ahead_changes_what_another_one_sees(
     with wide_softmax():
         for way in (Way(), Way(pauses=seed), Way(chunk=1, pauses=seed + 1), Way(cells=150)):
             invariants.check_all(case, invariants.run(case, kind.model(way.cells or PLENTY), way), way)
+
+
+VALUES = (
+    '["x"](1..1, max_tokens=30)',
+    '["long enough"](1..1, max_tokens=30)',
+    "integer(7..7)",
+    "integer(0..20)",
+    "string(max=3)",
+)
+
+
+@FEW(60)
+@given(
+    st.lists(st.sampled_from(VALUES), min_size=2, max_size=5), st.lists(st.sampled_from(("", "größer")), min_size=1),
+    st.sampled_from((1, 2, 3, 5, 9, 20, None)), st.sampled_from((None, 1, 2)), SEEDS,
+)  # fmt: skip
+@example([VALUES[0], VALUES[3]], ["x"], 3, None, 1)
+def test_a_value_in_lock_step_that_is_known_beforehand_is_fed_when_it_is_asked_for(
+    values: list[str], titles: list[str], chunk: int | None, pauses: int | None, seed: int
+) -> None:
+    """It has ended before anything of it is fed, and so perhaps before the text that it stands behind."""
+    fields = "".join(f"  f{number}: {value}\n" for number, value in enumerate(values))
+    stacked = pastalang.compile(
+        f'template t(each title: text)\nuser """\n{{title}}\n"""\nassistant json {{\n{fields}}}\n'
+    )
+    plan = build_plan(stacked.only_template, stacked, mode=Mode.LOCKSTEP)
+    case = Case(plan, ({"title": titles},), seed, Sampling(temperature=1.0), Hashes(5))
+    way = Way(chunk=chunk, pauses=pauses)
+    invariants.check_all(case, invariants.run(case, case.kind.model(PLENTY), way), way)

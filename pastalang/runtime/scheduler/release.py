@@ -10,6 +10,7 @@ from pastalang.plan.plan import Release
 from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.feed import Rows
+from pastalang.runtime.scheduler.lockstep import values_behind
 from pastalang.runtime.scheduler.request import RequestState
 
 
@@ -93,7 +94,7 @@ def _give_back(branch: BranchState, cells: Cells, rows: Rows) -> None:
 def _is_needed(branch: BranchState) -> bool:
     if not branch.has_ended or (branch.spec.release is Release.NEVER and not _is_seen_in_lockstep(branch)):
         return True
-    if branch.demand > branch.fed or branch.children:
+    if branch.demand > branch.fed or branch.children or _may_be_asked_for(branch):
         return True
     request = branch.request
     for joiner, shared in request.tokens.joiners[branch.spec.id]:
@@ -101,3 +102,10 @@ def _is_needed(branch: BranchState) -> bool:
         if not instances or not all(one.has_ended for one in instances):
             return True
     return False
+
+
+def _may_be_asked_for(branch: BranchState) -> bool:
+    """Whether values behind it in lock-step may still want tokens of one that has not even a row."""
+    if branch.row is not None or not branch.tokens or not _is_seen_in_lockstep(branch):
+        return False
+    return not all(value is not None and value.has_ended for value in values_behind(branch))
