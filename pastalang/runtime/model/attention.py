@@ -57,16 +57,16 @@ def attend(
 def _queries(query: torch.Tensor, part: Part, kv_heads: int) -> torch.Tensor:
     """(clusters, kv heads, groups x tokens, size)."""
     _, heads, _, size = query.shape
-    if part.tokens is None:
-        return query.reshape(1, kv_heads, -1, size)
+    if isinstance(part.tokens, slice):
+        return query[:, :, part.tokens].reshape(1, kv_heads, -1, size)
     asked = query[0].index_select(1, part.tokens).view(kv_heads, heads // kv_heads, part.clusters, -1, size)
     return asked.permute(2, 0, 1, 3, 4).reshape(part.clusters, kv_heads, -1, size)
 
 
 def _gathered(states: torch.Tensor, part: Part) -> torch.Tensor:
     """(clusters, kv heads, cells, size)."""
-    if part.cells is None:
-        return states
+    if isinstance(part.cells, slice):
+        return states[:, :, part.cells]
     kv_heads, _, size = states.shape[1:]
     return states[0].index_select(1, part.cells).view(kv_heads, part.clusters, -1, size).transpose(0, 1)
 

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 import torch
 
 from pastalang.runtime.layout.clusters import Block
 from pastalang.runtime.layout.mask import Window, additive, visible, visible_in
-from pastalang.runtime.layout.views import Sight
+from pastalang.runtime.layout.views import Indexes, Sight
+
+Chosen: TypeAlias = torch.Tensor | slice  # of one cluster, indexes that follow one another: these need no copy
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """`clusters` calls in one. Without `tokens` and `cells` it is all tokens and all cells below the width."""
+    """`clusters` calls in one."""
 
     clusters: int
-    tokens: torch.Tensor | None  # (clusters x tokens each,)
-    cells: torch.Tensor | None  # (clusters x cells each,)
+    tokens: Chosen  # (clusters x tokens each,)
+    cells: Chosen  # (clusters x cells each,)
     masks: dict[Window, torch.Tensor]  # (clusters, 1, tokens, cells)
     grouped: dict[tuple[Window, int], torch.Tensor] = field(default_factory=dict)
 
@@ -54,7 +57,7 @@ def step_masks(
     kinds = set(windows)
     if not blocks:
         masks = {kind: additive(visible(sight, window=kind), dtype=dtype, device=device)[None, None] for kind in kinds}
-        return StepMasks((Part(1, None, None, masks),), None, windows, tokens=len(sight.order))
+        return StepMasks((Part(1, slice(None), slice(None), masks),), None, windows, tokens=len(sight.order))
     parts = [_part(block, sight, kinds, dtype=dtype, device=device) for block in blocks]
     return StepMasks(parts, torch.from_numpy(_places(blocks)).to(device), windows, tokens=len(sight.order))
 
@@ -63,8 +66,14 @@ def _part(block: Block, sight: Sight, kinds: set[Window], *, dtype: torch.dtype,
     masks = {
         kind: additive(visible_in(block, sight, window=kind), dtype=dtype, device=device)[:, None] for kind in kinds
     }
-    tokens, cells = (torch.from_numpy(each.reshape(-1)).to(device) for each in (block.tokens, block.cells))
-    return Part(len(block.sizes), tokens, cells, masks)
+    return Part(len(block.sizes), _chosen(block.tokens, device), _chosen(block.cells, device), masks)
+
+
+def _chosen(indexes: Indexes, device: torch.device) -> Chosen:
+    flat = indexes.reshape(-1)
+    if len(indexes) == 1 and (np.diff(flat) == 1).all():
+        return slice(int(flat[0]), int(flat[-1]) + 1)
+    return torch.from_numpy(flat).to(device)
 
 
 def _places(blocks: Sequence[Block]) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
