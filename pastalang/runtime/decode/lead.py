@@ -17,6 +17,7 @@ import numpy as np
 
 from pastalang.runtime.decode.engines.choice import ChoiceMachine
 from pastalang.runtime.decode.guide import Accepted, Guide, NoEndingFits, State, TokenMask
+from pastalang.runtime.decode.kept import Kept
 from pastalang.runtime.decode.machine import Machine
 from pastalang.runtime.decode.mask import allows, mask_of
 from pastalang.runtime.decode.tokens import Tokens
@@ -66,7 +67,7 @@ class LeadGuide:
         self.inner = inner
         self.lead = lead
         self.tokens = tokens
-        self._masks: dict[Hashable, tuple[TokenMask, object]] = {}
+        self._masks: Kept[Hashable, tuple[TokenMask, object]] = Kept(MANY)
         self._others: dict[bytes, dict[int, Ints]] = {}
         self._ways: dict[bytes, tuple[int, ...]] | None = None
 
@@ -103,8 +104,6 @@ class LeadGuide:
         key = (rest, id(inside), fitting, room, sure)
         known = self._masks.get(key)
         if known is None:
-            if len(self._masks) >= MANY:
-                self._masks.clear()
             parts = [self._alone(rest, room), *(others[cost] for cost in fitting)]
             if inside is not None:
                 parts.append(self._merged(rest, inside))

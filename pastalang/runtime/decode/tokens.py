@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from pastalang.runtime.decode.kept import Kept
 from pastalang.runtime.decode.trie import Ints, TokenTrie, build_trie
 from pastalang.runtime.decode.vocabulary import Vocabulary
 
@@ -77,15 +78,13 @@ class Tokens:
             return _shortest(text, self.ids, self.longest)
         known = self._spelled
         if text not in known:
-            if len(known) >= MAX_KNOWN:
-                known.clear()
             known[text] = _shortest(text, self.ids, self.longest)
         return known[text]
 
     @cached_property
-    def _spelled(self) -> dict[bytes, tuple[int, ...] | None]:
+    def _spelled(self) -> Kept[bytes, tuple[int, ...] | None]:
         """Short texts and their tokens: keys and endings come again and again."""
-        return {}
+        return Kept(MAX_KNOWN)
 
     def canonical(self, text: bytes) -> tuple[int, ...] | None:
         """The text as the tokenizer itself would write it, where it does so without control tokens."""

@@ -16,6 +16,7 @@ from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.options import NEVER, Flags, OptionList
 from pastalang.runtime.decode.guide import GuideError, TokenMask
+from pastalang.runtime.decode.kept import Kept
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import mask_of
 from pastalang.runtime.decode.tokens import Tokens
@@ -46,7 +47,7 @@ class ChoiceMachine:
             raise GuideError("there is nothing to choose from")
         self.start: MachineState = Range(0, len(self.options), 0)
         self._list = OptionList(self.options)
-        self._masks: dict[tuple[Range, int | None], TokenMask] = {}
+        self._masks: Kept[tuple[Range, int | None], TokenMask] = Kept(_MAX_MASKS)
         self._longest = max(map(len, self.options))
 
     def step(self, state: MachineState, byte: int) -> MachineState | None:
@@ -93,8 +94,6 @@ class ChoiceMachine:
         key = (here, remaining)
         found = self._masks.get(key)
         if found is None:
-            if len(self._masks) >= _MAX_MASKS:
-                self._masks.clear()
             found = self._masks[key] = self._make_mask(here, remaining)
         return found
 

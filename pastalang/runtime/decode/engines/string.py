@@ -20,6 +20,7 @@ from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.characters import DEAD, Spelling
 from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.decode.kept import Kept
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import frozen, join_masks, mask_of
 from pastalang.runtime.decode.rows import ranges
@@ -86,7 +87,7 @@ class StringMachine:
         self._tokens: Tokens = border.tokens
         self._least = least
         self._most = most
-        self._masks: dict[object, TokenMask] = {}
+        self._masks: Kept[object, TokenMask] = Kept(_MAX_MASKS)
         kept: dict[tuple[int, int], tuple[int, ...] | None] = border.tokens.keep(("tails", id(spelling)), dict)
         self._tails = kept  # by place and by how many characters are missing
         self.start: MachineState = Inside(spelling.start, 0)
@@ -149,8 +150,6 @@ class StringMachine:
         limit = None if remaining is None or remaining > horizon else remaining
         key = (here.place, least, most, limit)
         if key not in self._masks:
-            if len(self._masks) >= _MAX_MASKS:
-                self._masks.clear()
             self._masks[key] = self._make_mask(here, groups, limit)
         return self._masks[key]
 

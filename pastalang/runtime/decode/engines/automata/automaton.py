@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.table import Automaton
 from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.decode.kept import Kept
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import mask_of
 from pastalang.runtime.decode.tokens import Tokens
@@ -52,8 +53,8 @@ class AutomatonMachine:
         self._ready: NDArray[np.bool_] = np.zeros(16, dtype=np.bool_)
         self._accepting: NDArray[np.bool_] = np.zeros(16, dtype=np.bool_)
         self._endings: dict[int, bytes] = {}
-        self._reach: dict[int, _Reach] = {}
-        self._masks: dict[tuple[int, int | None], TokenMask] = {}
+        self._reach: Kept[int, _Reach] = Kept(_MAX_MASKS)
+        self._masks: Kept[tuple[int, int | None], TokenMask] = Kept(_MAX_MASKS)
 
     @property
     def start(self) -> MachineState:
@@ -90,8 +91,6 @@ class AutomatonMachine:
             remaining = None
         key = (at, remaining)
         if key not in self._masks:
-            if len(self._masks) >= _MAX_MASKS:
-                self._masks.clear()
             self._masks[key] = self._make_mask(reach, remaining)
         return self._masks[key]
 
@@ -156,8 +155,6 @@ class AutomatonMachine:
 
     def _reach_of(self, at: int) -> _Reach:
         if at not in self._reach:
-            if len(self._reach) >= _MAX_MASKS:
-                self._reach.clear()
             self._reach[at] = self._follow(at)
         return self._reach[at]
 

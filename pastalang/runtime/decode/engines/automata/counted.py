@@ -22,6 +22,7 @@ from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.automata.table import DEAD, Table
 from pastalang.runtime.decode.engines.automata.tabled import closing_follower, shared_follower
 from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.decode.kept import Kept
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import frozen
 from pastalang.runtime.decode.rows import Rows, crossing_rows, rows_of
@@ -52,8 +53,8 @@ class CountedMachine:
         self._cut = crossing_rows(border.tokens, border.follow) if border.follow else None
         self._crossing = None if self._cut is None else Follower(table, _numbered(self._cut), len(self._cut))
         self._cut_counts: dict[int, Ints] = {}
-        self._masks: dict[object, TokenMask] = {}
-        self._endings: dict[tuple[int, int], tuple[int, ...] | None] = {}  # by state and characters
+        self._masks: Kept[object, TokenMask] = Kept(_MAX_MASKS)
+        self._endings: Kept[tuple[int, int], tuple[int, ...] | None] = Kept(_MAX_ENDINGS)  # by state and characters
         self.start: MachineState = Counted(0, spelling.start, 0)
 
     def step(self, state: MachineState, byte: int) -> MachineState | None:
@@ -82,8 +83,6 @@ class CountedMachine:
     def _ending(self, at: int, characters: int) -> tuple[int, ...] | None:
         key = (at, characters)
         if key not in self._endings:
-            if len(self._endings) >= _MAX_ENDINGS:
-                self._endings.clear()
             self._endings[key] = self._tokens.shortest(self._lengths.ending(at, characters))
         return self._endings[key]
 
@@ -127,8 +126,6 @@ class CountedMachine:
         key = (here.at, here.place, room, remaining)
         found = self._masks.get(key)
         if found is None:
-            if len(self._masks) >= _MAX_MASKS:
-                self._masks.clear()
             found = self._masks[key] = self._make_mask(here, remaining)
         return found
 

@@ -18,6 +18,7 @@ from pastalang.runtime.decode.engines.automata.reach import Follower, Reach
 from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.automata.table import Table
 from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.decode.kept import Kept
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.rows import crossing_rows, rows_of
 from pastalang.runtime.decode.tokens import Tokens
@@ -41,7 +42,7 @@ class TableMachine:
         self._inside = shared_follower(table, border.tokens)
         self._crossing = _crossing_follower(table, border)
         self._costs = border.tokens.keep_some(("costs", table), lambda: _Costs(table, border.tokens))
-        self._masks: dict[tuple[int, int | None], TokenMask] = {}
+        self._masks: Kept[tuple[int, int | None], TokenMask] = Kept(_MAX_MASKS)
         self._behind: dict[int, TokenMask] = {}
         self.start: MachineState = 0
 
@@ -77,8 +78,6 @@ class TableMachine:
         key = (at, remaining)
         found = self._masks.get(key)
         if found is None:
-            if len(self._masks) >= _MAX_MASKS:
-                self._masks.clear()
             found = self._masks[key] = self._make_mask(at, reach, remaining)
         return found
 

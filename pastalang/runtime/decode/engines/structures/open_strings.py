@@ -34,6 +34,7 @@ from pastalang.runtime.decode.engines.structures.quoted import is_small
 from pastalang.runtime.decode.engines.structures.standing import Alike, Text, is_free, openings, shape, string_at
 from pastalang.runtime.decode.engines.structures.trace import Trace
 from pastalang.runtime.decode.guide import GuideError, TokenMask
+from pastalang.runtime.decode.kept import Kept
 from pastalang.runtime.decode.machine import Machine, MachineState
 from pastalang.runtime.decode.mask import join_masks, mask_of
 from pastalang.runtime.decode.tokens import Tokens
@@ -72,8 +73,8 @@ class OpenStrings:
         self._plain = plain
         self.alike = Alike(type, types)
         self._machines: dict[Text, Machine | None] = {}
-        self._behind: dict[bytes, NDArray[np.bool_] | None] = {}
-        self._masks: dict[object, tuple[TokenMask, TokenMask]] = {}
+        self._behind: Kept[bytes, NDArray[np.bool_] | None] = Kept(_MAX_KEPT)
+        self._masks: Kept[object, tuple[TokenMask, TokenMask]] = Kept(_MAX_KEPT)
 
     def warm_first(self, trace: Trace, matcher: Callable[[], Matcher]) -> None:
         """Makes the masks of the strings that a value begins with; those of others are made when they are opened."""
@@ -130,9 +131,6 @@ class OpenStrings:
             return None
         place = opened.place
         if place not in self._behind:
-            if len(self._behind) >= _MAX_KEPT:
-                self._behind.clear()
-                self._masks.clear()
             self._behind[place] = self._find_behind(machine, state, here(), self._rests(place))
         behind = self._behind[place]
         if behind is None:
@@ -140,8 +138,6 @@ class OpenStrings:
         inside = machine.mask(state, left)
         key = (place, state.place if isinstance(state, Inside) else state, id(inside))
         if key not in self._masks:
-            if len(self._masks) >= _MAX_KEPT:
-                self._masks.clear()
             across = mask_of(self._tokens.size, self._across(machine, state, place, behind))
             self._masks[key] = join_masks(self._tokens.size, [inside, across]), inside
         return self._masks[key][0]

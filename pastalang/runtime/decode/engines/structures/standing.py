@@ -11,6 +11,7 @@ from pastalang.program import types as t
 from pastalang.runtime.decode.engines.structures.quoted import Patterned
 from pastalang.runtime.decode.engines.structures.trace import Trace
 from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.decode.kept import Kept
 from pastalang.values.inner_limits import Quoted, arms_of, may_be_text, opens
 from pastalang.values.json_text import parse_json, write_json
 
@@ -110,7 +111,7 @@ class Alike:
     def __init__(self, type: t.Type, types: Mapping[str, t.Type]) -> None:
         self._type = type
         self._types = types
-        self._masks: dict[bytes, TokenMask] = {}
+        self._masks: Kept[bytes, TokenMask] = Kept(_MAX_KEPT)
 
     def mask(self, trace: Trace, ask: Callable[[Keep], TokenMask]) -> TokenMask:
         """`ask` makes it, and says whether it may be kept."""
@@ -120,12 +121,13 @@ class Alike:
                 return ask(lambda mask: None)
             key = trace.raw  # many holes begin with the same text
         found = self._masks.get(key)
-        return ask(lambda mask: self._keep(key, mask)) if found is None else found
+        if found is not None:
+            return found
 
-    def _keep(self, key: bytes, mask: TokenMask) -> None:
-        if len(self._masks) >= _MAX_KEPT:
-            self._masks.clear()
-        self._masks[key] = mask
+        def keep(mask: TokenMask) -> None:
+            self._masks[key] = mask
+
+        return ask(keep)
 
 
 def number_alike(type: t.Type, types: Mapping[str, t.Type], trace: Trace) -> bytes | None:
