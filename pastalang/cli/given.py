@@ -42,6 +42,12 @@ def read_inputs(plan: Plan, pairs: list[str], file: Path | None) -> dict[str, An
     return reading.checked({})
 
 
+def files_of(pairs: list[str]) -> list[Path]:
+    """The files that pairs are read from."""
+    texts = (pair.partition("=")[2] for pair in pairs)
+    return [Path(text[1:]) for text in texts if text.startswith("@")]
+
+
 @dataclass
 class _Reading:
     """What was read so far: values by name, the names whose values could not be read, and every problem."""

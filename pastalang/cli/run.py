@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pastalang.cli.ending import ending
-from pastalang.cli.given import read_inputs
+from pastalang.cli.given import files_of, read_inputs
 from pastalang.cli.live import Live
 from pastalang.cli.model_source import load_engine, refuse_folder
 from pastalang.cli.output import say, say_document, tell
@@ -48,7 +48,7 @@ def command(
     timeline: Annotated[bool, typer.Option("--timeline", help="Print who decoded when.")] = False,
     trace: Annotated[Path | None, typer.Option(help="Write what happened: .jsonl, .json (Chrome) or .html.")] = None,
 ) -> None:
-    _refuse_trace(trace, file, inputs)
+    _refuse_trace(trace, file, inputs, *files_of(input or []))
     refuse_folder(model)
     plan = read_plan(file, template=template, mode=mode)
     given = read_inputs(plan, input or [], inputs)

@@ -19,6 +19,7 @@ from pastalang.runtime.handing import with_leads
 from pastalang.runtime.prompt import Encoder, Turn, turns_of
 from pastalang.values.inner_limits import arms_of, quotes
 from pastalang.values.shortest import shortest_text
+from pastalang.values.words import counted
 
 
 class MakeGuide(Protocol):
@@ -71,7 +72,7 @@ class TokenPlan:
             raise DeadEnd(str(problem), plan=self.plan, field=hole.field, span=hole.span) from problem
         if needed > hole.max_tokens:
             name = "max" if isinstance(hole.type, String | Regex | Anything) else "max_tokens"
-            reason = f"no value fits into {hole.max_tokens} tokens; a short one takes {needed}"
+            reason = f"no value fits into {counted(hole.max_tokens, 'token')}; a short one takes {needed}"
             raise DeadEnd(
                 f"{reason}: write `{name}={needed}` or more",
                 plan=self.plan,

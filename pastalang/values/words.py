@@ -18,6 +18,10 @@ _MOMENTS: Final = {
 _SHOWN_ARMS: Final = 12
 
 
+def counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
 def describe(type: t.Type) -> str:
     match type:
         case t.String(format=None):

@@ -46,6 +46,7 @@ def pasta(line: str) -> tuple[int, str, str]:
         "import schema.json -o schema.json",
         "run a.pasta --model model --inputs in.json --trace in.json",
         "run a.pasta --model model --inputs in.json --trace link.json",
+        "run a.pasta --model model --input title=@in.json --trace in.json",
         "evaluate --program a.pasta --data rows.jsonl --model model --predictions rows.jsonl",
         "evaluate --program a.pasta --data rows.jsonl --model model --out a.pasta",
         "evaluate rows.jsonl rows.jsonl --out rows.jsonl",

@@ -22,6 +22,7 @@ from pastalang.runtime.decode.mask import join_masks, mask_of
 from pastalang.runtime.decode.tags import END, Reading, Tag, TagReader, reader_of, thought_reader
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.prompt import Encoder
+from pastalang.values.words import counted
 
 Others: TypeAlias = Callable[[Hole, Plan, Mapping[str, str]], Guide]
 
@@ -168,7 +169,7 @@ class AutoState:
                 self._inner.roll_back(1)
 
     def explain(self) -> str:
-        return f"{self._guide.explain()}; {self.text!r} so far, {self.remaining} tokens left"
+        return f"{self._guide.explain()}; {self.text!r} so far, {counted(self.remaining, 'token')} left"
 
     def _with_tags(self, mask: TokenMask) -> TokenMask:
         tags: Iterable[int] = self._guide.tags

@@ -23,6 +23,7 @@ from pastalang.runtime.decode.mask import allows, mask_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.trie import Ints
 from pastalang.runtime.decode.walk import MachineGuide, Walk
+from pastalang.values.words import counted
 
 MANY = 256  # options of a choice whose spellings are compared
 _NEVER = -1
@@ -74,7 +75,7 @@ class LeadGuide:
     def start(self, *, max_tokens: int) -> Led:
         state = Led(self, max_tokens)
         if max_tokens <= self.inner.shortest + len(self.lead) and not state.allowed().any():
-            raise NoEndingFits(f"no value fits into {max_tokens} tokens behind its white space")
+            raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')} behind its white space")
         return state
 
     @property

@@ -12,6 +12,7 @@ from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.guide import Accepted, NoEndingFits, TokenMask
 from pastalang.runtime.decode.machine import Machine, MachineState
 from pastalang.runtime.decode.mask import allows, join_masks, mask_of
+from pastalang.values.words import counted
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class MachineGuide:
     def start(self, *, max_tokens: int) -> Walk:
         needed = self.shortest
         if needed > max_tokens:
-            raise NoEndingFits(f"no value fits into {max_tokens} tokens; the shortest takes {needed}")
+            raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')}; the shortest takes {needed}")
         return Walk(self, _Stand(self.machine.start, b"", (), max_tokens))
 
     @property
@@ -99,7 +100,7 @@ class Walk:
             self._stand = self._stand.before
 
     def explain(self) -> str:
-        where = "ended" if self.is_finished else f"{self.remaining} tokens left"
+        where = "ended" if self.is_finished else f"{counted(self.remaining, 'token')} left"
         return f"{self._guide.meaning}; {self.text!r} so far, {where}"
 
     # ── what may come ────────────────────────────────────────────────────────────────────────────────────

@@ -8,6 +8,7 @@ from pastalang.runtime.errors import TooLong
 from pastalang.runtime.inputs import part_of, text_of
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
+from pastalang.values.words import counted
 
 MOST_NAMED = 3
 
@@ -37,12 +38,8 @@ def _inputs(request: RequestState) -> str:
                 name = segment.path[0]
                 lengths[name] = lengths.get(name, 0) + _tokens(request, segment.path)
     longest = sorted(lengths, key=lambda name: -lengths[name])[:MOST_NAMED]
-    named = ", ".join(f"`{name}` ({_counted(lengths[name])})" for name in longest if lengths[name])
+    named = ", ".join(f"`{name}` ({counted(lengths[name], 'token')})" for name in longest if lengths[name])
     return f"shorten {named}" if named else ""
-
-
-def _counted(tokens: int) -> str:
-    return "1 token" if tokens == 1 else f"{tokens:,} tokens"
 
 
 def _tokens(request: RequestState, path: tuple[str, ...]) -> int:

@@ -17,6 +17,7 @@ from pastalang.runtime.decode.engines.structures.standing import Keep
 from pastalang.runtime.decode.engines.structures.trace import Trace
 from pastalang.runtime.decode.guide import Accepted, NoEndingFits, TokenMask
 from pastalang.runtime.decode.mask import allows, frozen, mask_of
+from pastalang.values.words import counted
 
 
 class Ground(Protocol):
@@ -94,7 +95,7 @@ class Growth:
         return self._stand.ending or self._guide.ending
 
     def explain(self) -> str:
-        where = "ended" if self.is_finished else f"{self.remaining} tokens left"
+        where = "ended" if self.is_finished else f"{counted(self.remaining, 'token')} left"
         return f"{self._guide.explain()}; {self.text!r} so far, {where}"
 
     # ── what may come ────────────────────────────────────────────────────────────────────────────────────

@@ -19,7 +19,7 @@ from pastalang.runtime.decode.guide import GuideError, TokenMask
 from pastalang.runtime.decode.mask import empty_mask, frozen, mask_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.values.inner_limits import Quoted
-from pastalang.values.words import describe
+from pastalang.values.words import counted, describe
 
 _STRUCTURE = b"]},: "
 
@@ -45,9 +45,8 @@ class InnerLimits:
             assert string.max_tokens is not None
             if ending is None or len(ending) > string.max_tokens:
                 shortest = "" if ending is None else f"; the shortest takes {len(ending)}"
-                raise GuideError(
-                    f"inside a value, no value of {describe(string)} fits into {string.max_tokens} tokens{shortest}"
-                )
+                room = counted(string.max_tokens, "token")
+                raise GuideError(f"inside a value, no value of {describe(string)} fits into {room}{shortest}")
         self._is_free = all(map(is_free, strings))
 
     def held(self, trace: Trace, taken: Sequence[int], known: Opened | None) -> Held | None:

@@ -19,6 +19,7 @@ from pastalang.runtime.decode.engines.structures.open_strings import OpenStrings
 from pastalang.runtime.decode.engines.structures.trace import Trace
 from pastalang.runtime.decode.engines.structures.unique import Path
 from pastalang.runtime.decode.guide import GuideError, NoEndingFits
+from pastalang.values.words import counted
 
 
 class StructureGuide:
@@ -84,7 +85,7 @@ class StructureGuide:
 
     def start(self, *, max_tokens: int) -> Growth:
         if self.shortest > max_tokens:
-            raise NoEndingFits(f"no value fits into {max_tokens} tokens; a short one takes {self.shortest}")
+            raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')}; a short one takes {self.shortest}")
         return Growth(self, self.matcher(), [Stand(self.first, max_tokens, self.ending)])
 
     def explain(self) -> str:
