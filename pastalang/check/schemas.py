@@ -29,9 +29,14 @@ def read_schema(node: nodes.NamedType, module: Module, folder: Path | None, repo
         return None
     value = given.by_name[""].value
     assert isinstance(value, nodes.StringValue)
-    text = value.text if value.text.lstrip().startswith("{") else _read_file(value, module, folder, report)
+    text = value.text if _is_document(value.text) else _read_file(value, module, folder, report)
     document = None if text is None else _canonical(text, value, report)
     return None if document is None else t.Schema(document, max_tokens=max_tokens)
+
+
+def _is_document(text: str) -> bool:
+    """Whether it is JSON itself, and not the path of a file."""
+    return text.lstrip().startswith(("{", "[")) or text.strip() in ("true", "false")
 
 
 def _read_file(value: nodes.StringValue, module: Module, folder: Path | None, report: Report) -> str | None:

@@ -37,6 +37,7 @@ LEXEME = re.compile(
 )
 PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE]([+-]?[0-9]+))?")
 FOREIGN_QUOTES = re.compile("'[^'\\n]*'|`[^`\\n]*`|[“”„][^“”„\\n]*[“”]|[‘’][^‘’\\n]*[‘’]|[«][^»\\n]*[»]")
+MOST_SHOWN = 3  # of a character that stands many times in a row
 ADVICE = {
     "'": 'strings stand in double quotes: "like this"',
     "`": 'strings stand in double quotes: "like this"',
@@ -260,6 +261,7 @@ def _report_bad_character(result: Scan, character: str, span: Span) -> None:
         result.report(Problem("bad-character", headline, span, help=("write an ordinary space",)))
     elif character.isprintable():
         known = (ADVICE[character],) if character in ADVICE else ()
-        result.report(Problem("bad-character", f"`{character}` has no meaning here", span, help=known))
+        shown = character * min(span.end - span.start, MOST_SHOWN)
+        result.report(Problem("bad-character", f"`{shown}` has no meaning here", span, help=known))
     elif unicodedata.category(character) != "Cc" and not is_hidden(character):
         result.report(hidden_problem(span, character))
