@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import assert_never
 
 from pastalang.program import types as t
-from pastalang.program.regex import parse_regex
+from pastalang.program.regex import RegexError, parse_regex
 from pastalang.program.regex_texts import texts_of
 
 _MANY = 1_000  # texts of a pattern are not counted beyond it
@@ -55,10 +55,17 @@ def count_values(type: t.Type) -> int | None:
         case t.Integer(minimum=int() as low, maximum=int() as high, multiple_of=step):
             return max(0, high // (step or 1) - -(-low // (step or 1)) + 1)
         case t.Regex(pattern=pattern) | t.String(pattern=str() as pattern):
-            texts = texts_of(parse_regex(pattern), fewer_than=_MANY)
-            return None if texts is None else len(texts)
+            return _count_texts(pattern)
         case t.Union(arms=arms):
             counts = [count_values(arm) for arm in arms]
             return sum(count for count in counts if count is not None) if None not in counts else None
         case _:
             return None
+
+
+def _count_texts(pattern: str) -> int | None:
+    try:
+        texts = texts_of(parse_regex(pattern), fewer_than=_MANY)
+    except RegexError:  # which is told where the pattern is compiled
+        return None
+    return None if texts is None else len(texts)

@@ -16,6 +16,7 @@ from pastalang.source import Span
 from pastalang.values.bounds import NO_TYPES, decimal_text
 from pastalang.values.breadth import refuse_breadth
 from pastalang.values.converted import Converted, NotExpressible
+from pastalang.values.distinct import refuse_too_few
 from pastalang.values.json_text import JsonValue, parse_json
 from pastalang.values.misfit import Misfit
 
@@ -38,6 +39,7 @@ def program_file(converted: Converted, *, name: str) -> nodes.File:
     if isinstance(converted.type, t.Object) and not converted.type.fields:
         raise NotExpressible(name, [Misfit((), "it has no fields, so there is nothing to fill in")])
     refuse_breadth(converted, name)
+    refuse_too_few(converted, name)
     writer = _Writer(converted.types, declare=True)
     for declared, type in converted.types.items():
         writer.declare_recursive(declared, type)

@@ -1,0 +1,84 @@
+"""More different items or keys than there are: refused with the path, whatever the type comes from."""
+
+from __future__ import annotations
+
+import json
+from enum import Enum
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field, StringConstraints
+
+import pastalang
+from pastalang.program import types as t
+from pastalang.values.converted import NotExpressible
+from pastalang.values.inhabited import count_values
+
+
+class Color(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+Letter = Annotated[str, StringConstraints(pattern="^[ab]$")]
+
+
+class Box(BaseModel):
+    colors: set[Color] = Field(min_length=3)
+
+
+class Everything(BaseModel):
+    boxes: list[Box]
+    letters: dict[Letter, int] = Field(min_length=3)
+    enough: set[Literal[1, 2]] = Field(min_length=2)
+    codes: frozenset[Letter] = Field(min_length=3)
+
+
+def test_every_field_of_a_model_that_asks_for_too_many_is_named() -> None:
+    with pytest.raises(NotExpressible) as refused:
+        pastalang.from_model(Everything)
+    assert [(problem.where, problem.reason) for problem in refused.value.problems] == [
+        ("boxes[].colors", "3 different items are asked for, but there are only 2 values"),
+        ("letters", "3 different keys are asked for, but no more than 2 can match"),
+        ("codes", "3 different items are asked for, but there are only 2 values"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("document", "least"),
+    [
+        ({"type": "array", "items": {"enum": [1, 2, 3]}, "uniqueItems": True, "minItems": 3}, 3),
+        ({"type": "array", "items": {"type": "string", "pattern": "^[ab]{2}$"}, "uniqueItems": True}, 4),
+        ({"type": "array", "items": {"type": "integer", "minimum": -5, "maximum": 9, "multipleOf": 3}}, 5),
+        ({"type": "array", "items": {"type": ["boolean", "null"]}}, 3),
+    ],
+)
+def test_a_schema_may_ask_for_all_there_are_and_for_no_more(document: dict[str, Any], least: int) -> None:
+    for wanted in (least, least + 1):
+        part = {**document, "uniqueItems": True, "minItems": wanted}
+        whole = json.dumps({"type": "object", "properties": {"a": part}, "required": ["a"]})
+        if wanted == least:
+            pastalang.from_schema(whole)
+            continue
+        with pytest.raises(NotExpressible, match=f"a: {wanted} different items are asked for"):
+            pastalang.from_schema(whole)
+
+
+@pytest.mark.parametrize(
+    ("type", "count"),
+    [
+        (t.Integer(0, 10, multiple_of=5), 3),
+        (t.Integer(-7, 7, multiple_of=3), 5),
+        (t.Integer(1, 4, multiple_of=5), 0),
+        (t.Integer(0, None), None),
+        (t.Regex("a|b|a"), 2),
+        (t.Regex("a*"), None),
+        (t.String(pattern="x{0,3}"), 4),
+        (t.String(), None),
+        (t.Union((t.Boolean(), t.Null(), t.Literal("a"))), 4),
+        (t.Union((t.Boolean(), t.Number())), None),
+        (t.Regex("(?=a)b"), None),
+    ],
+)
+def test_how_many_values_there_are(type: t.Type, count: int | None) -> None:
+    assert count_values(type) == count
