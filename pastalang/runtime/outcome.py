@@ -33,9 +33,10 @@ def outcome_of(request: RequestState, encoder: Encoder, *, chunk: int | None) ->
     review = request.reviewer if isinstance(request.reviewer, Review) else None
     if review is not None and review.models:
         answers = tuple(replace(one, value=value) for one, value in zip(answers, review.models, strict=True))
-    result = Result(answers, is_stacked, usage, trace_of(request))
-    if review is not None and review.problems and not review.policy.keep_invalid:
-        return Invalid(review.problems, plan=request.plan, result=result)
+    problems = () if review is None else review.problems
+    result = Result(answers, is_stacked, usage, trace_of(request), problems)
+    if review is not None and problems and not review.policy.keep_invalid:
+        return Invalid(problems, plan=request.plan, result=result)
     return result
 
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pastalang.runtime.repair.problem import Problem
 from pastalang.runtime.trace import Trace
 from pastalang.runtime.usage import Usage
 from pastalang.values.json_text import JsonValue
@@ -85,12 +86,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """`answers` has one element, or one per document where documents were stacked."""
+    """`answers` has one element, or one per document where documents were stacked. `problems`: what a validator still
+    objects to, where that was to be kept."""
 
     answers: tuple[Answer, ...]
     is_stacked: bool
     usage: Usage
     trace: Trace
+    problems: tuple[Problem, ...] = ()
 
     @property
     def value(self) -> Any:

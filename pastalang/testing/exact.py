@@ -81,11 +81,11 @@ def check_same(found: Result | PastaError, expected: slow.Decoded | slow.Refused
         assert isinstance(found, RunError), f"the slow decoder refuses: {expected}"
         assert found.code == expected.code, f"{found.code} ({found}), the slow decoder says {expected.code}: {expected}"
         return
-    problems = found.problems if isinstance(found, Invalid) else ()
+    assert isinstance(found, Invalid) == expected.is_refused
     result = found.result if isinstance(found, Invalid) else found
     _check_answers(result, expected.answers, loops=0)
     assert isinstance(result, Result)
-    assert problems == expected.problems, f"{problems}, slowly {expected.problems}"
+    assert result.problems == expected.problems, f"{result.problems}, slowly {expected.problems}"
     assert result.usage.attempts == expected.attempts, "not as many attempts"
     assert result.usage.output_tokens == expected.cost.drawn, "not as many draws"
     assert result.usage.repair_tokens == expected.cost.drawn - expected.first.drawn, "not as many draws again"

@@ -130,7 +130,7 @@ def test_limits_of_tokens_that_cannot_be_kept_inside_are_refused(type: t.Type) -
 
 
 def test_a_string_that_has_no_value_within_its_limit_is_refused() -> None:
-    with pytest.raises(GuideError, match="no value of a string fits into 1 tokens; the shortest takes 2"):
+    with pytest.raises(GuideError, match="no value of a string fits into 1 token; the shortest takes 2"):
         compile_guide(
             t.Array(t.String(max_tokens=1)), form=Form.JSON, follow="", vocabulary=VOCABULARIES["byte-level"]()
         )

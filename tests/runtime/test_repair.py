@@ -375,3 +375,19 @@ def test_a_message_holds_no_control_token() -> None:
     fed = len(fakes(plain).fed)
     assert "<end>" in text_fed(runner, fed)
     assert not runner.encoder.added.intersection(token.token for token in fakes(runner).fed[fed:])
+
+
+@pytest.mark.parametrize("repair", [0, 2])
+def test_an_objection_to_what_no_hole_wrote_is_kept_with_the_answer(repair: int) -> None:
+    """A chosen `null` has no field of its own."""
+    chosen = program("  box: { w: integer(0..9) } | null")
+    for seed in range(8):
+        options = {"sampling": WARM, "seed": seed, "model": refusing("box"), "repair": repair}
+        result = engine().run(chosen, {}, keep_invalid=True, **options)
+        [problem] = result.problems
+        assert (problem.where, problem.attempts) == ("box", 1 + repair)
+        assert json.loads(problem.text) == result.value["box"]
+        with pytest.raises(Invalid) as refused:
+            engine().run(chosen, {}, **options)
+        assert refused.value.problems == result.problems == refused.value.result.problems
+    assert engine().run(chosen, {}).problems == ()

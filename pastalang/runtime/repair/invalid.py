@@ -2,26 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pastalang.plan.plan import Plan
 from pastalang.runtime.errors import RunError
+from pastalang.runtime.repair.problem import Problem
 from pastalang.runtime.result import Result
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """`where` as in `lines[2].total`, empty for the whole answer; `text` is the last one; `document` counts from 0."""
-
-    where: str
-    reason: str
-    text: str
-    attempts: int
-    document: int = 0
-
-    def __str__(self) -> str:
-        times = "once" if self.attempts == 1 else f"{self.attempts} times"
-        return f"{self.where or 'the answer'}: {self.reason} (decoded {times}, last as {_short(self.text)})"
 
 
 class Invalid(RunError):
@@ -35,8 +19,3 @@ class Invalid(RunError):
         listed = "; ".join(map(str, problems))
         super().__init__(f"the answer is not valid: {listed}", plan=plan)
         self.field = problems[0].where
-
-
-def _short(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= 60 else flat[:59] + "…"

@@ -26,8 +26,8 @@ from pastalang.runtime.errors import ValidatorFailed
 from pastalang.runtime.handing import with_leads
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.prompt import Encoder
-from pastalang.runtime.repair.invalid import Problem
 from pastalang.runtime.repair.policy import Policy
+from pastalang.runtime.repair.problem import Problem
 from pastalang.runtime.tokens import MakeGuide
 from pastalang.testing.slow.holes import Given, Refused
 from pastalang.testing.slow.logits import logits_of, scored
@@ -43,13 +43,14 @@ __all__ = ["Answer", "Cost", "Decoded", "Field", "Logits", "Refused", "Token", "
 @dataclass(frozen=True)
 class Decoded:
     """The answer, or one per stacked document. `first` is what it had cost when it was first complete, `cost` what it
-    cost in the end. `problems`: why an answer that may be repaired is refused all the same."""
+    cost in the end. `problems`: what is still objected to; `is_refused`: and that is why there is no answer."""
 
     answers: tuple[Answer, ...]
     first: Cost
     cost: Cost
     attempts: int = 0
     problems: tuple[Problem, ...] = ()
+    is_refused: bool = False
 
 
 def decode(
@@ -80,8 +81,8 @@ def decode(
     answers = _answers_of(run)
     if repair.models:
         answers = tuple(replace(one, value=model) for one, model in zip(answers, repair.models, strict=True))
-    problems = () if policy.keep_invalid else repair.problems
-    return Decoded(answers, first, run.cost, repair.attempts, problems)
+    is_refused = bool(repair.problems) and not policy.keep_invalid
+    return Decoded(answers, first, run.cost, repair.attempts, repair.problems, is_refused)
 
 
 def _answers_of(run: Run) -> tuple[Answer, ...]:

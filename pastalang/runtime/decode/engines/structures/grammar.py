@@ -37,7 +37,7 @@ _CHARACTER = (
 )
 _MAX_TAIL = 16
 NO_SOURCES: Mapping[str, str] = MappingProxyType({})
-ANY_NUMBER = r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?"
+ANY_NUMBER = r"-?(0|[1-9][0-9]{0,29})(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?"  # those that every reader takes
 _MAX_STRINGS = 64
 _ANYTHING = ""  # no type has that name
 

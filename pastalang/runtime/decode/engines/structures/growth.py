@@ -102,15 +102,28 @@ class Growth:
 
     def allowed(self) -> TokenMask:
         assert not self.is_finished, "the value has ended"
-        ending = self._stand.ending
-        if ending is not None and len(ending) >= self._stand.remaining:
-            return mask_of(self._guide.border.tokens.size, ending[:1])
+        if leash := self._leash():
+            return mask_of(self._guide.border.tokens.size, leash[:1])
         if self._mask is None:
             self._mask = self._free_mask()
         return self._mask
 
     def unlimited(self) -> TokenMask:
         return self._free_mask()
+
+    def _leash(self) -> tuple[int, ...]:
+        """The ending that has to be followed, because nothing longer fits."""
+        ending = self._stand.ending or ()
+        return ending if len(ending) >= self._stand.remaining else ()
+
+    def _is_cut_here(self) -> bool:
+        """Whether something else could have come, had there been room."""
+        leash, was_stuck = self._leash(), self._is_stuck
+        if not leash:
+            return False
+        free = self._free_mask()
+        self._is_stuck = was_stuck
+        return bool((free & ~mask_of(self._guide.border.tokens.size, leash[:1])).any())
 
     def _free_mask(self) -> TokenMask:
         held, limits = self._held(), self._guide.limits
@@ -251,7 +264,9 @@ class Growth:
     def advance(self, token: int) -> Accepted:
         assert not self.is_finished, "the value has ended"
         known, held, limits = self.text, self._held(), self._guide.limits
-        is_cut = self.truncated or (held is not None and limits is not None and limits.closes(held))
+        is_cut = (
+            self.truncated or (held is not None and limits is not None and limits.closes(held)) or self._is_cut_here()
+        )
         stand, kept = self._after(token)
         self._stands.append(replace(stand, truncated=True) if is_cut else stand)
         self._mask = None

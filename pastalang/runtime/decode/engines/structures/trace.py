@@ -19,6 +19,8 @@ _MAX_DEPTH = limits.MAX_JSON_NESTING - 4
 _MAX_NUMBER = 60
 _QUOTE_OR_ESCAPE = re.compile(rb'["\\\\]')
 MAX_EXACT_DIGITS = 15  # decimal digits that a double keeps
+_WHOLE_DIGITS, _EXPONENT_DIGITS = 30, 2  # a number of so many ends far from what no double holds
+_FEW_DIGITS = 14  # and as many as any token has, before it is too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +91,16 @@ class Trace:
         return self.raw[self.string + 1 :], self.stack[-1].taken
 
     def digits_left(self) -> int | None:
-        """How many digits the fraction that is being written may have still; None outside of fractions."""
-        if self.word is None or b"." not in (word := self.raw[self.word :]) or b"e" in word.lower():
+        """How many digits the part of a number that is being written may have still; None where that is far away."""
+        if self.word is None:
             return None
+        word = self.raw[self.word :].lower()
+        if b"e" in word:
+            counted = len(word.partition(b"e")[2].lstrip(b"+-"))
+            return max(_EXPONENT_DIGITS - counted, 0 if counted else 1)
+        if b"." not in word:
+            counted = len(word.lstrip(b"-"))
+            return max(_WHOLE_DIGITS - counted, 0) if counted > _FEW_DIGITS and word[-1:].isdigit() else None
         counted = len(word.lstrip(b"-0.").replace(b".", b""))
         return max(MAX_EXACT_DIGITS - counted, 1 if word.endswith(b".") else 0)
 
@@ -218,7 +227,7 @@ def _is_sound(word: bytes) -> bool:
         value = float(word)
     except ValueError:
         return True  # the grammar has the last word on what is a number
-    return _is_read(word) and abs(value) != float("inf") and not (word.startswith(b"-") and value == 0)
+    return _is_read(word) and abs(value) != float("inf")
 
 
 def _is_read(word: bytes) -> bool:
