@@ -50,9 +50,22 @@ def text_of(value: Any) -> str:
         case list() | tuple() if all(isinstance(item, str | int | float | Decimal) for item in value):
             return ", ".join(text_of(item) for item in value)
         case list() | tuple() | Mapping():
-            return json.dumps(value, ensure_ascii=False, default=str)
+            return _json(value)
         case _:
             return str(value)
+
+
+def _json(value: Any) -> str:
+    """Digit for digit, whatever kind of number or mapping it is."""
+    match value:
+        case list() | tuple():
+            return f"[{', '.join(map(_json, value))}]"
+        case Mapping():
+            return "{" + ", ".join(f"{_json(name)}: {_json(part)}" for name, part in value.items()) + "}"
+        case Decimal():
+            return str(value)
+        case _:
+            return json.dumps(value, ensure_ascii=False)
 
 
 def part_of(value: Any, path: tuple[str, ...]) -> Any:
@@ -106,8 +119,9 @@ def _is(value: Any, kind: InputKind) -> bool:
         case InputKind.INTEGER:
             return isinstance(value, int) and not isinstance(value, bool)
         case InputKind.NUMBER:
-            is_number = isinstance(value, int | float | Decimal) and not isinstance(value, bool)
-            return is_number and math.isfinite(value)
+            if isinstance(value, float | Decimal):
+                return math.isfinite(value) if isinstance(value, float) else value.is_finite()
+            return isinstance(value, int) and not isinstance(value, bool)
         case _:
             assert_never(kind)
 

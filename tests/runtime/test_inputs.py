@@ -1,0 +1,57 @@
+"""Inputs as a caller gives them: refused in their place, or spelled in the prompt as what they are."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pastalang
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.inputs import text_of
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.fakes import hashed_model
+from pastalang.runtime.result import Result
+
+NUMBER = pastalang.compile('template t(n: number)\nuser """\n{n}\n"""\nassistant json { a: string(max=4) }\n')
+PARTS = st.recursive(
+    st.one_of(st.text(max_size=5), st.booleans(), st.integers(), st.decimals(allow_nan=False, allow_infinity=False)),
+    lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=3), inner, max_size=3)),
+    max_leaves=6,
+)
+
+
+@pytest.mark.parametrize(
+    "bad", [Decimal("sNaN"), Decimal("NaN"), Decimal("-Infinity"), float("nan"), float("inf"), True, "1"]
+)
+def test_what_is_no_number_is_refused_in_its_place_and_the_others_are_answered(bad: Any) -> None:
+    first, second, third = Engine(hashed_model(320), byte_tokenizer()).batch(NUMBER, [{"n": 1}, {"n": bad}, {"n": 2}])
+    assert isinstance(first, Result) and isinstance(third, Result)
+    assert isinstance(second, BadInputs) and "`n` has to be a number" in str(second)
+
+
+@pytest.mark.parametrize("number", [10**309, -(10**3_999), Decimal("1e400"), Decimal("1.10"), 1.5])
+def test_any_finite_number_may_be_given(number: Any) -> None:
+    assert isinstance(Engine(hashed_model(320), byte_tokenizer()).run(NUMBER, {"n": number}), Result)
+
+
+@given(st.dictionaries(st.text(max_size=3), PARTS, min_size=1, max_size=3))
+def test_a_record_is_spelled_as_json_digit_for_digit(record: dict[str, Any]) -> None:
+    text = text_of(MappingProxyType(record))
+    assert text == text_of(record)
+    plain = json.loads(text, parse_float=Decimal)
+    assert _numbers(plain) == _numbers(record)
+
+
+def _numbers(value: Any) -> list[Decimal]:
+    if isinstance(value, dict | MappingProxyType):
+        return [number for part in value.values() for number in _numbers(part)]
+    if isinstance(value, list):
+        return [number for part in value for number in _numbers(part)]
+    return [Decimal(value)] if isinstance(value, int | Decimal) and not isinstance(value, bool) else []
