@@ -29,6 +29,8 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class FieldDone:
+    """`text` is all of the value. Where the model began threads inside a text, theirs are told apart from it."""
+
     field: str
     items: tuple[int, ...]
     text: str
@@ -37,7 +39,8 @@ class FieldDone:
 
 @dataclass(frozen=True, slots=True)
 class FieldAgain:
-    """What was told of this field, and of all that depends on it, is void: it is decoded again, and told again."""
+    """What was told of this field, and of all that depends on it, is void: it is told again, as it is decoded again,
+    or as it was before where the surer value stays."""
 
     field: str
     items: tuple[int, ...]

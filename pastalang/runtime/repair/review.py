@@ -169,6 +169,8 @@ class Review:
         for doubt in doubts:
             field = now.get(doubt.target.key)
             if field is None or doubt.target.key in refused or not _is_surer(field, doubt.before):
+                again = FieldAgain(doubt.target.name, doubt.target.items, "it stays as it was")
+                doubt.again.new.request.events.append(again)
                 undo(doubt.again)
                 was_taken_back = True
             else:

@@ -16,16 +16,19 @@ from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.lockstep import highest_seen
 from pastalang.runtime.scheduler.points import Point, rewound
 from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.telling import tell_again
 from pastalang.runtime.scheduler.walk import walk_on
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Again:
-    """`old` and all of `hidden` are out of the answer as long as `new` stands for them."""
+    """`old` and all of `hidden` are out of the answer as long as `new` stands for them. `told`: how much of `old` is
+    common to both."""
 
     old: BranchState
     new: BranchState
     hidden: tuple[BranchState, ...]
+    told: int
 
 
 def take_up_again(places: Iterable[tuple[Point, str]]) -> list[Again]:
@@ -65,6 +68,7 @@ def _take_up(point: Point, lead: str, free: int) -> Again:
     new.frames = rewound(point)
     new.written = new.frames[0].written
     new.joins_met = list(point.joins_met)
+    new.told = old.told[: point.told]
     if old.beginning is not None and point not in old.beginning.joins_met:
         new.beginning = old.beginning
     old.replaced_by = new
@@ -74,7 +78,7 @@ def _take_up(point: Point, lead: str, free: int) -> Again:
         new.append(tokens)
         new.start = point.start + new.position - point.position  # what it may write counts from behind the lead
     assert new.stage is Stage.WALKING
-    return Again(old, new, hidden)
+    return Again(old, new, hidden, point.told)
 
 
 def _given_at(point: Point) -> str:
@@ -85,11 +89,14 @@ def _given_at(point: Point) -> str:
 
 
 def undo(again: Again) -> None:
-    """The old branch is in the answer again, and all that was hidden with it."""
+    """The old branch is in the answer again, and all that was hidden with it, and the caller is told so."""
     request: RequestState = again.new.request
     request.hide(*(one for one in request.live if _descends_from(one, again.new)))
     request.show(again.old, *again.hidden)
     again.old.replaced_by = None
+    tell_again(again.old, again.old.told[again.told :])
+    for one in again.hidden:
+        tell_again(one, one.told)
 
 
 def latest(branch: BranchState) -> BranchState:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pastalang.plan.plan import Branch, Repeat, Segment
 from pastalang.plan.realised import Outcome
 from pastalang.runtime.batch import CellId, RowId
+from pastalang.runtime.events import FieldDone
 from pastalang.runtime.scheduler.written import DrawnToken, Written
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ class BranchState:
     replaced_by: BranchState | None = None  # who stands for it in the answer
     resumed_at: Any = None  # the Point that it was taken up at, until it gets to its first hole, choice or list
     beginning: Any = None  # the Point before its first hole, choice or list
+    told: list[FieldDone] = field(default_factory=list)  # of the values that it has written, in their order
     joins_met: list[Any] = field(default_factory=list)  # the Points of its joins
     keeps_cells: bool = False  # whether it may be taken up behind tokens of its own
     # While a step is put together:

@@ -8,12 +8,12 @@ from pastalang.plan.plan import Hole
 from pastalang.runtime.decode.auto import AutoState
 from pastalang.runtime.decode.guide import NoEndingFits
 from pastalang.runtime.decode.tags import Tag
-from pastalang.runtime.events import FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.scheduler.begin import begin
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
 from pastalang.runtime.scheduler.holes import Fill, OpenHole, blamed_on_type
 from pastalang.runtime.scheduler.left_out import leave_out
 from pastalang.runtime.scheduler.points import mark
+from pastalang.runtime.scheduler.telling import tell_end, tell_start, tell_text
 from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait
 from pastalang.runtime.scheduler.written import DrawnToken, Field, WrittenField
 
@@ -35,7 +35,7 @@ def open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
     branch.append(lead)
     field.tally.force(len(lead))
     branch.hole = OpenHole(hole, field, state, request.tokens.encoder)
-    request.events.append(FieldStarted(hole.field, items))
+    tell_start(branch, field)
     _filled(branch, branch.hole, branch.hole.start())
 
 
@@ -69,15 +69,13 @@ def go_on_with_tags(
 
 def _filled(branch: BranchState, hole: OpenHole, fill: Fill) -> None:
     branch.append(fill.feed)
-    if fill.text:
-        branch.request.events.append(TextDelta(hole.field.path, hole.field.items, fill.text))
+    tell_text(branch, hole.field, fill.text)
     if not hole.is_finished:
         wait_for_logits(branch)
         return
     hole.close()
-    field = hole.field
-    branch.outcomes.append(field.tally.drawn)
-    branch.request.events.append(FieldDone(field.path, field.items, field.text, field.truncated))
+    branch.outcomes.append(hole.field.tally.drawn)
+    tell_end(branch, hole.field)
     branch.hole = None
     branch.frames[-1].index += 1
     branch.stage = Stage.WALKING

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pastalang.plan.plan import Form, Hole
 from pastalang.runtime.decode.guide import NoEndingFits
-from pastalang.runtime.events import FieldDone, FieldStarted
 from pastalang.runtime.leads import given_to
 from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.telling import tell_whole
 from pastalang.runtime.scheduler.written import Field
 from pastalang.values.fits import value_fits
 
@@ -22,6 +22,5 @@ def leave_out(branch: BranchState, field: Field, hole: Hole, problem: NoEndingFi
     field.tally.force(len(tokens))
     branch.append(tokens)
     branch.outcomes.append(field.tally.drawn)
-    started, done = FieldStarted(field.path, field.items), FieldDone(field.path, field.items, field.text, False)
-    request.events += [started, done]
+    tell_whole(branch, field.path, field.items, field.text)
     branch.frames[-1].index += 1

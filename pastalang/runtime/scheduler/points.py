@@ -42,6 +42,7 @@ class Point:
     highest: int
     start: int
     branches: int
+    told: int  # values of it that the caller knew of
     joins_met: tuple[Point, ...]
     joined: tuple[BranchState, ...] = ()  # what the join adds, where a join stands here
 
@@ -52,7 +53,7 @@ def point_of(branch: BranchState, *, joined: tuple[BranchState, ...] = ()) -> Po
     return Point(
         branch, tuple(map(_level, branch.frames)), branch.last, (*branch.view, *written),
         (*branch.own_before, *written), branch.position, branch.highest, branch.start,
-        len(branch.request.branches), tuple(branch.joins_met), joined,
+        len(branch.request.branches), len(branch.told), tuple(branch.joins_met), joined,
     )  # fmt: skip
 
 

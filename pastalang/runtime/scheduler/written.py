@@ -92,6 +92,7 @@ class Field:
     details: Details | None = None
     threads: Threads | None = None  # that the model began inside it
     tally: Tally = field(default_factory=Tally)
+    told: int = 0  # characters of its text that the caller knows of
 
 
 @dataclass(frozen=True, slots=True)

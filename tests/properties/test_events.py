@@ -1,0 +1,110 @@
+"""Events of a stream: what they tell of every field is what the answer says in the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import pastalang
+from pastalang.runtime.decode.auto import THREAD
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.events import Done, Event, Failed, FieldAgain, FieldDone, FieldStarted, TextDelta
+from pastalang.runtime.model.bytes import byte_tokenizer
+from pastalang.runtime.model.fakes import FakeModel, hashed_model
+from pastalang.runtime.result import Result
+from tests.properties.autos import auto_cases
+from tests.properties.cases import FEW, Case, cases, is_refused
+from tests.properties.models import Hashes
+from tests.properties.repairs import repaired_cases
+from tests.properties.ways import PLENTY, Way, engine_for, ways
+from tests.runtime.float64 import wide_softmax
+
+HASHES = [Hashes(seed, liking) for seed in (5, 6) for liking in (0.0, 3.0, 6.0)]
+Key = tuple[str, tuple[int, ...]]
+
+
+def told_in_the_end(events: Iterable[Event]) -> dict[Key, str]:
+    """What somebody knows who follows them; the parts of every text that was ended add up to it."""
+    growing: dict[Key, str] = {}
+    known: dict[Key, str] = {}
+    for event in events:
+        match event:
+            case FieldStarted(field=field, items=items):
+                growing[field, items] = ""
+            case TextDelta(field=field, items=items, text=text):
+                growing[field, items] += text
+            case FieldDone(field=field, items=items, text=text, truncated=truncated):
+                assert growing.pop((field, items)) == text or truncated
+                known[field, items] = text
+            case FieldAgain(field=field, items=items):
+                known.pop((field, items), None)
+    assert not growing, "a field was begun and never ended"
+    return known
+
+
+def check_events(case: Case, way: Way) -> None:
+    assume(not is_refused(case.plan, case.words))
+    with wide_softmax():
+        engine = engine_for(case.kind.model(way.cells or PLENTY), way, words=case.words)
+        events = list(engine.stream(case.plan, case.requests[0], **case.options))
+    if isinstance(events[-1], Failed):
+        return
+    assert isinstance(events[-1], Done)
+    result = events[-1].result
+    known = told_in_the_end(events)
+    for field in result.fields:
+        if case.plan.auto is not None and field.path != THREAD:
+            continue  # its text in the answer has those of its threads in it
+        assert known[field.path, field.items] == field.text, f"`{field.path}`"
+
+
+@FEW(60)
+@given(cases(kinds=HASHES, most=1), ways())
+def test_what_is_told_of_any_run_is_its_answer(case: Case, way: Way) -> None:
+    check_events(case, way)
+
+
+@FEW(60)
+@given(repaired_cases(), ways())
+def test_what_is_told_of_values_that_are_decoded_again_is_the_answer(case: Case, way: Way) -> None:
+    check_events(case, way)
+
+
+@FEW(40)
+@given(auto_cases(), st.sampled_from((None, 3)))
+def test_what_is_told_of_texts_with_branches_of_the_model_is_the_answer(case: Case, chunk: int | None) -> None:
+    check_events(case, Way(chunk=chunk))
+
+
+def writing(text: str) -> Engine:
+    tokens = iter([*text.encode(), 256])  # which ends the turn
+
+    def score(_: object) -> list[float]:
+        row = [0.0] * 320
+        row[next(tokens, 256)] = 50.0
+        return row
+
+    return Engine(FakeModel(score, vocabulary=320), byte_tokenizer())
+
+
+def test_what_could_have_become_a_tag_is_told_when_it_has_not() -> None:
+    auto = pastalang.compile('template t()\nuser """go"""\nassistant auto(pasta, max=30)\n')
+    assert "a < b <" in told_in_the_end(writing("a < b <").stream(auto, {})).values()
+    thinking = pastalang.compile(
+        'template t()\nuser """go"""\nassistant think(max=6) text """\n{a: string(max=2)}\n"""\n'
+    )
+    assert told_in_the_end(writing("1 < 2<").stream(thinking, {}))["thinking", ()] == "1 < 2<"
+
+
+def test_a_value_that_stays_though_it_was_unsure_is_told_last() -> None:
+    program = pastalang.compile('template t()\nuser """go"""\nassistant json { a: string(max=6) }\n')
+    stayed = 0
+    for seed in range(20):
+        events = list(Engine(hashed_model(320, seed=seed), byte_tokenizer()).stream(program, {}, retry_below=0.9))
+        last = events[-1]
+        assert isinstance(last, Done) and isinstance(last.result, Result)
+        stayed += any(isinstance(event, FieldAgain) and "stays" in event.reason for event in events)
+        assert told_in_the_end(events)["a", ()] == last.result.fields[0].text
+    assert stayed
