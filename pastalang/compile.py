@@ -39,6 +39,8 @@ def check_source(text: str, *, name: str = "<text>") -> tuple[Program | None, tu
     given: object = text
     if not isinstance(given, str):
         raise TypeError(f"a program is compiled from its text, not from {given!r:.60}; `load` reads a file")
+    if not isinstance(name, str):
+        raise TypeError(f"`name` is a text, not {name!r:.60}")
     return check_reading(read_text(name, text), path=None)
 
 

@@ -66,10 +66,16 @@ def schema_of(program: Program, *, template: str | None = None) -> Document:
 
 
 def _compiled(found: Converted, name: str) -> Program:
+    if not isinstance(name, str):
+        raise TypeError(f"`name` is a text, not {name!r:.60}")
     return compile(program_source(found, name=name), name=f"<{name}>")
 
 
 def _answer(program: Program, template: str | None) -> tuple[JsonBody, str]:
+    if not isinstance(program, Program):
+        raise TypeError(f"a model or a schema is made of a Program, not of {program!r:.60}")
+    if template is not None and not isinstance(template, str):
+        raise TypeError(f"`template` is the name of a template, not {template!r:.60}")
     names = list(program.templates)
     if template is None and len(names) > 1:
         raise InputError(f"the program has several templates, name one of them: {', '.join(names)}")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from enum import Enum
+from typing import TypeVar
+
+from pastalang.errors import InputError
 from pastalang.plan.complete import complete
 from pastalang.plan.draft import Draft
 from pastalang.plan.plan import ROOT, Mode, Overrun, Plan
@@ -13,11 +17,16 @@ from pastalang.plan.verify import verify
 from pastalang.program.program import AutoBody, AutoPolicy, JsonBody, Program, Template
 from pastalang.program.types import Type
 
+E = TypeVar("E", bound=Enum)
+
 
 def build_plan(
-    template: Template, program: Program, *, mode: Mode = Mode.STRICT, overrun: Overrun = Overrun.CONTINUE
+    template: Template, program: Program, *, mode: Mode | str = Mode.STRICT, overrun: Overrun | str = Overrun.CONTINUE
 ) -> Plan:
-    """`PlanError` where the program asks for something that no plan can give."""
+    """`PlanError` where the program asks for something that no plan can give. `mode` and `overrun` may be named."""
+    if not isinstance(program, Program) or not isinstance(template, Template):
+        raise TypeError(f"a plan is built for a template of a program, not for {template!r:.60} of {program!r:.60}")
+    mode, overrun = _named(Mode, "mode", mode), _named(Overrun, "overrun", overrun)
     draft = Draft(mode, template.name, program.types, program.spans, template.sampling)
     root = draft.start("")
     assert root == ROOT
@@ -36,6 +45,14 @@ def build_plan(
     )
     verify(plan)
     return plan
+
+
+def _named(kind: type[E], name: str, given: E | str) -> E:
+    try:
+        return kind(given)
+    except ValueError as problem:
+        known = ", ".join(one.value for one in kind)
+        raise InputError(f"`{name}` is one of {known}, not {given!r:.60}") from problem
 
 
 def _write_template(draft: Draft, template: Template) -> Segments:

@@ -77,8 +77,11 @@ class Engine:
         guides: MakeGuide | None = None,
         may_move: MayMove | None = None,
     ) -> None:
-        if prefix_cells is not None and prefix_cells < 0:
+        given: object = prefix_cells
+        if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 0):
             raise BadInputs(f"`prefix_cells` is a whole number from 0 on, not {prefix_cells!r}")
+        if limits is not None and not isinstance(limits, Limits):
+            raise BadInputs(f"`limits` are pastalang.Limits, not {limits!r:.60}")
         self.encoder = Encoder(tokenizer)
         _refuse_mismatch(model, self.encoder)
         self.model = model
@@ -194,11 +197,13 @@ class Engine:
 
     def plan(self, program: Program | Plan, *, template: str | None = None, mode: str | Mode = Mode.STRICT) -> Plan:
         """The plan that `run` would run: the same one for the same program. Raises `BadInputs` or `PlanError`."""
+        mode = options_of({"mode": mode, "template": template}).mode
         if isinstance(program, Plan):
+            if template not in (None, program.template):
+                raise BadInputs(f"the plan is one of the template `{program.template}`, not of `{template}`")
             return program
         if not isinstance(program, Program):
             raise TypeError(f"a program is what pastalang.compile or pastalang.load gives, not {program!r:.60}")
-        mode = options_of({"mode": mode}).mode
         key = id(program), template, Mode(mode)
         known = self._planned.get(key)
         if known is None or known[0] is not program:

@@ -78,6 +78,9 @@ def options_of(given: RunOptions) -> Options:
 def _problems(options: Options) -> list[str]:
     """What `repair` and its companions may be depends on the plan, and is told with it."""
     problems: list[str] = []
+    template: object = options.template
+    if template is not None and not isinstance(template, str):
+        problems.append(f"`template` is the name of a template, not {template!r}")
     if options.mode not in [*Mode, *(mode.value for mode in Mode)]:
         problems.append(f"`mode` is {_one_of([mode.value for mode in Mode])}, not {options.mode!r}")
     seed: object = options.seed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import assert_never
 
@@ -56,9 +57,17 @@ def count_values(type: t.Type) -> int | None:
             return max(0, high // (step or 1) - -(-low // (step or 1)) + 1)
         case t.Regex(pattern=pattern) | t.String(pattern=str() as pattern):
             return _count_texts(pattern)
+        case t.Number(minimum=low, maximum=high) if low is not None and low == high:
+            return 1
         case t.Union(arms=arms):
             counts = [count_values(arm) for arm in arms]
             return sum(count for count in counts if count is not None) if None not in counts else None
+        case t.Object(fields=fields):
+            counts = [count_values(field.type) for field in fields]
+            return math.prod(count for count in counts if count is not None) if None not in counts else None
+        case t.Tuple(items=items):
+            counts = [count_values(item) for item in items]
+            return math.prod(count for count in counts if count is not None) if None not in counts else None
         case _:
             return None
 

@@ -17,6 +17,7 @@ from pastalang.values.bounds import NO_TYPES, decimal_text
 from pastalang.values.breadth import refuse_breadth
 from pastalang.values.converted import Converted, NotExpressible
 from pastalang.values.distinct import refuse_too_few
+from pastalang.values.inhabited import count_values
 from pastalang.values.json_text import JsonValue, parse_json
 from pastalang.values.misfit import Misfit
 
@@ -38,6 +39,8 @@ def program_file(converted: Converted, *, name: str) -> nodes.File:
     """Raises `NotExpressible` where there is nothing that a model could fill in, or more than a program holds."""
     if isinstance(converted.type, t.Object) and not converted.type.fields:
         raise NotExpressible(name, [Misfit((), "it has no fields, so there is nothing to fill in")])
+    if isinstance(converted.type, t.Object) and count_values(converted.type) == 1:
+        raise NotExpressible(name, [Misfit((), "every field has one value, so there is nothing to fill in")])
     refuse_breadth(converted, name)
     refuse_too_few(converted, name)
     writer = _Writer(converted.types, declare=True)

@@ -8,6 +8,9 @@ from typing import Any, get_type_hints
 import pytest
 
 from pastalang.compile import compile
+from pastalang.errors import InputError
+from pastalang.models import from_schema, model_of, schema_of
+from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
@@ -61,6 +64,8 @@ PROGRAM = compile("template t()\nassistant json {a: boolean}")
         ({"sampling": Sampling(min_p=1.5)}, "`min_p` is a number from 0 to 1, not 1.5"),
         ({"sampling": Sampling(repetition_penalty=-1.0)}, "`repetition_penalty` is a number from 0.01 to 100"),
         ({"template": "report"}, "there is no template `report`; there is `t`"),
+        ({"template": 1}, "`template` is the name of a template, not 1"),
+        ({"template": []}, "`template` is the name of a template, not []"),
         ({"details": "x"}, "`details` is True or False, not 'x'"),
         ({"any_mode": 1}, "`any_mode` is True or False, not 1"),
         ({"retry_below": "a"}, "`retry_below` is a probability above 0 and up to 1, not 'a'"),
@@ -154,3 +159,48 @@ def test_what_is_no_program_is_told(program: Any) -> None:
 def test_a_memory_that_is_no_number_of_tokens_is_told_before_a_model_is_loaded(cells: Any) -> None:
     with pytest.raises(BadInputs, match="`cells` is a whole number from 1 on, not "):
         Engine.load("nobody/nothing", cells=cells)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"limits": 5}, "`limits` are pastalang.Limits, not 5"),
+        ({"prefix_cells": "x"}, "`prefix_cells` is a whole number from 0 on, not 'x'"),
+        ({"prefix_cells": 0.5}, "`prefix_cells` is a whole number from 0 on, not 0.5"),
+        ({"prefix_cells": -1}, "`prefix_cells` is a whole number from 0 on, not -1"),
+    ],
+)
+def test_an_engine_refuses_what_it_could_not_run_with(options: Any, told: str) -> None:
+    with pytest.raises(BadInputs, match=re.escape(told)):
+        Engine(uniform_model(320), byte_tokenizer(), **options)
+
+
+def test_a_plan_is_of_its_template_and_of_no_other() -> None:
+    engine = Engine(uniform_model(320), byte_tokenizer())
+    plan = engine.plan(PROGRAM)
+    assert engine.run(plan, {}, template="t").value == engine.run(plan, {}).value
+    with pytest.raises(BadInputs, match="the plan is one of the template `t`, not of `other`"):
+        engine.run(plan, {}, template="other")
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+def test_a_plan_may_be_built_by_the_name_of_its_mode(mode: Mode) -> None:
+    by_name, by_value = (build_plan(PROGRAM.only_template, PROGRAM, mode=given) for given in (mode.value, mode))
+    assert by_name == by_value and by_name.mode is mode
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "told"),
+    [
+        (lambda: build_plan(PROGRAM.only_template, PROGRAM, mode="fast"), InputError, "`mode` is one of strict"),
+        (lambda: build_plan(PROGRAM.only_template, PROGRAM, overrun=[]), InputError, "`overrun` is one of "),
+        (lambda: build_plan(1, 1), TypeError, "a plan is built for a template of a program"),
+        (lambda: compile("template t()", name=None), TypeError, "`name` is a text, not None"),
+        (lambda: from_schema("{}", name=None), TypeError, "`name` is a text, not None"),
+        (lambda: model_of("x"), TypeError, "a model or a schema is made of a Program, not of 'x'"),
+        (lambda: schema_of(PROGRAM, template={}), TypeError, "`template` is the name of a template, not {}"),
+    ],
+)
+def test_what_is_no_program_is_told_as_such(call: Any, error: type[Exception], told: str) -> None:
+    with pytest.raises(error, match=re.escape(told)):
+        call()

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pytest
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, RootModel, field_validator, model_validator
+from pydantic_core import PydanticCustomError
 
 from pastalang.program.types import Sampling
 from pastalang.runtime.errors import ValidatorFailed
@@ -257,3 +258,16 @@ def test_a_model_of_other_keys_is_told_what_is_missing() -> None:
 
     with pytest.raises(Invalid, match="nothing: Field required"):
         engine().run(THREE, {}, model=Model)
+
+
+def test_what_a_validator_says_may_be_no_text_at_all() -> None:
+    class Odd(BaseModel):
+        a: int
+
+        @field_validator("a")
+        @classmethod
+        def judge(cls, value: int) -> int:
+            raise PydanticCustomError("odd", "bad {it}", {"it": "\ud800"})
+
+    with pytest.raises(ValidatorFailed, match="a validator of `Odd` raised UnicodeEncodeError"):
+        engine().run(program("  a: integer(0..9)"), {}, sampling=WARM, model=Odd, repair=1)

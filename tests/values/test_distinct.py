@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from enum import Enum
 from typing import Annotated, Any, Literal
 
@@ -78,7 +79,21 @@ def test_a_schema_may_ask_for_all_there_are_and_for_no_more(document: dict[str, 
         (t.Union((t.Boolean(), t.Null(), t.Literal("a"))), 4),
         (t.Union((t.Boolean(), t.Number())), None),
         (t.Regex("(?=a)b"), None),
+        (t.Number(Decimal(1), Decimal(1)), 1),
+        (t.Number(Decimal(1), Decimal(2)), None),
+        (t.Object((t.Field("a", t.Boolean()), t.Field("b", t.Literal(1)), t.Field("c", t.Integer(1, 3)))), 6),
+        (t.Object((t.Field("a", t.Boolean()), t.Field("b", t.String()))), None),
+        (t.Tuple((t.Boolean(), t.Null(), t.Boolean())), 4),
     ],
 )
 def test_how_many_values_there_are(type: t.Type, count: int | None) -> None:
     assert count_values(type) == count
+
+
+def test_a_model_that_leaves_nothing_open_is_refused_by_its_name() -> None:
+    class Fixed(BaseModel):
+        kind: Literal["x"]
+        version: Literal[1]
+
+    with pytest.raises(NotExpressible, match="Fixed cannot be expressed"):
+        pastalang.from_model(Fixed)

@@ -28,9 +28,10 @@ class Objection:
 def validate(model: type[BaseModel], value: JsonValue) -> BaseModel | tuple[Objection, ...]:
     """Raises `ValidatorFailed` where a validator breaks instead of judging."""
     try:
-        found: object = validate_value(model, value)
-    except ValidationError as problem:
-        return tuple(_objection(error) for error in problem.errors(include_url=False))
+        try:
+            found: object = validate_value(model, value)
+        except ValidationError as problem:  # which puts the messages together only now, and may fail at it
+            return tuple(_objection(error) for error in problem.errors(include_url=False))
     except Exception as problem:  # validators are programs of the caller and raise what they like
         raise ValidatorFailed(
             f"a validator of `{model.__name__}` raised {type(problem).__name__}: {problem}"
