@@ -16,9 +16,9 @@ from pydantic import BaseModel
 
 from pastalang.runtime.assemble import Sheet, sheets_of
 from pastalang.runtime.events import FieldAgain
+from pastalang.runtime.problem import Problem
 from pastalang.runtime.repair.message import doubt_text, objection_text
 from pastalang.runtime.repair.policy import Policy
-from pastalang.runtime.repair.problem import Problem
 from pastalang.runtime.repair.targets import Key, Target, field_targets, targets_of
 from pastalang.runtime.repair.validation import Objection, validate
 from pastalang.runtime.scheduler.again import Again, behind, joiners_of, latest, take_up_again, undo
