@@ -32,7 +32,8 @@ def _texts(node: Node, limit: int) -> set[str]:
         case Sequence(items):
             found = {""}
             for item in items:
-                found = _few((left + right for left in found for right in _texts(item, limit)), limit)
+                behind = _texts(item, limit)
+                found = _few((left + right for left in found for right in behind), limit)
             return found
         case Choice(arms):
             return _few((text for arm in arms if lengths(arm) for text in _texts(arm, limit)), limit)

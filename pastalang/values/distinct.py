@@ -31,9 +31,12 @@ def _misfits(type: t.Type, path: _Path) -> Iterator[Misfit]:
             if count is not None and count < least:
                 yield Misfit(path, f"{least} different keys are asked for, but no more than {count} can match")
             yield from _misfits(value, (*path, "{}"))
-        case t.Union(arms=parts) | t.Tuple(items=parts):
-            for part in parts:
-                yield from _misfits(part, path)
+        case t.Union(arms=arms):
+            for arm in arms:
+                yield from _misfits(arm, path)
+        case t.Tuple(items=items):
+            for number, item in enumerate(items):
+                yield from _misfits(item, (*path, number))
         case t.Object(fields=fields):
             for field in fields:
                 yield from _misfits(field.type, (*path, field.key))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import assert_never
 
 from pastalang.program import types as t
@@ -60,16 +60,19 @@ def count_values(type: t.Type) -> int | None:
         case t.Number(minimum=low, maximum=high) if low is not None and low == high:
             return 1
         case t.Union(arms=arms):
-            counts = [count_values(arm) for arm in arms]
-            return sum(count for count in counts if count is not None) if None not in counts else None
+            return _together(arms, sum)
         case t.Object(fields=fields):
-            counts = [count_values(field.type) for field in fields]
-            return math.prod(count for count in counts if count is not None) if None not in counts else None
+            return _together([field.type for field in fields], math.prod)
         case t.Tuple(items=items):
-            counts = [count_values(item) for item in items]
-            return math.prod(count for count in counts if count is not None) if None not in counts else None
+            return _together(items, math.prod)
         case _:
             return None
+
+
+def _together(parts: Iterable[t.Type], count: Callable[[list[int]], int]) -> int | None:
+    counts = [count_values(part) for part in parts]
+    known = [one for one in counts if one is not None]
+    return count(known) if len(known) == len(counts) else None
 
 
 def _count_texts(pattern: str) -> int | None:

@@ -33,6 +33,7 @@ class Everything(BaseModel):
     letters: dict[Letter, int] = Field(min_length=3)
     enough: set[Literal[1, 2]] = Field(min_length=2)
     codes: frozenset[Letter] = Field(min_length=3)
+    pair: tuple[int, Annotated[set[bool], Field(min_length=3)]]
 
 
 def test_every_field_of_a_model_that_asks_for_too_many_is_named() -> None:
@@ -42,6 +43,7 @@ def test_every_field_of_a_model_that_asks_for_too_many_is_named() -> None:
         ("boxes[].colors", "3 different items are asked for, but there are only 2 values"),
         ("letters", "3 different keys are asked for, but no more than 2 can match"),
         ("codes", "3 different items are asked for, but there are only 2 values"),
+        ("pair[1]", "3 different items are asked for, but there are only 2 values"),
     ]
 
 

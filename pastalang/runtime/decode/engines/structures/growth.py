@@ -117,12 +117,14 @@ class Growth:
         return ending if len(ending) >= self._stand.remaining else ()
 
     def _is_cut_here(self) -> bool:
-        """Whether something else could have come, had there been room."""
-        leash, was_stuck = self._leash(), self._is_stuck
+        """Whether something else could have come, had there been room: asked of a copy, which may fail at it."""
+        leash = self._leash()
         if not leash:
             return False
+        matcher, was_stuck = self._here(), self._is_stuck
+        self._matcher = matcher.copy()
         free = self._free_mask()
-        self._is_stuck = was_stuck
+        self._matcher, self._is_stuck = matcher, was_stuck
         return bool((free & ~mask_of(self._guide.border.tokens.size, leash[:1])).any())
 
     def _free_mask(self) -> TokenMask:
@@ -187,7 +189,7 @@ class Growth:
                 mask &= ~mask_of(self._guide.border.tokens.size, trie.below(node))
 
     def _drop_digits(self, mask: TokenMask) -> None:
-        """A fraction gets no more digits than a double tells apart, as far as anything else may come."""
+        """A number gets no more digits than every reader takes, as far as anything else may come."""
         left = self._stand.trace.digits_left()
         if left is None:
             return

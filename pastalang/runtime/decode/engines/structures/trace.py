@@ -20,7 +20,7 @@ _MAX_NUMBER = 60
 _QUOTE_OR_ESCAPE = re.compile(rb'["\\\\]')
 MAX_EXACT_DIGITS = 15  # decimal digits that a double keeps
 _WHOLE_DIGITS, _EXPONENT_DIGITS = 30, 2  # a number of so many ends far from what no double holds
-_FEW_DIGITS = 14  # and as many as any token has, before it is too long
+_FEW_DIGITS = 14  # behind so few no token makes it too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Trace:
 
     def digits_left(self) -> int | None:
         """How many digits the part of a number that is being written may have still; None where that is far away."""
-        if self.word is None:
+        if self.word is None or self.raw[self.word : self.word + 1].isalpha():
             return None
         word = self.raw[self.word :].lower()
         if b"e" in word:
