@@ -24,11 +24,11 @@ import transformers
 import pastalang
 from benchmarks.subjects import make_tokenizer
 from pastalang.program.types import Sampling
-from pastalang.runtime.batch import Capture, CellId, RowId, Run, StepBatch, TokenId
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.layout.clusters import Costs
 from pastalang.runtime.model.toy import Family, toy_model
 from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.step import Capture, CellId, RowId, Run, StepBatch, TokenId
 
 SIZES: dict[str, dict[str, int]] = {
     "0.1 M": {"vocabulary": 320, "layers": 2, "hidden": 64, "heads": 4, "kv_heads": 2},

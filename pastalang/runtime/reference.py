@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from pastalang.runtime.batch import StepBatch
 from pastalang.runtime.layout.layers import FULL, SLIDING, layer_windows
 from pastalang.runtime.layout.predicate import Fed, PlainViews
+from pastalang.runtime.step import StepBatch
 
 
 def reference_logits(model: Any, token: Fed) -> torch.Tensor:

@@ -7,8 +7,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.runtime.batch import StepBatch
 from pastalang.runtime.layout.views import Views
+from pastalang.runtime.step import StepBatch
 
 Numbers: TypeAlias = NDArray[np.int32]
 Sees: TypeAlias = NDArray[np.bool_]

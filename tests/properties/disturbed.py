@@ -8,10 +8,10 @@ from typing import Any
 
 import torch
 
-from pastalang.runtime.batch import StepBatch, TokenId
 from pastalang.runtime.layout.predicate import Fed, PlainViews
 from pastalang.runtime.memory.pool import Pool
 from pastalang.runtime.model.protocol import Model
+from pastalang.runtime.step import StepBatch, TokenId
 from tests.properties.models import Weights
 
 CELLS = 1024

@@ -9,13 +9,13 @@ import pytest
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Plan
 from pastalang.program.program import Program
-from pastalang.runtime.batch import StepBatch
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.layout.predicate import Fed
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import FakeModel, hashed_model
 from pastalang.runtime.model.toy import Family
 from pastalang.runtime.result import Result
+from pastalang.runtime.step import StepBatch
 from tests.properties.disturbed import Disturbed, Failing
 from tests.properties.models import Weights
 from tests.properties.test_runtime import WARM, outcome

@@ -22,7 +22,6 @@ from pastalang.plan.simulate import simulate
 from pastalang.plan.totals import totals_of
 from pastalang.program.types import Sampling
 from pastalang.runtime.assemble import realised_of
-from pastalang.runtime.batch import StepBatch
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
@@ -32,6 +31,7 @@ from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.loop import Limits
 from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.step import StepBatch
 from pastalang.testing.programs import programs
 from tests.properties.cases import planned
 from tests.properties.models import LIKED, WORDS, tokenizer_of

@@ -15,7 +15,6 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.refusal import PlanError
 from pastalang.program.types import Sampling
-from pastalang.runtime.batch import StepBatch
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.layout.predicate import PlainViews
@@ -27,6 +26,7 @@ from pastalang.runtime.reference import reference_logits
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.loop import Limits
+from pastalang.runtime.step import StepBatch
 from pastalang.testing.programs import programs
 from tests.runtime.float64 import in_float64, wide_softmax
 from tests.runtime.test_engine import inputs_of

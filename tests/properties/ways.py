@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Plan
-from pastalang.runtime.batch import StepBatch
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import OutOfMemory
 from pastalang.runtime.model.protocol import Model
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.loop import Limits
+from pastalang.runtime.step import StepBatch
 from tests.properties.models import guides_of, tokenizer_of
 
 PLENTY = 1 << 14

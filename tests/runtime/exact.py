@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from pastalang.runtime.batch import StepBatch
 from pastalang.runtime.layout.clusters import Costs
 from pastalang.runtime.layout.predicate import Fed
 from pastalang.runtime.model.toy import Family, toy_model
 from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.reference import reference_logits
+from pastalang.runtime.step import StepBatch
 from tests.runtime.float64 import in_float64, wide_softmax
 from tests.runtime.walk import Walk
 

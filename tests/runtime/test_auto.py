@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang.program.program import AutoPolicy
-from pastalang.runtime.batch import StepBatch
 from pastalang.runtime.decode.tags import Reading, reader_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import TooLong
@@ -26,6 +25,7 @@ from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.reference import reference_logits
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.loop import Limits
+from pastalang.runtime.step import StepBatch
 from tests.properties.test_runtime import pauses
 from tests.runtime.float64 import in_float64, wide_softmax
 

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pastalang.runtime.batch import CellId
 from pastalang.runtime.memory.cells import Cells, OutOfCells
+from pastalang.runtime.step import CellId
 
 
 def test_cells_are_given_from_the_lowest_number() -> None:

@@ -4,10 +4,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pastalang.runtime.batch import Capture, CellId, RowId, Run, StepBatch, TokenId
 from pastalang.runtime.layout.clusters import ON_CPU, Block, Clusters, Costs
 from pastalang.runtime.layout.mask import visible, visible_in
 from pastalang.runtime.layout.views import Sight, Views
+from pastalang.runtime.step import Capture, CellId, RowId, Run, StepBatch, TokenId
 from tests.runtime.exact import APART, walk_of
 
 EAGER = Costs(small_step=0, per_cell=1, per_cluster=50, per_block=0)  # fit for the small steps of tests

@@ -15,7 +15,6 @@ import pastalang
 from pastalang.plan.plan import Mode
 from pastalang.program.program import Input, InputKind, InputType, ListOf, RecordOf
 from pastalang.program.types import Sampling
-from pastalang.runtime.batch import StepBatch
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import (
     BadInputs,
@@ -33,6 +32,7 @@ from pastalang.runtime.model.toy import Family, toy_model
 from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.loop import Limits
+from pastalang.runtime.step import StepBatch
 from pastalang.runtime.trace import read_json_lines
 
 WARM = Sampling(temperature=1.0)

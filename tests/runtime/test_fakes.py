@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import torch
 
-from pastalang.runtime.batch import CellId, Empty, RowId, Run, StepBatch, TokenId
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import hashed_model, scripted_model, uniform_model
+from pastalang.runtime.step import CellId, Empty, RowId, Run, StepBatch, TokenId
 
 
 def text_step(text: str, *, position: int = 0, cell: int = 0, row: int = 0, new: bool = True) -> StepBatch:

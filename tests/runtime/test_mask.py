@@ -10,10 +10,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pastalang.runtime.batch import Capture, CellId, Empty, Follow, OfCells, OfRow, RowId, Run, Show, StepBatch, TokenId
 from pastalang.runtime.layout.mask import additive, visible
 from pastalang.runtime.layout.predicate import Fed, PlainViews
 from pastalang.runtime.layout.views import Views
+from pastalang.runtime.step import Capture, CellId, Empty, Follow, OfCells, OfRow, RowId, Run, Show, StepBatch, TokenId
 from tests.runtime.walk import Walk
 
 A, B, C = RowId(0), RowId(1), RowId(2)

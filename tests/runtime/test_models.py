@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from pastalang.runtime.batch import Capture, CellId, Empty, Follow, RowId, Run, StepBatch, TokenId
 from pastalang.runtime.layout.predicate import PlainViews
 from pastalang.runtime.layout.views import Sight, Views
 from pastalang.runtime.model.toy import Family, toy_model
 from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.reference import ReferenceModel, reference_logits, reference_path
+from pastalang.runtime.step import Capture, CellId, Empty, Follow, RowId, Run, StepBatch, TokenId
 from tests.runtime.exact import APART, CELLS, EXACT, WHOLE, Twins, twins, walk_of, wanted
 from tests.runtime.float64 import in_float64, wide_softmax
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pastalang.runtime.batch import CellId, TokenId
 from pastalang.runtime.layout.predicate import Fed
 from pastalang.runtime.model.toy import Family, toy_model
 from pastalang.runtime.reference import reference_logits, reference_path
+from pastalang.runtime.step import CellId, TokenId
 from tests.runtime.float64 import in_float64, wide_softmax
 
 EXACT = 1e-9

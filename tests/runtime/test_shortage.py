@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
-from pastalang.runtime.batch import StepBatch
 from pastalang.runtime.decode.draws import Draw
 from pastalang.runtime.decode.sampler import Ask, Choice, NoMemory, Sampler
 from pastalang.runtime.engine import Engine
@@ -28,6 +27,7 @@ from pastalang.runtime.model.toy import toy_model
 from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.loop import Limits
+from pastalang.runtime.step import StepBatch
 from tests.properties.test_runtime import FEW, MANY, SEEDS, WARM, outcome, plans
 from tests.runtime.float64 import in_float64, wide_softmax
 from tests.runtime.test_engine import DOCUMENTS, FAN_OUT, PRODUCT

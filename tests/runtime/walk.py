@@ -10,7 +10,9 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pastalang.runtime.batch import (
+from pastalang.runtime.layout.predicate import Fed, PlainViews
+from pastalang.runtime.memory.cells import Cells
+from pastalang.runtime.step import (
     After,
     Capture,
     CellId,
@@ -25,8 +27,6 @@ from pastalang.runtime.batch import (
     StepBatch,
     TokenId,
 )
-from pastalang.runtime.layout.predicate import Fed, PlainViews
-from pastalang.runtime.memory.cells import Cells
 
 
 @dataclass(eq=False)

@@ -15,8 +15,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.runtime.batch import RowId, Run, StepBatch
 from pastalang.runtime.layout.views import Indexes, Sight
+from pastalang.runtime.step import RowId, Run, StepBatch
 
 
 @dataclass(frozen=True, slots=True)

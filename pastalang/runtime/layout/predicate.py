@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from pastalang.runtime.batch import CellId, Edit, Empty, Follow, OfCells, OfRow, RowId, Show, StepBatch, TokenId
+from pastalang.runtime.step import CellId, Edit, Empty, Follow, OfCells, OfRow, RowId, Show, StepBatch, TokenId
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -17,7 +17,7 @@ from typing import TypeAlias, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.runtime.batch import CellId, Edit, Empty, Follow, OfCells, OfRow, RowId, Run, Show, StepBatch
+from pastalang.runtime.step import CellId, Edit, Empty, Follow, OfCells, OfRow, RowId, Run, Show, StepBatch
 
 Order: TypeAlias = NDArray[np.int32]
 Indexes: TypeAlias = NDArray[np.intp]

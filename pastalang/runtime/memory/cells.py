@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 
-from pastalang.runtime.batch import CellId
+from pastalang.runtime.step import CellId
 
 
 class OutOfCells(Exception):

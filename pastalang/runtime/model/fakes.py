@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pastalang.runtime.batch import StepBatch
 from pastalang.runtime.layout.predicate import Fed, PlainViews
+from pastalang.runtime.step import StepBatch
 
 Scores: TypeAlias = Sequence[float] | NDArray[np.float64]
 Score: TypeAlias = Callable[[Fed], Scores]

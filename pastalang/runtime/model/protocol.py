@@ -6,7 +6,7 @@ from typing import Protocol
 
 import torch
 
-from pastalang.runtime.batch import StepBatch
+from pastalang.runtime.step import StepBatch
 
 
 class Model(Protocol):

@@ -10,11 +10,11 @@ from typing import Any
 
 import torch
 
-from pastalang.runtime.batch import Capture, CellId, Empty, RowId, Run, StepBatch, TokenId
 from pastalang.runtime.layout.predicate import PlainViews
 from pastalang.runtime.model.protocol import Model
 from pastalang.runtime.model.refuse import UnsupportedModel, model_name
 from pastalang.runtime.reference import reference_logits
+from pastalang.runtime.step import Capture, CellId, Empty, RowId, Run, StepBatch, TokenId
 
 CELLS_FOR_CHECK = 16
 

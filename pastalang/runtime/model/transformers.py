@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from pastalang.runtime.batch import StepBatch
 from pastalang.runtime.layout.clusters import ON_CPU, ON_GPU, Clusters, Costs
 from pastalang.runtime.layout.layers import layer_windows
 from pastalang.runtime.layout.views import Views
@@ -18,6 +17,7 @@ from pastalang.runtime.model.attention import ATTENTION, STEP_MASKS
 from pastalang.runtime.model.refuse import OWN_ATTENTION, UnsupportedModel, model_name, refuse_model
 from pastalang.runtime.model.self_check import CELLS_FOR_CHECK, check_model
 from pastalang.runtime.model.step_masks import step_masks
+from pastalang.runtime.step import StepBatch
 
 
 class TransformersModel:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pastalang.plan.plan import Branch, Repeat, Segment
 from pastalang.plan.realised import Outcome
-from pastalang.runtime.batch import CellId, RowId
 from pastalang.runtime.events import FieldDone
 from pastalang.runtime.scheduler.written import DrawnToken, Written
+from pastalang.runtime.step import CellId, RowId
 
 if TYPE_CHECKING:
     from pastalang.runtime.scheduler.decide import Decision

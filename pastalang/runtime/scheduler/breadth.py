@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pastalang.runtime.batch import CellId
 from pastalang.runtime.memory.cells import Cells
+from pastalang.runtime.step import CellId
 
 _STEPS = 64  # that went well before twice as many tokens are tried again
 

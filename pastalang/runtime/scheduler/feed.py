@@ -14,7 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pastalang.runtime.batch import (
+from pastalang.runtime.scheduler.branch import BranchState, Source, Stage
+from pastalang.runtime.scheduler.breadth import StepCells
+from pastalang.runtime.scheduler.lockstep import values_before
+from pastalang.runtime.step import (
     After,
     Capture,
     CellId,
@@ -27,9 +30,6 @@ from pastalang.runtime.batch import (
     StepBatch,
     TokenId,
 )
-from pastalang.runtime.scheduler.branch import BranchState, Source, Stage
-from pastalang.runtime.scheduler.breadth import StepCells
-from pastalang.runtime.scheduler.lockstep import values_before
 
 
 @dataclass(frozen=True, slots=True)

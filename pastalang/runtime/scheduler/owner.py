@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pastalang.runtime.batch import RowId
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Source
+from pastalang.runtime.step import RowId
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ token whom it had joined before it, the same token of the values in lock-step be
 
 from __future__ import annotations
 
-from pastalang.runtime.batch import CellId
 from pastalang.runtime.scheduler.branch import BranchState, Source
 from pastalang.runtime.scheduler.lockstep import values_before
+from pastalang.runtime.step import CellId
 
 
 def cells_of_path(source: Source) -> tuple[CellId, ...]:

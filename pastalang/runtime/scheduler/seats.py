@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pastalang.runtime.batch import Edit, Empty, Follow, RowId, Show
 from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.feed import Rows, Step
 from pastalang.runtime.scheduler.owner import Owner
 from pastalang.runtime.scheduler.path import cells_of_path
+from pastalang.runtime.step import Edit, Empty, Follow, RowId, Show
 
 
 def seat_late_ones(owner: Owner, rows: Rows) -> list[Edit]:
