@@ -14,7 +14,7 @@ from pastalang.runtime.scheduler.again import latest
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.sources import sources_of
-from pastalang.runtime.scheduler.written import (
+from pastalang.runtime.scheduler.transcript import (
     Details,
     Field,
     Thread,

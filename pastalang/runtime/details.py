@@ -9,8 +9,8 @@ import torch
 
 from pastalang.runtime.decode.confidence import pushed_aside, shares_of, standing_of
 from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.transcript import Details, Field
 from pastalang.runtime.scheduler.weigh import weigh_others
-from pastalang.runtime.scheduler.written import Details, Field
 
 
 def note_details(branch: BranchState, logits: torch.Tensor) -> None:

@@ -17,7 +17,7 @@ from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.threads import passes_of
-from pastalang.runtime.scheduler.written import Threads, WrittenField
+from pastalang.runtime.scheduler.transcript import Threads, WrittenField
 from pastalang.runtime.usage import Usage
 
 

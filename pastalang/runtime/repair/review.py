@@ -24,7 +24,7 @@ from pastalang.runtime.repair.validation import Objection, validate
 from pastalang.runtime.scheduler.again import Again, behind, joiners_of, latest, take_up_again, undo
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
-from pastalang.runtime.scheduler.written import Field
+from pastalang.runtime.scheduler.transcript import Field
 from pastalang.values.json_places import places_of
 from pastalang.values.misfit import path_text
 

@@ -15,7 +15,7 @@ from pastalang.runtime.assemble import Sheet
 from pastalang.runtime.repair.validation import Objection
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.points import Point
-from pastalang.runtime.scheduler.written import Field
+from pastalang.runtime.scheduler.transcript import Field
 from pastalang.values.json_places import Node, Place
 
 Key: TypeAlias = tuple[str, tuple[int, ...]]

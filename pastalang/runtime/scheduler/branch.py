@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pastalang.plan.plan import Branch, Repeat, Segment
 from pastalang.plan.realised import Outcome
 from pastalang.runtime.events import FieldDone
-from pastalang.runtime.scheduler.written import DrawnToken, Written
+from pastalang.runtime.scheduler.transcript import DrawnToken, Written
 from pastalang.runtime.step import CellId, RowId
 
 if TYPE_CHECKING:

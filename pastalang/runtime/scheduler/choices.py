@@ -14,7 +14,7 @@ from pastalang.runtime.scheduler.lists import elements_of
 from pastalang.runtime.scheduler.options import arms_of, closing_of, opening_of
 from pastalang.runtime.scheduler.points import mark
 from pastalang.runtime.scheduler.told_whole import tell_arm, tell_list
-from pastalang.runtime.scheduler.written import DrawnToken, WrittenLoop, WrittenText
+from pastalang.runtime.scheduler.transcript import DrawnToken, WrittenLoop, WrittenText
 
 
 def open_choice(branch: BranchState, choose: Choose) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pastalang.program.types import Sampling
-from pastalang.runtime.scheduler.written import Tally
+from pastalang.runtime.scheduler.transcript import Tally
 from pastalang.source import Span
 
 

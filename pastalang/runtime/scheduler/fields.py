@@ -15,7 +15,7 @@ from pastalang.runtime.scheduler.left_out import leave_out
 from pastalang.runtime.scheduler.points import mark
 from pastalang.runtime.scheduler.telling import tell_end, tell_start, tell_text
 from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait
-from pastalang.runtime.scheduler.written import DrawnToken, Field, WrittenField
+from pastalang.runtime.scheduler.transcript import DrawnToken, Field, WrittenField
 
 
 def open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:

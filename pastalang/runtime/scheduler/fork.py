@@ -13,7 +13,7 @@ from pastalang.plan.realised import Items
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Seen
 from pastalang.runtime.scheduler.lists import elements_of
 from pastalang.runtime.scheduler.sources import names_here
-from pastalang.runtime.scheduler.written import (
+from pastalang.runtime.scheduler.transcript import (
     WrittenBranch,
     WrittenLoop,
 )

@@ -11,7 +11,7 @@ from pastalang.runtime.decode.guide import Accepted, GuideError, State, TokenMas
 from pastalang.runtime.decode.lead import Led
 from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.prompt import Encoder
-from pastalang.runtime.scheduler.written import Details, Field, Tally
+from pastalang.runtime.scheduler.transcript import Details, Field, Tally
 
 
 @dataclass(frozen=True, slots=True)

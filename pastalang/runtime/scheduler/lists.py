@@ -9,7 +9,7 @@ from pastalang.plan.plan import Form
 from pastalang.runtime.errors import BadList
 from pastalang.runtime.inputs import part_of
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.written import Field, Written, WrittenField, WrittenLoop
+from pastalang.runtime.scheduler.transcript import Field, Written, WrittenField, WrittenLoop
 from pastalang.source import Span
 from pastalang.values.read import read, to_plain
 

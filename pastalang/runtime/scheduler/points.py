@@ -10,7 +10,7 @@ from typing import Any
 
 from pastalang.plan.plan import Repeat, Segment
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Seen, Source
-from pastalang.runtime.scheduler.written import Written, WrittenLoop
+from pastalang.runtime.scheduler.transcript import Written, WrittenLoop
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.written import (
+from pastalang.runtime.scheduler.transcript import (
     Field,
     WrittenField,
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from pastalang.runtime.events import FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.written import Field
+from pastalang.runtime.scheduler.transcript import Field
 
 
 def tell_start(branch: BranchState, field: Field) -> None:

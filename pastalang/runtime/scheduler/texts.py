@@ -9,7 +9,7 @@ from pastalang.runtime.inputs import part_of, text_of
 from pastalang.runtime.leads import fed_text
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.scheduler.branch import BranchState, Frame
-from pastalang.runtime.scheduler.written import WrittenText
+from pastalang.runtime.scheduler.transcript import WrittenText
 
 
 def text_tokens(branch: BranchState, frame: Frame, segment: Text | InputText | ItemNumber) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from pastalang.runtime.decode.tags import Begin, Tag, Wait
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
 from pastalang.runtime.scheduler.holes import Fill, OpenHole
 from pastalang.runtime.scheduler.join import join
-from pastalang.runtime.scheduler.written import Field, Thread, Threads
+from pastalang.runtime.scheduler.transcript import Field, Thread, Threads
 
 MOST = 64  # threads of one text; later tags change nothing
 _OPENING = {AutoPolicy.PASTA: "<async>", AutoPolicy.APAR: "[Child]"}

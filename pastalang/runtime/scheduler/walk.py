@@ -31,7 +31,7 @@ from pastalang.runtime.scheduler.holes import OpenHole
 from pastalang.runtime.scheduler.join import join, joined_by
 from pastalang.runtime.scheduler.texts import text_tokens
 from pastalang.runtime.scheduler.threads import try_to_see
-from pastalang.runtime.scheduler.written import WrittenBranch, WrittenLoop, WrittenText
+from pastalang.runtime.scheduler.transcript import WrittenBranch, WrittenLoop, WrittenText
 
 
 def walk_on(branch: BranchState) -> None:
