@@ -19,7 +19,7 @@ from pastalang.runtime.step import CellId, RowId
 
 if TYPE_CHECKING:
     from pastalang.runtime.scheduler.decide import Decision
-    from pastalang.runtime.scheduler.holes import OpenHole
+    from pastalang.runtime.scheduler.hole import OpenHole
 
 
 class Stage(Enum):

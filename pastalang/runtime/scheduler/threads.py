@@ -18,7 +18,7 @@ from pastalang.program.program import AutoPolicy
 from pastalang.runtime.decode.auto import THREAD, AutoState
 from pastalang.runtime.decode.tags import Begin, Tag, Wait
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
-from pastalang.runtime.scheduler.holes import Fill, OpenHole
+from pastalang.runtime.scheduler.hole import Fill, OpenHole
 from pastalang.runtime.scheduler.join import join
 from pastalang.runtime.scheduler.transcript import Field, Thread, Threads
 

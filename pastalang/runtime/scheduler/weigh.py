@@ -18,7 +18,7 @@ from pastalang.runtime.decode.confidence import Shares, left_behind, standing_of
 from pastalang.runtime.decode.guide import State
 from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
-from pastalang.runtime.scheduler.holes import OpenHole
+from pastalang.runtime.scheduler.hole import OpenHole
 
 WAYS = 64  # of one choice: its likeliest, as far as that can be told
 OPTIONS = 256  # of a longer list only the ways that its value takes are looked at
