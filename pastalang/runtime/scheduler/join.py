@@ -8,8 +8,8 @@ from pastalang.plan.plan import (
 from pastalang.plan.positions import after_join
 from pastalang.runtime.events import Joined
 from pastalang.runtime.scheduler.branch import BranchState, Seen
+from pastalang.runtime.scheduler.checkpoint import point_of
 from pastalang.runtime.scheduler.lockstep import highest_seen
-from pastalang.runtime.scheduler.points import point_of
 from pastalang.runtime.scheduler.settled import may_still_begin
 
 

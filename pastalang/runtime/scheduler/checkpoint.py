@@ -1,6 +1,6 @@
-"""Places that a branch can be taken up from again: a branch on its way comes in, a frozen `Point` goes out.
+"""Checkpoints: the places of a branch that decoding can be rewound to.
 
-What a branch has written only grows, so a point keeps lengths, not copies; `rewound` cuts to these lengths.
+A transcript only grows, so a checkpoint keeps lengths, not copies; `rewound` cuts the transcript to these lengths.
 """
 
 from __future__ import annotations
