@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from pastalang.runtime.assemble import Sheet
 from pastalang.runtime.repair.validation import Objection
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.checkpoint import Point
+from pastalang.runtime.scheduler.checkpoint import Checkpoint
 from pastalang.runtime.scheduler.transcript import Field
 from pastalang.values.json_places import Node, Place
 
@@ -29,7 +29,7 @@ class Target:
     name: str
     items: tuple[int, ...]
     place: Place
-    point: Point
+    point: Checkpoint
     field: Field | None
 
     @property

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from pastalang.runtime.leads import given_to
 from pastalang.runtime.scheduler.branch import BranchState, Stage
-from pastalang.runtime.scheduler.checkpoint import Point, rewound
+from pastalang.runtime.scheduler.checkpoint import Checkpoint, rewound
 from pastalang.runtime.scheduler.lockstep import highest_seen
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.telling import tell_again
@@ -31,7 +31,7 @@ class Again:
     told: int
 
 
-def take_up_again(places: Iterable[tuple[Point, str]]) -> list[Again]:
+def take_up_again(places: Iterable[tuple[Checkpoint, str]]) -> list[Again]:
     """Each point comes with a text that is forced before its branch goes on; it is no part of the answer.
 
     All of them stand before the first one goes on: those that wait for others must find the new ones.
@@ -51,7 +51,7 @@ def take_up_again(places: Iterable[tuple[Point, str]]) -> list[Again]:
     return taken
 
 
-def _take_up(point: Point, lead: str, free: int) -> Again:
+def _take_up(point: Checkpoint, lead: str, free: int) -> Again:
     """With its lead a branch is longer than its gap. Whoever joins it may see what stands behind the gap as well, so
     it then stands at `free`, behind everything else, and no two tokens that anybody sees share a position."""
     request: RequestState = point.branch.request
@@ -81,7 +81,7 @@ def _take_up(point: Point, lead: str, free: int) -> Again:
     return Again(old, new, hidden, point.told)
 
 
-def _given_at(point: Point) -> str:
+def _given_at(point: Checkpoint) -> str:
     """The white space that is written anew with what stands at the point."""
     level = point.levels[-1]
     is_between = level.index >= len(level.segments)
@@ -106,7 +106,7 @@ def latest(branch: BranchState) -> BranchState:
     return branch
 
 
-def behind(point: Point) -> list[BranchState]:
+def behind(point: Checkpoint) -> list[BranchState]:
     """Who is in the answer and has seen what stands at the point, as the writer of it or forked behind it."""
     current = latest(point.branch)
     gone: list[BranchState] = []
@@ -120,9 +120,9 @@ def behind(point: Point) -> list[BranchState]:
     return gone
 
 
-def joiners_of(request: RequestState, gone: set[BranchState]) -> dict[BranchState, Point]:
+def joiners_of(request: RequestState, gone: set[BranchState]) -> dict[BranchState, Checkpoint]:
     """Who else joined any of these, and whoever joined those in turn, each with its first such join."""
-    found: dict[BranchState, Point] = {}
+    found: dict[BranchState, Checkpoint] = {}
     gone = set(gone)
     grows = True
     while grows:
@@ -136,7 +136,7 @@ def joiners_of(request: RequestState, gone: set[BranchState]) -> dict[BranchStat
     return found
 
 
-def _first_join(branch: BranchState, gone: set[BranchState]) -> Point | None:
+def _first_join(branch: BranchState, gone: set[BranchState]) -> Checkpoint | None:
     return next((point for point in branch.joins_met if not gone.isdisjoint(point.joined)), None)
 
 

@@ -30,7 +30,7 @@ class Level:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Point:
+class Checkpoint:
     """Right before a hole, a choice, a list or a join of `branch`. `branches` counts those made until then."""
 
     branch: BranchState
@@ -43,31 +43,31 @@ class Point:
     start: int
     branches: int
     told: int  # values of it that the caller knew of
-    joins_met: tuple[Point, ...]
+    joins_met: tuple[Checkpoint, ...]
     joined: tuple[BranchState, ...] = ()  # what the join adds, where a join stands here
 
 
-def point_of(branch: BranchState, *, joined: tuple[BranchState, ...] = ()) -> Point:
+def checkpoint_of(branch: BranchState, *, joined: tuple[BranchState, ...] = ()) -> Checkpoint:
     written = (Seen(branch, len(branch.tokens)),) if branch.tokens else ()
     branch.keeps_cells |= bool(branch.tokens)
-    return Point(
+    return Checkpoint(
         branch, tuple(map(_level, branch.frames)), branch.last, (*branch.view, *written),
         (*branch.own_before, *written), branch.position, branch.highest, branch.start,
         len(branch.request.branches), len(branch.told), tuple(branch.joins_met), joined,
     )  # fmt: skip
 
 
-def mark(branch: BranchState) -> Point | None:
+def mark_checkpoint(branch: BranchState) -> Checkpoint | None:
     """The point where a branch stands, noted as a place to take it up at; None where nobody ever will."""
     if branch.request.reviewer is None:
         return None
-    point: Point = branch.resumed_at or point_of(branch)
+    point: Checkpoint = branch.resumed_at or checkpoint_of(branch)
     branch.resumed_at = None
     branch.beginning = branch.beginning or point
     return point
 
 
-def rewound(point: Point) -> list[Frame]:
+def rewound(point: Checkpoint) -> list[Frame]:
     """The frames as they stood, with lists of their own: what is written from here on leaves the old ones alone."""
     frames: list[Frame] = []
     for level in point.levels:

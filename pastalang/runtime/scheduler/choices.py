@@ -8,7 +8,7 @@ from pastalang.plan.plan import Choose, Repeat
 from pastalang.plan.realised import Chosen, Items
 from pastalang.plan.realised import Decision as Decided
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
-from pastalang.runtime.scheduler.checkpoint import mark
+from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
 from pastalang.runtime.scheduler.decide import Decision, Option
 from pastalang.runtime.scheduler.fields import wait_for_logits
 from pastalang.runtime.scheduler.lists import elements_of
@@ -19,7 +19,7 @@ from pastalang.runtime.scheduler.transcript import DrawnToken, WrittenLoop, Writ
 
 def open_choice(branch: BranchState, choose: Choose) -> None:
     """Which arm it goes on with."""
-    mark(branch)
+    mark_checkpoint(branch)
     options = arms_of(choose, branch.request.tokens.encoder)
     _decide(branch, options, field=choose.field, sampling=choose.sampling, span=choose.span)
 
@@ -69,7 +69,7 @@ def _decided(branch: BranchState, decision: Decision, option: int) -> None:
 
 def open_repeat(branch: BranchState, frame: Frame, repeat: Repeat) -> None:
     """A frame for its items, before the first of them."""
-    mark(branch)
+    mark_checkpoint(branch)
     address = (*frame.address, frame.index, 0)
     inner = Frame(repeat.body, [], address, index=len(repeat.body), repeat=repeat, item=-1)
     frame.written.append(WrittenLoop(repeat.field, inner.loop))

@@ -10,7 +10,7 @@ from pastalang.runtime.decode.guide import NoEndingFits
 from pastalang.runtime.decode.tags import Tag
 from pastalang.runtime.scheduler.begin import begin
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
-from pastalang.runtime.scheduler.checkpoint import mark
+from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
 from pastalang.runtime.scheduler.hole import Fill, OpenHole, blamed_on_type
 from pastalang.runtime.scheduler.left_out import leave_out
 from pastalang.runtime.scheduler.telling import tell_end, tell_start, tell_text
@@ -23,7 +23,7 @@ def open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
     request = branch.request
     items = branch.items_here()
     field = Field(hole.field, hole.type, hole.form, hole.span, branch.name, items)
-    field.point = mark(branch)
+    field.point = mark_checkpoint(branch)
     request.decoded[field.path, field.items] += 1
     frame.written.append(WrittenField(field))
     with blamed_on_type(hole, request.plan):

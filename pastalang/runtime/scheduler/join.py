@@ -8,7 +8,7 @@ from pastalang.plan.plan import (
 from pastalang.plan.positions import after_join
 from pastalang.runtime.events import Joined
 from pastalang.runtime.scheduler.branch import BranchState, Seen
-from pastalang.runtime.scheduler.checkpoint import point_of
+from pastalang.runtime.scheduler.checkpoint import checkpoint_of
 from pastalang.runtime.scheduler.lockstep import highest_seen
 from pastalang.runtime.scheduler.settled import may_still_begin
 
@@ -30,7 +30,7 @@ def joined_by(branch: BranchState, segment: Join, address: tuple[int, ...]) -> t
 
 def join(branch: BranchState, joined: tuple[BranchState, ...]) -> None:
     if branch.request.reviewer is not None:
-        branch.joins_met.append(point_of(branch, joined=joined))
+        branch.joins_met.append(checkpoint_of(branch, joined=joined))
     index = len(branch.tokens)
     before = branch.joins.get(index, ())
     branch.joins[index] = (*before, *(one for one in joined if one not in before))
