@@ -10,9 +10,9 @@ from pastalang.plan.plan import Form, Instance
 from pastalang.plan.realised import Realised, Run
 from pastalang.runtime.errors import NotTheType
 from pastalang.runtime.result import Answer, FieldResult, Stretch
-from pastalang.runtime.scheduler.again import latest
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.rewind import latest
 from pastalang.runtime.scheduler.sources import sources_of
 from pastalang.runtime.scheduler.transcript import (
     Details,

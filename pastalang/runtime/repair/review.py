@@ -21,9 +21,9 @@ from pastalang.runtime.repair.message import doubt_text, objection_text
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.targets import Key, Target, field_targets, targets_of
 from pastalang.runtime.repair.validation import Objection, validate
-from pastalang.runtime.scheduler.again import Again, behind, joiners_of, latest, take_up_again, undo
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.rewind import Again, behind, joiners_of, latest, take_up_again, undo
 from pastalang.runtime.scheduler.transcript import Field
 from pastalang.values.json_places import places_of
 from pastalang.values.misfit import path_text

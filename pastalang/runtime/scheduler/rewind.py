@@ -1,10 +1,4 @@
-"""Finished branches taken up again: points and texts go in, branches that take the place of the old ones come out.
-
-    old     … "brand": ┬ "Foo"                            keeps its memory until the request is over
-    new                └ the text that leads to it … "Bar"
-
-Whatever the old branch had forked behind the point is hidden: the new one forks it anew.
-"""
+"""Rewinding: finished branches are decoded again from a checkpoint."""
 
 from __future__ import annotations
 
