@@ -11,8 +11,8 @@ from pastalang.runtime.decode.mask import allows, tokens_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.decision import arms_of, closing_of, opening_of
 from pastalang.runtime.scheduler.hole import OpenHole
-from pastalang.runtime.scheduler.options import arms_of, closing_of, opening_of
 from pastalang.training.answer import Answer, arm_for, spelled, stop_of
 from pastalang.training.errors import BadRow
 

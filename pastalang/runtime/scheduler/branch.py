@@ -18,7 +18,7 @@ from pastalang.runtime.scheduler.transcript import DrawnToken, Written
 from pastalang.runtime.step import CellId, RowId
 
 if TYPE_CHECKING:
-    from pastalang.runtime.scheduler.decide import Decision
+    from pastalang.runtime.scheduler.decision import Decision
     from pastalang.runtime.scheduler.hole import OpenHole
 
 

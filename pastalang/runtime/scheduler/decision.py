@@ -1,9 +1,9 @@
-"""A choice between texts, token by token: the texts' tokens come in, the option that the model takes goes out.
+"""A choice between texts, decided token by token.
 
     options   [A B C]  [A D]  (end)      the common tokens are forced, the rest is drawn
-    after A   B or D                     one draw, and C rides along
+    after A   B or D                     one draw; the forced C follows in the same pass
 
-An option that another one goes on from ends where the model draws anything but the longer one's next token.
+An option that is the beginning of another one ends when the model draws anything but the longer option's next token.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pastalang.plan.plan import Choose, ItemNumber, Repeat
 from pastalang.program.types import Sampling
+from pastalang.runtime.leads import fed_end, fed_text
+from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.scheduler.transcript import Tally
 from pastalang.source import Span
 
@@ -99,3 +102,23 @@ class Decision:
     def _is_complete(self, option: int) -> bool:
         tokens = self._options[option].tokens
         return tokens is not None and self._depth >= len(tokens)
+
+
+def arms_of(choose: Choose, encoder: Encoder) -> list[Option]:
+    return [Option(arm.lead, encoder.text(fed_text(arm))) for arm in choose.arms]
+
+
+def opening_of(repeat: Repeat, item: int, encoder: Encoder) -> Option:
+    """How an item begins; numbers are tokens of their own, so that they look alike in every item."""
+    lead = repeat.between if item else repeat.first
+    number = str(item + 1)
+    text = "".join(number if isinstance(part, ItemNumber) else part.text for part in lead)
+    fed = (number if isinstance(part, ItemNumber) else fed_text(part) for part in lead)
+    return Option(text, tuple(token for part in fed for token in encoder.text(part)))
+
+
+def closing_of(repeat: Repeat, done: int, encoder: Encoder) -> Option:
+    """How the list ends behind so many items."""
+    text = repeat.empty if done == 0 and repeat.empty is not None else repeat.stop
+    fed = fed_end(repeat, is_empty=done == 0)
+    return Option("", None) if text is None or fed is None else Option(text, encoder.text(fed))
