@@ -10,9 +10,9 @@ from pastalang.plan.realised import Decision as Decided
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
 from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
 from pastalang.runtime.scheduler.decision import Decision, Option, arms_of, closing_of, opening_of
+from pastalang.runtime.scheduler.event_log import tell_arm, tell_list
 from pastalang.runtime.scheduler.fields import wait_for_logits
 from pastalang.runtime.scheduler.lists import elements_of
-from pastalang.runtime.scheduler.told_whole import tell_arm, tell_list
 from pastalang.runtime.scheduler.transcript import DrawnToken, WrittenLoop, WrittenText
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class FirstAnswerStats:
     branches: int
     forward_passes: int
     last_draw: int

@@ -11,9 +11,9 @@ from pastalang.runtime.decode.tags import Tag
 from pastalang.runtime.scheduler.begin import begin
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
 from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
+from pastalang.runtime.scheduler.event_log import tell_end, tell_start, tell_text
 from pastalang.runtime.scheduler.hole import Fill, OpenHole, blamed_on_type
 from pastalang.runtime.scheduler.left_out import leave_out
-from pastalang.runtime.scheduler.telling import tell_end, tell_start, tell_text
 from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait
 from pastalang.runtime.scheduler.transcript import DrawnToken, Field, WrittenField
 

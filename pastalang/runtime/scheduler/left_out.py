@@ -6,7 +6,7 @@ from pastalang.plan.plan import Form, Hole
 from pastalang.runtime.decode.guide import NoEndingFits
 from pastalang.runtime.leads import given_to
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.telling import tell_whole
+from pastalang.runtime.scheduler.event_log import tell_whole
 from pastalang.runtime.scheduler.transcript import Field
 from pastalang.values.fits import value_fits
 

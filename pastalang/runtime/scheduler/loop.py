@@ -23,7 +23,7 @@ from pastalang.runtime.scheduler.drawing import no_token
 from pastalang.runtime.scheduler.early import demand_early
 from pastalang.runtime.scheduler.feed import Feeder, Rows, Step
 from pastalang.runtime.scheduler.leading import leading_tokens
-from pastalang.runtime.scheduler.owner import Owner
+from pastalang.runtime.scheduler.owner import BranchOwner
 from pastalang.runtime.scheduler.prefix import PrefixCache
 from pastalang.runtime.scheduler.release import end_aside, release_all, release_dead
 from pastalang.runtime.scheduler.request import RequestState
@@ -278,7 +278,7 @@ class Scheduler:
         for row in self.prefix.owner.idle_rows:
             self._rows.release(row)
         self.prefix.owner.idle_rows.clear()
-        owners: list[Owner] = [self.prefix.owner, *self._active]
+        owners: list[BranchOwner] = [self.prefix.owner, *self._active]
         for owner in owners:
             edits += seat_late_ones(owner, self._rows)
         if self._limits.chunk is not None:
@@ -295,7 +295,7 @@ class Scheduler:
             unseat({edit.row for edit in edits}, self._all_branches(), self._rows)
         return step
 
-    def _in_order(self, owner: Owner) -> list[BranchState]:
+    def _in_order(self, owner: BranchOwner) -> list[BranchState]:
         return sorted(owner.hungry, key=lambda branch: branch.number, reverse=owner is self._room.alone)
 
     def _all_branches(self) -> Iterator[BranchState]:

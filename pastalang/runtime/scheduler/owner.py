@@ -21,7 +21,7 @@ class Prefix:
 NOTHING = Prefix()
 
 
-class Owner:
+class BranchOwner:
     """Whoever owns branches: a request, or the memory of prompts."""
 
     def __init__(self) -> None:

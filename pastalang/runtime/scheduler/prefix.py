@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pastalang.plan.plan import ROOT, Branch, Overrun, Release
 from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Source, Stage
-from pastalang.runtime.scheduler.owner import NOTHING, Owner, Prefix
+from pastalang.runtime.scheduler.owner import NOTHING, BranchOwner, Prefix
 
 SHORTEST = 8  # shorter stretches are not worth a branch
 
@@ -36,7 +36,7 @@ class PrefixCache:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self.owner = Owner()
+        self.owner = BranchOwner()
         self._top: dict[int, _Node] = {}
         self._nodes: dict[_Node, None] = {}
         self._clock = 0

@@ -13,10 +13,10 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.events import Event
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Source
-from pastalang.runtime.scheduler.draft import Draft
+from pastalang.runtime.scheduler.draft import FirstAnswerStats
+from pastalang.runtime.scheduler.event_log import EventLog
 from pastalang.runtime.scheduler.lockstep import settle_values_before
-from pastalang.runtime.scheduler.owner import Owner, Prefix
-from pastalang.runtime.scheduler.told import Told
+from pastalang.runtime.scheduler.owner import BranchOwner, Prefix
 from pastalang.runtime.tokens import TokenPlan
 
 
@@ -26,7 +26,7 @@ class Reviewer(Protocol):
     def review(self, request: RequestState) -> bool: ...
 
 
-class RequestState(Owner):
+class RequestState(BranchOwner):
     """`base` is the sampling where neither hole nor template says anything.
 
     With a reviewer, what a branch could be taken up behind stays in memory until the request is over.
@@ -56,7 +56,7 @@ class RequestState(Owner):
         self.started_at = self.ended_at = 0.0
         self.is_over = False
         self.was_set_back = False
-        self._told = Told()
+        self._told = EventLog()
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -78,7 +78,7 @@ class RequestState(Owner):
         self.attended = 0
         self.cells_now = 0
         self.reviewer = None if self._make_reviewer is None else self._make_reviewer()
-        self.draft: Draft | None = None
+        self.draft: FirstAnswerStats | None = None
         self._by_instance: dict[BranchId, dict[tuple[int, ...], BranchState]] = {}
         self.decoded: Counter[tuple[str, tuple[int, ...]]] = Counter()  # how often, by field and items
         self._made: Counter[tuple[BranchId, tuple[int, ...]]] = Counter()
@@ -104,9 +104,9 @@ class RequestState(Owner):
         return self.reviewer is not None and self.reviewer.review(self)
 
     @property
-    def stand(self) -> Draft:
+    def stand(self) -> FirstAnswerStats:
         drawn = sum(len(branch.drawn) for branch in self.branches)
-        return Draft(len(self.branches), self.forward_passes, self.last_draw, drawn)
+        return FirstAnswerStats(len(self.branches), self.forward_passes, self.last_draw, drawn)
 
     def set_back(self) -> None:
         """Start anew later; all memory has been given back. The same tokens will come."""

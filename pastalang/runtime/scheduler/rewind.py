@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pastalang.runtime.leads import given_to
 from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.checkpoint import Checkpoint, rewound
+from pastalang.runtime.scheduler.event_log import tell_again
 from pastalang.runtime.scheduler.lockstep import highest_seen
 from pastalang.runtime.scheduler.request import RequestState
-from pastalang.runtime.scheduler.telling import tell_again
 from pastalang.runtime.scheduler.walk import walk_on
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.feed import Rows, Step
-from pastalang.runtime.scheduler.owner import Owner
+from pastalang.runtime.scheduler.owner import BranchOwner
 from pastalang.runtime.scheduler.path import cells_of_path
 from pastalang.runtime.step import Edit, Empty, Follow, RowId, Show
 
 
-def seat_late_ones(owner: Owner, rows: Rows) -> list[Edit]:
+def seat_late_ones(owner: BranchOwner, rows: Rows) -> list[Edit]:
     """Rows for those that go on from a token fed in an earlier step. Whom they have joined since comes behind that."""
     edits: list[Edit] = []
     for branch in owner.late:

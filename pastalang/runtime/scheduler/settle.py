@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pastalang.runtime.scheduler.feed import Step
-from pastalang.runtime.scheduler.owner import Owner
+from pastalang.runtime.scheduler.owner import BranchOwner
 
 
-def settle(step: Step, *, kept: Owner) -> None:
+def settle(step: Step, *, kept: BranchOwner) -> None:
     """What is fed for `kept`, the owner of kept prompts, is nobody's."""
     for request in dict.fromkeys(branch.request for branch in step.fed if branch.request is not kept):
         request.forward_passes += 1

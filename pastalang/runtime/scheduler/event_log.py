@@ -1,0 +1,89 @@
+"""The events that a request reports to its caller, each of them once.
+
+A preempted request starts again and produces the same events, perhaps in another order; `EventLog` drops those
+that the caller has seen.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable
+from dataclasses import replace
+
+from pastalang.plan.plan import Arm, Choose, Repeat, Text
+from pastalang.runtime.events import Event, FieldDone, FieldStarted, TextDelta
+from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.transcript import Field
+
+
+class EventLog:
+    """A request that starts again tells the same things, in another order perhaps."""
+
+    def __init__(self) -> None:
+        self._known: Counter[Hashable] = Counter()  # in earlier attempts: characters of a field, or events of a kind
+        self._now: Counter[Hashable] = Counter()  # in this one
+
+    def start_again(self) -> None:
+        for key, count in self._now.items():
+            self._known[key] = max(self._known[key], count)
+        self._now.clear()
+
+    def new(self, events: Iterable[Event]) -> list[Event]:
+        return [news for event in events if (news := self._news(event)) is not None]
+
+    def _news(self, event: Event) -> Event | None:
+        if isinstance(event, TextDelta):
+            key: Hashable = (event.field, event.items)
+            before = self._now[key]
+            self._now[key] += len(event.text)
+            fresh = event.text[max(self._known[key] - before, 0) :]
+            return replace(event, text=fresh) if fresh else None
+        self._now[event] += 1
+        return event if self._now[event] > self._known[event] else None
+
+
+def tell_start(branch: BranchState, field: Field) -> None:
+    branch.request.events.append(FieldStarted(field.path, field.items))
+
+
+def tell_text(branch: BranchState, field: Field, text: str) -> None:
+    if text:
+        branch.request.events.append(TextDelta(field.path, field.items, text))
+        field.told += len(text)
+
+
+def tell_end(branch: BranchState, field: Field) -> None:
+    """What could have become a tag until the end was not told before."""
+    tell_text(branch, field, field.text[field.told :])
+    _tell_done(branch, FieldDone(field.path, field.items, field.text, field.truncated))
+
+
+def tell_whole(branch: BranchState, path: str, items: tuple[int, ...], text: str) -> None:
+    branch.request.events += [FieldStarted(path, items), TextDelta(path, items, text)]
+    _tell_done(branch, FieldDone(path, items, text, truncated=False))
+
+
+def tell_again(branch: BranchState, fields: Iterable[FieldDone]) -> None:
+    """Of values that stand in the answer again."""
+    for done in fields:
+        branch.request.events += [
+            FieldStarted(done.field, done.items), TextDelta(done.field, done.items, done.text), done
+        ]  # fmt: skip
+
+
+def _tell_done(branch: BranchState, done: FieldDone) -> None:
+    branch.request.events.append(done)
+    branch.told.append(done)
+
+
+def tell_arm(branch: BranchState, choose: Choose, arm: Arm) -> None:
+    """An arm with holes in it is told by them."""
+    texts = [segment.text for segment in arm.segments if isinstance(segment, Text)]
+    if len(texts) == len(arm.segments):
+        tell_whole(branch, choose.field, branch.items_here(), arm.lead + "".join(texts))
+
+
+def tell_list(branch: BranchState, repeat: Repeat, items: int) -> None:
+    """A JSON list that ends before its first item."""
+    if items == 0 and repeat.empty is not None:
+        tell_whole(branch, repeat.field, branch.items_here(), "[]")
