@@ -10,7 +10,7 @@ from pastalang.plan.realised import Decision as Decided
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
 from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
 from pastalang.runtime.scheduler.decision import Decision, Option, arms_of, closing_of, opening_of
-from pastalang.runtime.scheduler.event_log import tell_arm, tell_list
+from pastalang.runtime.scheduler.event_log import report_arm, report_empty_list
 from pastalang.runtime.scheduler.fields import wait_for_logits
 from pastalang.runtime.scheduler.lists import elements_of
 from pastalang.runtime.scheduler.transcript import DrawnToken, WrittenLoop, WrittenText
@@ -61,7 +61,7 @@ def _decided(branch: BranchState, decision: Decision, option: int) -> None:
     assert isinstance(choose, Choose)
     arm = choose.arms[option]
     branch.outcomes.append(Chosen(option, decision.tally.drawn))
-    tell_arm(branch, choose, arm)
+    report_arm(branch, choose, arm)
     frame.written.append(WrittenText(arm.lead))
     branch.frames.append(Frame(arm.segments, frame.written, (*frame.address, frame.index, option)))
 
@@ -112,7 +112,7 @@ def _go_on_or_stop(branch: BranchState, frame: Frame, repeat: Repeat, decision: 
         frame.written.append(WrittenText(opening_of(repeat, done, encoder).text))
         return
     _leave(branch)
-    tell_list(branch, repeat, done)
+    report_empty_list(branch, repeat, done)
     closing = closing_of(repeat, done, encoder).text
     if closing:
         branch.frames[-1].written.append(WrittenText(closing))

@@ -42,28 +42,28 @@ class EventLog:
         return event if self._now[event] > self._known[event] else None
 
 
-def tell_start(branch: BranchState, field: Field) -> None:
+def report_start(branch: BranchState, field: Field) -> None:
     branch.request.events.append(FieldStarted(field.path, field.items))
 
 
-def tell_text(branch: BranchState, field: Field, text: str) -> None:
+def report_text(branch: BranchState, field: Field, text: str) -> None:
     if text:
         branch.request.events.append(TextDelta(field.path, field.items, text))
         field.told += len(text)
 
 
-def tell_end(branch: BranchState, field: Field) -> None:
+def report_end(branch: BranchState, field: Field) -> None:
     """What could have become a tag until the end was not told before."""
-    tell_text(branch, field, field.text[field.told :])
-    _tell_done(branch, FieldDone(field.path, field.items, field.text, field.truncated))
+    report_text(branch, field, field.text[field.told :])
+    _report_done(branch, FieldDone(field.path, field.items, field.text, field.truncated))
 
 
-def tell_whole(branch: BranchState, path: str, items: tuple[int, ...], text: str) -> None:
+def report_value(branch: BranchState, path: str, items: tuple[int, ...], text: str) -> None:
     branch.request.events += [FieldStarted(path, items), TextDelta(path, items, text)]
-    _tell_done(branch, FieldDone(path, items, text, truncated=False))
+    _report_done(branch, FieldDone(path, items, text, truncated=False))
 
 
-def tell_again(branch: BranchState, fields: Iterable[FieldDone]) -> None:
+def report_again(branch: BranchState, fields: Iterable[FieldDone]) -> None:
     """Of values that stand in the answer again."""
     for done in fields:
         branch.request.events += [
@@ -71,19 +71,19 @@ def tell_again(branch: BranchState, fields: Iterable[FieldDone]) -> None:
         ]  # fmt: skip
 
 
-def _tell_done(branch: BranchState, done: FieldDone) -> None:
+def _report_done(branch: BranchState, done: FieldDone) -> None:
     branch.request.events.append(done)
     branch.told.append(done)
 
 
-def tell_arm(branch: BranchState, choose: Choose, arm: Arm) -> None:
+def report_arm(branch: BranchState, choose: Choose, arm: Arm) -> None:
     """An arm with holes in it is told by them."""
     texts = [segment.text for segment in arm.segments if isinstance(segment, Text)]
     if len(texts) == len(arm.segments):
-        tell_whole(branch, choose.field, branch.items_here(), arm.lead + "".join(texts))
+        report_value(branch, choose.field, branch.items_here(), arm.lead + "".join(texts))
 
 
-def tell_list(branch: BranchState, repeat: Repeat, items: int) -> None:
+def report_empty_list(branch: BranchState, repeat: Repeat, items: int) -> None:
     """A JSON list that ends before its first item."""
     if items == 0 and repeat.empty is not None:
-        tell_whole(branch, repeat.field, branch.items_here(), "[]")
+        report_value(branch, repeat.field, branch.items_here(), "[]")

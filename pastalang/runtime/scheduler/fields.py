@@ -11,7 +11,7 @@ from pastalang.runtime.decode.tags import Tag
 from pastalang.runtime.scheduler.begin import begin
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
 from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
-from pastalang.runtime.scheduler.event_log import tell_end, tell_start, tell_text
+from pastalang.runtime.scheduler.event_log import report_end, report_start, report_text
 from pastalang.runtime.scheduler.hole import Fill, OpenHole, blamed_on_type
 from pastalang.runtime.scheduler.left_out import leave_out
 from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait
@@ -35,7 +35,7 @@ def open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
     branch.append(lead)
     field.tally.force(len(lead))
     branch.hole = OpenHole(hole, field, state, request.tokens.encoder)
-    tell_start(branch, field)
+    report_start(branch, field)
     _filled(branch, branch.hole, branch.hole.start())
 
 
@@ -69,13 +69,13 @@ def go_on_with_tags(
 
 def _filled(branch: BranchState, hole: OpenHole, fill: Fill) -> None:
     branch.append(fill.feed)
-    tell_text(branch, hole.field, fill.text)
+    report_text(branch, hole.field, fill.text)
     if not hole.is_finished:
         wait_for_logits(branch)
         return
     hole.close()
     branch.outcomes.append(hole.field.tally.drawn)
-    tell_end(branch, hole.field)
+    report_end(branch, hole.field)
     branch.hole = None
     branch.frames[-1].index += 1
     branch.stage = Stage.WALKING

@@ -6,7 +6,7 @@ from pastalang.plan.plan import Form, Hole
 from pastalang.runtime.decode.guide import NoEndingFits
 from pastalang.runtime.leads import given_to
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.event_log import tell_whole
+from pastalang.runtime.scheduler.event_log import report_value
 from pastalang.runtime.scheduler.transcript import Field
 from pastalang.values.fits import value_fits
 
@@ -22,5 +22,5 @@ def leave_out(branch: BranchState, field: Field, hole: Hole, problem: NoEndingFi
     field.tally.force(len(tokens))
     branch.append(tokens)
     branch.outcomes.append(field.tally.drawn)
-    tell_whole(branch, field.path, field.items, field.text)
+    report_value(branch, field.path, field.items, field.text)
     branch.frames[-1].index += 1

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pastalang.runtime.leads import given_to
 from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.checkpoint import Checkpoint, rewound
-from pastalang.runtime.scheduler.event_log import tell_again
+from pastalang.runtime.scheduler.event_log import report_again
 from pastalang.runtime.scheduler.lockstep import highest_seen
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.walk import walk_on
@@ -88,9 +88,9 @@ def undo(again: Again) -> None:
     request.hide(*(one for one in request.live if _descends_from(one, again.new)))
     request.show(again.old, *again.hidden)
     again.old.replaced_by = None
-    tell_again(again.old, again.old.told[again.told :])
+    report_again(again.old, again.old.told[again.told :])
     for one in again.hidden:
-        tell_again(one, one.told)
+        report_again(one, one.told)
 
 
 def latest(branch: BranchState) -> BranchState:
