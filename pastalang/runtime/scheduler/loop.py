@@ -23,10 +23,9 @@ from pastalang.runtime.scheduler.drawing import no_token
 from pastalang.runtime.scheduler.early import demand_early
 from pastalang.runtime.scheduler.feed import Feeder, Rows, Step
 from pastalang.runtime.scheduler.leading import leading_tokens
-from pastalang.runtime.scheduler.owner import BranchOwner
 from pastalang.runtime.scheduler.prefix import PrefixCache
 from pastalang.runtime.scheduler.release import end_aside, release_all, release_dead
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.request import BranchOwner, RequestState
 from pastalang.runtime.scheduler.room import Room
 from pastalang.runtime.scheduler.seats import seat_late_ones, take_back, unseat
 from pastalang.runtime.scheduler.settle import settle

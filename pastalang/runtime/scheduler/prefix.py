@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pastalang.plan.plan import ROOT, Branch, Overrun, Release
 from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Source, Stage
-from pastalang.runtime.scheduler.owner import NOTHING, BranchOwner, Prefix
+from pastalang.runtime.scheduler.request import NOTHING, BranchOwner, Prefix
 
 SHORTEST = 8  # shorter stretches are not worth a branch
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pastalang.runtime.scheduler.feed import Step
-from pastalang.runtime.scheduler.owner import BranchOwner
+from pastalang.runtime.scheduler.request import BranchOwner
 
 
 def settle(step: Step, *, kept: BranchOwner) -> None:
