@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pastalang.runtime.decode.sampler import Ask, Choice, Outcome
 from pastalang.runtime.errors import BadInputs, Cancelled, OutOfMemory, RunError
 from pastalang.runtime.memory.cells import Cells
+from pastalang.runtime.scheduler.admission import Room, cells_wanted
 from pastalang.runtime.scheduler.asking import ask_for
-from pastalang.runtime.scheduler.bounds import cells_wanted
 from pastalang.runtime.scheduler.branch import BranchState, Source
 from pastalang.runtime.scheduler.breadth import Breadth
 from pastalang.runtime.scheduler.drawing import no_token
@@ -26,7 +26,6 @@ from pastalang.runtime.scheduler.leading import leading_tokens
 from pastalang.runtime.scheduler.prefix import PrefixCache
 from pastalang.runtime.scheduler.release import end_aside, release_all, release_dead
 from pastalang.runtime.scheduler.request import BranchOwner, RequestState
-from pastalang.runtime.scheduler.room import Room
 from pastalang.runtime.scheduler.seats import seat_late_ones, take_back, unseat
 from pastalang.runtime.scheduler.settle import settle
 from pastalang.runtime.scheduler.too_long import check_length
