@@ -59,7 +59,7 @@ def _wanted(branch: BranchState, segment: Segment) -> int:
             assert_never(segment)
 
 
-class Room:
+class Admission:
     """`alone`: the request that goes through its branches one at a time, because there is no room for two."""
 
     def __init__(self, cells: Cells) -> None:

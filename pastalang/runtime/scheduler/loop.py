@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pastalang.runtime.decode.sampler import Ask, Choice, Outcome
 from pastalang.runtime.errors import BadInputs, Cancelled, OutOfMemory, RunError
 from pastalang.runtime.memory.cells import Cells
-from pastalang.runtime.scheduler.admission import Room, cells_wanted
+from pastalang.runtime.scheduler.admission import Admission, cells_wanted
 from pastalang.runtime.scheduler.asking import ask_for
 from pastalang.runtime.scheduler.branch import BranchState, Source
 from pastalang.runtime.scheduler.breadth import Breadth
@@ -85,7 +85,7 @@ class Scheduler:
         self._over: list[RequestState] = []
         self._step: Step | None = None
         self._row_numbers: dict[Source, int] = {}
-        self._room = Room(self.cells)
+        self._room = Admission(self.cells)
         self._is_crowded = False
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
