@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pastalang.runtime.scheduler.branch import BranchState, Source, Stage
-from pastalang.runtime.scheduler.breadth import StepCells
 from pastalang.runtime.scheduler.lockstep import values_before
+from pastalang.runtime.scheduler.step_budget import StepCells
 from pastalang.runtime.step import (
     After,
     Capture,

@@ -18,7 +18,6 @@ from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.admission import Admission, cells_wanted
 from pastalang.runtime.scheduler.asking import ask_for
 from pastalang.runtime.scheduler.branch import BranchState, Source
-from pastalang.runtime.scheduler.breadth import Breadth
 from pastalang.runtime.scheduler.drawing import no_token
 from pastalang.runtime.scheduler.early import demand_early
 from pastalang.runtime.scheduler.feed import Feeder, Rows, Step
@@ -28,6 +27,7 @@ from pastalang.runtime.scheduler.release import end_aside, release_all, release_
 from pastalang.runtime.scheduler.request import BranchOwner, RequestState
 from pastalang.runtime.scheduler.seats import seat_late_ones, take_back, unseat
 from pastalang.runtime.scheduler.settle import settle
+from pastalang.runtime.scheduler.step_budget import Breadth
 from pastalang.runtime.scheduler.too_long import check_length
 from pastalang.runtime.scheduler.too_small import too_small
 from pastalang.runtime.scheduler.walk import take, try_join, walk_on
