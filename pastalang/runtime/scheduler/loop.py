@@ -27,7 +27,7 @@ from pastalang.runtime.scheduler.release import end_aside, release_all, release_
 from pastalang.runtime.scheduler.request import BranchOwner, RequestState
 from pastalang.runtime.scheduler.seats import seat_late_ones, take_back, unseat
 from pastalang.runtime.scheduler.settle import settle
-from pastalang.runtime.scheduler.step_budget import Breadth
+from pastalang.runtime.scheduler.step_budget import StepBudget
 from pastalang.runtime.scheduler.too_long import check_length
 from pastalang.runtime.scheduler.too_small import too_small
 from pastalang.runtime.scheduler.walk import take, try_join, walk_on
@@ -74,7 +74,7 @@ class Scheduler:
     ) -> None:
         self.cells = Cells(cells)
         self.prefix = PrefixCache(prefix_cells)
-        self.breadth = Breadth(cells)
+        self.breadth = StepBudget(cells)
         self.forward_passes = 0
         self._limits = limits or Limits()
         self._max_position = max_position

@@ -10,7 +10,7 @@ from pastalang.runtime.step import CellId
 _STEPS = 64  # that went well before twice as many tokens are tried again
 
 
-class Breadth:
+class StepBudget:
     """`most` is None while nothing has ever gone wrong."""
 
     def __init__(self, capacity: int) -> None:
