@@ -20,14 +20,13 @@ from pastalang.runtime.scheduler.asking import ask_for
 from pastalang.runtime.scheduler.branch import BranchState, Source
 from pastalang.runtime.scheduler.drawing import no_token
 from pastalang.runtime.scheduler.early import demand_early
-from pastalang.runtime.scheduler.feed import Feeder, Rows, Step
 from pastalang.runtime.scheduler.leading import leading_tokens
 from pastalang.runtime.scheduler.prefix import PrefixCache
 from pastalang.runtime.scheduler.release import end_aside, release_all, release_dead
 from pastalang.runtime.scheduler.request import BranchOwner, RequestState
 from pastalang.runtime.scheduler.seats import seat_late_ones, take_back, unseat
-from pastalang.runtime.scheduler.settle import settle
 from pastalang.runtime.scheduler.step_budget import StepBudget
+from pastalang.runtime.scheduler.step_builder import Feeder, Rows, Step, commit_step
 from pastalang.runtime.scheduler.too_long import check_length
 from pastalang.runtime.scheduler.too_small import too_small
 from pastalang.runtime.scheduler.walk import take, try_join, walk_on
@@ -150,7 +149,7 @@ class Scheduler:
         """Who draws from the logits of the step just run."""
         assert self._step is not None
         self.breadth.went_well()
-        settle(self._step, kept=self.prefix.owner)
+        commit_step(self._step, kept=self.prefix.owner)
         self._row_numbers = {source: row for row, source in enumerate(self._step.sources)}
         return [
             Drawing(branch, row)

@@ -9,9 +9,9 @@ from __future__ import annotations
 from pastalang.plan.plan import Release
 from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.branch import BranchState, Stage
-from pastalang.runtime.scheduler.feed import Rows
 from pastalang.runtime.scheduler.lockstep import values_behind
 from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.step_builder import Rows
 
 
 def release_dead(request: RequestState, cells: Cells, rows: Rows) -> None:

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.feed import Rows, Step
-from pastalang.runtime.scheduler.path import cells_of_path
 from pastalang.runtime.scheduler.request import BranchOwner
+from pastalang.runtime.scheduler.step_builder import Rows, Step, cells_of_path
 from pastalang.runtime.step import Edit, Empty, Follow, RowId, Show
 
 

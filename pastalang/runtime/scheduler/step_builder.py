@@ -1,13 +1,4 @@
-"""One step put together: hungry branches come in, a `StepBatch` goes out, with who draws from which logits.
-
-    a branch's next tokens    one run of its row
-    a fork in this step       an empty row `after` the token it was forked behind
-    a fork for later          a capture behind the step
-    a join                    `after` the last tokens of those fed now, and the rows of those fed before
-    lock-step                 one run per token, `after` the same token of the nearest value before it
-
-A branch takes its tokens only after everything that they see, so it never matters who is asked first.
-"""
+"""Builds one step: which tokens are fed, where their keys and values go, and what each token sees."""
 
 from __future__ import annotations
 
@@ -16,6 +7,7 @@ from dataclasses import dataclass
 
 from pastalang.runtime.scheduler.branch import BranchState, Source, Stage
 from pastalang.runtime.scheduler.lockstep import values_before
+from pastalang.runtime.scheduler.request import BranchOwner
 from pastalang.runtime.scheduler.step_budget import StepCells
 from pastalang.runtime.step import (
     After,
@@ -30,6 +22,40 @@ from pastalang.runtime.step import (
     StepBatch,
     TokenId,
 )
+
+
+def cells_of_path(source: Source) -> tuple[CellId, ...]:
+    """Every token of the path has been fed, and is in memory."""
+    path = _Path()
+    path.add(source)
+    return tuple(path.cells)
+
+
+class _Path:
+    def __init__(self) -> None:
+        self.cells: dict[CellId, None] = {}
+        self._known: dict[BranchState, int] = {}  # how many tokens of a branch have been added
+
+    def add(self, source: Source) -> None:
+        branch, count = source.branch, source.index + 1
+        known = self._known.get(branch, 0)
+        if count <= known:
+            return
+        if known == 0 and branch.source is not None:
+            self.add(branch.source)
+        self._known[branch] = count
+        for index in range(known, count):
+            for one in branch.joins.get(index, ()):
+                if one.last is not None:
+                    self.add(one.last)
+            self._add_level(branch, index)
+            self.cells[branch.cells[index]] = None
+
+    def _add_level(self, branch: BranchState, index: int) -> None:
+        if branch.spec.lockstep is not None:
+            for value in reversed(values_before(branch)):
+                if value is not None and index < len(value.tokens):
+                    self.cells[value.cells[index]] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,3 +302,22 @@ def _is_to_come(child: BranchState) -> bool:
     if child.fed or not child.is_held:
         return False
     return child.stage is not Stage.ENDED or bool(child.tokens) or bool(child.request.tokens.joiners[child.spec.id])
+
+
+def commit_step(step: Step, *, kept: BranchOwner) -> None:
+    """What is fed for `kept`, the owner of kept prompts, is nobody's."""
+    for request in dict.fromkeys(branch.request for branch in step.fed if branch.request is not kept):
+        request.forward_passes += 1
+        request.was_held_back |= step.was_short
+    for branch in step.fed:
+        count = branch.placed - branch.fed
+        owner = branch.request
+        if owner is not kept:
+            branch.runs.append((branch.fed, count, owner.forward_passes))
+            owner.fed_tokens += count
+            owner.cells_now += count
+            owner.peak_cells = max(owner.peak_cells, owner.cells_now)
+        branch.fed = branch.placed
+        branch.pieces.clear()
+        if branch.fed >= branch.demand:
+            owner.hungry.pop(branch, None)
