@@ -26,7 +26,7 @@ from pastalang.runtime.scheduler.release import end_aside, release_all, release_
 from pastalang.runtime.scheduler.request import BranchOwner, RequestState
 from pastalang.runtime.scheduler.seats import seat_late_ones, take_back, unseat
 from pastalang.runtime.scheduler.step_budget import StepBudget
-from pastalang.runtime.scheduler.step_builder import Feeder, Rows, Step, commit_step
+from pastalang.runtime.scheduler.step_builder import Rows, Step, StepBuilder, commit_step
 from pastalang.runtime.scheduler.too_long import check_length
 from pastalang.runtime.scheduler.too_small import too_small
 from pastalang.runtime.scheduler.walk import take, try_join, walk_on
@@ -282,7 +282,7 @@ class Scheduler:
             for request in self._active:
                 demand_early(request)
         self._room.measure(self._active)
-        feeder = Feeder(
+        feeder = StepBuilder(
             self.breadth.of(self.cells), self._rows, edits,
             chunk=self._limits.chunk, may_begin=self._room.may_begin, may_move=may_move,
         )  # fmt: skip

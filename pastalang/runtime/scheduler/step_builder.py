@@ -85,7 +85,7 @@ class Rows:
         self._free.append(row)
 
 
-class Feeder:
+class StepBuilder:
     """Lives for one step. `may_begin` says whether a branch that has no cells yet may take its first ones."""
 
     def __init__(
