@@ -20,11 +20,11 @@ from pastalang.runtime.scheduler.asking import ask_for
 from pastalang.runtime.scheduler.branch import BranchState, Source
 from pastalang.runtime.scheduler.drawing import no_token
 from pastalang.runtime.scheduler.early import demand_early
+from pastalang.runtime.scheduler.late_rows import seat_late_ones, take_back, unseat
 from pastalang.runtime.scheduler.leading import leading_tokens
 from pastalang.runtime.scheduler.prefix import PrefixCache
 from pastalang.runtime.scheduler.release import end_aside, release_all, release_dead
 from pastalang.runtime.scheduler.request import BranchOwner, RequestState
-from pastalang.runtime.scheduler.seats import seat_late_ones, take_back, unseat
 from pastalang.runtime.scheduler.step_budget import StepBudget
 from pastalang.runtime.scheduler.step_builder import Rows, Step, StepBuilder, commit_step
 from pastalang.runtime.scheduler.too_long import check_length

@@ -1,4 +1,4 @@
-"""Rows for branches that begin late, and a step that did not happen: what it took is given back."""
+"""View rows of branches that begin late, and the rollback of a step that did not run."""
 
 from __future__ import annotations
 
