@@ -296,7 +296,7 @@ class Engine:
                 return self.model.forward(step.batch)
             except BaseException as problem:
                 if not is_shortage(problem):
-                    self.scheduler.take_back()
+                    self.scheduler.rollback_step()
                     raise
                 told, can_be_smaller = problem_of(problem, tokens=len(step.batch))
             # Not before the exception is gone, which holds on to the tensors of the failed pass.

@@ -11,7 +11,7 @@ from pastalang.runtime.scheduler.step_builder import Rows, Step, cells_of_path
 from pastalang.runtime.step import Edit, Empty, Follow, RowId, Show
 
 
-def seat_late_ones(owner: BranchOwner, rows: Rows) -> list[Edit]:
+def open_late_rows(owner: BranchOwner, rows: Rows) -> list[Edit]:
     """Rows for those that go on from a token fed in an earlier step. Whom they have joined since comes behind that."""
     edits: list[Edit] = []
     for branch in owner.late:
@@ -28,7 +28,7 @@ def seat_late_ones(owner: BranchOwner, rows: Rows) -> list[Edit]:
     return edits
 
 
-def take_back(step: Step, branches: Iterable[BranchState], cells: Cells, rows: Rows) -> None:
+def rollback_step(step: Step, branches: Iterable[BranchState], cells: Cells, rows: Rows) -> None:
     """`branches`: all that may have got a row in this step. What the model has noted of it is noted anew."""
     for branch in step.fed:
         cells.release(branch.cells[branch.fed :])
@@ -37,10 +37,10 @@ def take_back(step: Step, branches: Iterable[BranchState], cells: Cells, rows: R
         branch.pieces.clear()
     edited = {edit.row for edit in step.batch.edits}
     captured = {capture.row for capture in step.batch.captures}
-    unseat(edited | captured, branches, rows)
+    close_rows(edited | captured, branches, rows)
 
 
-def unseat(made: set[RowId], branches: Iterable[BranchState], rows: Rows) -> None:
+def close_rows(made: set[RowId], branches: Iterable[BranchState], rows: Rows) -> None:
     """The rows that were made for a step go; who had one waits for another."""
     for branch in branches:
         if branch.row is None or branch.row not in made:

@@ -20,7 +20,7 @@ from pastalang.runtime.scheduler.asking import ask_for
 from pastalang.runtime.scheduler.branch import BranchState, Source
 from pastalang.runtime.scheduler.drawing import no_token
 from pastalang.runtime.scheduler.early import demand_early
-from pastalang.runtime.scheduler.late_rows import seat_late_ones, take_back, unseat
+from pastalang.runtime.scheduler.late_rows import close_rows, open_late_rows, rollback_step
 from pastalang.runtime.scheduler.leading import leading_tokens
 from pastalang.runtime.scheduler.prefix import PrefixCache
 from pastalang.runtime.scheduler.release import end_aside, release_all, release_dead
@@ -127,10 +127,10 @@ class Scheduler:
                 return step
             self._make_room()
 
-    def take_back(self) -> None:
+    def rollback_step(self) -> None:
         """The step could not be run: all is as it was before it."""
         assert self._step is not None
-        take_back(self._step, self._all_branches(), self.cells, self._rows)
+        rollback_step(self._step, self._all_branches(), self.cells, self._rows)
         self.forward_passes -= 1
         self._step = None
 
@@ -138,7 +138,7 @@ class Scheduler:
         """The device has no memory for the step: fewer tokens at once from now on, or an end to those who asked."""
         assert self._step is not None
         step = self._step
-        self.take_back()
+        self.rollback_step()
         if can_be_smaller and self.breadth.narrow(len(step.batch)):
             return
         asked = dict.fromkeys(branch.request for branch in step.fed if branch.request is not self.prefix.owner)
@@ -277,7 +277,7 @@ class Scheduler:
         self.prefix.owner.idle_rows.clear()
         owners: list[BranchOwner] = [self.prefix.owner, *self._active]
         for owner in owners:
-            edits += seat_late_ones(owner, self._rows)
+            edits += open_late_rows(owner, self._rows)
         if self._limits.chunk is not None:
             for request in self._active:
                 demand_early(request)
@@ -289,7 +289,7 @@ class Scheduler:
         hungry = [branch for owner in owners for branch in self._in_order(owner)]
         step = feeder.step(hungry)
         if step is None:
-            unseat({edit.row for edit in edits}, self._all_branches(), self._rows)
+            close_rows({edit.row for edit in edits}, self._all_branches(), self._rows)
         return step
 
     def _in_order(self, owner: BranchOwner) -> list[BranchState]:
