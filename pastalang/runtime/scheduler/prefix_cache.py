@@ -1,10 +1,10 @@
-"""Prompts kept between requests: the first tokens of a request come in, the branch that already holds them goes out.
+"""The prefix cache: prompt tokens kept in memory between requests.
 
-A kept stretch is a branch like any other, owned by nobody's request. What a token was computed from is told by the
-tokens before it alone, because nothing is kept but the unforked beginning of a prompt, fed from position 0:
+A kept stretch is a branch that no request owns. Only the unforked beginning of a prompt is kept, fed from position 0,
+so the tokens before a token say all about what it was computed from:
 
     "You extract …" ──┬── "First document …"       a request goes on from the token where its prompt leaves
-                      └── "Second document …"      what is kept, wherever in a stretch that is
+                      └── "Second document …"      the kept text, wherever in a stretch that is
 """
 
 from __future__ import annotations
@@ -12,10 +12,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pastalang.plan.plan import ROOT, Branch, Overrun, Release
+from pastalang.plan.plan import ROOT, Branch, InputText, Overrun, Release, Text, TurnEnd, TurnStart
+from pastalang.runtime.inputs import part_of, text_of
+from pastalang.runtime.leads import fed_text
 from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Source, Stage
-from pastalang.runtime.scheduler.request import NOTHING, BranchOwner, Prefix
+from pastalang.runtime.scheduler.request import NOTHING, BranchOwner, Prefix, RequestState
+
+
+def leading_tokens(request: RequestState) -> tuple[int, ...]:
+    """What the root is fed before anything is forked, drawn or joined."""
+    tokens: list[int] = []
+    encoder, turns = request.tokens.encoder, request.tokens.turns
+    for segment in request.plan.branches[0].segments:
+        match segment:
+            case TurnStart(index=index):
+                tokens += encoder.control(turns[index].opening)
+            case TurnEnd(index=index):
+                tokens += encoder.control(turns[index].closing)
+            case Text(text=text, shown=shown):
+                tokens += encoder.text(fed_text(segment)) if shown else encoder.control(text)
+            case InputText(path=(name, *rest)):
+                tokens += encoder.text(text_of(part_of(request.values[name], tuple(rest))))
+            case _:
+                break
+    return tuple(tokens)
+
 
 SHORTEST = 8  # shorter stretches are not worth a branch
 
