@@ -19,7 +19,7 @@ from pastalang.runtime.decode.auto import THREAD, AutoState
 from pastalang.runtime.decode.tags import Begin, Tag, Wait
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
 from pastalang.runtime.scheduler.hole import Fill, OpenHole
-from pastalang.runtime.scheduler.join import join
+from pastalang.runtime.scheduler.joins import join
 from pastalang.runtime.scheduler.transcript import Field, Thread, Threads
 
 MOST = 64  # threads of one text; later tags change nothing

@@ -28,7 +28,7 @@ from pastalang.runtime.scheduler.choices import next_item, open_choice, open_rep
 from pastalang.runtime.scheduler.fields import go_on_with_tags, open_hole, take_in_hole
 from pastalang.runtime.scheduler.fork import fan_out, fork
 from pastalang.runtime.scheduler.hole import OpenHole
-from pastalang.runtime.scheduler.join import join, joined_by
+from pastalang.runtime.scheduler.joins import join, joined_by
 from pastalang.runtime.scheduler.texts import text_tokens
 from pastalang.runtime.scheduler.threads import try_to_see
 from pastalang.runtime.scheduler.transcript import WrittenBranch, WrittenLoop, WrittenText

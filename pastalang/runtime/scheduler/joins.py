@@ -1,0 +1,126 @@
+"""Joins: what a joining branch waits for, and what it sees afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pastalang.plan.plan import (
+    ROOT,
+    Address,
+    BranchId,
+    Choose,
+    Each,
+    Fork,
+    Hole,
+    Join,
+    Repeat,
+    Segment,
+)
+from pastalang.plan.positions import after_join
+from pastalang.runtime.events import Joined
+from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
+from pastalang.runtime.scheduler.checkpoint import checkpoint_of
+from pastalang.runtime.scheduler.lockstep import highest_seen
+from pastalang.runtime.scheduler.request import RequestState
+
+
+def may_still_begin(joiner: BranchState, id: BranchId, shared: tuple[int, ...]) -> bool:
+    """Whether a branch that does not exist yet may become an instance of `id` whose items begin with `shared`."""
+    if id == ROOT:
+        return False
+    request = joiner.request
+    origin = request.tokens.nesting.origins[id]
+    loops = len(request.tokens.nesting.loops[origin.parent])
+    parents = request.instances(origin.parent, shared[:loops])
+    for parent in parents:
+        if parent is not joiner and not parent.has_ended and not _has_passed(parent, origin.address, shared):
+            return True
+    # An ancestor of the joiner exists already, and another instance of it is none of the joiner's business.
+    if any(parent is joiner for parent in parents):
+        return False
+    return may_still_begin(joiner, origin.parent, shared[:loops])
+
+
+def _has_passed(parent: BranchState, address: Address, shared: tuple[int, ...]) -> bool:
+    """Whether `parent` stands behind the fork at `address`, in the items that `shared` names."""
+    loops = len(parent.items)
+    for depth, frame in enumerate(parent.frames):
+        wanted = address[2 * depth]
+        if frame.index != wanted:
+            return frame.index > wanted
+        if len(address) == 2 * depth + 1 or depth + 1 == len(parent.frames):
+            return False
+        inner = parent.frames[depth + 1]
+        match frame.segments[wanted]:
+            case Choose():
+                if inner.address[-1] != address[2 * depth + 1]:
+                    return True
+            case Repeat():
+                if loops >= len(shared):
+                    return False
+                if inner.item != shared[loops]:
+                    return inner.item > shared[loops]
+                loops += 1
+            case _:
+                return False
+    return False
+
+
+def joined_by(branch: BranchState, segment: Join, address: tuple[int, ...]) -> tuple[BranchState, ...] | None:
+    """What a join shows, in the order of the program; None while some of it has not ended or not even begun."""
+    request = branch.request
+    nesting = request.tokens.nesting
+    here = branch.items_here()
+    found: list[BranchState] = []
+    for id in segment.branches:
+        shared = here[: nesting.common[branch.spec.id, address, id]]
+        instances = request.instances(id, shared)
+        if not all(one.has_ended for one in instances) or may_still_begin(branch, id, shared):
+            return None
+        found += instances
+    return tuple(found)
+
+
+def join(branch: BranchState, joined: tuple[BranchState, ...]) -> None:
+    if branch.request.reviewer is not None:
+        branch.joins_met.append(checkpoint_of(branch, joined=joined))
+    index = len(branch.tokens)
+    before = branch.joins.get(index, ())
+    branch.joins[index] = (*before, *(one for one in joined if one not in before))
+    known = {seen.branch: seen.length for seen in branch.view}
+    for one in joined:
+        for seen in (*one.view, Seen(one, len(one.tokens))):
+            if seen.branch is not branch and seen.length > known.get(seen.branch, -1):
+                if seen.branch not in known:
+                    seen.branch.viewers += 1
+                known[seen.branch] = seen.length
+    branch.view = tuple(Seen(seen, length) for seen, length in known.items())
+    branch.sees = sum(known.values())
+    highest = max(map(highest_seen, joined), default=-1)
+    branch.position = after_join(branch.position, max(branch.highest, highest), branch.spec.overrun)
+    branch.highest = max(branch.highest, highest)
+    if joined:
+        branch.join_marks.append((branch.joining_since, index, joined))
+        names = tuple(one.name for one in joined)
+        branch.request.events.append(Joined(branch.name, branch.items, names))
+
+
+def demand_early(request: RequestState) -> None:
+    """What is to be joined, what stands before a join that waits, and what a branch was forked behind that waits."""
+    for branch in list(request.held):
+        if len(branch.tokens) > branch.demand:
+            if _will_be_seen(branch):
+                request.demand(branch, len(branch.tokens))
+            elif branch.children:
+                request.demand(branch, 1 + max(index for index, _ in branch.children))
+
+
+def _will_be_seen(branch: BranchState) -> bool:
+    if branch.request.tokens.joiners[branch.spec.id]:
+        return True
+    return branch.stage is Stage.JOINING and any(_may_draw(frame.segments[frame.index :]) for frame in branch.frames)
+
+
+def _may_draw(segments: Iterable[Segment]) -> bool:
+    """Whether anything behind a join may see what stands before it."""
+    return any(isinstance(segment, Hole | Choose | Repeat | Fork | Each) for segment in segments)
