@@ -24,7 +24,7 @@ from pastalang.runtime.scheduler.lockstep import highest_seen
 from pastalang.runtime.scheduler.request import RequestState
 
 
-def may_still_begin(joiner: BranchState, id: BranchId, shared: tuple[int, ...]) -> bool:
+def has_pending_instances(joiner: BranchState, id: BranchId, shared: tuple[int, ...]) -> bool:
     """Whether a branch that does not exist yet may become an instance of `id` whose items begin with `shared`."""
     if id == ROOT:
         return False
@@ -38,7 +38,7 @@ def may_still_begin(joiner: BranchState, id: BranchId, shared: tuple[int, ...]) 
     # An ancestor of the joiner exists already, and another instance of it is none of the joiner's business.
     if any(parent is joiner for parent in parents):
         return False
-    return may_still_begin(joiner, origin.parent, shared[:loops])
+    return has_pending_instances(joiner, origin.parent, shared[:loops])
 
 
 def _has_passed(parent: BranchState, address: Address, shared: tuple[int, ...]) -> bool:
@@ -75,7 +75,7 @@ def joined_by(branch: BranchState, segment: Join, address: tuple[int, ...]) -> t
     for id in segment.branches:
         shared = here[: nesting.common[branch.spec.id, address, id]]
         instances = request.instances(id, shared)
-        if not all(one.has_ended for one in instances) or may_still_begin(branch, id, shared):
+        if not all(one.has_ended for one in instances) or has_pending_instances(branch, id, shared):
             return None
         found += instances
     return tuple(found)
@@ -105,7 +105,7 @@ def join(branch: BranchState, joined: tuple[BranchState, ...]) -> None:
         branch.request.events.append(Joined(branch.name, branch.items, names))
 
 
-def demand_early(request: RequestState) -> None:
+def prefetch_joined(request: RequestState) -> None:
     """What is to be joined, what stands before a join that waits, and what a branch was forked behind that waits."""
     for branch in list(request.held):
         if len(branch.tokens) > branch.demand:

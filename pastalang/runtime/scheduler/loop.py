@@ -19,7 +19,7 @@ from pastalang.runtime.scheduler.admission import Admission, cells_wanted
 from pastalang.runtime.scheduler.asking import ask_for
 from pastalang.runtime.scheduler.branch import BranchState, Source
 from pastalang.runtime.scheduler.drawing import no_token
-from pastalang.runtime.scheduler.joins import demand_early
+from pastalang.runtime.scheduler.joins import prefetch_joined
 from pastalang.runtime.scheduler.late_rows import close_rows, open_late_rows, rollback_step
 from pastalang.runtime.scheduler.prefix_cache import PrefixCache, leading_tokens
 from pastalang.runtime.scheduler.release import end_aside, release_all, release_dead
@@ -279,7 +279,7 @@ class Scheduler:
             edits += open_late_rows(owner, self._rows)
         if self._limits.chunk is not None:
             for request in self._active:
-                demand_early(request)
+                prefetch_joined(request)
         self._room.measure(self._active)
         feeder = StepBuilder(
             self.breadth.of(self.cells), self._rows, edits,
