@@ -13,7 +13,7 @@ from pastalang.runtime.result import Answer, FieldResult, Stretch
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.rewind import latest
-from pastalang.runtime.scheduler.sources import sources_of
+from pastalang.runtime.scheduler.scope import sources_of
 from pastalang.runtime.scheduler.transcript import (
     Details,
     Field,

@@ -6,7 +6,7 @@ from pastalang.plan.plan import Hole
 from pastalang.runtime.decode.guide import NoEndingFits, State
 from pastalang.runtime.leads import given_to, without_lead
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.sources import sources_of
+from pastalang.runtime.scheduler.scope import sources_of
 
 
 def begin(branch: BranchState, hole: Hole) -> tuple[State, tuple[int, ...]]:

@@ -12,7 +12,7 @@ from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
 from pastalang.runtime.scheduler.decision import Decision, Option, arms_of, closing_of, opening_of
 from pastalang.runtime.scheduler.event_log import report_arm, report_empty_list
 from pastalang.runtime.scheduler.fields import wait_for_logits
-from pastalang.runtime.scheduler.lists import elements_of
+from pastalang.runtime.scheduler.scope import elements_of
 from pastalang.runtime.scheduler.transcript import DrawnToken, WrittenLoop, WrittenText
 
 

@@ -11,8 +11,7 @@ from pastalang.plan.plan import (
 from pastalang.plan.positions import after_each, after_fork
 from pastalang.plan.realised import Items
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Seen
-from pastalang.runtime.scheduler.lists import elements_of
-from pastalang.runtime.scheduler.sources import names_here
+from pastalang.runtime.scheduler.scope import elements_of, names_here
 from pastalang.runtime.scheduler.transcript import (
     WrittenBranch,
     WrittenLoop,
