@@ -16,14 +16,13 @@ from pastalang.runtime.decode.sampler import Ask, Choice, Outcome
 from pastalang.runtime.errors import BadInputs, Cancelled, OutOfMemory, RunError
 from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.admission import Admission, cells_wanted
-from pastalang.runtime.scheduler.asking import ask_for
 from pastalang.runtime.scheduler.branch import BranchState, Source
-from pastalang.runtime.scheduler.drawing import no_token
 from pastalang.runtime.scheduler.joins import prefetch_joined
 from pastalang.runtime.scheduler.late_rows import close_rows, open_late_rows, rollback_step
 from pastalang.runtime.scheduler.prefix_cache import PrefixCache, leading_tokens
 from pastalang.runtime.scheduler.release import end_aside, release_all, release_dead
 from pastalang.runtime.scheduler.request import BranchOwner, RequestState
+from pastalang.runtime.scheduler.sample_request import ask_for, no_token
 from pastalang.runtime.scheduler.step_budget import StepBudget
 from pastalang.runtime.scheduler.step_builder import Rows, Step, StepBuilder, commit_step
 from pastalang.runtime.scheduler.too_long import check_length

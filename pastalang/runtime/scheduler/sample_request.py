@@ -1,9 +1,13 @@
-"""What a branch that draws needs to be known by: the tokens it has written, and why it got none."""
+"""The request for one token: random key, sampling, mask and penalty of a branch that waits for logits."""
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from pastalang.program.types import Sampling
-from pastalang.runtime.decode.sampler import NoMemory, NotFinite, Outcome
+from pastalang.runtime.decode.draws import Draw
+from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.decode.sampler import Ask, NoMemory, NotFinite, Outcome
 from pastalang.runtime.errors import DeadEnd, NotFiniteLogits, OutOfMemory, RunError
 from pastalang.runtime.scheduler.branch import BranchState
 
@@ -23,3 +27,24 @@ def no_token(branch: BranchState, outcome: Outcome) -> RunError:
     kinds: dict[type[object], type[RunError]] = {NotFinite: NotFiniteLogits, NoMemory: OutOfMemory}
     kind = kinds.get(type(outcome), DeadEnd)
     return kind(str(outcome), plan=branch.request.plan, field=asked.field, span=asked.span)
+
+
+def ask_for(branch: BranchState) -> Ask:
+    request = branch.request
+    decision = branch.decision
+    if branch.hole is not None:
+        sampling = _settled(branch.hole.hole.sampling, request.base)
+        allowed: TokenMask | None = branch.hole.allowed()
+    else:
+        assert decision is not None
+        tokens = decision.allowed()
+        sampling = _settled(decision.sampling, request.base)
+        allowed = None if tokens is None else request.tokens.mask(tokens)
+    draw = Draw(request.seed, branch.name, branch.draw_items, branch.draws, branch.purpose)
+    return Ask(draw, sampling, allowed, tokens_before(branch, sampling))
+
+
+@lru_cache(maxsize=256)
+def _settled(sampling: Sampling, base: Sampling) -> Sampling:
+    """The few that there are come again for every token."""
+    return sampling.over(base)
