@@ -22,7 +22,7 @@ from pastalang.runtime.scheduler.late_rows import close_rows, open_late_rows, ro
 from pastalang.runtime.scheduler.prefix_cache import PrefixCache, leading_tokens
 from pastalang.runtime.scheduler.release import end_aside, release_all, release_dead
 from pastalang.runtime.scheduler.request import BranchOwner, RequestState
-from pastalang.runtime.scheduler.sample_request import ask_for, no_token
+from pastalang.runtime.scheduler.sample_request import sample_error, sample_request
 from pastalang.runtime.scheduler.step_budget import StepBudget
 from pastalang.runtime.scheduler.step_builder import Rows, Step, StepBuilder, commit_step
 from pastalang.runtime.scheduler.too_long import check_length
@@ -159,7 +159,7 @@ class Scheduler:
         """How a branch draws; None where its guide failed, and its request is over."""
         asked: list[Ask] = []
         with self.blamed_on(drawing.branch.request):
-            asked.append(ask_for(drawing.branch))
+            asked.append(sample_request(drawing.branch))
         return asked[0] if asked else None
 
     def tell(self, told: Iterable[tuple[Drawing, Outcome]]) -> list[Drawing]:
@@ -173,7 +173,7 @@ class Scheduler:
                 touched[request] = None
                 with self.blamed_on(request):
                     if not isinstance(outcome, Choice):
-                        raise no_token(drawing.branch, outcome)
+                        raise sample_error(drawing.branch, outcome)
                     request.attended += drawing.branch.sees + len(drawing.branch.tokens)
                     take(drawing.branch, outcome.token, outcome.log_probability, request.forward_passes)
         return [drawing for request in touched for drawing in self._go_on(request)]

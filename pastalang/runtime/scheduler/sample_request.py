@@ -12,7 +12,7 @@ from pastalang.runtime.errors import DeadEnd, NotFiniteLogits, OutOfMemory, RunE
 from pastalang.runtime.scheduler.branch import BranchState
 
 
-def tokens_before(branch: BranchState, sampling: Sampling) -> tuple[int, ...]:
+def penalty_tokens(branch: BranchState, sampling: Sampling) -> tuple[int, ...]:
     """The tokens that a repetition penalty holds against: those that the branch has written itself, and its beginning,
     be it kept from an earlier request or written by the branch that it stands for."""
     if sampling.repetition_penalty in (None, 1.0):
@@ -21,7 +21,7 @@ def tokens_before(branch: BranchState, sampling: Sampling) -> tuple[int, ...]:
     return (*(token for tokens in beginning for token in tokens), *branch.tokens)
 
 
-def no_token(branch: BranchState, outcome: Outcome) -> RunError:
+def sample_error(branch: BranchState, outcome: Outcome) -> RunError:
     asked = branch.hole.hole if branch.hole is not None else branch.decision
     assert asked is not None
     kinds: dict[type[object], type[RunError]] = {NotFinite: NotFiniteLogits, NoMemory: OutOfMemory}
@@ -29,7 +29,7 @@ def no_token(branch: BranchState, outcome: Outcome) -> RunError:
     return kind(str(outcome), plan=branch.request.plan, field=asked.field, span=asked.span)
 
 
-def ask_for(branch: BranchState) -> Ask:
+def sample_request(branch: BranchState) -> Ask:
     request = branch.request
     decision = branch.decision
     if branch.hole is not None:
@@ -41,7 +41,7 @@ def ask_for(branch: BranchState) -> Ask:
         sampling = _settled(decision.sampling, request.base)
         allowed = None if tokens is None else request.tokens.mask(tokens)
     draw = Draw(request.seed, branch.name, branch.draw_items, branch.draws, branch.purpose)
-    return Ask(draw, sampling, allowed, tokens_before(branch, sampling))
+    return Ask(draw, sampling, allowed, penalty_tokens(branch, sampling))
 
 
 @lru_cache(maxsize=256)
