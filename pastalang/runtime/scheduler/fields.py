@@ -1,21 +1,55 @@
-"""Fields being written: a branch at a hole comes in, and what is drawn for it; it goes on once there is a value."""
+"""A field from its first token to its value."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from pastalang.plan.plan import Hole
+from pastalang.plan.plan import Form, Hole
 from pastalang.runtime.decode.auto import AutoState
-from pastalang.runtime.decode.guide import NoEndingFits
+from pastalang.runtime.decode.guide import NoEndingFits, State
 from pastalang.runtime.decode.tags import Tag
-from pastalang.runtime.scheduler.begin import begin
+from pastalang.runtime.leads import given_to, without_lead
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
 from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
-from pastalang.runtime.scheduler.event_log import report_end, report_start, report_text
+from pastalang.runtime.scheduler.event_log import report_end, report_start, report_text, report_value
 from pastalang.runtime.scheduler.hole import Fill, OpenHole, blamed_on_type
-from pastalang.runtime.scheduler.left_out import leave_out
+from pastalang.runtime.scheduler.scope import sources_of
 from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait
 from pastalang.runtime.scheduler.transcript import DrawnToken, Field, WrittenField
+from pastalang.values.fits import value_fits
+
+
+def begin(branch: BranchState, hole: Hole) -> tuple[State, tuple[int, ...]]:
+    """Raises `NoEndingFits`. Where no value fits behind its lead, the lead is fed on its own."""
+    request = branch.request
+    room = request.room(branch)
+    limit = hole.max_tokens if room is None else min(hole.max_tokens, room)
+    sources, tokens = sources_of(branch), request.tokens
+    guide = tokens.make_guide(hole, request.plan, sources)
+    try:
+        return guide.start(max_tokens=limit), ()
+    except NoEndingFits:
+        if not given_to(hole):
+            raise
+    lead: tuple[int, ...] = tokens.encoder.text(given_to(hole))
+    limit = hole.max_tokens if room is None else min(hole.max_tokens, room - len(lead))
+    bare = tokens.make_guide(without_lead(hole), request.plan, sources)
+    return bare.start(max_tokens=limit), lead
+
+
+def leave_out(branch: BranchState, field: Field, hole: Hole, problem: NoEndingFits) -> None:
+    """Raises the problem where the value may not be null."""
+    request = branch.request
+    if hole.form is not Form.JSON or value_fits(hole.type, None, dict(request.plan.types)):
+        raise problem
+    tokens = request.tokens.encoder.text(given_to(hole) + "null")
+    field.text, field.problem, field.is_done = "null", str(problem), True
+    field.tokens, field.log_probabilities = list(tokens), [0.0] * len(tokens)
+    field.tally.force(len(tokens))
+    branch.append(tokens)
+    branch.outcomes.append(field.tally.drawn)
+    report_value(branch, field.path, field.items, field.text)
+    branch.frames[-1].index += 1
 
 
 def open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
