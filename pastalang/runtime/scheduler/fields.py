@@ -19,7 +19,7 @@ from pastalang.runtime.scheduler.transcript import DrawnToken, Field, WrittenFie
 from pastalang.values.fits import value_fits
 
 
-def begin(branch: BranchState, hole: Hole) -> tuple[State, tuple[int, ...]]:
+def start_guide(branch: BranchState, hole: Hole) -> tuple[State, tuple[int, ...]]:
     """Raises `NoEndingFits`. Where no value fits behind its lead, the lead is fed on its own."""
     request = branch.request
     room = request.room(branch)
@@ -37,7 +37,7 @@ def begin(branch: BranchState, hole: Hole) -> tuple[State, tuple[int, ...]]:
     return bare.start(max_tokens=limit), lead
 
 
-def leave_out(branch: BranchState, field: Field, hole: Hole, problem: NoEndingFits) -> None:
+def fall_back_to_null(branch: BranchState, field: Field, hole: Hole, problem: NoEndingFits) -> None:
     """Raises the problem where the value may not be null."""
     request = branch.request
     if hole.form is not Form.JSON or value_fits(hole.type, None, dict(request.plan.types)):
@@ -62,9 +62,9 @@ def open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
     frame.written.append(WrittenField(field))
     with blamed_on_type(hole, request.plan):
         try:
-            state, lead = begin(branch, hole)
+            state, lead = start_guide(branch, hole)
         except NoEndingFits as problem:
-            leave_out(branch, field, hole, problem)
+            fall_back_to_null(branch, field, hole, problem)
             return
     branch.append(lead)
     field.tally.force(len(lead))
