@@ -17,6 +17,7 @@ from pastalang.runtime.errors import BadInputs, Cancelled, OutOfMemory, RunError
 from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.admission import Admission, cells_wanted
 from pastalang.runtime.scheduler.branch import BranchState, Source
+from pastalang.runtime.scheduler.interpreter import take, try_join, walk_on
 from pastalang.runtime.scheduler.joins import prefetch_joined
 from pastalang.runtime.scheduler.late_rows import close_rows, open_late_rows, rollback_step
 from pastalang.runtime.scheduler.prefix_cache import PrefixCache, leading_tokens
@@ -27,7 +28,6 @@ from pastalang.runtime.scheduler.step_budget import StepBudget
 from pastalang.runtime.scheduler.step_builder import Rows, Step, StepBuilder, commit_step
 from pastalang.runtime.scheduler.too_long import check_length
 from pastalang.runtime.scheduler.too_small import too_small
-from pastalang.runtime.scheduler.walk import take, try_join, walk_on
 from pastalang.runtime.step import Edit
 
 

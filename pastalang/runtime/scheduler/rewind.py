@@ -9,9 +9,9 @@ from pastalang.runtime.leads import given_to
 from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.checkpoint import Checkpoint, rewound
 from pastalang.runtime.scheduler.event_log import report_again
+from pastalang.runtime.scheduler.interpreter import walk_on
 from pastalang.runtime.scheduler.lockstep import highest_seen
 from pastalang.runtime.scheduler.request import RequestState
-from pastalang.runtime.scheduler.walk import walk_on
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -1,11 +1,9 @@
-"""Branches go through their segments as far as they can without the model: forced text is taken along, children
-are forked, lists are opened; a branch stops where a token has to be drawn or where it has to wait for others.
-"""
+"""The interpreter: a branch goes through its segments until it needs logits or has to wait."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import assert_never
+from typing import Any, assert_never
 
 from pastalang.plan.plan import (
     Choose,
@@ -22,16 +20,100 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
+from pastalang.plan.positions import after_each, after_fork
+from pastalang.plan.realised import Items
 from pastalang.program.program import Role
-from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
+from pastalang.runtime.inputs import part_of, text_of
+from pastalang.runtime.leads import fed_text
+from pastalang.runtime.prompt import Encoder
+from pastalang.runtime.scheduler.branch import BranchState, Frame, Seen, Stage
 from pastalang.runtime.scheduler.choices import next_item, open_choice, open_repeat, take_in_decision
 from pastalang.runtime.scheduler.fields import go_on_with_tags, open_hole, take_in_hole
-from pastalang.runtime.scheduler.fork import fan_out, fork
 from pastalang.runtime.scheduler.hole import OpenHole
 from pastalang.runtime.scheduler.joins import join, joined_by
-from pastalang.runtime.scheduler.texts import text_tokens
+from pastalang.runtime.scheduler.scope import elements_of, names_here
 from pastalang.runtime.scheduler.threads import try_to_see
-from pastalang.runtime.scheduler.transcript import WrittenBranch, WrittenLoop, WrittenText
+from pastalang.runtime.scheduler.transcript import (
+    WrittenBranch,
+    WrittenLoop,
+    WrittenText,
+)
+
+
+def text_tokens(branch: BranchState, frame: Frame, segment: Text | InputText | ItemNumber) -> tuple[int, ...]:
+    """Note a forced text and give its tokens."""
+    encoder: Encoder = branch.request.tokens.encoder
+    if isinstance(segment, Text) and not segment.shown:
+        return encoder.control(segment.text)
+    text = _forced_text(branch, segment)
+    frame.written.append(WrittenText(text))
+    return encoder.text(fed_text(segment) if isinstance(segment, Text) else text)
+
+
+def _forced_text(branch: BranchState, segment: Text | InputText | ItemNumber) -> str:
+    match segment:
+        case Text(text=text):
+            return text
+        case InputText(path=(name, *rest)):
+            return text_of(part_of(_named(branch, name), tuple(rest)))
+        case ItemNumber():
+            return str(_innermost_item(branch) + 1)
+        case _:
+            raise AssertionError(f"{segment} has no text")
+
+
+def _named(branch: BranchState, name: str) -> Any:
+    for frame in reversed(branch.frames):
+        if frame.repeat is not None and frame.elements is not None and frame.repeat.item == name:
+            return frame.elements[frame.item]
+    return branch.names[name] if name in branch.names else branch.request.values[name]
+
+
+def _innermost_item(branch: BranchState) -> int:
+    return branch.items_here()[-1]
+
+
+def _view_here(branch: BranchState) -> tuple[Seen, ...]:
+    return (*branch.view, Seen(branch, len(branch.tokens))) if branch.tokens else branch.view
+
+
+def _start(branch: BranchState, id: Any, items: tuple[int, ...], position: int, **more: Any) -> BranchState:
+    child: BranchState = branch.request.add(
+        id, items, source=branch.last, view=_view_here(branch), position=position, highest=branch.highest,
+        parent=branch, **more,
+    )  # fmt: skip
+    return child
+
+
+def fork(branch: BranchState, frame: Frame, segment: Fork) -> None:
+    spec = branch.request.plan.branch(segment.branch)
+    at = after_fork(branch.position, spec.reserve)
+    here = branch.items_here()
+    draw_items = (*branch.draw_items, *here[len(branch.items) :])
+    child = _start(branch, segment.branch, here, at.child, names=names_here(branch), draw_items=draw_items)
+    branch.position = at.parent
+    if segment.branch not in branch.request.tokens.placed:
+        frame.written.append(WrittenBranch(child))
+
+
+def fan_out(branch: BranchState, frame: Frame, each: Each) -> None:
+    request = branch.request
+    elements = elements_of(branch, each.over, over_hole=each.over_hole, maximum=each.maximum, span=each.span)
+    branch.outcomes.append(Items(len(elements)))
+    spec = request.plan.branch(each.branch)
+    at = after_each(branch.position, spec.reserve, len(elements), stacked=each.stacked)
+    here = branch.items_here()
+    draw_items = (*branch.draw_items, *here[len(branch.items) :])
+    names = names_here(branch)
+    items: list[list[Any]] = []
+    for number, (element, position) in enumerate(zip(elements, at.children, strict=True)):
+        child = _start(
+            branch, each.branch, (*here, number), position, names={**names, each.name: element},
+            draw_items=draw_items if each.stacked else (*draw_items, number),
+        )  # fmt: skip
+        items.append([WrittenBranch(child)])
+    branch.position = at.parent
+    frame.written.append(WrittenLoop(each.name, items, stacked=each.stacked))
 
 
 def walk_on(branch: BranchState) -> None:
