@@ -116,7 +116,7 @@ def fan_out(branch: BranchState, frame: Frame, each: Each) -> None:
     frame.written.append(WrittenLoop(each.name, items, stacked=each.stacked))
 
 
-def walk_on(branch: BranchState) -> None:
+def advance(branch: BranchState) -> None:
     """Go on until something has to be drawn or waited for, or to the end; and the same for all that this starts."""
     started = [branch]
     while started:
@@ -143,7 +143,7 @@ def try_join(branch: BranchState) -> bool:
     join(branch, joined)
     frame.index += 1
     branch.stage = Stage.WALKING
-    walk_on(branch)
+    advance(branch)
     return True
 
 
@@ -155,7 +155,7 @@ def _try_to_see(branch: BranchState, hole: OpenHole) -> bool:
     return True
 
 
-def take(branch: BranchState, token: int, log_probability: float, forward_pass: int) -> None:
+def accept_token(branch: BranchState, token: int, log_probability: float, forward_pass: int) -> None:
     """A drawn token: to the hole or the decision that waited for it, and on from there."""
     branch.request.drawing -= 1
     branch.request.last_draw = forward_pass
@@ -171,9 +171,9 @@ def take(branch: BranchState, token: int, log_probability: float, forward_pass: 
 
 def _all_walk_on(branch: BranchState, begun: Iterable[BranchState]) -> None:
     for thread in begun:
-        walk_on(thread)
+        advance(thread)
     if branch.stage is Stage.WALKING:
-        walk_on(branch)
+        advance(branch)
 
 
 # ── one segment ──────────────────────────────────────────────────────────────────────────────────────────

@@ -17,7 +17,7 @@ from pastalang.runtime.errors import BadInputs, Cancelled, OutOfMemory, RunError
 from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.admission import Admission, cells_wanted
 from pastalang.runtime.scheduler.branch import BranchState, Source
-from pastalang.runtime.scheduler.interpreter import take, try_join, walk_on
+from pastalang.runtime.scheduler.interpreter import accept_token, advance, try_join
 from pastalang.runtime.scheduler.joins import prefetch_joined
 from pastalang.runtime.scheduler.late_rows import close_rows, open_late_rows, rollback_step
 from pastalang.runtime.scheduler.prefix_cache import PrefixCache, leading_tokens
@@ -175,7 +175,7 @@ class Scheduler:
                     if not isinstance(outcome, Choice):
                         raise sample_error(drawing.branch, outcome)
                     request.attended += drawing.branch.sees + len(drawing.branch.tokens)
-                    take(drawing.branch, outcome.token, outcome.log_probability, request.forward_passes)
+                    accept_token(drawing.branch, outcome.token, outcome.log_probability, request.forward_passes)
         return [drawing for request in touched for drawing in self._go_on(request)]
 
     def end_step(self) -> tuple[RequestState, ...]:
@@ -253,7 +253,7 @@ class Scheduler:
         prefix = self.prefix.start(leading[:-1], self.cells)
         request.reused_tokens = prefix.reused
         root = request.begin(prefix)
-        walk_on(root)
+        advance(root)
         _join_what_can(request)
         self._check_lengths(request)
         if not request.is_waiting:

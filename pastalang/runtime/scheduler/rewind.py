@@ -9,7 +9,7 @@ from pastalang.runtime.leads import given_to
 from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.checkpoint import Checkpoint, rewound
 from pastalang.runtime.scheduler.event_log import report_again
-from pastalang.runtime.scheduler.interpreter import walk_on
+from pastalang.runtime.scheduler.interpreter import advance
 from pastalang.runtime.scheduler.lockstep import highest_seen
 from pastalang.runtime.scheduler.request import RequestState
 
@@ -41,7 +41,7 @@ def take_up_again(places: Iterable[tuple[Checkpoint, str]]) -> list[Again]:
             hidden.update(taken[-1].hidden)
     for again in taken:
         if again.new not in hidden:
-            walk_on(again.new)
+            advance(again.new)
     return taken
 
 
