@@ -17,6 +17,7 @@ from pastalang.runtime.errors import BadInputs, Cancelled, OutOfMemory, RunError
 from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.admission import Admission, cells_wanted
 from pastalang.runtime.scheduler.branch import BranchState, Source
+from pastalang.runtime.scheduler.capacity_errors import check_length, too_small
 from pastalang.runtime.scheduler.interpreter import accept_token, advance, try_join
 from pastalang.runtime.scheduler.joins import prefetch_joined
 from pastalang.runtime.scheduler.late_rows import close_rows, open_late_rows, rollback_step
@@ -26,8 +27,6 @@ from pastalang.runtime.scheduler.request import BranchOwner, RequestState
 from pastalang.runtime.scheduler.sample_request import sample_error, sample_request
 from pastalang.runtime.scheduler.step_budget import StepBudget
 from pastalang.runtime.scheduler.step_builder import Rows, Step, StepBuilder, commit_step
-from pastalang.runtime.scheduler.too_long import check_length
-from pastalang.runtime.scheduler.too_small import too_small
 from pastalang.runtime.step import Edit
 
 

@@ -1,11 +1,12 @@
-"""A branch that leaves the model's positions comes in, an error with the counts and what to shorten goes out."""
+"""Errors of a request that exceeds the model's positions or the memory, with advice on what to shorten."""
 
 from __future__ import annotations
 
 from pastalang.plan.forecast import costliest_gaps
 from pastalang.plan.plan import InputText
-from pastalang.runtime.errors import TooLong
+from pastalang.runtime.errors import OutOfMemory, TooLong
 from pastalang.runtime.inputs import part_of, text_of
+from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.values.words import counted
@@ -55,3 +56,13 @@ def _gaps(request: RequestState) -> str:
     """The fields that most positions are left free for."""
     named = ", ".join(f"`{gap.name}` ({gap.positions:,})" for gap in costliest_gaps(request.plan)[:MOST_NAMED])
     return f"lower the limits of the fields with the largest gaps: {named}" if named else ""
+
+
+def too_small(request: RequestState, cells: Cells) -> OutOfMemory:
+    branch = min(request.hungry, key=lambda branch: branch.number)
+    wanted = branch.demand - branch.fed
+    return OutOfMemory(
+        f"`{branch.name or 'the prompt'}` wants {wanted} cells, {cells.free} of {cells.capacity} are free, even "
+        "with one branch at a time; give it more: `cells` where the model is loaded, or `--cells`",
+        plan=request.plan,
+    )
