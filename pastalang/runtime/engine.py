@@ -26,7 +26,6 @@ from pastalang.runtime.decode.guides import prepare
 from pastalang.runtime.decode.sampler import Sampler
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
-from pastalang.runtime.details import note_details
 from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.guides import GuideShelf
@@ -43,6 +42,7 @@ from pastalang.runtime.repair.policy import Policy, policy_for
 from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.loop import Drawing, Limits, MayMove, Scheduler
+from pastalang.runtime.scheduler.probes import note_details
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.threads import with_threads
 from pastalang.runtime.tokens import MakeGuide, TokenPlan

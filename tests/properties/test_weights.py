@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang.plan.plan import Mode
-from pastalang.runtime import details
 from pastalang.runtime.decode.guide import State
 from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.layout.predicate import Fed
 from pastalang.runtime.model.fakes import Scores, hashed_model, hashed_score
 from pastalang.runtime.result import Result
+from pastalang.runtime.scheduler import probes
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.loop import Limits
 from tests.properties.splitting import TOKENIZERS, tools
@@ -70,8 +70,8 @@ def weighed(engine: Engine, asked: Any, **options: Any) -> tuple[Result, dict[st
         states.setdefault(branch.hole.field.path, branch.hole.state.fork())
         weigh_others(branch, shares)
 
-    weigh_others = details.weigh_others
-    with patch.object(details, "weigh_others", noted):
+    weigh_others = probes.weigh_others
+    with patch.object(probes, "weigh_others", noted):
         return engine.run(asked, {}, details=True, **options), states
 
 

@@ -12,7 +12,6 @@ import pytest
 import torch
 
 from pastalang.plan.plan import Hole, Plan
-from pastalang.runtime import details
 from pastalang.runtime.decode.confidence import Shares
 from pastalang.runtime.decode.guide import Guide, NoEndingFits, State
 from pastalang.runtime.decode.tokens import Tokens
@@ -24,6 +23,7 @@ from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import FakeModel, hashed_model, uniform_model
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.result import Result
+from pastalang.runtime.scheduler import probes
 from pastalang.runtime.scheduler.branch import BranchState
 from tests.runtime.test_repair import engine, program
 
@@ -95,7 +95,7 @@ def test_details_that_go_wrong_end_their_own_request_only(monkeypatch: pytest.Mo
     def broken(branch: BranchState, shares: Shares) -> None:
         raise KeyError("a mistake of ours")
 
-    monkeypatch.setattr(details, "weigh_others", broken)
+    monkeypatch.setattr(probes, "weigh_others", broken)
     runner = Engine(uniform_model(320), byte_tokenizer(), prefix_cells=0)
     chosen, free = program('  a: "tv" | "phone"'), program("  a: integer(1..5)")
 

@@ -1,11 +1,11 @@
-"""The options of a choice that its value did not go into: the first row of a choice comes in, branches go out that
-stand aside, each at the end of another way into the options.
+"""Probes: branches that are fed once, for the probability of an option that the value did not take.
 
     main     … ── `"` ── `ph` ── …          the value, as ever
-    aside          ├──── `t`                nobody sees them, nothing is drawn behind them:
-                   └──── `t` `e`            only the row at their end is looked at
+    probe          ├──── `t`                nobody sees a probe, and nothing is drawn after it:
+                   └──── `t` `e`            only the logits of its last token are read
 
-All of them are fed in the one pass that comes next, so the distribution is exact from there on.
+All probes of a choice are fed in the next pass, so the distribution is exact from there on. Constraint details cost a
+softmax over the whole vocabulary for every drawn token; they are computed only for runs with `details=True`.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ import heapq
 from collections.abc import Iterator
 from itertools import count
 
-from pastalang.runtime.decode.confidence import Shares, left_behind, standing_of
+import torch
+
+from pastalang.runtime.decode.confidence import Shares, left_behind, pushed_aside, shares_of, standing_of
 from pastalang.runtime.decode.guide import State
 from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
 from pastalang.runtime.scheduler.hole import OpenHole
+from pastalang.runtime.scheduler.transcript import Details, Field
 
 WAYS = 64  # of one choice: its likeliest, as far as that can be told
 OPTIONS = 256  # of a longer list only the ways that its value takes are looked at
@@ -26,7 +29,7 @@ _UNLIKELY = 1e-9
 _LETTER = 4.0  # so many times likelier than a token with a letter less: a guess, for the order only
 
 
-def weigh_others(branch: BranchState, shares: Shares) -> None:
+def probe_options(branch: BranchState, shares: Shares) -> None:
     """`branch` has just got the row of its first token. In lock-step a value sees others token by token, which one
     that stands aside cannot do."""
     hole = branch.hole
@@ -84,3 +87,20 @@ def _stand_aside(branch: BranchState, hole: OpenHole, tokens: tuple[int, ...]) -
     aside.append(tokens)
     aside.stage = Stage.DRAWING
     request.stand_aside(aside)
+
+
+def note_details(branch: BranchState, logits: torch.Tensor) -> None:
+    """`logits`: (vocabulary,). To be called before the drawn token is told."""
+    if branch.hole is None:
+        return
+    field: Field = branch.hole.field
+    field.details = field.details or Details()
+    state = branch.hole.state
+    field.details.pushed_aside.append(min(max(pushed_aside(logits, state), 0.0), 1.0))
+    standing = standing_of(state)
+    if standing is not None:
+        rows = field.details.weights.rows
+        is_first = not rows
+        shares = rows[tuple(field.tokens)] = shares_of(logits, state, standing)
+        if is_first:
+            probe_options(branch, shares)
