@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from pastalang.runtime.result import Answer as Answer
     from pastalang.runtime.result import FieldResult as FieldResult
     from pastalang.runtime.result import Result as Result
-    from pastalang.runtime.scheduler.loop import Limits as Limits
+    from pastalang.runtime.scheduler.scheduler import Limits as Limits
     from pastalang.runtime.usage import Usage as Usage
     from pastalang.values.converted import NotExpressible as NotExpressible
 
@@ -69,7 +69,7 @@ _HOMES = {
     "Answer": "pastalang.runtime.result",
     "FieldResult": "pastalang.runtime.result",
     "Result": "pastalang.runtime.result",
-    "Limits": "pastalang.runtime.scheduler.loop",
+    "Limits": "pastalang.runtime.scheduler.scheduler",
     "Usage": "pastalang.runtime.usage",
 }
 

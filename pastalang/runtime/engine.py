@@ -41,9 +41,9 @@ from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.repair.policy import Policy, policy_for
 from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Result
-from pastalang.runtime.scheduler.loop import Drawing, Limits, MayMove, Scheduler
 from pastalang.runtime.scheduler.probes import note_details
 from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.scheduler import Drawing, Limits, MayMove, Scheduler
 from pastalang.runtime.scheduler.threads import with_threads
 from pastalang.runtime.tokens import MakeGuide, TokenPlan
 

@@ -21,8 +21,8 @@ from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.loop import Drawing, MayMove, Scheduler
 from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.scheduler import Drawing, MayMove, Scheduler
 from pastalang.runtime.tokens import TokenPlan
 from pastalang.training.answer import Answer, answer_of
 from pastalang.training.batch import IGNORED

@@ -29,8 +29,8 @@ from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.result import Result
-from pastalang.runtime.scheduler.loop import Limits
 from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.programs import programs
 from tests.properties.cases import planned

@@ -20,7 +20,7 @@ from pastalang.runtime.model.fakes import FakeModel, hashed_model
 from pastalang.runtime.model.toy import Family
 from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.result import Result
-from pastalang.runtime.scheduler.loop import Limits
+from pastalang.runtime.scheduler.scheduler import Limits
 from tests.properties.repairs import fields, program
 from tests.properties.test_runtime import Checked
 from tests.runtime.test_repair import tokens_of

@@ -25,7 +25,7 @@ from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.reference import reference_logits
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.loop import Limits
+from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.programs import programs
 from tests.runtime.float64 import in_float64, wide_softmax

@@ -23,8 +23,8 @@ from pastalang.runtime.model.toy import Family, toy_model
 from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.loop import Limits, Scheduler
 from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.scheduler import Limits, Scheduler
 from pastalang.runtime.tokens import TokenPlan
 from pastalang.training.answer import answer_of
 from pastalang.training.batch import IGNORED

@@ -21,7 +21,7 @@ from pastalang.runtime.model.fakes import Scores, hashed_model, hashed_score
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler import probes
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.loop import Limits
+from pastalang.runtime.scheduler.scheduler import Limits
 from tests.properties.splitting import TOKENIZERS, tools
 
 WORDS = ("a", "ab", "abc", "b", "ba", "new", "news", "network", "Sony", "Sonata", "so", "größer", "größe", "日", "日本")

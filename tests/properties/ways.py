@@ -16,7 +16,7 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import OutOfMemory
 from pastalang.runtime.model.protocol import Model
 from pastalang.runtime.result import Result
-from pastalang.runtime.scheduler.loop import Limits
+from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
 from tests.properties.models import guides_of, tokenizer_of
 

@@ -24,7 +24,7 @@ from pastalang.runtime.model.toy import Family, toy_model
 from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.reference import reference_logits
 from pastalang.runtime.result import Result
-from pastalang.runtime.scheduler.loop import Limits
+from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
 from tests.properties.test_runtime import pauses
 from tests.runtime.float64 import in_float64, wide_softmax

@@ -31,7 +31,7 @@ from pastalang.runtime.model.fakes import FakeModel, hashed_model
 from pastalang.runtime.model.toy import Family, toy_model
 from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.result import Result
-from pastalang.runtime.scheduler.loop import Limits
+from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.runtime.trace import read_json_lines
 

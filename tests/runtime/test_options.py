@@ -18,7 +18,7 @@ from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import uniform_model
 from pastalang.runtime.options import Options, RunOptions, options_of
-from pastalang.runtime.scheduler.loop import Limits
+from pastalang.runtime.scheduler.scheduler import Limits
 
 
 def test_type_checkers_and_the_runtime_know_the_same_options() -> None:

@@ -26,7 +26,7 @@ from pastalang.runtime.model.fakes import hashed_model
 from pastalang.runtime.model.toy import toy_model
 from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.result import Result
-from pastalang.runtime.scheduler.loop import Limits
+from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
 from tests.properties.test_runtime import FEW, MANY, SEEDS, WARM, outcome, plans
 from tests.runtime.float64 import in_float64, wide_softmax

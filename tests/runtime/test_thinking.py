@@ -21,7 +21,7 @@ from pastalang.runtime.guides import control_tags
 from pastalang.runtime.layout.predicate import Fed
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import hashed_model, scripted_model
-from pastalang.runtime.scheduler.loop import Limits
+from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.testing.programs import programs
 from pastalang.training.answer import answer_of
 from pastalang.training.errors import BadRow
