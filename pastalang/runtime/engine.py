@@ -43,7 +43,7 @@ from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.probes import note_details
 from pastalang.runtime.scheduler.request import RequestState
-from pastalang.runtime.scheduler.scheduler import Drawing, Limits, MayMove, Scheduler
+from pastalang.runtime.scheduler.scheduler import Limits, PendingSample, ScheduleFilter, Scheduler
 from pastalang.runtime.scheduler.threads import with_threads
 from pastalang.runtime.tokens import MakeGuide, TokenPlan
 
@@ -75,7 +75,7 @@ class Engine:
         prefix_cells: int | None = None,
         trained_for: TrainedFor | None = None,
         guides: MakeGuide | None = None,
-        may_move: MayMove | None = None,
+        may_move: ScheduleFilter | None = None,
     ) -> None:
         given: object = prefix_cells
         if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 0):
@@ -304,7 +304,7 @@ class Engine:
             self.scheduler.narrow(told, can_be_smaller=can_be_smaller)
         return None
 
-    def _draw(self, logits: torch.Tensor, drawing: list[Drawing]) -> list[Any]:
+    def _draw(self, logits: torch.Tensor, drawing: list[PendingSample]) -> list[Any]:
         asked = [(one, ask) for one in drawing if (ask := self.scheduler.ask(one)) is not None]
         rows = [one.row for one, _ in asked]
         chosen = logits if rows == list(range(len(logits))) else logits[rows]

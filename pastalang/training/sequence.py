@@ -22,7 +22,7 @@ from pastalang.runtime.errors import RunError
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
-from pastalang.runtime.scheduler.scheduler import Drawing, MayMove, Scheduler
+from pastalang.runtime.scheduler.scheduler import PendingSample, ScheduleFilter, Scheduler
 from pastalang.runtime.tokens import TokenPlan
 from pastalang.training.answer import Answer, answer_of
 from pastalang.training.batch import IGNORED
@@ -80,7 +80,7 @@ def record(
     value: JsonValue,
     *,
     origin: str = "",
-    may_move: MayMove | None = None,
+    may_move: ScheduleFilter | None = None,
 ) -> Sequence:
     """`value` is exact JSON, as `parse_json` gives it. Raises `BadRow`. `may_move` is for tests of schedules."""
     try:
@@ -100,7 +100,7 @@ class _Run:
         vocabulary: Tokens,
         inputs: Mapping[str, Any],
         answer: Answer,
-        may_move: MayMove | None,
+        may_move: ScheduleFilter | None,
     ) -> None:
         self._answer = answer
         self._teacher = Teacher(answer, vocabulary, plan.encoder)
@@ -141,7 +141,7 @@ class _Run:
                 drawings = self._scheduler.tell([(one, self._teach(one, places[one.row])) for one in drawings])
         self._scheduler.end_step()
 
-    def _teach(self, drawing: Drawing, place: int) -> Choice:
+    def _teach(self, drawing: PendingSample, place: int) -> Choice:
         branch = drawing.branch
         token = self._teacher.token(branch)
         if self._labels.get(place, token) != token:

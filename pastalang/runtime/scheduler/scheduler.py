@@ -44,11 +44,11 @@ class Limits:
 
 
 # Says which branches stand still in the coming step: for tests of schedules.
-MayMove = Callable[[BranchState], bool]
+ScheduleFilter = Callable[[BranchState], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class PendingSample:
     """A branch that draws, and the row of the logits that it draws from."""
 
     branch: BranchState
@@ -66,7 +66,7 @@ class Scheduler:
         max_position: int,
         limits: Limits | None = None,
         prefix_cells: int = 0,
-        may_move: MayMove | None = None,
+        may_move: ScheduleFilter | None = None,
     ) -> None:
         self.cells = Cells(cells)
         self.prefix = PrefixCache(prefix_cells)
@@ -142,26 +142,26 @@ class Scheduler:
         for request in list(asked or self._active):
             self._fail(request, OutOfMemory(reason, plan=request.plan))
 
-    def drawings(self) -> list[Drawing]:
+    def drawings(self) -> list[PendingSample]:
         """Who draws from the logits of the step just run."""
         assert self._step is not None
         self.breadth.went_well()
         commit_step(self._step, kept=self.prefix.owner)
         self._row_numbers = {source: row for row, source in enumerate(self._step.sources)}
         return [
-            Drawing(branch, row)
+            PendingSample(branch, row)
             for source, row in self._row_numbers.items()
             for branch in source.branch.waiting.pop(source.index, ())
         ]
 
-    def ask(self, drawing: Drawing) -> Ask | None:
+    def ask(self, drawing: PendingSample) -> Ask | None:
         """How a branch draws; None where its guide failed, and its request is over."""
         asked: list[Ask] = []
         with self.blamed_on(drawing.branch.request):
             asked.append(sample_request(drawing.branch))
         return asked[0] if asked else None
 
-    def tell(self, told: Iterable[tuple[Drawing, Outcome]]) -> list[Drawing]:
+    def tell(self, told: Iterable[tuple[PendingSample, Outcome]]) -> list[PendingSample]:
         """Drawn tokens go to their branches. Gives those that now draw from logits of this same step."""
         touched: dict[RequestState, None] = {}
         for drawing, outcome in told:
@@ -191,17 +191,17 @@ class Scheduler:
 
     # ── drawing ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _go_on(self, request: RequestState) -> list[Drawing]:
+    def _go_on(self, request: RequestState) -> list[PendingSample]:
         """Branches that wait for others go on where they can; late ones draw from the rows of this step."""
         if request.is_over:
             return []
         with self.blamed_on(request):
-            _join_what_can(request)
+            _join_ready(request)
             self._check_lengths(request)
         if request.error is not None:
             return []
         ready, request.ready = request.ready, []
-        return [Drawing(branch, self._row_of(source)) for branch, source in ready]
+        return [PendingSample(branch, self._row_of(source)) for branch, source in ready]
 
     def _check_lengths(self, request: RequestState) -> None:
         for branch in request.hungry:
@@ -253,7 +253,7 @@ class Scheduler:
         request.reused_tokens = prefix.reused
         root = request.begin(prefix)
         advance(root)
-        _join_what_can(request)
+        _join_ready(request)
         self._check_lengths(request)
         if not request.is_waiting:
             self._waiting.remove(request)
@@ -267,7 +267,7 @@ class Scheduler:
             step = self._put_together(None)
         return step
 
-    def _put_together(self, may_move: MayMove | None) -> Step | None:
+    def _put_together(self, may_move: ScheduleFilter | None) -> Step | None:
         edits: list[Edit] = []
         for row in self.prefix.owner.idle_rows:
             self._rows.release(row)
@@ -348,7 +348,7 @@ class Scheduler:
                 if rounds > _MOST_REVIEWS:
                     raise RunError("what is written again comes to no end (our mistake)", plan=request.plan)
                 goes_on = request.takes_up_again()
-                _join_what_can(request)
+                _join_ready(request)
                 self._check_lengths(request)
         if not request.is_over and not request.is_waiting:
             self._leave(request)
@@ -372,7 +372,7 @@ class Scheduler:
         self._over.append(request)
 
 
-def _join_what_can(request: RequestState) -> None:
+def _join_ready(request: RequestState) -> None:
     went_on = bool(request.joining)
     while went_on:
         went_on = False
