@@ -22,7 +22,7 @@ from pastalang.runtime.scheduler.interpreter import accept_token, advance, try_j
 from pastalang.runtime.scheduler.joins import prefetch_joined
 from pastalang.runtime.scheduler.late_rows import close_rows, open_late_rows, rollback_step
 from pastalang.runtime.scheduler.prefix_cache import PrefixCache, leading_tokens
-from pastalang.runtime.scheduler.release import end_aside, release_all, release_dead
+from pastalang.runtime.scheduler.reclaim import end_aside, release_all, release_dead
 from pastalang.runtime.scheduler.request import BranchOwner, RequestState
 from pastalang.runtime.scheduler.sample_request import sample_error, sample_request
 from pastalang.runtime.scheduler.step_budget import StepBudget
