@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pastalang.runtime.layout.predicate import Fed, PlainViews
-from pastalang.runtime.memory.cells import Cells
+from pastalang.runtime.scheduler.cells import Cells
 from pastalang.runtime.step import (
     After,
     Capture,

@@ -21,8 +21,8 @@ from pastalang.plan.plan import (
     TurnStart,
 )
 from pastalang.runtime.leads import fed_text
-from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.branch import BranchState, Stage
+from pastalang.runtime.scheduler.cells import Cells
 from pastalang.runtime.scheduler.request import RequestState
 
 

@@ -6,8 +6,8 @@ from pastalang.plan.forecast import costliest_gaps
 from pastalang.plan.plan import InputText
 from pastalang.runtime.errors import OutOfMemory, TooLong
 from pastalang.runtime.inputs import part_of, text_of
-from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.cells import Cells
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.values.words import counted
 

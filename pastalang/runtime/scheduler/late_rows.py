@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.cells import Cells
 from pastalang.runtime.scheduler.request import BranchOwner
 from pastalang.runtime.scheduler.step_builder import Rows, Step, cells_of_path
 from pastalang.runtime.step import Edit, Empty, Follow, RowId, Show

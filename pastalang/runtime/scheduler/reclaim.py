@@ -7,8 +7,8 @@ A branch is *held* until it has ended and nobody can join it any more. While it 
 from __future__ import annotations
 
 from pastalang.plan.plan import Release
-from pastalang.runtime.memory.cells import Cells
 from pastalang.runtime.scheduler.branch import BranchState, Stage
+from pastalang.runtime.scheduler.cells import Cells
 from pastalang.runtime.scheduler.lockstep import values_behind
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.step_builder import Rows

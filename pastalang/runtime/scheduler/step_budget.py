@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pastalang.runtime.memory.cells import Cells
+from pastalang.runtime.scheduler.cells import Cells
 from pastalang.runtime.step import CellId
 
 _STEPS = 64  # that went well before twice as many tokens are tried again

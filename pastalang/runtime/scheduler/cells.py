@@ -1,7 +1,7 @@
-"""The cell allocator: asks for cells come in, free cell numbers go out. Plain Python, no tensors.
+"""The cell allocator. Plain Python, no tensors.
 
-Every cell is free or owned, never both. Low numbers are given first, because attention reads every cell up
-to the highest one in use.
+Every cell is free or owned, never both. Low numbers are given first, because attention reads every cell up to the
+highest one in use.
 """
 
 from __future__ import annotations
