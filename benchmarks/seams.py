@@ -23,11 +23,11 @@ from transformers import PreTrainedTokenizerFast
 
 import pastalang
 from pastalang.plan.plan import Mode, Plan
+from pastalang.runtime.attention.predicate import Fed
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.guides import GuideShelf
-from pastalang.runtime.layout.predicate import Fed
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import FakeModel
 from pastalang.runtime.prompt import Encoder

@@ -24,8 +24,8 @@ import transformers
 import pastalang
 from benchmarks.subjects import make_tokenizer
 from pastalang.program.types import Sampling
+from pastalang.runtime.attention.clusters import Costs
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.layout.clusters import Costs
 from pastalang.runtime.model.toy import Family, toy_model
 from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.step import Capture, CellId, RowId, Run, StepBatch, TokenId

@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from pastalang.runtime.layout.layers import FULL, SLIDING, layer_windows
-from pastalang.runtime.layout.predicate import Fed, PlainViews
+from pastalang.runtime.attention.layers import FULL, SLIDING, layer_windows
+from pastalang.runtime.attention.predicate import Fed, PlainViews
 from pastalang.runtime.step import StepBatch
 
 

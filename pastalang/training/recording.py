@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.runtime.layout.views import Views
+from pastalang.runtime.attention.views import Views
 from pastalang.runtime.step import StepBatch
 
 Numbers: TypeAlias = NDArray[np.int32]

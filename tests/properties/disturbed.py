@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from pastalang.runtime.layout.predicate import Fed, PlainViews
+from pastalang.runtime.attention.predicate import Fed, PlainViews
 from pastalang.runtime.memory.pool import Pool
 from pastalang.runtime.model.protocol import Model
 from pastalang.runtime.step import StepBatch, TokenId

@@ -19,6 +19,7 @@ from pastalang.plan.plan import Form, Mode, Plan
 from pastalang.plan.walk import walk_plan
 from pastalang.program import types as t
 from pastalang.program.types import Sampling
+from pastalang.runtime.attention.predicate import Fed
 from pastalang.runtime.decode.guide import Guide, State
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.lead import LeadGuide
@@ -28,7 +29,6 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import FieldDone, TextDelta
 from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.handing import with_leads
-from pastalang.runtime.layout.predicate import Fed
 from pastalang.runtime.leads import LedHole, given_to
 from pastalang.runtime.model.fakes import FakeModel, hashed_model, hashed_score
 from pastalang.runtime.tokens import TokenPlan

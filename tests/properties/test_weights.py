@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang.plan.plan import Mode
+from pastalang.runtime.attention.predicate import Fed
 from pastalang.runtime.decode.guide import State
 from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.layout.predicate import Fed
 from pastalang.runtime.model.fakes import Scores, hashed_model, hashed_score
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler import probes

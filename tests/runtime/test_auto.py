@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang.program.program import AutoPolicy
+from pastalang.runtime.attention.predicate import Fed, PlainViews
 from pastalang.runtime.decode.tags import Reading, reader_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import TooLong
 from pastalang.runtime.events import TextDelta
-from pastalang.runtime.layout.predicate import Fed, PlainViews
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import FakeModel, scripted_model
 from pastalang.runtime.model.toy import Family, toy_model

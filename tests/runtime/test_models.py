@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from pastalang.runtime.layout.predicate import PlainViews
-from pastalang.runtime.layout.views import Sight, Views
+from pastalang.runtime.attention.predicate import PlainViews
+from pastalang.runtime.attention.views import Sight, Views
 from pastalang.runtime.model.toy import Family, toy_model
 from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.reference import ReferenceModel, reference_logits, reference_path

@@ -16,9 +16,9 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.refusal import PlanError
 from pastalang.program.types import Sampling
+from pastalang.runtime.attention.predicate import Fed
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.guides import control_tags
-from pastalang.runtime.layout.predicate import Fed
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import hashed_model, scripted_model
 from pastalang.runtime.scheduler.scheduler import Limits

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
+from pastalang.runtime.attention.layers import FULL, SLIDING, layer_types
 from pastalang.runtime.errors import LoadError
-from pastalang.runtime.layout.layers import FULL, SLIDING, layer_types
 
 _ALIBI = frozenset({"bloom", "mpt"})
 _OWN_ATTENTION_FAMILIES = frozenset({"falcon", "gptj", "codegen"})

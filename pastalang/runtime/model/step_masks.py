@@ -9,9 +9,9 @@ from typing import TypeAlias
 import numpy as np
 import torch
 
-from pastalang.runtime.layout.clusters import Block
-from pastalang.runtime.layout.mask import Window, additive, visible, visible_in
-from pastalang.runtime.layout.views import Indexes, Sight
+from pastalang.runtime.attention.clusters import Block
+from pastalang.runtime.attention.mask import Window, additive, visible, visible_in
+from pastalang.runtime.attention.views import Indexes, Sight
 
 Chosen: TypeAlias = torch.Tensor | slice  # of one cluster, indexes that follow one another: these need no copy
 

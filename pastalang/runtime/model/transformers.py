@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from pastalang.runtime.layout.clusters import ON_CPU, ON_GPU, Clusters, Costs
-from pastalang.runtime.layout.layers import layer_windows
-from pastalang.runtime.layout.views import Views
+from pastalang.runtime.attention.clusters import ON_CPU, ON_GPU, Clusters, Costs
+from pastalang.runtime.attention.layers import layer_windows
+from pastalang.runtime.attention.views import Views
 from pastalang.runtime.memory.pool import Pool, Writing
 from pastalang.runtime.model.attention import ATTENTION, STEP_MASKS
 from pastalang.runtime.model.refuse import OWN_ATTENTION, UnsupportedModel, model_name, refuse_model

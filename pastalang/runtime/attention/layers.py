@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pastalang.runtime.layout.mask import Window
+from pastalang.runtime.attention.mask import Window
 
 FULL = "full_attention"
 SLIDING = "sliding_attention"

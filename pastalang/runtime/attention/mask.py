@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pastalang.runtime.layout.clusters import Block
-from pastalang.runtime.layout.views import Sight
+from pastalang.runtime.attention.clusters import Block
+from pastalang.runtime.attention.views import Sight
 
 Window: TypeAlias = int | None
 Attends: TypeAlias = NDArray[np.bool_]

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.runtime.layout.views import Indexes, Sight
+from pastalang.runtime.attention.views import Indexes, Sight
 from pastalang.runtime.step import RowId, Run, StepBatch
 
 
