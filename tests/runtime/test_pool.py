@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pastalang.runtime.memory.pages import zeros
-from pastalang.runtime.memory.pool import Pool, Writing
+from pastalang.runtime.attention.kv_cache import Pool, Writing, zeros
 
 CPU = torch.device("cpu")
 

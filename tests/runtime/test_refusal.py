@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from pastalang.runtime.memory.pool import Pool
+from pastalang.runtime.attention.kv_cache import Pool
 from pastalang.runtime.model.refuse import UnsupportedModel, refuse_config
 from pastalang.runtime.model.self_check import check_model
 from pastalang.runtime.model.toy import toy_model

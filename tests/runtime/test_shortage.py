@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
+from pastalang.runtime.attention import kv_cache
+from pastalang.runtime.attention.kv_cache import zeros
 from pastalang.runtime.decode.draws import Draw
 from pastalang.runtime.decode.sampler import Ask, Choice, NoMemory, Sampler
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError, OutOfMemory
-from pastalang.runtime.memory import pool
-from pastalang.runtime.memory.pages import zeros
 from pastalang.runtime.memory.shortage import is_shortage
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import hashed_model
@@ -185,7 +185,7 @@ def test_a_memory_of_cells_that_does_not_fit_is_told_and_given_back(monkeypatch:
         return zeros(shape, like=like)
 
     with monkeypatch.context() as patched:
-        patched.setattr(pool, "zeros", zeros_for_two_layers)
+        patched.setattr(kv_cache, "zeros", zeros_for_two_layers)
         with pytest.raises(
             OutOfMemory, match=r"the memory of 1024 cells takes \d+ MiB.*load the model with fewer cells"
         ):

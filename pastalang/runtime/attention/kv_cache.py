@@ -1,19 +1,28 @@
-"""Keys and values: those of one step come in and are written to its cells, those of all cells go out to attention.
-
-A `Cache` as transformers knows it, with none of its habits: nothing is appended, ordered, evicted or copied. The
-step says which cells are written; what may be read is the mask's business.
-"""
+"""The KV cache: keys and values of every cell, written by the step and read in place."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
+import numpy as np
 import torch
 from transformers.cache_utils import Cache
 
-from pastalang.runtime.memory.pages import zeros
 from pastalang.runtime.memory.shortage import PoolTooLarge, in_short, is_shortage
+
+_LINE = 64  # bytes: kernels read whole cache lines
+
+
+def zeros(shape: tuple[int, ...], *, like: torch.Tensor) -> torch.Tensor:
+    """Of the type and on the device of `like`."""
+    if like.device.type != "cpu":
+        return like.new_zeros(shape)
+    size = prod(shape) * like.element_size()
+    pages = np.zeros(size + _LINE, dtype=np.uint8)
+    start = -pages.ctypes.data % _LINE
+    return torch.from_numpy(pages[start : start + size]).view(like.dtype).view(shape)
 
 
 @dataclass(frozen=True, slots=True)
