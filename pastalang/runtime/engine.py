@@ -26,11 +26,11 @@ from pastalang.runtime.decode.guides import prepare
 from pastalang.runtime.decode.sampler import Sampler
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.device_memory import empty_caches, is_shortage, problem_of
 from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.inputs import bind_inputs
-from pastalang.runtime.memory.shortage import empty_caches, is_shortage, problem_of
 from pastalang.runtime.model.load import Loaded, load_model
 from pastalang.runtime.model.protocol import Model
 from pastalang.runtime.model.trained import TrainedFor, check_mode

@@ -18,9 +18,9 @@ from pastalang.runtime.attention import kv_cache
 from pastalang.runtime.attention.kv_cache import zeros
 from pastalang.runtime.decode.draws import Draw
 from pastalang.runtime.decode.sampler import Ask, Choice, NoMemory, Sampler
+from pastalang.runtime.device_memory import is_shortage
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError, OutOfMemory
-from pastalang.runtime.memory.shortage import is_shortage
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import hashed_model
 from pastalang.runtime.model.toy import toy_model

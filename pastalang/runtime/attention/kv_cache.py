@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from transformers.cache_utils import Cache
 
-from pastalang.runtime.memory.shortage import PoolTooLarge, in_short, is_shortage
+from pastalang.runtime.device_memory import PoolTooLarge, in_short, is_shortage
 
 _LINE = 64  # bytes: kernels read whole cache lines
 

@@ -19,7 +19,7 @@ from pastalang.runtime.decode.candidates import BLOCK, Candidates, Masks, peaks_
 from pastalang.runtime.decode.draws import Draw
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.truncation import draw_columns
-from pastalang.runtime.memory.shortage import in_short, is_shortage
+from pastalang.runtime.device_memory import in_short, is_shortage
 
 _AT_ONCE = 1 << 19  # logits: what a CPU keeps at hand from one look at them to the next
 
