@@ -1,1 +1,0 @@
-"""Cells: who owns which, and the keys and values they hold."""
