@@ -23,7 +23,7 @@ from transformers import PreTrainedTokenizerFast
 
 import pastalang
 from pastalang.plan.plan import Mode, Plan
-from pastalang.runtime.attention.predicate import Fed
+from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine

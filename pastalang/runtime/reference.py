@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from pastalang.runtime.attention.layers import FULL, SLIDING, layer_windows
-from pastalang.runtime.attention.predicate import Fed, PlainViews
+from pastalang.runtime.attention.plain_views import Fed, PlainViews
 from pastalang.runtime.step import StepBatch
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from pastalang.runtime.attention.kv_cache import Pool
-from pastalang.runtime.attention.predicate import Fed, PlainViews
+from pastalang.runtime.attention.plain_views import Fed, PlainViews
 from pastalang.runtime.model.protocol import Model
 from pastalang.runtime.step import StepBatch, TokenId
 from tests.properties.models import Weights

@@ -9,7 +9,7 @@ import pytest
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Plan
 from pastalang.program.program import Program
-from pastalang.runtime.attention.predicate import Fed
+from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import FakeModel, hashed_model

@@ -19,7 +19,7 @@ from pastalang.plan.plan import Form, Mode, Plan
 from pastalang.plan.walk import walk_plan
 from pastalang.program import types as t
 from pastalang.program.types import Sampling
-from pastalang.runtime.attention.predicate import Fed
+from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.decode.guide import Guide, State
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.lead import LeadGuide

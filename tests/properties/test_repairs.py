@@ -13,7 +13,7 @@ from pydantic import BaseModel, create_model, field_validator
 
 from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
-from pastalang.runtime.attention.predicate import Fed
+from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.model.bytes import byte_tokenizer
 from pastalang.runtime.model.fakes import FakeModel, hashed_model

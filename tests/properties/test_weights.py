@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang.plan.plan import Mode
-from pastalang.runtime.attention.predicate import Fed
+from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.decode.guide import State
 from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.engine import Engine

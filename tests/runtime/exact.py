@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from pastalang.runtime.attention.clusters import Costs
-from pastalang.runtime.attention.predicate import Fed
+from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.model.toy import Family, toy_model
 from pastalang.runtime.model.transformers import TransformersModel
 from pastalang.runtime.reference import reference_logits

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from pastalang.runtime.attention.predicate import PlainViews
+from pastalang.runtime.attention.plain_views import PlainViews
 from pastalang.runtime.attention.views import Sight, Views
 from pastalang.runtime.model.toy import Family, toy_model
 from pastalang.runtime.model.transformers import TransformersModel

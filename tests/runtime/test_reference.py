@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pastalang.runtime.attention.predicate import Fed
+from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.model.toy import Family, toy_model
 from pastalang.runtime.reference import reference_logits, reference_path
 from pastalang.runtime.step import CellId, TokenId

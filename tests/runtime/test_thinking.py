@@ -16,7 +16,7 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.refusal import PlanError
 from pastalang.program.types import Sampling
-from pastalang.runtime.attention.predicate import Fed
+from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.guides import control_tags
 from pastalang.runtime.model.bytes import byte_tokenizer

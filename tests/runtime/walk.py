@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pastalang.runtime.attention.predicate import Fed, PlainViews
+from pastalang.runtime.attention.plain_views import Fed, PlainViews
 from pastalang.runtime.scheduler.cells import Cells
 from pastalang.runtime.step import (
     After,

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pastalang.runtime.attention.predicate import Fed, PlainViews
+from pastalang.runtime.attention.plain_views import Fed, PlainViews
 from pastalang.runtime.step import StepBatch
 
 Scores: TypeAlias = Sequence[float] | NDArray[np.float64]

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from pastalang.runtime.attention.predicate import PlainViews
+from pastalang.runtime.attention.plain_views import PlainViews
 from pastalang.runtime.model.protocol import Model
 from pastalang.runtime.model.refuse import UnsupportedModel, model_name
 from pastalang.runtime.reference import reference_logits
