@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from pastalang.runtime.attention.layers import FULL, SLIDING, layer_windows
+from pastalang.runtime.attention.masks import FULL, SLIDING, layer_windows
 from pastalang.runtime.attention.plain_views import Fed, PlainViews
 from pastalang.runtime.step import StepBatch
 

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastalang.runtime.attention.clusters import ON_CPU, Block, Clusters, Costs
-from pastalang.runtime.attention.mask import visible, visible_in
+from pastalang.runtime.attention.masks import visible, visible_in
 from pastalang.runtime.attention.views import Sight, Views
 from pastalang.runtime.step import Capture, CellId, RowId, Run, StepBatch, TokenId
 from tests.runtime.exact import APART, walk_of

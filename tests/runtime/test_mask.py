@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pastalang.runtime.attention.mask import additive, visible
+from pastalang.runtime.attention.masks import additive, visible
 from pastalang.runtime.attention.plain_views import Fed, PlainViews
 from pastalang.runtime.attention.views import Views
 from pastalang.runtime.step import Capture, CellId, Empty, Follow, OfCells, OfRow, RowId, Run, Show, StepBatch, TokenId

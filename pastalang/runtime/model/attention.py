@@ -16,7 +16,7 @@ import torch
 from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import AttentionInterface
 
-from pastalang.runtime.model.step_masks import Part, StepMasks
+from pastalang.runtime.attention.masks import Part, StepMasks
 
 ATTENTION = "pastalang"  # unknown to transformers' mask makers on purpose: they then make no mask at all
 STEP_MASKS: ContextVar[StepMasks] = ContextVar("pastalang_step_masks")

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from pastalang.runtime.attention.layers import FULL, SLIDING, layer_types
+from pastalang.runtime.attention.masks import FULL, SLIDING, layer_types
 from pastalang.runtime.errors import LoadError
 
 _ALIBI = frozenset({"bloom", "mpt"})

@@ -1,17 +1,71 @@
-"""What the attention of one step needs on the device: blocks and windows come in, index tensors and masks go out."""
+"""Masks and windows: what the tokens of one step may attend to, as tensors for the model's layers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from pastalang.runtime.attention.clusters import Block
-from pastalang.runtime.attention.mask import Window, additive, visible, visible_in
 from pastalang.runtime.attention.views import Indexes, Sight
+
+FULL = "full_attention"
+SLIDING = "sliding_attention"
+
+
+def layer_types(config: Any) -> tuple[str, ...]:
+    """The kind of every layer, in the words of transformers. `config` is that of the text model."""
+    declared = getattr(config, "layer_types", None)
+    if declared is not None:
+        return tuple(declared)
+    if getattr(config, "attention_chunk_size", None) is not None:
+        kind = "chunked_attention"
+    else:
+        kind = FULL if getattr(config, "sliding_window", None) is None else SLIDING
+    return (kind,) * int(config.num_hidden_layers)
+
+
+def layer_windows(config: Any) -> tuple[Window, ...]:
+    """How far back every layer sees; None is all the way."""
+    window = getattr(config, "sliding_window", None)
+    return tuple(window if kind == SLIDING else None for kind in layer_types(config))
+
+
+Window: TypeAlias = int | None
+Attends: TypeAlias = NDArray[np.bool_]
+
+
+def visible(sight: Sight, *, window: Window) -> Attends:
+    """Which cells each token attends to: (tokens, width)."""
+    if window is None:
+        return sight.order > 0
+    return sight.order > _hidden(sight, window)[:, None]
+
+
+def visible_in(block: Block, sight: Sight, *, window: Window) -> Attends:
+    """The same for a block: (clusters, tokens, cells). What only fills it up attends to the first cell alone."""
+    order = sight.order[block.tokens[:, :, None], block.cells[:, None, :]]
+    attends: Attends = order > 0 if window is None else order > _hidden(sight, window)[block.tokens][:, :, None]
+    for line, (tokens, cells) in enumerate(block.sizes):
+        attends[line, :, cells:] = False
+        attends[line, tokens:, 0] = True
+    return attends
+
+
+def additive(attends: Attends, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """0 where a token attends, -inf where it does not. No row may be all -inf: every token sees itself."""
+    hidden = torch.from_numpy(~attends).to(device)
+    return torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill_(hidden, float("-inf"))
+
+
+def _hidden(sight: Sight, window: int) -> NDArray[np.int32]:
+    """How many cells of each token's path are too far back: (tokens,)."""
+    return np.maximum(sight.own - window, 0)
+
 
 Chosen: TypeAlias = torch.Tensor | slice  # of one cluster, indexes that follow one another: these need no copy
 
