@@ -9,11 +9,11 @@ from typing import Any
 
 import torch
 
+from pastalang.runtime.attention.attention import ATTENTION, STEP_MASKS
 from pastalang.runtime.attention.clusters import ON_CPU, ON_GPU, Clusters, Costs
 from pastalang.runtime.attention.kv_cache import Pool, Writing
 from pastalang.runtime.attention.masks import layer_windows, step_masks
 from pastalang.runtime.attention.views import Views
-from pastalang.runtime.model.attention import ATTENTION, STEP_MASKS
 from pastalang.runtime.model.refuse import OWN_ATTENTION, UnsupportedModel, model_name, refuse_model
 from pastalang.runtime.model.self_check import CELLS_FOR_CHECK, check_model
 from pastalang.runtime.step import StepBatch
