@@ -28,8 +28,8 @@ from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.guides import GuideShelf
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.fakes import FakeModel
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.fakes import FakeModel
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.tokens import TokenPlan
 from pastalang.training.lessons import planner

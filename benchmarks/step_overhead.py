@@ -26,8 +26,8 @@ from benchmarks.subjects import make_tokenizer
 from pastalang.program.types import Sampling
 from pastalang.runtime.attention.clusters import Costs
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.model.toy import Family, toy_model
-from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.models.toy import Family, toy_model
+from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.step import Capture, CellId, RowId, Run, StepBatch, TokenId
 
 SIZES: dict[str, dict[str, int]] = {

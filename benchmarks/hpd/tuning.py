@@ -15,7 +15,7 @@ from benchmarks.hpd.documents import Corpus
 from benchmarks.hpd.programs import lesson_of
 from benchmarks.hpd.work import Work
 from pastalang.plan.plan import Mode
-from pastalang.runtime.model.trained import FILE, TrainedFor
+from pastalang.runtime.models.trained import FILE, TrainedFor
 from pastalang.training.errors import BadRow
 from pastalang.training.lessons import Recorder
 from pastalang.training.packing import packed_batches

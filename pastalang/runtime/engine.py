@@ -31,10 +31,10 @@ from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.inputs import bind_inputs
-from pastalang.runtime.model.load import Loaded, load_model
-from pastalang.runtime.model.protocol import Model
-from pastalang.runtime.model.trained import TrainedFor, check_mode
-from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.models.load import Loaded, load_model
+from pastalang.runtime.models.protocol import Model
+from pastalang.runtime.models.trained import TrainedFor, check_mode
+from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.options import Options, RunOptions, options_of, template_of
 from pastalang.runtime.outcome import outcome_of
 from pastalang.runtime.prompt import Encoder

@@ -17,9 +17,9 @@ from pastalang.plan.plan import Mode
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
 from pastalang.runtime.events import FieldDone, FieldStarted, TextDelta
-from pastalang.runtime.model import shipped
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.toy import toy_model
+from pastalang.runtime.models import shipped
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.toy import toy_model
 
 PLAIN = Ink(is_coloured=False)
 

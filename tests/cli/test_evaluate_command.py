@@ -11,9 +11,9 @@ from typer.testing import CliRunner, Result
 
 from pastalang.cli.app import build_app
 from pastalang.plan.plan import Mode
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.toy import toy_model
-from pastalang.runtime.model.trained import TrainedFor
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.toy import toy_model
+from pastalang.runtime.models.trained import TrainedFor
 
 PROGRAM = """\
 template product(title: text)

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from pastalang.cli import hub
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.toy import toy_model
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.toy import toy_model
 
 COMMIT = "0" * 40
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")

@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from pastalang.cli.app import ENTRIES, build_app
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.toy import toy_model
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.toy import toy_model
 
 PROGRAM = 'template t(title: text)\nuser """{title}"""\nassistant json { a: boolean }\n'
 SCHEMA = (
@@ -118,7 +118,7 @@ def test_what_no_training_can_begin_with_is_told(words: str, code: int, why: str
 
 
 def test_the_model_of_the_package_can_be_trained(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from pastalang.runtime.model import shipped
+    from pastalang.runtime.models import shipped
 
     shutil.copytree("model", "weights/pasta-mini")
     monkeypatch.setattr(shipped, "WEIGHTS", Path("weights").absolute())

@@ -14,11 +14,11 @@ from typer.testing import CliRunner, Result
 
 from pastalang.cli.app import build_app
 from pastalang.plan.plan import Mode
-from pastalang.runtime.model import load, shipped
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.toy import toy_model
-from pastalang.runtime.model.trained import TrainedFor
-from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.models import load, shipped
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.toy import toy_model
+from pastalang.runtime.models.trained import TrainedFor
+from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.trace import read_json_lines
 
 PROGRAM = """\

@@ -10,7 +10,7 @@ import torch
 
 from pastalang.runtime.attention.kv_cache import Pool
 from pastalang.runtime.attention.plain_views import Fed, PlainViews
-from pastalang.runtime.model.protocol import Model
+from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.step import StepBatch, TokenId
 from tests.properties.models import Weights
 

@@ -21,7 +21,7 @@ from pastalang.runtime.assemble import realised_of
 from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import Done, Failed
-from pastalang.runtime.model.protocol import Model
+from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.request import RequestState

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.fakes import FakeModel, Score, hashed_model, hashed_score
-from pastalang.runtime.model.protocol import Model
-from pastalang.runtime.model.toy import Family, toy_model
-from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.fakes import FakeModel, Score, hashed_model, hashed_score
+from pastalang.runtime.models.protocol import Model
+from pastalang.runtime.models.toy import Family, toy_model
+from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.tokens import MakeGuide
 from pastalang.testing import slow

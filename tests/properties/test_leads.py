@@ -30,7 +30,7 @@ from pastalang.runtime.events import FieldDone, TextDelta
 from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.handing import with_leads
 from pastalang.runtime.leads import LedHole, given_to
-from pastalang.runtime.model.fakes import FakeModel, hashed_model, hashed_score
+from pastalang.runtime.models.fakes import FakeModel, hashed_model, hashed_score
 from pastalang.runtime.tokens import TokenPlan
 from pastalang.testing.exact import check_exact
 from pastalang.testing.slow import scored

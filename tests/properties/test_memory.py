@@ -12,7 +12,7 @@ from pastalang.plan.plan import Mode, Overrun
 from pastalang.plan.simulate import simulate
 from pastalang.program.types import Sampling
 from pastalang.runtime.assemble import realised_of
-from pastalang.runtime.model.fakes import FakeModel
+from pastalang.runtime.models.fakes import FakeModel
 from pastalang.runtime.result import Result
 from tests.properties import invariants
 from tests.properties.cases import FEW

@@ -15,9 +15,9 @@ from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.fakes import FakeModel, hashed_model
-from pastalang.runtime.model.toy import Family
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.fakes import FakeModel, hashed_model
+from pastalang.runtime.models.toy import Family
 from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.scheduler import Limits

@@ -18,10 +18,10 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import PlainViews
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.fakes import hashed_model
-from pastalang.runtime.model.toy import Family, toy_model
-from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.fakes import hashed_model
+from pastalang.runtime.models.toy import Family, toy_model
+from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.reference import reference_logits
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.branch import BranchState

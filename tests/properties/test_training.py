@@ -18,9 +18,9 @@ from pastalang.runtime.decode.sampler import Choice
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.guides import GuideShelf
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.toy import Family, toy_model
-from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.toy import Family, toy_model
+from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState

@@ -17,7 +17,7 @@ from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.decode.guide import State
 from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.model.fakes import Scores, hashed_model, hashed_score
+from pastalang.runtime.models.fakes import Scores, hashed_model, hashed_score
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler import probes
 from pastalang.runtime.scheduler.branch import BranchState

@@ -14,7 +14,7 @@ from pastalang.errors import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import OutOfMemory
-from pastalang.runtime.model.protocol import Model
+from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch

@@ -10,8 +10,8 @@ import torch
 
 from pastalang.runtime.attention.clusters import Costs
 from pastalang.runtime.attention.plain_views import Fed
-from pastalang.runtime.model.toy import Family, toy_model
-from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.models.toy import Family, toy_model
+from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.reference import reference_logits
 from pastalang.runtime.step import StepBatch
 from tests.runtime.float64 import in_float64, wide_softmax

@@ -18,10 +18,10 @@ from pastalang.runtime.decode.tags import Reading, reader_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import TooLong
 from pastalang.runtime.events import TextDelta
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.fakes import FakeModel, scripted_model
-from pastalang.runtime.model.toy import Family, toy_model
-from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.fakes import FakeModel, scripted_model
+from pastalang.runtime.models.toy import Family, toy_model
+from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.reference import reference_logits
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.scheduler import Limits

@@ -19,8 +19,8 @@ from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd, RunError
 from pastalang.runtime.guides import GuideShelf
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.fakes import FakeModel, hashed_model, uniform_model
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.fakes import FakeModel, hashed_model, uniform_model
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler import probes

@@ -26,10 +26,10 @@ from pastalang.runtime.errors import (
     TooLong,
 )
 from pastalang.runtime.events import Done, FieldDone, FieldStarted, TextDelta
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.fakes import FakeModel, hashed_model
-from pastalang.runtime.model.toy import Family, toy_model
-from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.fakes import FakeModel, hashed_model
+from pastalang.runtime.models.toy import Family, toy_model
+from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch

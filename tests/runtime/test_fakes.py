@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import torch
 
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.fakes import hashed_model, scripted_model, uniform_model
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.fakes import hashed_model, scripted_model, uniform_model
 from pastalang.runtime.step import CellId, Empty, RowId, Run, StepBatch, TokenId
 
 

@@ -15,8 +15,8 @@ import pastalang
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.inputs import text_of
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.fakes import hashed_model
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.fakes import hashed_model
 from pastalang.runtime.result import Result
 
 NUMBER = pastalang.compile('template t(n: number)\nuser """\n{n}\n"""\nassistant json { a: string(max=4) }\n')

@@ -14,8 +14,8 @@ from pastalang.program.program import Program
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import OutOfMemory
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.fakes import hashed_model
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.fakes import hashed_model
 from pastalang.runtime.result import Result
 from tests.properties.models import guides_of
 

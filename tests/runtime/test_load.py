@@ -13,11 +13,11 @@ from transformers import AutoConfig
 import pastalang
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError
-from pastalang.runtime.model.load import default_dtype, load_weights
-from pastalang.runtime.model.refuse import UnsupportedModel
-from pastalang.runtime.model.shipped import WEIGHTS
-from pastalang.runtime.model.toy import toy_model
-from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.models.load import default_dtype, load_weights
+from pastalang.runtime.models.refuse import UnsupportedModel
+from pastalang.runtime.models.shipped import WEIGHTS
+from pastalang.runtime.models.toy import toy_model
+from pastalang.runtime.models.transformers import TransformersModel
 
 
 def test_a_saved_model_is_loaded_with_the_device_and_dtype_that_were_asked_for(tmp_path: Path) -> None:

@@ -15,8 +15,8 @@ from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.fakes import uniform_model
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.fakes import uniform_model
 from pastalang.runtime.options import Options, RunOptions, options_of
 from pastalang.runtime.scheduler.scheduler import Limits
 

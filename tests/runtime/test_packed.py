@@ -12,10 +12,10 @@ from torch import nn
 
 import pastalang
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.model import packed
-from pastalang.runtime.model.load import load_model
-from pastalang.runtime.model.packed import PackedLinear, can_pack, pack
-from pastalang.runtime.model.toy import Family, toy_model
+from pastalang.runtime.models import packed
+from pastalang.runtime.models.load import load_model
+from pastalang.runtime.models.packed import PackedLinear, can_pack, pack
+from pastalang.runtime.models.toy import Family, toy_model
 
 needs_kernels = pytest.mark.skipif(not can_pack(), reason="this build of torch has no packed products")
 

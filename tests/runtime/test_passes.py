@@ -10,8 +10,8 @@ import pastalang
 from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.fakes import hashed_model, scripted_model
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.fakes import hashed_model, scripted_model
 from pastalang.runtime.result import Result
 
 LIST_OF_ENDS = pastalang.compile('''

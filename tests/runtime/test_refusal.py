@@ -9,10 +9,10 @@ import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from pastalang.runtime.attention.kv_cache import Pool
-from pastalang.runtime.model.refuse import UnsupportedModel, refuse_config
-from pastalang.runtime.model.self_check import check_model
-from pastalang.runtime.model.toy import toy_model
-from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.models.refuse import UnsupportedModel, refuse_config
+from pastalang.runtime.models.self_check import check_model
+from pastalang.runtime.models.toy import toy_model
+from pastalang.runtime.models.transformers import TransformersModel
 
 SMALL = {"vocab_size": 64, "pad_token_id": None, "bos_token_id": None, "eos_token_id": None}
 LLAMA = {

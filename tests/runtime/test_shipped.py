@@ -11,11 +11,11 @@ from pastalang.compile import compile
 from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError, WrongMode
-from pastalang.runtime.model import shipped
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.load import load_model
-from pastalang.runtime.model.toy import toy_model
-from pastalang.runtime.model.trained import TrainedFor, trained_for
+from pastalang.runtime.models import shipped
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.load import load_model
+from pastalang.runtime.models.toy import toy_model
+from pastalang.runtime.models.trained import TrainedFor, trained_for
 
 PROGRAM = compile(
     '''

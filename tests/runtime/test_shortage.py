@@ -21,10 +21,10 @@ from pastalang.runtime.decode.sampler import Ask, Choice, NoMemory, Sampler
 from pastalang.runtime.device_memory import is_shortage
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError, OutOfMemory
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.fakes import hashed_model
-from pastalang.runtime.model.toy import toy_model
-from pastalang.runtime.model.transformers import TransformersModel
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.fakes import hashed_model
+from pastalang.runtime.models.toy import toy_model
+from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch

@@ -17,8 +17,8 @@ from benchmarks.hpd.report import BY_HAND
 from benchmarks.hpd.rival import first_object
 from benchmarks.hpd.work import OutOfTime, Work
 from pastalang.plan.plan import Mode
-from pastalang.runtime.model.bytes import byte_tokenizer
-from pastalang.runtime.model.toy import toy_model
+from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.runtime.models.toy import toy_model
 from pastalang.training.errors import BadRow
 from pastalang.training.metrics import Example, evaluate
 

@@ -11,7 +11,7 @@ import torch
 
 from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.model.trained import check_mode
+from pastalang.runtime.models.trained import check_mode
 from pastalang.training.errors import BadRow
 from pastalang.training.mini import __main__ as command
 from pastalang.training.mini.card import Facts

@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import pastalang
 from pastalang.plan.plan import Mode
 from pastalang.runtime.errors import LoadError
-from pastalang.runtime.model.trained import check_mode, trained_for
+from pastalang.runtime.models.trained import check_mode, trained_for
 from pastalang.training.checkpoint import CheckpointError
 from pastalang.training.data import read_lessons
 from pastalang.training.errors import BadData, BadRow

@@ -14,8 +14,8 @@ from pastalang.runtime.attention.clusters import ON_CPU, ON_GPU, Clusters, Costs
 from pastalang.runtime.attention.kv_cache import Pool, Writing
 from pastalang.runtime.attention.masks import layer_windows, step_masks
 from pastalang.runtime.attention.views import Views
-from pastalang.runtime.model.refuse import OWN_ATTENTION, UnsupportedModel, model_name, refuse_model
-from pastalang.runtime.model.self_check import CELLS_FOR_CHECK, check_model
+from pastalang.runtime.models.refuse import OWN_ATTENTION, UnsupportedModel, model_name, refuse_model
+from pastalang.runtime.models.self_check import CELLS_FOR_CHECK, check_model
 from pastalang.runtime.step import StepBatch
 
 

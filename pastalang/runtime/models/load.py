@@ -15,11 +15,11 @@ from transformers.utils import logging
 
 from pastalang.errors import PastaError
 from pastalang.runtime.errors import LoadError
-from pastalang.runtime.model.packed import pack
-from pastalang.runtime.model.refuse import refuse_config
-from pastalang.runtime.model.shipped import shipped_folder
-from pastalang.runtime.model.source import check_source
-from pastalang.runtime.model.trained import TrainedFor, note_of
+from pastalang.runtime.models.packed import pack
+from pastalang.runtime.models.refuse import refuse_config
+from pastalang.runtime.models.shipped import shipped_folder
+from pastalang.runtime.models.source import check_source
+from pastalang.runtime.models.trained import TrainedFor, note_of
 
 
 @dataclass(frozen=True, slots=True)

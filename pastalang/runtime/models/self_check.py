@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from pastalang.runtime.attention.plain_views import PlainViews
-from pastalang.runtime.model.protocol import Model
-from pastalang.runtime.model.refuse import UnsupportedModel, model_name
+from pastalang.runtime.models.protocol import Model
+from pastalang.runtime.models.refuse import UnsupportedModel, model_name
 from pastalang.runtime.reference import reference_logits
 from pastalang.runtime.step import Capture, CellId, Empty, RowId, Run, StepBatch, TokenId
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pastalang.runtime.errors import LoadError
-from pastalang.runtime.model.shipped import shipped_folder
+from pastalang.runtime.models.shipped import shipped_folder
 
 
 def check_source(source: object) -> None:
