@@ -15,7 +15,7 @@ from benchmarks.hpd.documents import Corpus, Document
 from benchmarks.hpd.programs import TEXT, plans_of
 from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.load import load_weights
+from pastalang.runtime.models.loading import load_weights
 from pastalang.training.answers import texts_of
 from pastalang.training.decoding import Decoding, Request, decode
 from pastalang.training.metrics import Counts, Example, Outcome, evaluate, judge

@@ -31,7 +31,7 @@ from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.inputs import bind_inputs
-from pastalang.runtime.models.load import Loaded, load_model
+from pastalang.runtime.models.loading import Loaded, load_model
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.trained import TrainedFor, check_mode
 from pastalang.runtime.models.transformers import TransformersModel

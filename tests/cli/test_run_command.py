@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from pastalang.cli.app import build_app
 from pastalang.plan.plan import Mode
-from pastalang.runtime.models import load, shipped
+from pastalang.runtime.models import loading
 from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.models.toy import toy_model
 from pastalang.runtime.models.trained import TrainedFor
@@ -313,8 +313,8 @@ def test_ctrl_c_stops_with_the_code_that_shells_know(
 def test_without_a_model_the_one_of_the_package_is_taken(
     program: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shipped, "WEIGHTS", tmp_path)
-    monkeypatch.setattr(load, "default_dtype", lambda device: torch.float32)  # as that of the package is computed in
+    monkeypatch.setattr(loading, "WEIGHTS", tmp_path)
+    monkeypatch.setattr(loading, "default_dtype", lambda device: torch.float32)  # as that of the package is computed in
     told = refused(3, program, "--input", "title=x")
     assert told.startswith("pasta-mini is not part of this installation") and told.count("\n") == 1
     (tmp_path / "pasta-mini").symlink_to(model)

@@ -13,9 +13,8 @@ from transformers import AutoConfig
 import pastalang
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError
-from pastalang.runtime.models.load import default_dtype, load_weights
+from pastalang.runtime.models.loading import WEIGHTS, default_dtype, load_weights
 from pastalang.runtime.models.refuse import UnsupportedModel
-from pastalang.runtime.models.shipped import WEIGHTS
 from pastalang.runtime.models.toy import toy_model
 from pastalang.runtime.models.transformers import TransformersModel
 

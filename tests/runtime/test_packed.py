@@ -13,7 +13,7 @@ from torch import nn
 import pastalang
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models import packed
-from pastalang.runtime.models.load import load_model
+from pastalang.runtime.models.loading import load_model
 from pastalang.runtime.models.packed import PackedLinear, can_pack, pack
 from pastalang.runtime.models.toy import Family, toy_model
 

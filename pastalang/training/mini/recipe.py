@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 from pastalang.plan.plan import Mode
-from pastalang.runtime.models.load import default_device
+from pastalang.runtime.models.loading import default_device
 from pastalang.runtime.models.trained import TrainedFor
 from pastalang.training.language import language_batches
 from pastalang.training.lessons import Recorder
