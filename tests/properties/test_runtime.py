@@ -20,9 +20,9 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.models.fakes import hashed_model
+from pastalang.runtime.models.reference import reference_logits
 from pastalang.runtime.models.toy import Family, toy_model
 from pastalang.runtime.models.transformers import TransformersModel
-from pastalang.runtime.reference import reference_logits
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.scheduler import Limits

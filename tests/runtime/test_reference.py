@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from pastalang.runtime.attention.plain_views import Fed
+from pastalang.runtime.models.reference import reference_logits, reference_path
 from pastalang.runtime.models.toy import Family, toy_model
-from pastalang.runtime.reference import reference_logits, reference_path
 from pastalang.runtime.step import CellId, TokenId
 from tests.runtime.float64 import in_float64, wide_softmax
 

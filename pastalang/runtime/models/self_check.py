@@ -12,8 +12,8 @@ import torch
 
 from pastalang.runtime.attention.plain_views import PlainViews
 from pastalang.runtime.models.protocol import Model
+from pastalang.runtime.models.reference import reference_logits
 from pastalang.runtime.models.refuse import UnsupportedModel, model_name
-from pastalang.runtime.reference import reference_logits
 from pastalang.runtime.step import Capture, CellId, Empty, RowId, Run, StepBatch, TokenId
 
 CELLS_FOR_CHECK = 16
