@@ -29,9 +29,9 @@ from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.fakes import FakeModel
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.tokens import TokenPlan
+from pastalang.testing.fakes import FakeModel
 from pastalang.training.lessons import planner
 from pastalang.training.sequence import record
 from pastalang.values.json_text import parse_json

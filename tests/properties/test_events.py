@@ -12,8 +12,8 @@ from pastalang.runtime.decode.auto import THREAD
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import Done, Event, Failed, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.fakes import FakeModel, hashed_model
 from pastalang.runtime.result import Result
+from pastalang.testing.fakes import FakeModel, hashed_model
 from tests.properties.autos import auto_cases
 from tests.properties.cases import FEW, Case, cases, is_refused
 from tests.properties.models import Hashes

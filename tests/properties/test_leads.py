@@ -30,9 +30,9 @@ from pastalang.runtime.events import FieldDone, TextDelta
 from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.handing import with_leads
 from pastalang.runtime.leads import LedHole, given_to
-from pastalang.runtime.models.fakes import FakeModel, hashed_model, hashed_score
 from pastalang.runtime.tokens import TokenPlan
 from pastalang.testing.exact import check_exact
+from pastalang.testing.fakes import FakeModel, hashed_model, hashed_score
 from pastalang.testing.slow import scored
 from pastalang.training.batch import IGNORED
 from pastalang.training.sequence import Sequence, record

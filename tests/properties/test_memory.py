@@ -12,8 +12,8 @@ from pastalang.plan.plan import Mode, Overrun
 from pastalang.plan.simulate import simulate
 from pastalang.program.types import Sampling
 from pastalang.runtime.assemble import realised_of
-from pastalang.runtime.models.fakes import FakeModel
 from pastalang.runtime.result import Result
+from pastalang.testing.fakes import FakeModel
 from tests.properties import invariants
 from tests.properties.cases import FEW
 from tests.properties.invariants import Watched

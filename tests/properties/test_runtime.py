@@ -19,7 +19,6 @@ from pastalang.runtime.attention.plain_views import PlainViews
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.fakes import hashed_model
 from pastalang.runtime.models.reference import reference_logits
 from pastalang.runtime.models.toy import Family, toy_model
 from pastalang.runtime.models.transformers import TransformersModel
@@ -27,6 +26,7 @@ from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
+from pastalang.testing.fakes import hashed_model
 from pastalang.testing.programs import programs
 from tests.runtime.float64 import in_float64, wide_softmax
 from tests.runtime.test_engine import inputs_of

@@ -17,11 +17,11 @@ from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.decode.guide import State
 from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.fakes import Scores, hashed_model, hashed_score
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler import probes
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.scheduler import Limits
+from pastalang.testing.fakes import Scores, hashed_model, hashed_score
 from tests.properties.splitting import TOKENIZERS, tools
 
 WORDS = ("a", "ab", "abc", "b", "ba", "new", "news", "network", "Sony", "Sonata", "so", "größer", "größe", "日", "日本")

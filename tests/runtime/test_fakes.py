@@ -3,8 +3,8 @@ from __future__ import annotations
 import torch
 
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.fakes import hashed_model, scripted_model, uniform_model
 from pastalang.runtime.step import CellId, Empty, RowId, Run, StepBatch, TokenId
+from pastalang.testing.fakes import hashed_model, scripted_model, uniform_model
 
 
 def text_step(text: str, *, position: int = 0, cell: int = 0, row: int = 0, new: bool = True) -> StepBatch:

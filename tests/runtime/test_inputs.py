@@ -16,8 +16,8 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.inputs import text_of
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.fakes import hashed_model
 from pastalang.runtime.result import Result
+from pastalang.testing.fakes import hashed_model
 
 NUMBER = pastalang.compile('template t(n: number)\nuser """\n{n}\n"""\nassistant json { a: string(max=4) }\n')
 PARTS = st.recursive(

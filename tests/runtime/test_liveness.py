@@ -15,8 +15,8 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import OutOfMemory
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.fakes import hashed_model
 from pastalang.runtime.result import Result
+from pastalang.testing.fakes import hashed_model
 from tests.properties.models import guides_of
 
 WARM = Sampling(temperature=1.0)

@@ -16,9 +16,9 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.fakes import uniform_model
 from pastalang.runtime.options import Options, RunOptions, options_of
 from pastalang.runtime.scheduler.scheduler import Limits
+from pastalang.testing.fakes import uniform_model
 
 
 def test_type_checkers_and_the_runtime_know_the_same_options() -> None:

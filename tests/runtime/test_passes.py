@@ -11,8 +11,8 @@ from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.fakes import hashed_model, scripted_model
 from pastalang.runtime.result import Result
+from pastalang.testing.fakes import hashed_model, scripted_model
 
 LIST_OF_ENDS = pastalang.compile('''
 template t()

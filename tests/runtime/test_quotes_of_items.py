@@ -9,7 +9,7 @@ import pytest
 import pastalang
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.fakes import hashed_model
+from pastalang.testing.fakes import hashed_model
 
 PROGRAMS = {
     "items": ("xs: [text]", "{fork p in xs}\n* {v: verbatim(p)}\n{end}", ["abc", "zz"]),

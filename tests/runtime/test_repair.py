@@ -16,11 +16,11 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs, RunError
 from pastalang.runtime.events import Done, FieldAgain, FieldStarted
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.fakes import FakeModel, hashed_model
 from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.repair.message import MAX_REASON, MAX_VALUE, objection_text
 from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Result
+from pastalang.testing.fakes import FakeModel, hashed_model
 from pastalang.values.json_places import Place
 
 WARM = Sampling(temperature=1.0)

@@ -18,7 +18,7 @@ from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.fakes import FakeModel, hashed_model
+from pastalang.testing.fakes import FakeModel, hashed_model
 
 
 def program(fields: str) -> pastalang.Program:

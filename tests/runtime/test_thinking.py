@@ -20,8 +20,8 @@ from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.guides import control_tags
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.fakes import hashed_model, scripted_model
 from pastalang.runtime.scheduler.scheduler import Limits
+from pastalang.testing.fakes import hashed_model, scripted_model
 from pastalang.testing.programs import programs
 from pastalang.training.answer import answer_of
 from pastalang.training.errors import BadRow

@@ -13,7 +13,7 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import Done, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.fakes import hashed_model
+from pastalang.testing.fakes import hashed_model
 
 CHOICES = pastalang.compile('''
 template t()
