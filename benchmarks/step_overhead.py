@@ -26,9 +26,9 @@ from benchmarks.subjects import make_tokenizer
 from pastalang.program.types import Sampling
 from pastalang.runtime.attention.clusters import Costs
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.toy import Family, toy_model
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.step import Capture, CellId, RowId, Run, StepBatch, TokenId
+from pastalang.testing.toy_models import Family, toy_model
 
 SIZES: dict[str, dict[str, int]] = {
     "0.1 M": {"vocabulary": 320, "layers": 2, "hidden": 64, "heads": 4, "kv_heads": 2},

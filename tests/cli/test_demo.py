@@ -19,7 +19,7 @@ from pastalang.program.program import JsonBody
 from pastalang.runtime.events import FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.models import loading
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.toy import toy_model
+from pastalang.testing.toy_models import toy_model
 
 PLAIN = Ink(is_coloured=False)
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner, Result
 from pastalang.cli.app import build_app
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.toy import toy_model
 from pastalang.runtime.models.trained import TrainedFor
+from pastalang.testing.toy_models import toy_model
 
 PROGRAM = """\
 template product(title: text)

@@ -16,7 +16,7 @@ import pytest
 
 from pastalang.cli import hub
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.toy import toy_model
+from pastalang.testing.toy_models import toy_model
 
 COMMIT = "0" * 40
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")

@@ -16,10 +16,10 @@ from pastalang.cli.app import build_app
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models import loading
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.toy import toy_model
 from pastalang.runtime.models.trained import TrainedFor
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.trace import read_json_lines
+from pastalang.testing.toy_models import toy_model
 
 PROGRAM = """\
 template product(title: text, stars: integer = 3) with (temperature=1.0)

@@ -13,7 +13,6 @@ import torch
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.models.protocol import Model
-from pastalang.runtime.models.toy import Family, toy_model
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.tokens import MakeGuide
@@ -22,6 +21,7 @@ from pastalang.testing.exact import guides_for
 from pastalang.testing.fakes import FakeModel, Score, hashed_model, hashed_score
 from pastalang.testing.slow.plainly import KINDS as WRITTEN_OUT
 from pastalang.testing.slow.plainly import plainly
+from pastalang.testing.toy_models import Family, toy_model
 from tests.runtime.float64 import in_float64
 
 VOCABULARY = 320

@@ -12,10 +12,10 @@ from pastalang.program.program import Program
 from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.toy import Family
 from pastalang.runtime.result import Result
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.fakes import FakeModel, hashed_model
+from pastalang.testing.toy_models import Family
 from tests.properties.disturbed import Disturbed, Failing
 from tests.properties.models import Weights
 from tests.properties.test_runtime import WARM, outcome

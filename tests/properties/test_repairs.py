@@ -16,11 +16,11 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.toy import Family
 from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.testing.fakes import FakeModel, hashed_model
+from pastalang.testing.toy_models import Family
 from tests.properties.repairs import fields, program
 from tests.properties.test_runtime import Checked
 from tests.runtime.test_repair import tokens_of

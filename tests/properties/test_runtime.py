@@ -20,7 +20,6 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.models.reference import reference_logits
-from pastalang.runtime.models.toy import Family, toy_model
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.branch import BranchState
@@ -28,6 +27,7 @@ from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.fakes import hashed_model
 from pastalang.testing.programs import programs
+from pastalang.testing.toy_models import Family, toy_model
 from tests.runtime.float64 import in_float64, wide_softmax
 from tests.runtime.test_engine import inputs_of
 

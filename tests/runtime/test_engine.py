@@ -27,13 +27,13 @@ from pastalang.runtime.errors import (
 )
 from pastalang.runtime.events import Done, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.models.bytes import byte_tokenizer
-from pastalang.runtime.models.toy import Family, toy_model
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.runtime.trace import read_json_lines
 from pastalang.testing.fakes import FakeModel, hashed_model
+from pastalang.testing.toy_models import Family, toy_model
 
 WARM = Sampling(temperature=1.0)
 EXAMPLES = sorted(Path("examples").glob("*.pasta"))

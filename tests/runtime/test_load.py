@@ -15,8 +15,8 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.loading import WEIGHTS, default_dtype, load_weights
 from pastalang.runtime.models.refuse import UnsupportedModel
-from pastalang.runtime.models.toy import toy_model
 from pastalang.runtime.models.transformers import TransformersModel
+from pastalang.testing.toy_models import toy_model
 
 
 def test_a_saved_model_is_loaded_with_the_device_and_dtype_that_were_asked_for(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from transformers import AutoConfig, AutoModelForCausalLM
 from pastalang.runtime.attention.kv_cache import Pool
 from pastalang.runtime.models.refuse import UnsupportedModel, refuse_config
 from pastalang.runtime.models.self_check import check_model
-from pastalang.runtime.models.toy import toy_model
 from pastalang.runtime.models.transformers import TransformersModel
+from pastalang.testing.toy_models import toy_model
 
 SMALL = {"vocab_size": 64, "pad_token_id": None, "bos_token_id": None, "eos_token_id": None}
 LLAMA = {

@@ -14,8 +14,8 @@ from pastalang.runtime.errors import LoadError, WrongMode
 from pastalang.runtime.models import loading
 from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.models.loading import load_model
-from pastalang.runtime.models.toy import toy_model
 from pastalang.runtime.models.trained import TrainedFor, trained_for
+from pastalang.testing.toy_models import toy_model
 
 PROGRAM = compile(
     '''

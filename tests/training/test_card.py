@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pastalang.runtime.models.toy import toy_model
+from pastalang.testing.toy_models import toy_model
 from pastalang.training.errors import BadData
 from pastalang.training.metrics import Example, evaluate
 from pastalang.training.mini.card import Facts, Source, write_card
