@@ -28,9 +28,9 @@ from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.guides import GuideShelf
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.tokens import TokenPlan
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel
 from pastalang.training.lessons import planner
 from pastalang.training.sequence import record

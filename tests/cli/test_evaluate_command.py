@@ -11,8 +11,8 @@ from typer.testing import CliRunner, Result
 
 from pastalang.cli.app import build_app
 from pastalang.plan.plan import Mode
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.models.trained import TrainedFor
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.toy_models import toy_model
 
 PROGRAM = """\

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from pastalang.cli import hub
-from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.toy_models import toy_model
 
 COMMIT = "0" * 40

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from pastalang.cli.app import ENTRIES, build_app
-from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.toy_models import toy_model
 
 PROGRAM = 'template t(title: text)\nuser """{title}"""\nassistant json { a: boolean }\n'

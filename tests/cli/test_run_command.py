@@ -15,10 +15,10 @@ from typer.testing import CliRunner, Result
 from pastalang.cli.app import build_app
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models import loading
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.models.trained import TrainedFor
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.trace import read_json_lines
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.toy_models import toy_model
 
 PROGRAM = """\

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.tokens import MakeGuide
 from pastalang.testing import slow
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.exact import guides_for
 from pastalang.testing.fakes import FakeModel, Score, hashed_model, hashed_score
 from pastalang.testing.slow.plainly import KINDS as WRITTEN_OUT

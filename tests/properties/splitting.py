@@ -13,8 +13,8 @@ from transformers import PreTrainedTokenizerFast
 
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.prompt import Encoder
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 
 END = "<|end|>"
 NEWER = (

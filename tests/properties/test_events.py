@@ -11,8 +11,8 @@ import pastalang
 from pastalang.runtime.decode.auto import THREAD
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import Done, Event, Failed, FieldAgain, FieldDone, FieldStarted, TextDelta
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.result import Result
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
 from tests.properties.autos import auto_cases
 from tests.properties.cases import FEW, Case, cases, is_refused

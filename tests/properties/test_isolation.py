@@ -11,9 +11,9 @@ from pastalang.plan.plan import Plan
 from pastalang.program.program import Program
 from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.result import Result
 from pastalang.runtime.step import StepBatch
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
 from pastalang.testing.toy_models import Family
 from tests.properties.disturbed import Disturbed, Failing

@@ -15,10 +15,10 @@ from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.scheduler import Limits
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
 from pastalang.testing.toy_models import Family
 from tests.properties.repairs import fields, program

@@ -18,13 +18,13 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import PlainViews
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.models.reference import reference_logits
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from pastalang.testing.programs import programs
 from pastalang.testing.toy_models import Family, toy_model

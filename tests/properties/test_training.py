@@ -18,13 +18,13 @@ from pastalang.runtime.decode.sampler import Choice
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.guides import GuideShelf
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import Limits, Scheduler
 from pastalang.runtime.tokens import TokenPlan
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training.answer import answer_of
 from pastalang.training.batch import IGNORED

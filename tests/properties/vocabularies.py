@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerFast
 
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
-from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 
 END = "<|end|>"
 CONTROL = "<sync/>"

@@ -18,12 +18,12 @@ from pastalang.runtime.decode.tags import Reading, reader_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import TooLong
 from pastalang.runtime.events import TextDelta
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.models.reference import reference_logits
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, scripted_model
 from pastalang.testing.toy_models import Family, toy_model
 from tests.properties.test_runtime import pauses

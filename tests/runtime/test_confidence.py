@@ -19,11 +19,11 @@ from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd, RunError
 from pastalang.runtime.guides import GuideShelf
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler import probes
 from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model, uniform_model
 from tests.runtime.test_repair import engine, program
 

@@ -26,12 +26,12 @@ from pastalang.runtime.errors import (
     TooLong,
 )
 from pastalang.runtime.events import Done, FieldDone, FieldStarted, TextDelta
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.runtime.trace import read_json_lines
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
 from pastalang.testing.toy_models import Family, toy_model
 

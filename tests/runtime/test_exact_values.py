@@ -8,7 +8,7 @@ import pastalang
 from pastalang.cli.run import _as_json
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from pastalang.values.json_text import parse_json
 

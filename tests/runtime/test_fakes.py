@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import torch
 
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.step import CellId, Empty, RowId, Run, StepBatch, TokenId
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, scripted_model, uniform_model
 
 

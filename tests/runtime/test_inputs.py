@@ -15,8 +15,8 @@ import pastalang
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.inputs import text_of
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.result import Result
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 
 NUMBER = pastalang.compile('template t(n: number)\nuser """\n{n}\n"""\nassistant json { a: string(max=4) }\n')

@@ -14,8 +14,8 @@ from pastalang.program.program import Program
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import OutOfMemory
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.result import Result
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from tests.properties.models import guides_of
 

@@ -21,8 +21,8 @@ from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.outlines_types import from_outlines, is_outlines_type
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from pastalang.values.converted import NotExpressible
 from pastalang.values.pydantic_model import type_of_model

@@ -10,8 +10,8 @@ import pastalang
 from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.result import Result
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, scripted_model
 
 LIST_OF_ENDS = pastalang.compile('''

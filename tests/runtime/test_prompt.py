@@ -7,8 +7,8 @@ from pastalang.program.program import Role
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs, LoadError
 from pastalang.runtime.inputs import text_of
-from pastalang.runtime.models.bytes import END, byte_tokenizer
 from pastalang.runtime.prompt import Encoder, Turn, turns_of
+from pastalang.testing.byte_tokenizer import END, byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 
 CONTROL = ("<sync/>", "[Fork]", "<|im_start|>", "<|im_end|>")

@@ -8,7 +8,7 @@ import pytest
 
 import pastalang
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 
 PROGRAMS = {

@@ -12,9 +12,9 @@ from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError, WrongMode
 from pastalang.runtime.models import loading
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.models.loading import load_model
 from pastalang.runtime.models.trained import TrainedFor, trained_for
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.toy_models import toy_model
 
 PROGRAM = compile(

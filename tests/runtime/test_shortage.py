@@ -21,11 +21,11 @@ from pastalang.runtime.decode.sampler import Ask, Choice, NoMemory, Sampler
 from pastalang.runtime.device_memory import is_shortage
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError, OutOfMemory
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from pastalang.testing.toy_models import toy_model
 from tests.properties.test_runtime import FEW, MANY, SEEDS, WARM, outcome, plans

@@ -19,8 +19,8 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.guides import control_tags
-from pastalang.runtime.models.bytes import byte_tokenizer
 from pastalang.runtime.scheduler.scheduler import Limits
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, scripted_model
 from pastalang.testing.programs import programs
 from pastalang.training.answer import answer_of

@@ -12,7 +12,7 @@ from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import Done, FieldDone, FieldStarted, TextDelta
-from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 
 CHOICES = pastalang.compile('''

@@ -7,7 +7,7 @@ from typing import Any
 
 import pastalang
 from pastalang.plan.plan import Mode
-from pastalang.runtime.models.bytes import byte_tokenizer
+from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.training.lessons import Lesson, Recorder, planner
 from pastalang.training.sequence import Sequence
 from pastalang.values.json_text import parse_json
