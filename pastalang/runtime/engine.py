@@ -21,6 +21,7 @@ from pastalang.errors import PastaError
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
+from pastalang.runtime.binding.bound_plan import MakeGuide, TokenPlan
 from pastalang.runtime.decode.auto import AutoGuides
 from pastalang.runtime.decode.guides import prepare
 from pastalang.runtime.decode.sampler import Sampler
@@ -45,7 +46,6 @@ from pastalang.runtime.scheduler.probes import note_details
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import Limits, PendingSample, ScheduleFilter, Scheduler
 from pastalang.runtime.scheduler.threads import with_threads
-from pastalang.runtime.tokens import MakeGuide, TokenPlan
 
 CELLS = 8192
 PLANS = 64  # that are remembered, so that a program is planned once for many runs

@@ -10,6 +10,7 @@ from typing import Any
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.program.types import Sampling
+from pastalang.runtime.binding.bound_plan import MakeGuide, TokenPlan
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
@@ -19,7 +20,6 @@ from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.result import Answer, Result
-from pastalang.runtime.tokens import MakeGuide, TokenPlan
 from pastalang.testing import slow
 
 EXACT = 1e-9

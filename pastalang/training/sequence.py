@@ -15,6 +15,7 @@ import numpy as np
 from pastalang.errors import InputError
 from pastalang.plan.plan import Mode
 from pastalang.runtime.assemble import answers_of
+from pastalang.runtime.binding.bound_plan import TokenPlan
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.sampler import Choice
 from pastalang.runtime.decode.tokens import Tokens
@@ -23,7 +24,6 @@ from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import PendingSample, ScheduleFilter, Scheduler
-from pastalang.runtime.tokens import TokenPlan
 from pastalang.training.answer import Answer, answer_of
 from pastalang.training.batch import IGNORED
 from pastalang.training.errors import BadRow

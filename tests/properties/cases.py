@@ -19,8 +19,8 @@ from pastalang.plan.plan import Mode, Overrun, Plan
 from pastalang.plan.refusal import PlanError
 from pastalang.program.program import Program
 from pastalang.program.types import Sampling
+from pastalang.runtime.binding.bound_plan import TokenPlan
 from pastalang.runtime.errors import DeadEnd
-from pastalang.runtime.tokens import TokenPlan
 from pastalang.testing import slow
 from pastalang.testing.exact import slowly
 from pastalang.testing.programs import programs

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.prompt import Encoder
-from pastalang.runtime.tokens import MakeGuide
 from pastalang.testing import slow
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.exact import guides_for

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import pastalang
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode
+from pastalang.runtime.binding.bound_plan import TokenPlan
 from pastalang.runtime.decode.sampler import Choice
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
@@ -23,7 +24,6 @@ from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import Limits, Scheduler
-from pastalang.runtime.tokens import TokenPlan
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training.answer import answer_of

@@ -11,13 +11,13 @@ from typing import Any, Protocol
 from pastalang.plan.plan import ROOT, BranchId, Overrun
 from pastalang.plan.positions import room_left
 from pastalang.program.types import Sampling
+from pastalang.runtime.binding.bound_plan import TokenPlan
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.events import Event
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Source
 from pastalang.runtime.scheduler.event_log import EventLog
 from pastalang.runtime.scheduler.lockstep import settle_values_before
 from pastalang.runtime.step import RowId
-from pastalang.runtime.tokens import TokenPlan
 
 
 @dataclass(frozen=True, slots=True)
