@@ -24,7 +24,7 @@ from transformers import PreTrainedTokenizerFast
 import pastalang
 from pastalang.plan.plan import Mode, Plan
 from pastalang.runtime.attention.plain_views import Fed
-from pastalang.runtime.binding.bound_plan import TokenPlan
+from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
@@ -47,7 +47,7 @@ COLOURS = ["black", "white", "silver", "graphite", "walnut", "anthracite"]
 KEYS = [f"{name} {part}" for name in ("front", "back", "left", "right", "top") for part in ("panel", "cover", "frame")]
 
 
-class Kept(TokenPlan):
+class Kept(BoundPlan):
     """The literal keeps its white space."""
 
     @cached_property
@@ -58,7 +58,7 @@ class Kept(TokenPlan):
 class Keeping(Engine):
     """An engine whose literals keep their white space."""
 
-    def _tokens(self, plan: Plan) -> TokenPlan:
+    def _tokens(self, plan: Plan) -> BoundPlan:
         return Kept(plan, self.encoder, self._guides)
 
 
@@ -189,7 +189,7 @@ def shares(trained: Trained, kind: Kind, *, hand_over: bool) -> tuple[float, flo
     """Per cent of values with odd tokens where they begin, where they end; and the mean number of draws."""
     program = pastalang.compile(kind.source)
     plan = planner(program)(Mode.SEQUENTIAL)
-    bound = (TokenPlan if hand_over else Kept)(plan, trained.encoder, trained.shelf)
+    bound = (BoundPlan if hand_over else Kept)(plan, trained.encoder, trained.shelf)
     rng, before, behind, draws = random.Random(2), 0, 0, 0
     for _ in range(ANSWERS):
         value = kind.value(rng)

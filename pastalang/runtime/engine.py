@@ -21,7 +21,7 @@ from pastalang.errors import PastaError
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
-from pastalang.runtime.binding.bound_plan import MakeGuide, TokenPlan
+from pastalang.runtime.binding.bound_plan import BoundPlan, MakeGuide
 from pastalang.runtime.decode.auto import AutoGuides
 from pastalang.runtime.decode.guides import prepare
 from pastalang.runtime.decode.sampler import Sampler
@@ -98,7 +98,7 @@ class Engine:
         self._lock = threading.RLock()
         self._submitted = 0
         self._planned: dict[tuple[int, str | None, Mode], tuple[Program, Plan]] = {}
-        self._plans: dict[int, tuple[Plan, TokenPlan]] = {}
+        self._plans: dict[int, tuple[Plan, BoundPlan]] = {}
 
     @staticmethod
     def load(
@@ -261,12 +261,12 @@ class Engine:
             self.scheduler.submit(request)
         return request
 
-    def _tokens(self, plan: Plan) -> TokenPlan:
+    def _tokens(self, plan: Plan) -> BoundPlan:
         known = self._plans.get(id(plan))
         if known is None or known[0] is not plan:
             if len(self._plans) >= PLANS:
                 self._plans.clear()
-            tokens = TokenPlan(with_threads(plan), self.encoder, self._guides)
+            tokens = BoundPlan(with_threads(plan), self.encoder, self._guides)
             _ = tokens.turns  # a chat template that refuses them refuses the call
             tokens.refuse_what_cannot_fit()
             known = self._plans[id(plan)] = plan, tokens

@@ -10,7 +10,7 @@ from typing import Any
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.program.types import Sampling
-from pastalang.runtime.binding.bound_plan import MakeGuide, TokenPlan
+from pastalang.runtime.binding.bound_plan import BoundPlan, MakeGuide
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
@@ -53,7 +53,7 @@ def slowly(
 ) -> slow.Decoded | slow.Refused:
     """What the slow decoder makes of it: answers, or that it refuses. What no run can be made of is refused before."""
     try:
-        TokenPlan(plan, encoder, make_guide).refuse_what_cannot_fit()
+        BoundPlan(plan, encoder, make_guide).refuse_what_cannot_fit()
     except DeadEnd as problem:
         return slow.Refused(problem.code, str(problem))
     try:

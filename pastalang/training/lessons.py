@@ -9,7 +9,7 @@ from typing import Any
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
-from pastalang.runtime.binding.bound_plan import TokenPlan
+from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.guides import GuideShelf
@@ -37,7 +37,7 @@ class Recorder:
         encode = self._encoder.text
         self._tokens = Tokens(vocabulary_of(tokenizer, ends=self._encoder.ends, encode=encode))
         self._guides = GuideShelf(self._tokens)
-        self._plans: dict[int, TokenPlan] = {}
+        self._plans: dict[int, BoundPlan] = {}
         self._limit = limit
 
     def rows(self, lessons: Iterable[Lesson], modes: Iterable[Mode]) -> list[list[Sequence]]:
@@ -49,12 +49,12 @@ class Recorder:
         plan = self._bound(lesson.plan(mode))
         return record(plan, self._tokens, lesson.inputs, lesson.value, origin=lesson.origin)
 
-    def _bound(self, plan: Plan) -> TokenPlan:
+    def _bound(self, plan: Plan) -> BoundPlan:
         known = self._plans.get(id(plan))
         if known is None or known.plan is not plan:
             if len(self._plans) >= self._limit:
                 self._plans.clear()
-            known = self._plans[id(plan)] = TokenPlan(plan, self._encoder, self._guides)
+            known = self._plans[id(plan)] = BoundPlan(plan, self._encoder, self._guides)
         return known
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from pastalang.errors import InputError
 from pastalang.plan.plan import Mode
 from pastalang.runtime.assemble import answers_of
-from pastalang.runtime.binding.bound_plan import TokenPlan
+from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.sampler import Choice
 from pastalang.runtime.decode.tokens import Tokens
@@ -74,7 +74,7 @@ class Sequence:
 
 
 def record(
-    plan: TokenPlan,
+    plan: BoundPlan,
     vocabulary: Tokens,
     inputs: Mapping[str, Any],
     value: JsonValue,
@@ -96,7 +96,7 @@ def record(
 class _Run:
     def __init__(
         self,
-        plan: TokenPlan,
+        plan: BoundPlan,
         vocabulary: Tokens,
         inputs: Mapping[str, Any],
         answer: Answer,

@@ -19,7 +19,7 @@ from pastalang.plan.plan import Mode, Overrun, Plan
 from pastalang.plan.refusal import PlanError
 from pastalang.program.program import Program
 from pastalang.program.types import Sampling
-from pastalang.runtime.binding.bound_plan import TokenPlan
+from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.errors import DeadEnd
 from pastalang.testing import slow
 from pastalang.testing.exact import slowly
@@ -98,7 +98,7 @@ def planned(draw: st.DrawFn, drawn: st.SearchStrategy[Program | None]) -> Plan:
 def is_refused(plan: Plan, words: str) -> bool:
     """Whether a limit leaves no value, which refuses every run of the plan."""
     try:
-        TokenPlan(plan, encoder_of(words), guides_of(words)).refuse_what_cannot_fit()
+        BoundPlan(plan, encoder_of(words), guides_of(words)).refuse_what_cannot_fit()
     except DeadEnd:
         return True
     return False

@@ -20,7 +20,7 @@ from pastalang.plan.walk import walk_plan
 from pastalang.program import types as t
 from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import Fed
-from pastalang.runtime.binding.bound_plan import TokenPlan
+from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.decode.guide import Guide, State
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.lead import LeadGuide
@@ -306,9 +306,9 @@ def products(draw: st.DrawFn) -> dict[str, Any]:
 NOTE = {"note": "the good Sony tv"}
 
 
-def taught(kind: str, mode: Mode, value: Any) -> tuple[Sequence, TokenPlan]:
+def taught(kind: str, mode: Mode, value: Any) -> tuple[Sequence, BoundPlan]:
     _, encoder, tokens = tools(kind)
-    plan = TokenPlan(plan_of(PRODUCT, mode), encoder, GuideShelf(tokens))
+    plan = BoundPlan(plan_of(PRODUCT, mode), encoder, GuideShelf(tokens))
     return record(plan, tokens, NOTE, parse_json(json.dumps(value))), plan
 
 

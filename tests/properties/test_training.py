@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import pastalang
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode
-from pastalang.runtime.binding.bound_plan import TokenPlan
+from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.decode.sampler import Choice
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
@@ -111,9 +111,9 @@ def trips(draw: st.DrawFn) -> tuple[str, dict[str, Any], Any]:
     return RUNNING, {"city": draw(words)}, value | {"tip": draw(st.lists(tip, max_size=3))}
 
 
-def bound(source: str, mode: Mode) -> TokenPlan:
+def bound(source: str, mode: Mode) -> BoundPlan:
     program = pastalang.compile(source)
-    return TokenPlan(build_plan(program.only_template, program, mode=mode), ENCODER, GUIDES)
+    return BoundPlan(build_plan(program.only_template, program, mode=mode), ENCODER, GUIDES)
 
 
 def exact(value: Any) -> JsonValue:
@@ -125,7 +125,7 @@ def model_for_tests() -> Any:
     return in_float64(toy_model(Family.LLAMA, vocabulary=264, seed=3))
 
 
-def decode(plan: TokenPlan, inputs: Any, value: JsonValue, model: Any, rest: random.Random | None) -> dict[Any, Any]:
+def decode(plan: BoundPlan, inputs: Any, value: JsonValue, model: Any, rest: random.Random | None) -> dict[Any, Any]:
     """The logits that decoding draws from, by field and number of the draw; `rest` makes branches pause."""
     moving = None if rest is None else (lambda _: rest.random() < 0.7)
     wrapped = TransformersModel(model, cells=4096)

@@ -31,7 +31,7 @@ class MakeGuide(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class TokenPlan:
+class BoundPlan:
     """`plan` is as it was made; `bound` is what runs: there, white space is handed over where the tokenizer asks."""
 
     plan: Plan

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from pastalang.plan.plan import ROOT, BranchId, Overrun
 from pastalang.plan.positions import room_left
 from pastalang.program.types import Sampling
-from pastalang.runtime.binding.bound_plan import TokenPlan
+from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.events import Event
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Source
@@ -83,7 +83,7 @@ class RequestState(BranchOwner):
 
     def __init__(
         self,
-        tokens: TokenPlan,
+        tokens: BoundPlan,
         values: Mapping[str, Any],
         *,
         number: int,
