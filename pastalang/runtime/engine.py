@@ -22,6 +22,7 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.binding.bound_plan import BoundPlan, MakeGuide
+from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.auto import AutoGuides
 from pastalang.runtime.decode.guides import prepare
 from pastalang.runtime.decode.sampler import Sampler
@@ -38,7 +39,6 @@ from pastalang.runtime.models.trained import TrainedFor, check_mode
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.options import Options, RunOptions, options_of, template_of
 from pastalang.runtime.outcome import outcome_of
-from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.repair.policy import Policy, policy_for
 from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Result

@@ -8,9 +8,9 @@ from typing import Any
 from pastalang.errors import PastaError
 from pastalang.plan.passes import passes_taken
 from pastalang.runtime.assemble import answers_of, realised_of
+from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.auto import THREAD
 from pastalang.runtime.errors import RunError
-from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.recorded import trace_of
 from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.repair.review import Review

@@ -6,10 +6,10 @@ It goes through the very guides that constrain the model, so whatever they force
 from __future__ import annotations
 
 from pastalang.plan.plan import Choose, Repeat
+from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.mask import allows, tokens_of
 from pastalang.runtime.decode.tokens import Tokens
-from pastalang.runtime.prompt import Encoder
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.decision import arms_of, closing_of, opening_of
 from pastalang.runtime.scheduler.hole import OpenHole

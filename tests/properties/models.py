@@ -11,10 +11,10 @@ import numpy as np
 import torch
 
 from pastalang.runtime.binding.bound_plan import MakeGuide
+from pastalang.runtime.chat import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.transformers import TransformersModel
-from pastalang.runtime.prompt import Encoder
 from pastalang.testing import slow
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.exact import guides_for

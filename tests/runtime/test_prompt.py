@@ -4,10 +4,10 @@ import pytest
 
 import pastalang
 from pastalang.program.program import Role
+from pastalang.runtime.chat import Encoder, Turn, turns_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs, LoadError
 from pastalang.runtime.inputs import text_of
-from pastalang.runtime.prompt import Encoder, Turn, turns_of
 from pastalang.testing.byte_tokenizer import END, byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 
