@@ -28,7 +28,7 @@ from pastalang.plan.plan import (
 from pastalang.plan.walk import Segments, walk
 from pastalang.program import types as t
 from pastalang.runtime.beginnings import beginnings_of, keeps_its_values
-from pastalang.runtime.leads import FedArm, FedText, LedHole, LedRepeat, fed_end, fed_text, fields_of
+from pastalang.runtime.binding.spaced import FedArm, FedText, LedHole, LedRepeat, fed_end, fed_text, fields_of
 
 SIGHT = 64  # characters before a border that are looked at
 MANY = 64  # ways of going on that are tried

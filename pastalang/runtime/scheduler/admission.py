@@ -20,7 +20,7 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
-from pastalang.runtime.leads import fed_text
+from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.cells import Cells
 from pastalang.runtime.scheduler.request import RequestState

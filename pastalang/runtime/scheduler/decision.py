@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from pastalang.plan.plan import Choose, ItemNumber, Repeat
 from pastalang.program.types import Sampling
+from pastalang.runtime.binding.spaced import fed_end, fed_text
 from pastalang.runtime.chat import Encoder
-from pastalang.runtime.leads import fed_end, fed_text
 from pastalang.runtime.scheduler.transcript import Tally
 from pastalang.source import Span
 

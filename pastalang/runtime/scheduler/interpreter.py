@@ -23,9 +23,9 @@ from pastalang.plan.plan import (
 from pastalang.plan.positions import after_each, after_fork
 from pastalang.plan.realised import Items
 from pastalang.program.program import Role
+from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.inputs import part_of, text_of
-from pastalang.runtime.leads import fed_text
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Seen, Stage
 from pastalang.runtime.scheduler.choices import next_item, open_choice, open_repeat, take_in_decision
 from pastalang.runtime.scheduler.fields import go_on_with_tags, open_hole, take_in_hole

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pastalang.plan.plan import ROOT, Branch, InputText, Overrun, Release, Text, TurnEnd, TurnStart
+from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.inputs import part_of, text_of
-from pastalang.runtime.leads import fed_text
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Source, Stage
 from pastalang.runtime.scheduler.cells import Cells
 from pastalang.runtime.scheduler.request import NOTHING, BranchOwner, Prefix, RequestState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pastalang.runtime.leads import given_to
+from pastalang.runtime.binding.spaced import given_to
 from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.checkpoint import Checkpoint, rewound
 from pastalang.runtime.scheduler.event_log import report_again

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pastalang.runtime.leads import given_to
+from pastalang.runtime.binding.spaced import given_to
 from pastalang.testing.slow.branch import Again, Instance, Point
 from pastalang.testing.slow.run import Run
 

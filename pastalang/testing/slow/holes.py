@@ -9,12 +9,12 @@ from typing import Any
 from pastalang.plan.plan import Form, Hole, Plan
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import MakeGuide
+from pastalang.runtime.binding.spaced import given_to, without_lead
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.draws import Draw
 from pastalang.runtime.decode.guide import GuideError, NoEndingFits, State
 from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.errors import RunError
-from pastalang.runtime.leads import given_to, without_lead
 from pastalang.testing.slow.branch import Instance
 from pastalang.testing.slow.draws import choose
 from pastalang.testing.slow.page import Field

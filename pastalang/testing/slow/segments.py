@@ -11,8 +11,8 @@ from typing import TypeAlias, assert_never
 from pastalang.plan import plan as p
 from pastalang.plan.plan import Address, Segment
 from pastalang.program.program import Role
+from pastalang.runtime.binding.spaced import fed_end, fed_text
 from pastalang.runtime.inputs import part_of, text_of
-from pastalang.runtime.leads import fed_end, fed_text
 from pastalang.testing.slow.auto import write_freely
 from pastalang.testing.slow.branch import Instance, Level
 from pastalang.testing.slow.holes import decide, fill

@@ -1,9 +1,4 @@
-"""Segments that hand white space over, and such that are given it: what a plan is made of once it has a tokenizer.
-
-    "brand": ┬ "Sony"        fed: `"brand":`, then a hole with the lead ` `: its first token may be ` "`
-
-The answer's text stays what it was: only what is fed of the literal ends before its white space.
-"""
+"""Segments whose trailing white space moved into the value after them."""
 
 from __future__ import annotations
 
