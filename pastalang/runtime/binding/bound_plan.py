@@ -13,10 +13,10 @@ from pastalang.plan.nesting import Nesting, nesting_of, shared_loops
 from pastalang.plan.plan import Branch, BranchId, Form, Hole, Join, Place, Plan, TurnStart
 from pastalang.plan.walk import walk
 from pastalang.program.types import Anything, Null, Regex, String
+from pastalang.runtime.binding.whitespace import with_leads
 from pastalang.runtime.chat import Encoder, Turn, turns_of
 from pastalang.runtime.decode.guide import Guide, GuideError, TokenMask
 from pastalang.runtime.errors import DeadEnd
-from pastalang.runtime.handing import with_leads
 from pastalang.values.inner_limits import arms_of, quotes
 from pastalang.values.shortest import shortest_text
 from pastalang.values.words import counted

@@ -23,9 +23,9 @@ from typing import Any
 from pastalang.plan.plan import Plan
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import MakeGuide
+from pastalang.runtime.binding.whitespace import with_leads
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.errors import ValidatorFailed
-from pastalang.runtime.handing import with_leads
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.problem import Problem
 from pastalang.runtime.repair.policy import Policy
