@@ -25,11 +25,11 @@ import pastalang
 from pastalang.plan.plan import Mode, Plan
 from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.binding.bound_plan import BoundPlan
+from pastalang.runtime.binding.guide_cache import GuideShelf
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.guides import GuideShelf
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel
 from pastalang.training.lessons import planner

@@ -22,6 +22,7 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.binding.bound_plan import BoundPlan, MakeGuide
+from pastalang.runtime.binding.guide_cache import GuideShelf
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.auto import AutoGuides
 from pastalang.runtime.decode.guides import prepare
@@ -31,7 +32,6 @@ from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.device_memory import empty_caches, is_shortage, problem_of
 from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
-from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.models.loading import Loaded, load_model
 from pastalang.runtime.models.protocol import Model

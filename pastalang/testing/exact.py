@@ -11,12 +11,12 @@ from pastalang.errors import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan, MakeGuide
+from pastalang.runtime.binding.guide_cache import GuideShelf
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd, RunError
-from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.result import Answer, Result

@@ -10,10 +10,10 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.binding.bound_plan import BoundPlan
+from pastalang.runtime.binding.guide_cache import GuideShelf
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
-from pastalang.runtime.guides import GuideShelf
 from pastalang.training.sequence import Sequence, record
 from pastalang.values.json_text import JsonValue
 

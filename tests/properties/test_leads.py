@@ -21,6 +21,7 @@ from pastalang.program import types as t
 from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.binding.bound_plan import BoundPlan
+from pastalang.runtime.binding.guide_cache import GuideShelf
 from pastalang.runtime.binding.spaced import LedHole, given_to
 from pastalang.runtime.binding.whitespace import with_leads
 from pastalang.runtime.decode.guide import Guide, State
@@ -30,7 +31,6 @@ from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import FieldDone, TextDelta
-from pastalang.runtime.guides import GuideShelf
 from pastalang.testing.exact import check_exact
 from pastalang.testing.fakes import FakeModel, hashed_model, hashed_score
 from pastalang.testing.slow import scored

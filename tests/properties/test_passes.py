@@ -22,12 +22,12 @@ from pastalang.plan.simulate import simulate
 from pastalang.plan.totals import totals_of
 from pastalang.program.types import Sampling
 from pastalang.runtime.assemble import realised_of
+from pastalang.runtime.binding.guide_cache import GuideShelf
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd
-from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import Limits

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from pastalang.plan.plan import Hole, Plan
+from pastalang.runtime.binding.guide_cache import GuideShelf
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.confidence import Shares
 from pastalang.runtime.decode.guide import Guide, NoEndingFits, State
@@ -19,7 +20,6 @@ from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd, RunError
-from pastalang.runtime.guides import GuideShelf
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler import probes
 from pastalang.runtime.scheduler.branch import BranchState

@@ -17,8 +17,8 @@ from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.refusal import PlanError
 from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import Fed
+from pastalang.runtime.binding.guide_cache import control_tags
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.guides import control_tags
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, scripted_model
