@@ -25,7 +25,7 @@ import pastalang
 from pastalang.plan.plan import Mode, Plan
 from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.binding.bound_plan import BoundPlan
-from pastalang.runtime.binding.guide_cache import GuideShelf
+from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
@@ -110,7 +110,7 @@ class Trained:
         self.tokenizer = tokenizer
         self.encoder = Encoder(tokenizer)
         self.tokens = Tokens(vocabulary_of(tokenizer, ends=self.encoder.ends, encode=self.encoder.text))
-        self.shelf = GuideShelf(self.tokens)
+        self.shelf = GuideCache(self.tokens)
 
     def spelled(self, tokens: Sequence[int]) -> bytes:
         return b"".join(self.tokens.vocabulary.spelling[token] or b"" for token in tokens)

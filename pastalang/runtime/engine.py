@@ -22,7 +22,7 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.binding.bound_plan import BoundPlan, MakeGuide
-from pastalang.runtime.binding.guide_cache import GuideShelf
+from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.auto import AutoGuides
 from pastalang.runtime.decode.guides import prepare
@@ -93,7 +93,7 @@ class Engine:
         )  # fmt: skip
         vocabulary = vocabulary_of(tokenizer, size=model.vocabulary, ends=self.encoder.ends, encode=self.encoder.text)
         self._vocabulary = tokens = Tokens(vocabulary)
-        self._guides = AutoGuides(tokens, self.encoder, guides or GuideShelf(tokens))
+        self._guides = AutoGuides(tokens, self.encoder, guides or GuideCache(tokens))
         self._sampler = Sampler(model.vocabulary)
         self._lock = threading.RLock()
         self._submitted = 0

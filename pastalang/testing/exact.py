@@ -11,7 +11,7 @@ from pastalang.errors import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan, MakeGuide
-from pastalang.runtime.binding.guide_cache import GuideShelf
+from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
@@ -71,7 +71,7 @@ def guides_for(engine: Engine) -> MakeGuide:
     vocabulary = vocabulary_of(
         encoder.tokenizer, size=engine.model.vocabulary, ends=encoder.ends, encode=encoder.text
     )  # fmt: skip
-    return GuideShelf(Tokens(vocabulary))
+    return GuideCache(Tokens(vocabulary))
 
 
 def check_same(found: Result | PastaError, expected: slow.Decoded | slow.Refused) -> None:

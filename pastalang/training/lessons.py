@@ -10,7 +10,7 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.binding.bound_plan import BoundPlan
-from pastalang.runtime.binding.guide_cache import GuideShelf
+from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
@@ -36,7 +36,7 @@ class Recorder:
         self._encoder = Encoder(tokenizer)
         encode = self._encoder.text
         self._tokens = Tokens(vocabulary_of(tokenizer, ends=self._encoder.ends, encode=encode))
-        self._guides = GuideShelf(self._tokens)
+        self._guides = GuideCache(self._tokens)
         self._plans: dict[int, BoundPlan] = {}
         self._limit = limit
 

@@ -21,7 +21,7 @@ from pastalang.program import types as t
 from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.binding.bound_plan import BoundPlan
-from pastalang.runtime.binding.guide_cache import GuideShelf
+from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.binding.spaced import LedHole, given_to
 from pastalang.runtime.binding.whitespace import with_leads
 from pastalang.runtime.decode.guide import Guide, State
@@ -308,7 +308,7 @@ NOTE = {"note": "the good Sony tv"}
 
 def taught(kind: str, mode: Mode, value: Any) -> tuple[Sequence, BoundPlan]:
     _, encoder, tokens = tools(kind)
-    plan = BoundPlan(plan_of(PRODUCT, mode), encoder, GuideShelf(tokens))
+    plan = BoundPlan(plan_of(PRODUCT, mode), encoder, GuideCache(tokens))
     return record(plan, tokens, NOTE, parse_json(json.dumps(value))), plan
 
 

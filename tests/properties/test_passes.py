@@ -22,7 +22,7 @@ from pastalang.plan.simulate import simulate
 from pastalang.plan.totals import totals_of
 from pastalang.program.types import Sampling
 from pastalang.runtime.assemble import realised_of
-from pastalang.runtime.binding.guide_cache import GuideShelf
+from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
@@ -62,11 +62,11 @@ class Noise:
 
 
 @cache
-def guides_of(name: str) -> GuideShelf:
+def guides_of(name: str) -> GuideCache:
     tokenizer = tokenizer_of(name)
     encoder = Encoder(tokenizer)
     size = 1 + max(tokenizer.get_vocab().values())
-    return GuideShelf(Tokens(vocabulary_of(tokenizer, size=size, ends=encoder.ends, encode=encoder.text)))
+    return GuideCache(Tokens(vocabulary_of(tokenizer, size=size, ends=encoder.ends, encode=encoder.text)))
 
 
 class Counter:

@@ -15,7 +15,7 @@ import pastalang
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode
 from pastalang.runtime.binding.bound_plan import BoundPlan
-from pastalang.runtime.binding.guide_cache import GuideShelf
+from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.sampler import Choice
 from pastalang.runtime.decode.tokens import Tokens
@@ -40,7 +40,7 @@ TOLERANCE = 1e-9
 TOKENIZER = byte_tokenizer()
 ENCODER = Encoder(TOKENIZER)
 TOKENS = Tokens(vocabulary_of(TOKENIZER, ends=ENCODER.ends, encode=ENCODER.text))
-GUIDES = GuideShelf(TOKENS)
+GUIDES = GuideCache(TOKENS)
 
 SKELETON = '''
 template record(title: text)

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pastalang.plan.plan import Hole, Plan
-from pastalang.runtime.binding.guide_cache import GuideShelf
+from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.confidence import Shares
 from pastalang.runtime.decode.guide import Guide, NoEndingFits, State
@@ -28,7 +28,7 @@ from pastalang.testing.fakes import FakeModel, hashed_model, uniform_model
 from tests.runtime.test_repair import engine, program
 
 _TOKENIZER = Encoder(byte_tokenizer())
-SHELF = GuideShelf(
+SHELF = GuideCache(
     Tokens(vocabulary_of(_TOKENIZER.tokenizer, size=320, ends=_TOKENIZER.ends, encode=_TOKENIZER.text))
 )  # fmt: skip
 

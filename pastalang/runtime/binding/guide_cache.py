@@ -17,7 +17,7 @@ from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.errors import RunError
 
 
-class GuideShelf:
+class GuideCache:
     """Keeps at most `limit` guides; those not used for longest go first."""
 
     def __init__(self, tokens: Tokens, *, limit: int = 2_000) -> None:
