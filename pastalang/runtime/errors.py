@@ -1,6 +1,8 @@
-"""What can go wrong while a program runs, as typed errors that name the field and show the line of the template."""
+"""Errors of a run: typed, with the field they concern and the line of the template."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from pastalang.errors import InputError, PastaError, RuntimeFailure
 from pastalang.plan.plan import Plan
@@ -100,3 +102,23 @@ def _shown(plan: Plan | None, span: Span | None) -> str:
     column = source.place(span.start).column
     carets = max(1, min(span.end - span.start, len(text) - column + 1))
     return f"  {plan.source_name}:{line}:{column}\n  {text}\n  {' ' * (column - 1)}{'^' * carets}"
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`where` as in `lines[2].total`, empty for the whole answer; `text` is the last one; `document` counts from 0."""
+
+    where: str
+    reason: str
+    text: str
+    attempts: int
+    document: int = 0
+
+    def __str__(self) -> str:
+        times = "once" if self.attempts == 1 else f"{self.attempts} times"
+        return f"{self.where or 'the answer'}: {self.reason} (decoded {times}, last as {_short(self.text)})"
+
+
+def _short(text: str) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 60 else flat[:59] + "…"

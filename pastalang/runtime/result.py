@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pastalang.runtime.problem import Problem
+from pastalang.runtime.errors import Problem
 from pastalang.runtime.trace import Trace
 from pastalang.runtime.usage import Usage
 from pastalang.values.json_text import JsonValue

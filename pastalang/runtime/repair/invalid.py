@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pastalang.plan.plan import Plan
-from pastalang.runtime.errors import RunError
-from pastalang.runtime.problem import Problem
+from pastalang.runtime.errors import Problem, RunError
 from pastalang.runtime.result import Result
 
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel
 
 from pastalang.runtime.assemble import Sheet, sheets_of
+from pastalang.runtime.errors import Problem
 from pastalang.runtime.events import FieldAgain
-from pastalang.runtime.problem import Problem
 from pastalang.runtime.repair.message import doubt_text, objection_text
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.targets import Key, Target, field_targets, targets_of

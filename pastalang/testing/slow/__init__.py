@@ -25,9 +25,8 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.whitespace import with_leads
 from pastalang.runtime.chat import Encoder
-from pastalang.runtime.errors import ValidatorFailed
+from pastalang.runtime.errors import Problem, ValidatorFailed
 from pastalang.runtime.inputs import bind_inputs
-from pastalang.runtime.problem import Problem
 from pastalang.runtime.repair.policy import Policy
 from pastalang.testing.slow.holes import Given, Refused
 from pastalang.testing.slow.logits import logits_of, scored

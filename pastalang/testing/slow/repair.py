@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel
 
-from pastalang.runtime.problem import Problem
+from pastalang.runtime.errors import Problem
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.validation import Objection, validate
 from pastalang.testing.slow.again import Taken, all_behind, behind, outdated, take_up, undo
