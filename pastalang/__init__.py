@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from pastalang.runtime.result import Answer as Answer
     from pastalang.runtime.result import FieldResult as FieldResult
     from pastalang.runtime.result import Result as Result
+    from pastalang.runtime.result import Usage as Usage
     from pastalang.runtime.scheduler.scheduler import Limits as Limits
-    from pastalang.runtime.usage import Usage as Usage
     from pastalang.values.converted import NotExpressible as NotExpressible
 
 _HOMES = {
@@ -70,7 +70,7 @@ _HOMES = {
     "FieldResult": "pastalang.runtime.result",
     "Result": "pastalang.runtime.result",
     "Limits": "pastalang.runtime.scheduler.scheduler",
-    "Usage": "pastalang.runtime.usage",
+    "Usage": "pastalang.runtime.result",
 }
 
 __all__ = [*_HOMES]

@@ -12,13 +12,11 @@ from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.auto import THREAD
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.recorded import trace_of
-from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.repair.review import Review
-from pastalang.runtime.result import Result
+from pastalang.runtime.result import Invalid, Result, Usage
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.threads import passes_of
 from pastalang.runtime.scheduler.transcript import Threads, WrittenField
-from pastalang.runtime.usage import Usage
 
 
 def outcome_of(request: RequestState, encoder: Encoder, *, chunk: int | None) -> Result | PastaError:

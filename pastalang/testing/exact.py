@@ -17,9 +17,8 @@ from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd, RunError
-from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.repair.policy import Policy
-from pastalang.runtime.result import Answer, Result
+from pastalang.runtime.result import Answer, Invalid, Result
 from pastalang.testing import slow
 
 EXACT = 1e-9

@@ -22,8 +22,7 @@ from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import Done, Failed
 from pastalang.runtime.models.protocol import Model
-from pastalang.runtime.repair.invalid import Invalid
-from pastalang.runtime.result import Result
+from pastalang.runtime.result import Invalid, Result
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.testing import check_schedule_changes_nothing, schedules, slow
 from pastalang.testing.exact import check_answers, check_same

@@ -15,8 +15,7 @@ from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.repair.invalid import Invalid
-from pastalang.runtime.result import Result
+from pastalang.runtime.result import Invalid, Result
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model

@@ -15,10 +15,9 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs, RunError
 from pastalang.runtime.events import Done, FieldAgain, FieldStarted
-from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.repair.message import MAX_REASON, MAX_VALUE, objection_text
 from pastalang.runtime.repair.review import Review
-from pastalang.runtime.result import Result
+from pastalang.runtime.result import Invalid, Result
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
 from pastalang.values.json_places import Place

@@ -9,7 +9,7 @@ from pydantic import BaseModel, field_validator, model_validator
 
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.repair.invalid import Invalid
+from pastalang.runtime.result import Invalid
 from tests.runtime.test_repair import GROUP, LINES, WARM, engine, fakes, program, refusing
 
 

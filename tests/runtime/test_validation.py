@@ -12,8 +12,8 @@ from pydantic_core import PydanticCustomError
 
 from pastalang.program.types import Sampling
 from pastalang.runtime.errors import ValidatorFailed
-from pastalang.runtime.repair.invalid import Invalid
 from pastalang.runtime.repair.validation import Objection, validate
+from pastalang.runtime.result import Invalid
 from pastalang.values.json_places import places_of
 from pastalang.values.json_text import JsonValue, parse_json
 from tests.runtime.test_repair import engine, program

@@ -8,10 +8,9 @@ from dataclasses import replace
 
 from pastalang.plan.plan import Plan
 from pastalang.runtime.page.document import AnswerPiece, Cell, Figure, JoinMark, Lane, PageDocument, Sight
-from pastalang.runtime.result import Result
+from pastalang.runtime.result import Result, Usage
 from pastalang.runtime.trace import Fed, Trace
 from pastalang.runtime.trace import Lane as TracedLane
-from pastalang.runtime.usage import Usage
 
 
 def page_of(result: Result, plan: Plan, *, model: str = "") -> PageDocument:
