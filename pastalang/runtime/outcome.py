@@ -7,7 +7,7 @@ from typing import Any
 
 from pastalang.errors import PastaError
 from pastalang.plan.passes import passes_taken
-from pastalang.runtime.assemble import answers_of, realised_of
+from pastalang.runtime.answer import answers_of, realised_of
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.auto import THREAD
 from pastalang.runtime.errors import RunError

@@ -14,7 +14,7 @@ import numpy as np
 
 from pastalang.errors import InputError
 from pastalang.plan.plan import Mode
-from pastalang.runtime.assemble import answers_of
+from pastalang.runtime.answer import answers_of
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.sampler import Choice

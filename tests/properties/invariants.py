@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pastalang.plan.passes import passes_taken
 from pastalang.plan.plan import Mode, Overrun
 from pastalang.plan.simulate import simulate
-from pastalang.runtime.assemble import realised_of
+from pastalang.runtime.answer import realised_of
 from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import Done, Failed

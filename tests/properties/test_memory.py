@@ -11,7 +11,7 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Overrun
 from pastalang.plan.simulate import simulate
 from pastalang.program.types import Sampling
-from pastalang.runtime.assemble import realised_of
+from pastalang.runtime.answer import realised_of
 from pastalang.runtime.result import Result
 from pastalang.testing.fakes import FakeModel
 from tests.properties import invariants

@@ -21,7 +21,7 @@ from pastalang.plan.plan import Plan
 from pastalang.plan.simulate import simulate
 from pastalang.plan.totals import totals_of
 from pastalang.program.types import Sampling
-from pastalang.runtime.assemble import realised_of
+from pastalang.runtime.answer import realised_of
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.tokens import Tokens

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
-from pastalang.runtime.assemble import Sheet, sheets_of
+from pastalang.runtime.answer import Sheet, sheets_of
 from pastalang.runtime.errors import Problem
 from pastalang.runtime.events import FieldAgain
 from pastalang.runtime.repair.message import doubt_text, objection_text

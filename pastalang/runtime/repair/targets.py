@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from pastalang.runtime.assemble import Sheet
+from pastalang.runtime.answer import Sheet
 from pastalang.runtime.repair.validation import Objection
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.checkpoint import Checkpoint

@@ -1,4 +1,4 @@
-"""From what the branches of a finished run have written to the answer: its text in reading order, its typed value."""
+"""The answer of a finished run: its text in reading order and its typed value."""
 
 from __future__ import annotations
 
