@@ -30,7 +30,7 @@ from pastalang.values.read import read, to_plain, to_python
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class Layout:
     """An answer laid out: `exact` is its JSON value, `fields` and `branches` are who wrote what of its text."""
 
     answer: Answer
@@ -41,17 +41,17 @@ class Sheet:
 
 def answers_of(request: RequestState) -> tuple[tuple[Answer, ...], bool]:
     """The answers, and whether they are those of stacked documents."""
-    sheets, is_stacked = sheets_of(request)
+    sheets, is_stacked = layouts_of(request)
     return tuple(sheet.answer for sheet in sheets), is_stacked
 
 
-def sheets_of(request: RequestState) -> tuple[tuple[Sheet, ...], bool]:
+def layouts_of(request: RequestState) -> tuple[tuple[Layout, ...], bool]:
     root = latest(request.root)
     stack = next((one for one in root.written if isinstance(one, WrittenLoop) and one.stacked), None)
     if stack is None:
-        return (_sheet(request, root),), False
+        return (_layout(request, root),), False
     documents = [latest(one.branch) for [one] in stack.items if isinstance(one, WrittenBranch)]
-    return tuple(_sheet(request, document) for document in documents), True
+    return tuple(_layout(request, document) for document in documents), True
 
 
 def realised_of(request: RequestState, *, chunk: int | None = None) -> Realised:
@@ -63,8 +63,8 @@ def realised_of(request: RequestState, *, chunk: int | None = None) -> Realised:
     return Realised(runs, chunk, request.kept_tokens)
 
 
-def _sheet(request: RequestState, branch: BranchState) -> Sheet:
-    page = _Page(request, branch)
+def _layout(request: RequestState, branch: BranchState) -> Layout:
+    page = _LayoutBuilder(request, branch)
     page.write(branch.written, branch, page.values)
     text = "".join(stretch.text for stretch in page.stretches)
     value, exact = _parted(page.values)
@@ -72,7 +72,7 @@ def _sheet(request: RequestState, branch: BranchState) -> Sheet:
         exact, value = _typed(request, branch, text)
     answer = Answer(value, text, tuple(page.fields), tuple(page.stretches), page.thinking, exact)
     typed = None if request.plan.output is None else exact
-    return Sheet(answer, typed, tuple(page.written_fields), tuple(page.written_branches))
+    return Layout(answer, typed, tuple(page.written_fields), tuple(page.written_branches))
 
 
 def _typed(request: RequestState, branch: BranchState, text: str) -> tuple[JsonValue, Any]:
@@ -109,7 +109,7 @@ def _parted(values: Any) -> tuple[Any, JsonValue]:
             return values, values
 
 
-class _Page:
+class _LayoutBuilder:
     """Grows while one answer is put together."""
 
     def __init__(self, request: RequestState, document: BranchState) -> None:

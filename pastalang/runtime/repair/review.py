@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
-from pastalang.runtime.answer import Sheet, sheets_of
+from pastalang.runtime.answer import Layout, layouts_of
 from pastalang.runtime.errors import Problem
 from pastalang.runtime.events import FieldAgain
 from pastalang.runtime.repair.message import doubt_text, objection_text
@@ -34,7 +34,7 @@ class Failure:
     """An objection to one answer, and who has to be decoded again for it."""
 
     document: int
-    sheet: Sheet
+    sheet: Layout
     objection: Objection
     targets: tuple[Target, ...]
 
@@ -57,7 +57,7 @@ class Review:
     models: tuple[BaseModel, ...] = ()
     problems: tuple[Problem, ...] = ()
     attempts: int = 0  # fields decoded again for a reason of their own
-    _sheets: tuple[Sheet, ...] = ()
+    _sheets: tuple[Layout, ...] = ()
     _tried: Counter[Key] = field(default_factory=Counter)
     _doubts: list[Doubt] = field(default_factory=list)
     _replaced: set[BranchState] = field(default_factory=set)  # out of the answer; who has joined them is out of date
@@ -81,7 +81,7 @@ class Review:
         return bool(outdated)
 
     def _judge(self, request: RequestState) -> list[Failure]:
-        self._sheets, _ = sheets_of(request)
+        self._sheets, _ = layouts_of(request)
         self.models = ()
         if self.policy.model is None:
             return []

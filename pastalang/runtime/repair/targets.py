@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from pastalang.runtime.answer import Sheet
+from pastalang.runtime.answer import Layout
 from pastalang.runtime.repair.validation import Objection
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.checkpoint import Checkpoint
@@ -37,7 +37,7 @@ class Target:
         return self.name, self.items
 
 
-def targets_of(sheet: Sheet, tree: Node, objection: Objection) -> tuple[Target, ...]:
+def targets_of(sheet: Layout, tree: Node, objection: Objection) -> tuple[Target, ...]:
     """Nobody, where all of it is known text."""
     node = tree.at(objection.path)
     read = [node.parts[key].place for key in objection.fields if key in node.parts]
@@ -45,11 +45,11 @@ def targets_of(sheet: Sheet, tree: Node, objection: Objection) -> tuple[Target, 
     return tuple(found.values())
 
 
-def field_targets(sheet: Sheet) -> tuple[Target, ...]:
+def field_targets(sheet: Layout) -> tuple[Target, ...]:
     return tuple(_of_field(field, place) for field, place in sheet.fields if field.point is not None)
 
 
-def _writers(sheet: Sheet, place: Place) -> list[Target]:
+def _writers(sheet: Layout, place: Place) -> list[Target]:
     """The branch that wrote exactly this, or the innermost that a part of it is; else the holes in it."""
     around = [
         (branch, _without_key(sheet, written))
@@ -65,7 +65,7 @@ def _writers(sheet: Sheet, place: Place) -> list[Target]:
     return fields
 
 
-def _without_key(sheet: Sheet, place: Place) -> Place:
+def _without_key(sheet: Layout, place: Place) -> Place:
     """A branch that waits for others writes its key itself."""
     key = _KEY.match(sheet.answer.text, place.start, place.end)
     return Place(key.end() if key else place.start, place.end)
