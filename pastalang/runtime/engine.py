@@ -23,6 +23,7 @@ from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.binding.bound_plan import BoundPlan, MakeGuide
 from pastalang.runtime.binding.guide_cache import GuideCache
+from pastalang.runtime.call import Options, RunOptions, options_of, template_of
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.auto import AutoGuides
 from pastalang.runtime.decode.guides import prepare
@@ -37,7 +38,6 @@ from pastalang.runtime.models.loading import Loaded, load_model
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.trained import TrainedFor, check_mode
 from pastalang.runtime.models.transformers import TransformersModel
-from pastalang.runtime.options import Options, RunOptions, options_of, template_of
 from pastalang.runtime.outcome import outcome_of
 from pastalang.runtime.repair.policy import Policy, policy_for
 from pastalang.runtime.repair.review import Review

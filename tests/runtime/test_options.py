@@ -13,9 +13,9 @@ from pastalang.models import from_schema, model_of, schema_of
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
+from pastalang.runtime.call import Options, RunOptions, options_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs
-from pastalang.runtime.options import Options, RunOptions, options_of
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import uniform_model

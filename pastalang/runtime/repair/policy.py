@@ -9,8 +9,8 @@ from pydantic import BaseModel
 
 from pastalang.plan.plan import Plan
 from pastalang.program.sampling import Bounds
+from pastalang.runtime.call import Options
 from pastalang.runtime.errors import BadInputs
-from pastalang.runtime.options import Options
 
 
 @dataclass(frozen=True, slots=True)

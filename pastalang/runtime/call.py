@@ -1,4 +1,4 @@
-"""What a run may be told: the keyword arguments of a call come in, `Options` with their defaults go out."""
+"""The options of a call: their defaults, their types for editors, and their validation."""
 
 from __future__ import annotations
 
