@@ -160,8 +160,7 @@ def _extract_all(demo: Demo) -> None:
 
 
 def _page(demo: Demo, path: Path) -> Path:
-    from pastalang.runtime.page.of_result import page_of
-    from pastalang.runtime.page.render import render_page
+    from pastalang.runtime.page.page import page_of, render_page
 
     first = demo.listings[0]
     page = render_page(page_of(demo.run(first, Mode.STRICT), demo.plan(first, Mode.STRICT)))

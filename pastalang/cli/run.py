@@ -125,8 +125,7 @@ def _write_trace(path: Path, plan: Plan, result: Result) -> str | None:
 
 
 def _trace(plan: Plan, result: Result, suffix: str) -> str:
-    from pastalang.runtime.page.of_result import page_of
-    from pastalang.runtime.page.render import render_page
+    from pastalang.runtime.page.page import page_of, render_page
 
     written: dict[str, Callable[[], str]] = {
         ".jsonl": result.trace.json_lines,

@@ -1,16 +1,98 @@
-"""From a finished run to the document that its page shows."""
+"""The page of a run: who decoded what, when, and what it saw, as one self-contained HTML file."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from html import escape
+from importlib.resources import files
 
 from pastalang.plan.plan import Plan
-from pastalang.runtime.page.document import AnswerPiece, Cell, Figure, JoinMark, Lane, PageDocument, Sight
 from pastalang.runtime.result import Result, Usage
 from pastalang.runtime.trace import Fed, Trace
 from pastalang.runtime.trace import Lane as TracedLane
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One branch instance. `parent` and `forked_in` (a pass, from 1) say where it came from; the root has neither."""
+
+    id: int
+    name: str
+    parent: int | None
+    forked_in: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What one lane was fed or sampled for one pass.
+
+    A sampled token stands in the pass whose logits it was drawn from; forced text in the pass that fed it.
+    `probability` is None for forced text. `position` is that of the (first) token.
+    """
+
+    lane: int
+    forward_pass: int
+    text: str
+    tokens: int
+    probability: float | None
+    position: int
+
+    @property
+    def is_forced(self) -> bool:
+        return self.probability is None
+
+
+@dataclass(frozen=True, slots=True)
+class JoinMark:
+    """From pass `forward_pass` on, `lane` sees the lanes it joined; it waited for them since pass `since`."""
+
+    lane: int
+    joined: tuple[int, ...]
+    since: int
+    forward_pass: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """`lane` saw, at its end, the first `tokens` tokens of `seen`."""
+
+    lane: int
+    seen: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPiece:
+    """A stretch of the assembled answer and the lane that wrote it."""
+
+    text: str
+    lane: int
+    forced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number worth a glance: `5.2x`, "fewer passes than left to right"."""
+
+    value: str
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True)
+class PageDocument:
+    title: str
+    subtitle: str
+    figures: tuple[Figure, ...]
+    passes: int
+    sequential_passes: int
+    lanes: tuple[Lane, ...]
+    cells: tuple[Cell, ...]
+    joins: tuple[JoinMark, ...]
+    sights: tuple[Sight, ...]
+    answer: tuple[AnswerPiece, ...]
 
 
 def page_of(result: Result, plan: Plan, *, model: str = "") -> PageDocument:
@@ -86,3 +168,34 @@ def _sights(trace: Trace) -> tuple[Sight, ...]:
         own[drew.lane] += 1
     seen = [Sight(lane.id, other, tokens) for lane in trace.lanes for other, tokens in lane.sees if tokens]
     return (*seen, *(Sight(lane, lane, tokens) for lane, tokens in own.items() if tokens))
+
+
+def render_page(document: PageDocument) -> str:
+    """The page. Data enters as inert JSON and as text nodes, never as markup or script."""
+    folder = files("pastalang.runtime.page")
+    page = folder.joinpath("page.html").read_text(encoding="utf-8")
+    parts = {
+        "%TITLE%": escape(document.title),
+        "%STYLE%": folder.joinpath("page.css").read_text(encoding="utf-8"),
+        "%DATA%": _inert_json(document),
+        "%SCRIPT%": folder.joinpath("page.js").read_text(encoding="utf-8"),
+    }
+    return _fill(page, parts)
+
+
+def _inert_json(document: PageDocument) -> str:
+    """JSON in which no character can end the script element that holds it."""
+    text = json.dumps(asdict(document), ensure_ascii=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _fill(page: str, parts: dict[str, str]) -> str:
+    """Put the parts in their places, in order, so that a marker inside a part stays what it is."""
+    rest, filled = page, []
+    for marker, part in parts.items():
+        head, found, rest = rest.partition(marker)
+        assert found, f"the page has no place for {marker}"
+        filled += [head, part]
+    return "".join([*filled, rest])
