@@ -68,10 +68,10 @@ def weighed(engine: Engine, asked: Any, **options: Any) -> tuple[Result, dict[st
     def noted(branch: BranchState, shares: Any) -> None:
         assert branch.hole is not None
         states.setdefault(branch.hole.field.path, branch.hole.state.fork())
-        weigh_others(branch, shares)
+        probe_options(branch, shares)
 
-    weigh_others = probes.weigh_others
-    with patch.object(probes, "weigh_others", noted):
+    probe_options = probes.probe_options
+    with patch.object(probes, "probe_options", noted):
         return engine.run(asked, {}, details=True, **options), states
 
 

@@ -95,7 +95,7 @@ def test_details_that_go_wrong_end_their_own_request_only(monkeypatch: pytest.Mo
     def broken(branch: BranchState, shares: Shares) -> None:
         raise KeyError("a mistake of ours")
 
-    monkeypatch.setattr(probes, "weigh_others", broken)
+    monkeypatch.setattr(probes, "probe_options", broken)
     runner = Engine(uniform_model(320), byte_tokenizer(), prefix_cells=0)
     chosen, free = program('  a: "tv" | "phone"'), program("  a: integer(1..5)")
 

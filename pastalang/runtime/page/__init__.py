@@ -1,1 +1,1 @@
-"""One self-contained HTML page of a run: who decoded what, when, and seeing whom."""
+"""One self-contained HTML page of a run: who decoded what, when, and what it saw."""

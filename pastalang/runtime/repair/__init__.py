@@ -1,0 +1,1 @@
+"""Decodes single fields again after validation."""
