@@ -96,7 +96,7 @@ class Bench:
         return self._plans[fields, mode]
 
     def _forget_prompts(self) -> None:
-        while self.engine.scheduler.prefix.evict(self.engine.scheduler.cells):
+        while self.engine.scheduler.prefix.evict(self.engine.scheduler.memory.cells):
             pass
 
     def our_step(self, fields: int, prompt: int) -> float:

@@ -23,7 +23,7 @@ from benchmarks.hpd.tables import Measured
 from benchmarks.hpd.tuning import Budget
 from benchmarks.hpd.work import Work, fingerprint
 from pastalang.errors import PastaError
-from pastalang.runtime.models.loading import DEFAULT, shipped_folder
+from pastalang.runtime.models.source import DEFAULT, shipped_folder
 from pastalang.training.taught import Taught
 
 RESULTS = Path(__file__).parents[1] / "results" / "hpd.md"

@@ -18,7 +18,7 @@ from pastalang.cli.plan_source import read_plan
 from pastalang.cli.refused import Refused
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Mode, Plan
-from pastalang.runtime.models.loading import DEFAULT
+from pastalang.runtime.models.source import DEFAULT
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine

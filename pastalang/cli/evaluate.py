@@ -18,7 +18,7 @@ from pastalang.cli.places import refuse_place
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.refused import EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.plan.plan import Mode
-from pastalang.runtime.models.loading import DEFAULT
+from pastalang.runtime.models.source import DEFAULT
 
 if TYPE_CHECKING:
     from pastalang.training.metrics import Counts, Report

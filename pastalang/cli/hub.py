@@ -17,7 +17,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import Request, build_opener, getproxies, proxy_bypass
 
-from pastalang.runtime.models.loading import NAMES
+from pastalang.runtime.models.source import NAMES
 
 OFFLINE: Final = "HF_HUB_OFFLINE"
 _ENDPOINT: Final = "https://huggingface.co"

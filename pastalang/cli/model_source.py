@@ -8,7 +8,7 @@ from pastalang.cli.hub import look_for_hub
 from pastalang.cli.interrupt import ends_at_once
 from pastalang.cli.refused import EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.errors import PastaError
-from pastalang.runtime.models.loading import check_source
+from pastalang.runtime.models.source import check_source
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine

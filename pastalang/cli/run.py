@@ -20,7 +20,7 @@ from pastalang.cli.places import refuse_place
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.refused import EXIT_UNREADABLE, EXIT_USAGE, Refused, refused_for
 from pastalang.plan.plan import Mode, Plan
-from pastalang.runtime.models.loading import DEFAULT
+from pastalang.runtime.models.source import DEFAULT
 from pastalang.values.json_text import write_json
 
 if TYPE_CHECKING:

@@ -58,7 +58,7 @@ def realised_of(request: RequestState, *, chunk: int | None = None) -> Realised:
     """What happened until the first answer was complete, in counts: for the forecast of passes."""
     runs = {
         Instance(branch.spec.id, branch.items): Run(tuple(branch.outcomes), tuple(branch.forced))
-        for branch in request.branches[: request.draft.branches if request.draft else None]
+        for branch in request.branches[: request.first_answer.branches if request.first_answer else None]
     }
     return Realised(runs, chunk, request.kept_tokens)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypedDict
 
@@ -18,18 +18,18 @@ from pastalang.runtime.errors import BadInputs
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of `run`, `stream`, `batch` and `arun`, which are the same for all four.
+    """The options of `run`, `stream`, `batch` and `arun`.
 
-    template       which template, where the program has several
-    mode           how the values of a JSON answer relate to one another; a plan has its own
-    any_mode       decode also in a mode that the weights were not trained for
-    seed           two runs with one seed draw the same tokens
-    sampling       for holes and decisions that the program leaves open
-    model          a Pydantic model that the JSON answer has to satisfy; the value is then an instance of it
-    repair         how often a field that the model objects to is decoded again
-    retry_below    a field that is less probable than this is decoded again, too
-    keep_invalid   what is wrong in the end is marked, where `Invalid` would be raised
-    details        each field also says how much probability its type has ruled out, and how likely each option was
+    template       which template to run, if the program has several
+    mode           how values of a JSON answer see one another: "strict", "lockstep", "sequential" (a plan has its own)
+    any_mode       decode in a mode that the weights were not trained for
+    seed           two runs with the same seed draw the same tokens
+    sampling       for holes and decisions for which the program sets no sampling
+    model          a Pydantic model that validates the JSON answer; the value is then an instance of it
+    repair         how many times a field that the model rejects is decoded again
+    retry_below    decode a field again if its probability is below this
+    keep_invalid   return an answer that stays invalid with its problems, instead of raising `Invalid`
+    details        report for each field how much probability its type ruled out, and how likely each option was
     """
 
     template: str | None = None
@@ -45,7 +45,7 @@ class Options:
 
 
 class RunOptions(TypedDict, total=False):
-    """The same names for type checkers and editors; what they mean stands at `Options`."""
+    """The same names for type checkers and editors. `Options` says what they mean."""
 
     template: str | None
     mode: str | Mode
@@ -60,15 +60,14 @@ class RunOptions(TypedDict, total=False):
 
 
 def options_of(given: RunOptions) -> Options:
-    """Raises `TypeError` for a name that is no option, as Python does for any other function, and `BadInputs` with
-    all that is wrong with the values."""
+    """Raises `TypeError` for an unknown name, as any Python function does, and `BadInputs` with every wrong value."""
     known = [field.name for field in fields(Options)]
     for name in given:
         if name not in known:
             hint = did_you_mean(name, known)
-            raise TypeError(f"there is no option {name!r}" + (f"; did you mean {hint!r}?" if hint else ""))
-    told: Any = given
-    options = Options(**told)
+            raise TypeError(f"unknown option {name!r}" + (f"; did you mean {hint!r}?" if hint else ""))
+    values: Any = given
+    options = Options(**values)
     problems = _problems(options)
     if problems:
         raise BadInputs("\n".join(problems))
@@ -76,44 +75,55 @@ def options_of(given: RunOptions) -> Options:
 
 
 def _problems(options: Options) -> list[str]:
-    """What `repair` and its companions may be depends on the plan, and is told with it."""
+    """`repair` and its companions depend on the plan and are checked with it."""
     problems: list[str] = []
     template: object = options.template
     if template is not None and not isinstance(template, str):
-        problems.append(f"`template` is the name of a template, not {template!r}")
+        problems.append(f"`template` must be the name of a template, not {template!r}")
     if options.mode not in [*Mode, *(mode.value for mode in Mode)]:
-        problems.append(f"`mode` is {_one_of([mode.value for mode in Mode])}, not {options.mode!r}")
+        problems.append(f"`mode` must be {_one_of([mode.value for mode in Mode])}, not {options.mode!r}")
     seed: object = options.seed
     if isinstance(seed, bool) or not isinstance(seed, int):
-        problems.append(f"`seed` is a whole number, not {seed!r}")
+        problems.append(f"`seed` must be a whole number, not {seed!r}")
     for name in ("any_mode", "keep_invalid", "details"):
         value: object = getattr(options, name)
         if not isinstance(value, bool):
-            problems.append(f"`{name}` is True or False, not {value!r}")
+            problems.append(f"`{name}` must be True or False, not {value!r}")
     sampling: object = options.sampling
     if sampling is None:
         return problems
     if not isinstance(sampling, Sampling):
-        return [*problems, f"`sampling` is a pastalang.Sampling, not {sampling!r}"]
+        return [*problems, f"`sampling` must be a pastalang.Sampling, not {sampling!r}"]
     for name, bounds in BOUNDS.items():
         value = getattr(sampling, name)
         if value is not None and not bounds.accepts(value):
-            problems.append(f"`{name}` is {bounds.expected}, not {value!r}")
+            problems.append(f"`{name}` must be {bounds.expected}, not {value!r}")
     return problems
 
 
+def check_size(name: str, value: object, *, minimum: int) -> None:
+    """A number of cells given by a user. Raises `BadInputs`."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        raise BadInputs(f"`{name}` must be a whole number of at least {minimum}, not {value!r}")
+
+
+def check_batch(inputs: object) -> None:
+    if isinstance(inputs, str | bytes | Mapping) or not isinstance(inputs, Iterable):
+        raise BadInputs(f"a batch takes a list of inputs, one dict for each request, not a {type(inputs).__name__}")
+
+
 def template_of(program: Program, name: str | None) -> Template:
-    """The template of that name; without a name the only one there is. Raises `BadInputs`."""
+    """The template of that name, or the only one if there is no name. Raises `BadInputs`."""
     templates = program.templates
     if name is None and len(templates) != 1:
         raise BadInputs(
-            f"the program has {len(templates)} templates; say which: `template` is {_one_of(list(templates))}"
+            f"the program has {len(templates)} templates; choose one: `template` must be {_one_of(list(templates))}"
         )
     if name is not None and name not in templates:
         hint = did_you_mean(name, list(templates))
         raise BadInputs(
-            f"there is no template `{name}`; "
-            + (f"did you mean `{hint}`?" if hint else f"there is {_one_of(list(templates))}")
+            f"the program has no template `{name}`; "
+            + (f"did you mean `{hint}`?" if hint else f"it has {_one_of(list(templates))}")
         )
     return program.only_template if name is None else templates[name]
 

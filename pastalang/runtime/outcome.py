@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from pastalang.errors import PastaError
 from pastalang.plan.passes import passes_taken
@@ -13,21 +12,27 @@ from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.auto import THREAD
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.repair.review import Review
-from pastalang.runtime.result import Invalid, Result, Usage
+from pastalang.runtime.result import Answer, Invalid, Result, Usage
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.request import FirstAnswerStats, RequestState
 from pastalang.runtime.scheduler.threads import passes_of
 from pastalang.runtime.scheduler.transcript import Threads, WrittenField
 from pastalang.runtime.trace import ROOT_LANE, Drew, Fed, JoinedLanes, Lane, Trace
 
 
-def outcome_of(request: RequestState, encoder: Encoder, *, chunk: int | None) -> Result | PastaError:
-    """`chunk`: how many tokens of a branch a step could take, where that was limited."""
+def outcome_of(
+    request: RequestState, encoder: Encoder, *, chunk: int | None, check_passes: bool
+) -> Result | PastaError:
+    """`chunk` is the limit on the tokens of one branch in one step.
+
+    `check_passes` simulates the plan and compares the passes; so do requests with `details`. It costs a fifth of what
+    the engine itself takes for a long answer.
+    """
     if request.error is not None:
         return request.error
     try:
         answers, is_stacked = answers_of(request)
-        usage = _usage(request, encoder, chunk)
+        usage = _usage(request, answers, encoder, chunk, check_passes=check_passes or request.details)
     except RunError as problem:
         return problem
     review = request.reviewer if isinstance(request.reviewer, Review) else None
@@ -40,37 +45,46 @@ def outcome_of(request: RequestState, encoder: Encoder, *, chunk: int | None) ->
     return result
 
 
-def _usage(request: RequestState, encoder: Encoder, chunk: int | None) -> Usage:
-    drawn = sum(len(branch.drawn) for branch in request.branches)
-    draft = request.draft or request.stand
-    critical_path = _critical_path(request, chunk)
-    is_forecast = not request.was_held_back and (chunk is None or request.plan.auto is None)
-    if is_forecast and draft.last_draw != critical_path:
-        # Our mistake: it ends this request with a typed error, and leaves its batch mates alone.
-        raise RunError(
-            f"internal error: {draft.last_draw} passes were taken, and the plan asks for {critical_path}",
-            plan=request.plan,
-        )
-    answer = sum(len(encoder.text(one.text)) for one in _forced_answer(request))
+def _usage(
+    request: RequestState, answers: tuple[Answer, ...], encoder: Encoder, chunk: int | None, *, check_passes: bool
+) -> Usage:
+    first, now = request.first_answer or request.stats, request.stats
+    critical_path = _critical_path(request, first, chunk, check=check_passes)
+    forced = sum(
+        len(encoder.text(stretch.text)) for answer in answers for stretch in answer.stretches if stretch.is_forced
+    )
     return Usage(
         input_tokens=_input_tokens(request),
         reused_tokens=request.reused_tokens,
-        output_tokens=drawn,
-        forced_tokens=answer,
+        output_tokens=now.drawn,
+        forced_tokens=forced,
         forward_passes=request.forward_passes,
         critical_path=critical_path,
-        theoretical_speedup=(draft.drawn + answer) / max(critical_path, 1),
+        theoretical_speedup=(first.drawn + forced) / max(critical_path, 1),
         peak_cells=request.peak_cells,
-        attended_tokens=request.attended / max(drawn, 1),
+        attended_tokens=request.attended / max(now.drawn, 1),
         seconds=request.ended_at - request.started_at,
-        repair_passes=request.forward_passes - draft.forward_passes,
-        repair_tokens=drawn - draft.drawn,
+        repair_passes=request.forward_passes - first.forward_passes,
+        repair_tokens=now.drawn - first.drawn,
         attempts=request.reviewer.attempts if isinstance(request.reviewer, Review) else 0,
     )
 
 
-def _critical_path(request: RequestState, chunk: int | None) -> int:
-    """What the plan asks for; where the model placed the branches, what those ask for."""
+def _critical_path(request: RequestState, first: FirstAnswerStats, chunk: int | None, *, check: bool) -> int:
+    """The passes that the plan asks for. A run that nothing delayed has taken exactly these."""
+    is_undelayed = not request.was_held_back and (chunk is None or request.plan.auto is None)
+    if is_undelayed and not check:
+        return first.last_draw
+    planned = _planned_passes(request, chunk)
+    if is_undelayed and first.last_draw != planned:
+        raise RunError(
+            f"internal error: the run took {first.last_draw} passes, and its plan asks for {planned}", plan=request.plan
+        )
+    return planned
+
+
+def _planned_passes(request: RequestState, chunk: int | None) -> int:
+    """Those of the plan; if the model placed the branches, those of its threads."""
     if request.plan.auto is None:
         return passes_taken(request.plan, realised_of(request, chunk=chunk))
     texts = [
@@ -87,12 +101,6 @@ def _input_tokens(request: RequestState) -> int:
     root = request.root
     shared = root.prompt or root.start + len(root.tokens)
     return shared + sum(branch.prompt for branch in request.branches if branch is not root)
-
-
-def _forced_answer(request: RequestState) -> list[Any]:
-    """The forced pieces of the model's own turn."""
-    answers, _ = answers_of(request)
-    return [stretch for answer in answers for stretch in answer.stretches if stretch.is_forced]
 
 
 def trace_of(request: RequestState) -> Trace:

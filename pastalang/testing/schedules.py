@@ -57,8 +57,8 @@ def step(machine: Machine, resting: frozenset[int], numbers: dict[Instance, int]
 
     moving = [instance for instance in machine.awake if not rests(instance)][:most]
 
-    def may_move(instance: Instance) -> bool:
+    def schedule_filter(instance: Instance) -> bool:
         return instance in moving if most is not None else not rests(instance)
 
-    if not machine.step(may_move):
+    if not machine.step(schedule_filter):
         assert machine.step(), "nobody can move, and yet there is something to draw"

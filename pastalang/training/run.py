@@ -15,8 +15,9 @@ from pastalang.plan.plan import Hole, Mode, Plan
 from pastalang.plan.walk import walk
 from pastalang.program.program import Program
 from pastalang.runtime.decode.vocabulary import vocabulary_of
-from pastalang.runtime.models.loading import check_source, default_device, shipped_folder, told_in_words
+from pastalang.runtime.models.loading import default_device, told_in_words
 from pastalang.runtime.models.refuse import refuse_config
+from pastalang.runtime.models.source import check_source, shipped_folder
 from pastalang.runtime.models.trained import FILE, TrainedFor
 from pastalang.training.checkpoint import Progress, load_weights
 from pastalang.training.data import fingerprint_of, read_lessons

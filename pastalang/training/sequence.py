@@ -80,13 +80,13 @@ def record(
     value: JsonValue,
     *,
     origin: str = "",
-    may_move: ScheduleFilter | None = None,
+    schedule_filter: ScheduleFilter | None = None,
 ) -> Sequence:
-    """`value` is exact JSON, as `parse_json` gives it. Raises `BadRow`. `may_move` is for tests of schedules."""
+    """`value` is exact JSON, as `parse_json` gives it. Raises `BadRow`. `schedule_filter` is for tests of schedules."""
     try:
         bound = bind_inputs(plan.plan, inputs)
         answer = answer_of(plan.plan, value, bound)
-        return _Run(plan, vocabulary, bound, answer, may_move).sequence(origin)
+        return _Run(plan, vocabulary, bound, answer, schedule_filter).sequence(origin)
     except BadRow as problem:
         raise problem.at(origin) from None
     except InputError as problem:
@@ -100,13 +100,13 @@ class _Run:
         vocabulary: Tokens,
         inputs: Mapping[str, Any],
         answer: Answer,
-        may_move: ScheduleFilter | None,
+        schedule_filter: ScheduleFilter | None,
     ) -> None:
         self._answer = answer
         self._teacher = Teacher(answer, vocabulary, plan.encoder)
         self._recording = Recording(CELLS)
         self._request = RequestState(plan, inputs, number=0)
-        self._scheduler = Scheduler(cells=CELLS, max_position=FAR, may_move=may_move)
+        self._scheduler = Scheduler(cells=CELLS, max_position=FAR, schedule_filter=schedule_filter)
         self._taught: list[Taught] = []
         self._labels: dict[int, int] = {}
         self._absent = plan.encoder.text("null")[0]
@@ -133,12 +133,12 @@ class _Run:
         )
 
     def _step(self) -> None:
-        step = self._scheduler.next_step()
+        step = self._scheduler.schedule()
         if step is not None:
             places = self._recording.feed(step.batch)
-            drawings = self._scheduler.drawings()
-            while drawings:
-                drawings = self._scheduler.tell([(one, self._teach(one, places[one.row])) for one in drawings])
+            pending = self._scheduler.commit()
+            while pending:
+                pending = self._scheduler.accept([(one, self._teach(one, places[one.row])) for one in pending])
         self._scheduler.end_step()
 
     def _teach(self, drawing: PendingSample, place: int) -> Choice:

@@ -17,7 +17,7 @@ from pastalang.plan.plan import Mode
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
 from pastalang.runtime.events import FieldDone, FieldStarted, TextDelta
-from pastalang.runtime.models import loading
+from pastalang.runtime.models import source
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.toy_models import toy_model
 
@@ -120,7 +120,7 @@ def test_on_a_terminal_it_is_watched_in_both_ways(
 def test_without_a_model_it_says_so_and_shows_the_examples_all_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "WEIGHTS", tmp_path)
+    monkeypatch.setattr(source, "WEIGHTS", tmp_path)
     assert demo.main([]) == 3
     said = capsys.readouterr()
     assert "The demo needs a model, and has none: pasta-mini is not part of this installation" in said.err

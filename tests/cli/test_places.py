@@ -118,10 +118,10 @@ def test_what_no_training_can_begin_with_is_told(words: str, code: int, why: str
 
 
 def test_the_model_of_the_package_can_be_trained(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    from pastalang.runtime.models import loading
+    from pastalang.runtime.models import source
 
     shutil.copytree("model", "weights/pasta-mini")
-    monkeypatch.setattr(loading, "WEIGHTS", Path("weights").absolute())
+    monkeypatch.setattr(source, "WEIGHTS", Path("weights").absolute())
     code, _, said = pasta("train hpd --model pasta-mini --program a.pasta --data rows.jsonl --out new --steps 1")
     assert code == 0, said
     assert Path("new/model.safetensors").is_file()

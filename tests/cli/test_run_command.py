@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from pastalang.cli.app import build_app
 from pastalang.plan.plan import Mode
-from pastalang.runtime.models import loading
+from pastalang.runtime.models import loading, source
 from pastalang.runtime.models.trained import TrainedFor
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.trace import read_json_lines
@@ -192,7 +192,7 @@ def test_an_input_of_another_type_is_told(program: Path, model: Path) -> None:
         (("--input", "title=x", "--trace", "run.txt"), 2, "--trace writes .jsonl, .json or .html"),
         (("--input", "title=x", "--trace", "nowhere/run.html"), 3, "there is no folder nowhere"),
         (("--input", "title=x", "--device", "quantum"), 2, "--device: a device is cpu, cuda or mps"),
-        (("--input", "title=x", "--cells", "20"), 1, "give it more: `cells` where the model is loaded, or `--cells`"),
+        (("--input", "title=x", "--cells", "20"), 1, "load the model with more `cells`, or pass `--cells`"),
         (("--input", "title=x", "--mode", "best"), 2, "'strict', 'lockstep', 'sequential'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
@@ -313,7 +313,7 @@ def test_ctrl_c_stops_with_the_code_that_shells_know(
 def test_without_a_model_the_one_of_the_package_is_taken(
     program: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "WEIGHTS", tmp_path)
+    monkeypatch.setattr(source, "WEIGHTS", tmp_path)
     monkeypatch.setattr(loading, "default_dtype", lambda device: torch.float32)  # as that of the package is computed in
     told = refused(3, program, "--input", "title=x")
     assert told.startswith("pasta-mini is not part of this installation") and told.count("\n") == 1

@@ -37,8 +37,8 @@ def check_failing(plan: Plan, seed: int, step: int, kept: int) -> None:
         engine.batch(plan, [inputs_of(plan.inputs)] * 2, sampling=WARM, seed=seed)
     except ConnectionError:
         engine.check_integrity()
-        assert engine.scheduler.cells.in_use == sum(len(node.cells) for node in engine.scheduler.prefix.nodes)
-        assert kept or engine.scheduler.cells.in_use == 0
+        assert engine.scheduler.memory.cells.in_use == sum(len(node.cells) for node in engine.scheduler.prefix.nodes)
+        assert kept or engine.scheduler.memory.cells.in_use == 0
     model.left = 0
     assert outcome(engine, plan, seed=seed) == expected
 

@@ -202,7 +202,7 @@ def test_values_spans_and_deltas_are_without_the_lead(kind: str, source: str, mo
         if isinstance(event, FieldDone):
             assert told.get((event.field, event.items), "").startswith(event.text)
     engine.check_integrity()
-    assert engine.scheduler.cells.in_use == engine.scheduler.prefix.size
+    assert engine.scheduler.memory.cells.in_use == engine.scheduler.prefix.size
 
 
 @pytest.mark.parametrize("kind", sorted(MERGING))

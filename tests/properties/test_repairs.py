@@ -55,7 +55,7 @@ def outcome(runner: Engine, asked: Any, **options: Any) -> tuple[Result, bool]:
         return problem.result, False
     finally:
         runner.check_integrity()
-        assert runner.scheduler.cells.in_use == runner.scheduler.prefix.size
+        assert runner.scheduler.memory.cells.in_use == runner.scheduler.prefix.size
 
 
 def holds(asked: Any, mode: Mode, share: float, repair: int, seed: int, below: float | None) -> None:

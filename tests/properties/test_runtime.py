@@ -104,7 +104,7 @@ def check_schedules(plan: Plan, seed: int) -> None:
     expected = outcome(engine(), plan, seed=seed)
     assert outcome(engine(prefix_cells=0), plan, seed=seed) == expected
     assert outcome(engine(limits=Limits(chunk=1 + seed % 5)), plan, seed=seed) == expected
-    assert outcome(engine(may_move=pauses(seed)), plan, seed=seed) == expected
+    assert outcome(engine(schedule_filter=pauses(seed)), plan, seed=seed) == expected
     twice = engine()
     outcome(twice, plan, seed=seed)
     assert outcome(twice, plan, seed=seed) == expected
@@ -133,7 +133,7 @@ def check_cancelling(plan: Plan, seed: int, steps: int) -> None:
                 break
         events.close()  # type: ignore[attr-defined]
     runner.check_integrity()
-    assert runner.scheduler.is_idle and runner.scheduler.cells.in_use == 0
+    assert runner.scheduler.is_idle and runner.scheduler.memory.cells.in_use == 0
 
 
 SEEDS = st.integers(0, 1 << 16)

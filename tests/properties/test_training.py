@@ -131,7 +131,7 @@ def decode(plan: BoundPlan, inputs: Any, value: JsonValue, model: Any, rest: ran
     wrapped = TransformersModel(model, cells=4096)
     request = RequestState(plan, inputs, number=0)
     limits = Limits(chunk=5 if rest is not None else None)
-    scheduler = Scheduler(cells=4096, max_position=60_000, may_move=moving, limits=limits)
+    scheduler = Scheduler(cells=4096, max_position=60_000, schedule_filter=moving, limits=limits)
     scheduler.submit(request)
     teacher = Teacher(answer_of(plan.plan, value, inputs), TOKENS, ENCODER)
     found: dict[Any, list[torch.Tensor]] = {}
@@ -142,7 +142,7 @@ def decode(plan: BoundPlan, inputs: Any, value: JsonValue, model: Any, rest: ran
         assert idle < 200
         if step is not None:
             logits = wrapped.forward(step.batch)
-            drawings = scheduler.drawings()
+            drawings = scheduler.pending_samples()
             while drawings:
                 told = []
                 for one in drawings:

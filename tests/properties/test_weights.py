@@ -91,7 +91,7 @@ def test_options_weigh_what_all_ways_to_write_them_weigh(kind: str, lists: list[
     for field, begin in zip(fields, begins, strict=True):
         assert dict(field.options or ()) == pytest.approx(every_way(begin, states[field.path], score), abs=1e-9)
         assert dict(field.options or ())[field.text] >= field.confidence * (1 - 1e-6)
-    assert engine.scheduler.cells.in_use == 0
+    assert engine.scheduler.memory.cells.in_use == 0
 
 
 @KINDS
@@ -130,7 +130,7 @@ def test_a_memory_without_room_for_it_leaves_options_out() -> None:
     tight = Engine(model, tokenizer, prefix_cells=0)
     result = tight.run(asked, {}, details=True)
     assert result.text == plain.text
-    assert tight.scheduler.cells.in_use == 0
+    assert tight.scheduler.memory.cells.in_use == 0
     shares = sum(share for _, share in result.fields[0].options or ())
     assert shares < sum(share for _, share in roomy.run(asked, {}, details=True).fields[0].options or ()) <= 1 + 1e-9
 
@@ -144,7 +144,7 @@ def test_a_run_that_is_given_up_gives_back_what_stood_aside(events: int) -> None
         next(stream)
     stream.close()  # type: ignore[attr-defined]
     engine.check_integrity()
-    assert engine.scheduler.cells.in_use == 0
+    assert engine.scheduler.memory.cells.in_use == 0
 
 
 @KINDS
@@ -155,7 +155,7 @@ def test_what_is_decoded_again_is_weighed_again(kind: str) -> None:
     for details_too in (False, True):
         engine = Engine(hashed_model(len(tokenizer), seed=3), tokenizer, prefix_cells=0)
         found.append(engine.run(asked, {}, retry_below=0.999, repair=2, details=details_too))
-        assert engine.scheduler.cells.in_use == 0
+        assert engine.scheduler.memory.cells.in_use == 0
     plain, result = found
     assert (result.text, result.usage.attempts) == (plain.text, plain.usage.attempts)
     for field in result.fields:

@@ -94,7 +94,7 @@ def engine_for(model: Model, way: Way, *, words: str = "bytes", kind: type[E] = 
         limits=Limits(chunk=way.chunk, requests=way.requests),
         prefix_cells=way.kept,
         guides=guides_of(words),
-        may_move=None if way.pauses is None else resting(way.pauses),
+        schedule_filter=None if way.pauses is None else resting(way.pauses),
     )
 
 
@@ -102,7 +102,7 @@ def check_nothing_is_left(engine: Engine) -> None:
     engine.check_integrity()
     assert engine.scheduler.is_idle
     kept = sum(len(node.cells) for node in engine.scheduler.prefix.nodes)
-    assert engine.scheduler.cells.in_use == kept <= engine.scheduler.prefix.limit
+    assert engine.scheduler.memory.cells.in_use == kept <= engine.scheduler.prefix.limit
 
 
 def is_excused(found: Outcome, way: Way) -> bool:

@@ -61,7 +61,7 @@ def run(text: str, threads: Mapping[str, str] = {}, **options: Any) -> tuple[Res
     engine = Engine(model, byte_tokenizer())
     result = engine.run(program(**options), {})
     engine.check_integrity()
-    assert engine.scheduler.cells.in_use == engine.scheduler.prefix.size
+    assert engine.scheduler.memory.cells.in_use == engine.scheduler.prefix.size
     return result, model
 
 
@@ -271,7 +271,7 @@ def test_neither_memory_nor_company_nor_pauses_change_a_text() -> None:
     for chunk in (1, 3):
         assert outcome(limits=Limits(chunk=chunk)) == [expected]
     for seed in range(5):
-        assert outcome(may_move=pauses(seed)) == [expected]
+        assert outcome(schedule_filter=pauses(seed)) == [expected]
     found = {outcome(cells=cells, prefix_cells=0)[0] for cells in range(60, 400, 20)}
     assert found == {expected, "OutOfMemory"}
 
@@ -284,7 +284,7 @@ def test_a_text_that_is_given_up_gives_everything_back() -> None:
             next(events, None)
         events.close()  # type: ignore[attr-defined]
         engine.check_integrity()
-        assert engine.scheduler.cells.in_use == 0
+        assert engine.scheduler.memory.cells.in_use == 0
 
 
 def test_what_is_told_while_it_is_written_has_no_tags() -> None:

@@ -106,7 +106,7 @@ def test_details_that_go_wrong_end_their_own_request_only(monkeypatch: pytest.Mo
     failed, fine = asyncio.run(both())
     assert isinstance(failed, RunError) and isinstance(fine, Result)
     runner.check_integrity()
-    assert runner.scheduler.cells.in_use == 0
+    assert runner.scheduler.memory.cells.in_use == 0
 
 
 class Full:
@@ -141,4 +141,4 @@ def test_a_field_that_no_value_fits_into_and_that_may_not_be_null_is_an_error_th
         runner.run(program("  a: /[a-z]{9}/(max=2)\n  b: integer(1..5)"), {})
     assert caught.value.field == "a" and caught.value.line == 6
     runner.check_integrity()
-    assert runner.scheduler.cells.in_use == 0
+    assert runner.scheduler.memory.cells.in_use == 0

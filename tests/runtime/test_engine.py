@@ -112,7 +112,7 @@ def test_every_example_takes_as_many_passes_as_its_plan_asks_for(path: Path, mod
         result = engine.run(plan, inputs_of(plan.inputs), sampling=WARM)
         assert result.usage.forward_passes == result.usage.critical_path
         engine.check_integrity()
-        assert engine.scheduler.cells.in_use == engine.scheduler.prefix.size
+        assert engine.scheduler.memory.cells.in_use == engine.scheduler.prefix.size
 
 
 def test_a_skeleton_takes_as_many_passes_as_its_longest_value_has_tokens() -> None:
@@ -228,7 +228,7 @@ def test_kept_prompts_never_take_more_than_their_share() -> None:
     engine = fake_engine(prefix_cells=50)
     for number in range(5):
         engine.run(PRODUCT, {"title": f"{number} is the title"})
-        assert engine.scheduler.cells.in_use == engine.scheduler.prefix.size <= 50
+        assert engine.scheduler.memory.cells.in_use == engine.scheduler.prefix.size <= 50
         engine.check_integrity()
 
 
@@ -251,7 +251,7 @@ def test_closing_a_stream_gives_everything_back(events: int) -> None:
     stream.close()  # type: ignore[attr-defined]
     engine.check_integrity()
     if events:
-        assert engine.scheduler.cells.in_use == 0 and engine.scheduler.is_idle
+        assert engine.scheduler.memory.cells.in_use == 0 and engine.scheduler.is_idle
 
 
 def test_concurrent_runs_share_passes() -> None:
@@ -277,7 +277,7 @@ def test_a_cancelled_run_gives_everything_back() -> None:
 
     asyncio.run(give_up())
     engine.check_integrity()
-    assert engine.scheduler.cells.in_use == 0
+    assert engine.scheduler.memory.cells.in_use == 0
 
 
 def test_logits_that_are_not_finite_name_the_field_and_the_line() -> None:
@@ -288,7 +288,7 @@ def test_logits_that_are_not_finite_name_the_field_and_the_line() -> None:
     assert caught.value.field == "brand" and caught.value.line == 7
     assert "brand: string(max=12) | null" in str(caught.value)
     engine.check_integrity()
-    assert engine.scheduler.cells.in_use == 0
+    assert engine.scheduler.memory.cells.in_use == 0
 
 
 def test_a_document_beyond_the_positions_of_the_model_is_refused() -> None:
@@ -347,7 +347,7 @@ def test_a_failing_model_gives_everything_back() -> None:
     with pytest.raises(KeyboardInterrupt):
         engine.run(PRODUCT, {"title": "x"}, sampling=WARM)
     engine.check_integrity()
-    assert engine.scheduler.cells.in_use == 0
+    assert engine.scheduler.memory.cells.in_use == 0
 
 
 def test_a_trace_is_read_back_as_it_was() -> None:

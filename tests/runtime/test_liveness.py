@@ -83,7 +83,7 @@ def test_branches_that_rest_in_a_small_memory_end_with_the_same_answer_or_an_err
     plan = plan_of()
     [expected] = Engine(hashed_model(320, seed=11), byte_tokenizer()).batch(plan, [{"title": "x"}], sampling=WARM)
     assert isinstance(expected, Result)
-    engine = Engine(Bounded(cells, 3_000), byte_tokenizer(), may_move=Impatient(3, share))  # type: ignore[arg-type]
+    engine = Engine(Bounded(cells, 3_000), byte_tokenizer(), schedule_filter=Impatient(3, share))  # type: ignore[arg-type]
     [found] = engine.batch(plan, [{"title": "x"}], sampling=WARM)
     assert isinstance(found, OutOfMemory) or (isinstance(found, Result) and found.text == expected.text)
     engine.check_integrity()

@@ -13,8 +13,9 @@ from transformers import AutoConfig
 import pastalang
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError
-from pastalang.runtime.models.loading import WEIGHTS, default_dtype, load_weights
+from pastalang.runtime.models.loading import default_dtype, load_weights
 from pastalang.runtime.models.refuse import UnsupportedModel
+from pastalang.runtime.models.source import WEIGHTS
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.testing.toy_models import toy_model
 
@@ -59,8 +60,8 @@ def test_half_precision_is_for_cpus_that_compute_in_it(
         (Path("nowhere"), "there is no folder nowhere"),
         (__file__, "is a file; a model is a folder"),
         (str(Path(__file__).parent), "holds no model: there is no config.json in it"),
-        ((1,), "a model is handed over as a pair"),
-        ((1, 2), "a model is handed over as a pair"),
+        ((1,), "pass a loaded model as a pair"),
+        ((1, 2), "pass a loaded model as a pair"),
     ],
 )
 def test_what_no_model_can_be_loaded_from_is_refused_in_words(source: Any, told: str) -> None:

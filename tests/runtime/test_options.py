@@ -38,7 +38,7 @@ def test_what_is_not_given_has_its_default() -> None:
 def test_a_name_that_is_no_option_is_told_with_the_right_one() -> None:
     engine = Engine(uniform_model(320), byte_tokenizer())
     program = compile("template t()\nassistant json {a: boolean}")
-    with pytest.raises(TypeError, match="there is no option 'sed'; did you mean 'seed'"):
+    with pytest.raises(TypeError, match="unknown option 'sed'; did you mean 'seed'"):
         engine.run(program, {}, sed=1)  # type: ignore[call-arg]
 
 
@@ -48,26 +48,26 @@ PROGRAM = compile("template t()\nassistant json {a: boolean}")
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"mode": "fast"}, "`mode` is `strict`, `lockstep` or `sequential`, not 'fast'"),
-        ({"seed": "x"}, "`seed` is a whole number, not 'x'"),
-        ({"seed": True}, "`seed` is a whole number, not True"),
-        ({"sampling": 0.7}, "`sampling` is a pastalang.Sampling, not 0.7"),
-        ({"sampling": Sampling(temperature=-1.0)}, "`temperature` is 0 or a number from 0.000001 to 100, not -1.0"),
-        ({"sampling": Sampling(temperature=math.nan)}, "`temperature` is 0 or a number from 0.000001 to 100, not nan"),
-        ({"sampling": Sampling(temperature=1e-300)}, "`temperature` is 0 or a number from 0.000001 to 100, not 1e-300"),
+        ({"mode": "fast"}, "`mode` must be `strict`, `lockstep` or `sequential`, not 'fast'"),
+        ({"seed": "x"}, "`seed` must be a whole number, not 'x'"),
+        ({"seed": True}, "`seed` must be a whole number, not True"),
+        ({"sampling": 0.7}, "`sampling` must be a pastalang.Sampling, not 0.7"),
+        ({"sampling": Sampling(temperature=-1.0)}, "`temperature` must be 0 or a number from 0.000001 to 100"),
+        ({"sampling": Sampling(temperature=math.nan)}, "`temperature` must be 0 or a number from 0.000001 to 100"),
+        ({"sampling": Sampling(temperature=1e-300)}, "`temperature` must be 0 or a number from 0.000001 to 100"),
         (
             {"sampling": Sampling(repetition_penalty=1e-300)},
-            "`repetition_penalty` is a number from 0.01 to 100, not 1e-300",
+            "`repetition_penalty` must be a number from 0.01 to 100, not 1e-300",
         ),
-        ({"sampling": Sampling(top_k=0)}, "`top_k` is a whole number from 1 to 1000000, not 0"),
-        ({"sampling": Sampling(top_p=0.0)}, "`top_p` is a number above 0 and up to 1, not 0.0"),
-        ({"sampling": Sampling(min_p=1.5)}, "`min_p` is a number from 0 to 1, not 1.5"),
-        ({"sampling": Sampling(repetition_penalty=-1.0)}, "`repetition_penalty` is a number from 0.01 to 100"),
-        ({"template": "report"}, "there is no template `report`; there is `t`"),
-        ({"template": 1}, "`template` is the name of a template, not 1"),
-        ({"template": []}, "`template` is the name of a template, not []"),
-        ({"details": "x"}, "`details` is True or False, not 'x'"),
-        ({"any_mode": 1}, "`any_mode` is True or False, not 1"),
+        ({"sampling": Sampling(top_k=0)}, "`top_k` must be a whole number from 1 to 1000000, not 0"),
+        ({"sampling": Sampling(top_p=0.0)}, "`top_p` must be a number above 0 and up to 1, not 0.0"),
+        ({"sampling": Sampling(min_p=1.5)}, "`min_p` must be a number from 0 to 1, not 1.5"),
+        ({"sampling": Sampling(repetition_penalty=-1.0)}, "`repetition_penalty` must be a number from 0.01 to 100"),
+        ({"template": "report"}, "the program has no template `report`; it has `t`"),
+        ({"template": 1}, "`template` must be the name of a template, not 1"),
+        ({"template": []}, "`template` must be the name of a template, not []"),
+        ({"details": "x"}, "`details` must be True or False, not 'x'"),
+        ({"any_mode": 1}, "`any_mode` must be True or False, not 1"),
         ({"retry_below": "a"}, "`retry_below` is a probability above 0 and up to 1, not 'a'"),
         ({"retry_below": True}, "`retry_below` is a probability above 0 and up to 1, not True"),
         ({"repair": -1}, "`repair` is a number of attempts"),
@@ -90,9 +90,9 @@ def test_of_several_templates_one_has_to_be_named() -> None:
     engine = Engine(uniform_model(320), byte_tokenizer())
     two = compile("template one()\nassistant json {a: boolean}\ntemplate two()\nassistant json {b: boolean}")
     assert set(engine.run(two, {}, template="two").value) == {"b"}
-    with pytest.raises(BadInputs, match="say which: `template` is `one` or `two`"):
+    with pytest.raises(BadInputs, match="choose one: `template` must be `one` or `two`"):
         engine.run(two, {})
-    with pytest.raises(BadInputs, match="there is no template `twos`; did you mean `two`"):
+    with pytest.raises(BadInputs, match="the program has no template `twos`; did you mean `two`"):
         engine.run(two, {}, template="twos")
 
 
@@ -109,7 +109,7 @@ def test_a_program_is_planned_once_for_many_runs() -> None:
 @pytest.mark.parametrize("limits", [{"chunk": 0}, {"requests": -1}, {"chunk": 1.5}, {"requests": True}])
 def test_limits_that_let_nothing_through_are_refused(limits: Any) -> None:
     [(name, value)] = limits.items()
-    with pytest.raises(BadInputs, match=f"`{name}` is a whole number from 1 on, not {value}"):
+    with pytest.raises(BadInputs, match=f"`{name}` must be a whole number of at least 1, not {value}"):
         Limits(**limits)
 
 
@@ -133,7 +133,7 @@ def test_inputs_that_are_none_are_told_and_leave_nothing_behind(inputs: Any) -> 
 @pytest.mark.parametrize("batch", [None, "abc", {"x": "a"}, 3])
 def test_a_batch_is_a_list_of_inputs(batch: Any) -> None:
     engine = Engine(uniform_model(320), byte_tokenizer())
-    with pytest.raises(BadInputs, match="a batch is a list of inputs"):
+    with pytest.raises(BadInputs, match="a batch takes a list of inputs"):
         engine.batch(PROGRAM, batch)
 
 
@@ -151,23 +151,23 @@ def test_a_batch_whose_inputs_break_off_leaves_nothing_behind() -> None:
 @pytest.mark.parametrize("program", [None, "template t()", 3])
 def test_what_is_no_program_is_told(program: Any) -> None:
     engine = Engine(uniform_model(320), byte_tokenizer())
-    with pytest.raises(TypeError, match="a program is what"):
+    with pytest.raises(TypeError, match="expected a program"):
         engine.run(program, {})
 
 
 @pytest.mark.parametrize("cells", [0, -1, True, 10.5, "10", None])
 def test_a_memory_that_is_no_number_of_tokens_is_told_before_a_model_is_loaded(cells: Any) -> None:
-    with pytest.raises(BadInputs, match="`cells` is a whole number from 1 on, not "):
+    with pytest.raises(BadInputs, match="`cells` must be a whole number of at least 1, not "):
         Engine.load("nobody/nothing", cells=cells)
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"limits": 5}, "`limits` are pastalang.Limits, not 5"),
-        ({"prefix_cells": "x"}, "`prefix_cells` is a whole number from 0 on, not 'x'"),
-        ({"prefix_cells": 0.5}, "`prefix_cells` is a whole number from 0 on, not 0.5"),
-        ({"prefix_cells": -1}, "`prefix_cells` is a whole number from 0 on, not -1"),
+        ({"limits": 5}, "`limits` must be a pastalang.Limits, not 5"),
+        ({"prefix_cells": "x"}, "`prefix_cells` must be a whole number of at least 0, not 'x'"),
+        ({"prefix_cells": 0.5}, "`prefix_cells` must be a whole number of at least 0, not 0.5"),
+        ({"prefix_cells": -1}, "`prefix_cells` must be a whole number of at least 0, not -1"),
     ],
 )
 def test_an_engine_refuses_what_it_could_not_run_with(options: Any, told: str) -> None:
@@ -179,7 +179,7 @@ def test_a_plan_is_of_its_template_and_of_no_other() -> None:
     engine = Engine(uniform_model(320), byte_tokenizer())
     plan = engine.plan(PROGRAM)
     assert engine.run(plan, {}, template="t").value == engine.run(plan, {}).value
-    with pytest.raises(BadInputs, match="the plan is one of the template `t`, not of `other`"):
+    with pytest.raises(BadInputs, match="the plan belongs to the template `t`, not to `other`"):
         engine.run(plan, {}, template="other")
 
 

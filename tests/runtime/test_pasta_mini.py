@@ -10,7 +10,7 @@ import torch
 
 from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.loading import shipped_folder
+from pastalang.runtime.models.source import shipped_folder
 from pastalang.training.metrics import Example, Report, evaluate
 from pastalang.training.mini.extraction import extraction_program
 from pastalang.training.mini.sources import made_up

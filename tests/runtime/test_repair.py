@@ -107,7 +107,7 @@ def test_a_field_that_always_fails_costs_its_own_passes_and_tokens_and_no_others
     assert redone(result, before) == {"f7"}
     assert result.usage.attempts == 3
     runner.check_integrity()
-    assert runner.scheduler.cells.in_use == runner.scheduler.prefix.size
+    assert runner.scheduler.memory.cells.in_use == runner.scheduler.prefix.size
 
 
 def _draws_by_lane(result: Result, name: str) -> list[list[str]]:
@@ -122,7 +122,7 @@ def _texts_by_lane(result: Result, name: str) -> list[str]:
 def test_a_review_that_comes_to_no_end_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Review, "review", lambda *_: True)
     runner = engine()
-    with pytest.raises(RunError, match="comes to no end"):
+    with pytest.raises(RunError, match="never come to an end"):
         runner.run(MANY, {}, sampling=WARM, model=refusing("f7"), repair=3)
     runner.check_integrity()
     assert runner.scheduler.is_idle
@@ -223,7 +223,7 @@ def test_repairs_work_in_every_mode(mode: Mode) -> None:
         assert caught.value.problems[0].where == name and caught.value.problems[0].attempts == 3
         assert name in json.loads(caught.value.result.text)
         runner.check_integrity()
-        assert runner.scheduler.cells.in_use == runner.scheduler.prefix.size
+        assert runner.scheduler.memory.cells.in_use == runner.scheduler.prefix.size
 
 
 def test_what_is_still_wrong_can_be_kept_and_is_marked() -> None:
@@ -284,7 +284,7 @@ def test_giving_up_in_the_middle_of_a_repair_gives_everything_back(after: int) -
         next(stream)
     stream.close()  # type: ignore[attr-defined]
     runner.check_integrity()
-    assert runner.scheduler.cells.in_use == 0 and runner.scheduler.is_idle
+    assert runner.scheduler.memory.cells.in_use == 0 and runner.scheduler.is_idle
 
 
 def test_an_unsure_field_is_decoded_again_and_the_surer_value_stays() -> None:

@@ -11,7 +11,7 @@ from pastalang.compile import compile
 from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError, WrongMode
-from pastalang.runtime.models import loading
+from pastalang.runtime.models import source as sources
 from pastalang.runtime.models.loading import load_model
 from pastalang.runtime.models.trained import TrainedFor, trained_for
 from pastalang.testing.byte_tokenizer import byte_tokenizer
@@ -48,7 +48,7 @@ def load(source: str | Path) -> Engine:
 
 
 def test_the_name_of_the_shipped_model_is_enough(weights: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "WEIGHTS", weights)
+    monkeypatch.setattr(sources, "WEIGHTS", weights)
     engine = load("pasta-mini")
     assert engine.trained_for == NOTE
     assert set(engine.run(PROGRAM, {"title": "x"}, mode="lockstep").value) == {"brand", "size"}
@@ -58,7 +58,7 @@ def test_nothing_is_fetched_for_the_shipped_model(weights: Path, monkeypatch: py
     def connect(*_: object) -> None:
         raise AssertionError("somebody went to the network")
 
-    monkeypatch.setattr(loading, "WEIGHTS", weights)
+    monkeypatch.setattr(sources, "WEIGHTS", weights)
     monkeypatch.setattr("socket.socket.connect", connect)
     assert load_model("pasta-mini", device="cpu").trained_for == NOTE
 
@@ -66,7 +66,7 @@ def test_nothing_is_fetched_for_the_shipped_model(weights: Path, monkeypatch: py
 def test_the_name_means_the_package_wherever_it_is_used(
     weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "WEIGHTS", weights)
+    monkeypatch.setattr(sources, "WEIGHTS", weights)
     monkeypatch.chdir(tmp_path)
     write_model(tmp_path / "pasta-mini")
     assert load("pasta-mini").trained_for == NOTE
@@ -74,7 +74,7 @@ def test_the_name_means_the_package_wherever_it_is_used(
 
 
 def test_files_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "WEIGHTS", tmp_path)
+    monkeypatch.setattr(sources, "WEIGHTS", tmp_path)
     with pytest.raises(
         LoadError, match=r"pasta-mini is not part of this installation: .*config\.json, tokenizer\.json"
     ):

@@ -70,7 +70,7 @@ def check_small_device(plan: Plan, seed: int, tokens: int, kept: int) -> None:
     model = Small(at_most(tokens))
     engine = engine_of(model, prefix_cells=kept)
     assert outcome(engine, plan, seed=seed) == expected
-    assert engine.scheduler.cells.in_use == sum(len(node.cells) for node in engine.scheduler.prefix.nodes)
+    assert engine.scheduler.memory.cells.in_use == sum(len(node.cells) for node in engine.scheduler.prefix.nodes)
     model.fits = at_most(1 << 15)
     assert outcome(engine, plan, seed=seed) == expected
 
@@ -91,7 +91,7 @@ def test_lock_step_takes_no_more_in_a_step_than_the_device_has_room_for(chunk: i
     for tokens in range(1, 24):
         model = Small(at_most(1 << 15))
         engine = engine_of(model, limits=Limits(chunk=chunk))
-        engine.scheduler.breadth.most = tokens
+        engine.scheduler.step_budget.most = tokens
         assert outcome(engine, plan, seed=3) == expected
         assert max(model.tried[:60]) <= tokens
 
@@ -144,7 +144,7 @@ def test_where_not_even_one_token_fits_the_error_says_what_was_wanted() -> None:
         with pytest.raises(OutOfMemory, match=told):
             engine.run(PRODUCT, {"title": "x"})
     engine.check_integrity()
-    assert engine.scheduler.is_idle and engine.scheduler.cells.in_use == 0
+    assert engine.scheduler.is_idle and engine.scheduler.memory.cells.in_use == 0
 
 
 def test_who_asks_for_too_much_fails_alone() -> None:
@@ -157,7 +157,7 @@ def test_who_asks_for_too_much_fails_alone() -> None:
     assert isinstance(long, OutOfMemory)
     assert [one.text if isinstance(one, Result) else one for one in (short, other)] == [expected.text] * 2
     engine.check_integrity()
-    assert engine.scheduler.cells.in_use == 0
+    assert engine.scheduler.memory.cells.in_use == 0
 
 
 def test_larger_steps_are_tried_again_after_a_while() -> None:
@@ -244,5 +244,5 @@ def test_what_torch_says_without_memory_is_known_and_nothing_else() -> None:
 
 
 def test_more_cells_than_the_machine_can_hold_are_told() -> None:
-    with pytest.raises(LoadError, match="a memory of 1000000000000000 cells is more than this machine can hold"):
+    with pytest.raises(LoadError, match="this machine has no memory for a KV cache of 1000000000000000 cells"):
         Engine.load((toy_model(), byte_tokenizer()), cells=10**15)

@@ -196,7 +196,7 @@ def test_a_validator_that_breaks_is_an_error_of_its_own(problem: Exception) -> N
         runner.run(THREE, {}, model=breaking(problem), repair=3)
     assert caught.value.__cause__ is problem and caught.value.code == "validator_failed"
     runner.check_integrity()
-    assert runner.scheduler.cells.in_use == 0
+    assert runner.scheduler.memory.cells.in_use == 0
 
 
 def test_a_broken_validator_does_not_harm_other_requests() -> None:

@@ -17,42 +17,8 @@ from pastalang.errors import PastaError
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.packed import pack
 from pastalang.runtime.models.refuse import refuse_config
+from pastalang.runtime.models.source import check_source, shipped_folder
 from pastalang.runtime.models.trained import TrainedFor, note_of
-
-DEFAULT = "pasta-mini"
-NAMES = (DEFAULT,)
-WEIGHTS = Path(__file__).parents[2] / "weights"
-_NEEDED = ("config.json", "tokenizer.json", "model.safetensors")
-
-
-def shipped_folder(source: object) -> Path | None:
-    """None where the source is no name of a shipped model. Raises `LoadError` where its files are not there."""
-    if not isinstance(source, str) or source not in NAMES:
-        return None
-    folder = WEIGHTS / source
-    missing = [name for name in _NEEDED if not (folder / name).is_file()]
-    if missing:
-        raise LoadError(
-            f"{source} is not part of this installation: {folder} has no {', '.join(missing)}; "
-            "name another model, as a folder or by its name on the hub"
-        )
-    return folder
-
-
-def check_source(source: object) -> None:
-    """Raises `LoadError` where nothing can be loaded from it. A name that may stand on the hub is let through."""
-    if not isinstance(source, str | Path) or not str(source):
-        raise LoadError(f"a model is a folder, a name on the hub, or a model and its tokenizer, not {source!r}")
-    if shipped_folder(source) is not None:
-        return
-    folder = Path(source)
-    if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            raise LoadError(f"the folder {source} holds no model: there is no config.json in it")
-    elif folder.exists():
-        raise LoadError(f"{source} is a file; a model is a folder")
-    elif isinstance(source, Path) or folder.is_absolute() or source.startswith(".") or len(folder.parts) > 2:
-        raise LoadError(f"there is no folder {source}")
 
 
 @dataclass(frozen=True, slots=True)

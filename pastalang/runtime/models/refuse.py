@@ -12,7 +12,9 @@ from typing import Any
 import torch
 
 from pastalang.runtime.attention.masks import FULL, SLIDING, layer_types
+from pastalang.runtime.chat import Encoder
 from pastalang.runtime.errors import LoadError
+from pastalang.runtime.models.protocol import Model
 
 _ALIBI = frozenset({"bloom", "mpt"})
 _OWN_ATTENTION_FAMILIES = frozenset({"falcon", "gptj", "codegen"})
@@ -90,3 +92,14 @@ def _rope_parts(config: Any) -> Iterator[Mapping[str, Any]]:
 def model_name(config: Any) -> str:
     """What a user calls the model: where it was loaded from, else its family."""
     return str(getattr(config, "name_or_path", "") or config.model_type)
+
+
+def refuse_mismatch(model: Model, encoder: Encoder) -> None:
+    """A tokenizer that does not belong to the model, or that cannot end a turn."""
+    if encoder.size > model.vocabulary:
+        raise LoadError(
+            f"the tokenizer has {encoder.size} tokens and the model knows {model.vocabulary}: "
+            "they do not belong together"
+        )
+    if not encoder.ends:
+        raise LoadError("the tokenizer names no token that ends the model's turn")

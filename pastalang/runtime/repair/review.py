@@ -23,7 +23,7 @@ from pastalang.runtime.repair.targets import Key, Target, field_targets, targets
 from pastalang.runtime.repair.validation import Objection, validate
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
-from pastalang.runtime.scheduler.rewind import Again, behind, joiners_of, latest, take_up_again, undo
+from pastalang.runtime.scheduler.rewind import Retake, branches_after, joiners_of, latest, rewind_to, undo
 from pastalang.runtime.scheduler.transcript import Field
 from pastalang.values.json_places import places_of
 from pastalang.values.misfit import path_text
@@ -45,7 +45,7 @@ class Doubt:
 
     target: Target
     before: Field
-    again: Again
+    again: Retake
     gone: frozenset[BranchState]
 
 
@@ -67,7 +67,7 @@ class Review:
         if self._settle_doubts(failures):
             failures = self._judge(request)
         outdated = joiners_of(request, self._replaced)
-        late = {one for point in outdated.values() for one in behind(point)}
+        late = {one for point in outdated.values() for one in branches_after(point)}
         failures = [one for one in failures if late.isdisjoint(_branches(one.targets))]
         if not self.policy.keep_invalid and not all(map(self._is_repairable, failures)):
             self._give_up(failures)
@@ -75,7 +75,7 @@ class Review:
         if self._decode_again(request, failures, late):
             return True
         if outdated:
-            take_up_again([(point, "") for point in outdated.values()])
+            rewind_to([(point, "") for point in outdated.values()])
         else:
             self._give_up(failures)
         return bool(outdated)
@@ -111,16 +111,16 @@ class Review:
             if target not in chosen
         ]
         # An unsure field that a failing one depends on has its turn when that one is right.
-        doubted = [one for one in doubted if set(behind(one.point)).isdisjoint(_branches(chosen))]
+        doubted = [one for one in doubted if set(branches_after(one.point)).isdisjoint(_branches(chosen))]
         texts = {target.key: wrong[target.key][1] for target in chosen}
         texts |= {one.key: doubt_text(self._text(one), one.place) for one in doubted}
-        gone = {target.key: frozenset(behind(target.point)) for target in (*chosen, *doubted)}
+        gone = {target.key: frozenset(branches_after(target.point)) for target in (*chosen, *doubted)}
         for target in (*chosen, *doubted):
             self._tried[target.key] += 1
             self.attempts += 1
             reason = "unsure" if target in doubted else wrong[target.key][2]
-            request.events.append(FieldAgain(target.name, target.items, reason))
-        taken = take_up_again([(target.point, texts[target.key]) for target in (*chosen, *doubted)])
+            request.events.report(FieldAgain(target.name, target.items, reason))
+        taken = rewind_to([(target.point, texts[target.key]) for target in (*chosen, *doubted)])
         for target in chosen:
             self._replaced |= gone[target.key]
         for target, again in zip(doubted, taken[len(chosen) :], strict=True):
@@ -170,7 +170,7 @@ class Review:
             field = now.get(doubt.target.key)
             if field is None or doubt.target.key in refused or not _is_surer(field, doubt.before):
                 again = FieldAgain(doubt.target.name, doubt.target.items, "it stays as it was")
-                doubt.again.new.request.events.append(again)
+                doubt.again.new.request.events.report(again)
                 undo(doubt.again)
                 was_taken_back = True
             else:
@@ -206,8 +206,8 @@ def _apart(request: RequestState, targets: Sequence[Target]) -> list[Target]:
 
 
 def _touched(request: RequestState, target: Target) -> set[BranchState]:
-    gone = set(behind(target.point))
-    return gone | {one for point in joiners_of(request, gone).values() for one in behind(point)}
+    gone = set(branches_after(target.point))
+    return gone | {one for point in joiners_of(request, gone).values() for one in branches_after(point)}
 
 
 def _covers(other: Target, one: Target, touched: set[BranchState]) -> bool:

@@ -46,7 +46,7 @@ def targets_of(sheet: Layout, tree: Node, objection: Objection) -> tuple[Target,
 
 
 def field_targets(sheet: Layout) -> tuple[Target, ...]:
-    return tuple(_of_field(field, place) for field, place in sheet.fields if field.point is not None)
+    return tuple(_of_field(field, place) for field, place in sheet.fields if field.checkpoint is not None)
 
 
 def _writers(sheet: Layout, place: Place) -> list[Target]:
@@ -54,7 +54,7 @@ def _writers(sheet: Layout, place: Place) -> list[Target]:
     around = [
         (branch, _without_key(sheet, written))
         for branch, written in sheet.branches
-        if branch.beginning is not None and written.contains(place)
+        if branch.first_checkpoint is not None and written.contains(place)
     ]
     exact = [one for one in around if one[1] == place]
     if exact and not any(written == place for _, written in sheet.fields):
@@ -72,8 +72,10 @@ def _without_key(sheet: Layout, place: Place) -> Place:
 
 
 def _of_branch(branch: BranchState, place: Place) -> Target:
-    return Target(branch.name, branch.items, place, branch.beginning, None)
+    assert branch.first_checkpoint is not None, f"`{branch.name}` has nothing to decode again"
+    return Target(branch.name, branch.items, place, branch.first_checkpoint, None)
 
 
 def _of_field(field: Field, place: Place) -> Target:
-    return Target(field.path, field.items, place, field.point, field)
+    assert field.checkpoint is not None, f"`{field.path}` was decoded without a checkpoint"
+    return Target(field.path, field.items, place, field.checkpoint, field)

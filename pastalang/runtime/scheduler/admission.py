@@ -22,13 +22,15 @@ from pastalang.plan.plan import (
 )
 from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.scheduler.branch import BranchState, Stage
-from pastalang.runtime.scheduler.cells import Cells
+from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.request import RequestState
 
 
 def cells_wanted(branch: BranchState) -> int:
-    """What it has to write already, and its holes at their longest. A list counts for as few items as it may have:
-    whoever runs out all the same waits, and what is seen does not change."""
+    """The cells to reserve for a branch: the tokens it has to feed already, and its holes at their longest.
+
+    A list counts with its fewest items. A branch that needs more waits for it; no answer depends on the reservation.
+    """
     written = len(branch.tokens)
     return max(written - branch.fed, 0) + sum(_wanted(branch, segment) for segment in _rest(branch))
 
@@ -60,31 +62,34 @@ def _wanted(branch: BranchState, segment: Segment) -> int:
 
 
 class Admission:
-    """`alone`: the request that goes through its branches one at a time, because there is no room for two."""
+    """The gate for branches that have no cells yet.
 
-    def __init__(self, cells: Cells) -> None:
-        self.alone: RequestState | None = None
-        self._cells = cells
+    `serial_request` runs its branches one at a time, because the memory is too small for two of them.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self.serial_request: RequestState | None = None
+        self._memory = memory
         self._left = 0
 
-    def free(self, active: Iterable[RequestState]) -> int:
-        aside = sum(
+    def unreserved(self, active: Iterable[RequestState]) -> int:
+        """The cells that are neither taken nor reserved."""
+        reserved = sum(
             max(branch.reserved - branch.fed, 0)
             for request in active
             for branch in request.held
             if branch.is_admitted and not branch.has_ended
         )
-        return self._cells.free - aside
+        return self._memory.free - reserved
 
-    def measure(self, active: Iterable[RequestState]) -> None:
-        """For the coming step."""
-        self._left = self.free(active)
+    def begin_step(self, active: Iterable[RequestState]) -> None:
+        self._left = self.unreserved(active)
 
     def may_begin(self, branch: BranchState) -> bool:
-        """Whether a branch may take its first cells; one that may not is asked for again in every step."""
+        """Admit a branch if its reservation fits; one that does not fit asks again in every step."""
         wanted = cells_wanted(branch)
-        if self.alone is not None and branch.request is self.alone:
-            if any(one.is_admitted and one.stage is Stage.DRAWING for one in self.alone.held):
+        if self.serial_request is not None and branch.owner is self.serial_request:
+            if any(one.is_admitted and one.stage is Stage.DRAWING for one in self.serial_request.held):
                 return False
         elif wanted > self._left:
             return False

@@ -1,7 +1,7 @@
 """One branch while it runs: its tokens, its place in its segments, what it sees, and which cells it owns.
 
-tokens   [ fed │ to be fed in the next step that takes it ]      cells holds those of the fed ones
-demand   how many of them somebody needs fed: nothing is fed for nobody
+tokens   [ fed │ not fed yet ]       `cells` has one cell for each fed token
+demand   how many of them are needed; a token that nobody needs is never fed
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pastalang.plan.plan import Branch, Repeat, Segment
 from pastalang.plan.realised import Outcome
@@ -18,8 +18,10 @@ from pastalang.runtime.scheduler.transcript import DrawnToken, Written
 from pastalang.runtime.step import CellId, RowId
 
 if TYPE_CHECKING:
+    from pastalang.runtime.scheduler.checkpoint import Checkpoint
     from pastalang.runtime.scheduler.decision import Decision
     from pastalang.runtime.scheduler.hole import OpenHole
+    from pastalang.runtime.scheduler.request import RequestState
 
 
 class Stage(Enum):
@@ -31,7 +33,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The token that a branch goes on from: number `index` of `branch`."""
+    """The token that a branch follows: number `index` of `branch`."""
 
     branch: BranchState
     index: int
@@ -46,7 +48,7 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class Frame:
-    """A place in nested segments. A repeat's frame is entered once per item."""
+    """A place in nested segments. The frame of a repeat is entered once per item."""
 
     segments: tuple[Segment, ...]
     written: list[Written]
@@ -54,13 +56,41 @@ class Frame:
     index: int = 0
     repeat: Repeat | None = None
     item: int = 0
-    elements: tuple[Any, ...] | None = None  # what a repeat over a list goes over
+    elements: tuple[Any, ...] | None = None  # the list that a repeat goes over
     loop: list[list[Written]] = field(default_factory=list)
+
+
+class BranchOwner:
+    """Owns branches: a request, or the prefix cache."""
+
+    def __init__(self) -> None:
+        self.to_feed: dict[BranchState, None] = {}  # branches with tokens that are needed and not fed
+        self.held: dict[BranchState, None] = {}  # branches that keep memory, or may take some
+        self.late: list[BranchState] = []  # branches without a row, forked after a token that an earlier step fed
+        self.cells_now = 0
+
+    def demand(self, branch: BranchState, count: int) -> None:
+        """The first `count` tokens of a branch are needed, and so is everything that these tokens see."""
+        if count <= branch.demand:
+            return
+        waiting = [(branch, count)]
+        while waiting:
+            branch, count = waiting.pop()
+            if count <= branch.demand:
+                continue
+            for index, joined in branch.joins.items():
+                if branch.demand <= index < count:
+                    waiting += [(last.branch, last.index + 1) for one in joined if (last := one.last) is not None]
+            if branch.demand == 0 and branch.source is not None:
+                waiting.append((branch.source.branch, branch.source.index + 1))
+            branch.demand = count
+            if count > branch.fed:
+                branch.owner.to_feed[branch] = None
 
 
 @dataclass(eq=False, repr=False, slots=True)
 class BranchState:
-    request: Any  # a RequestState, or the Owner of kept prompts
+    owner: BranchOwner
     spec: Branch
     items: tuple[int, ...]
     number: int  # in the order in which branches were made: parents first
@@ -88,37 +118,42 @@ class BranchState:
     fed: int = 0
     demand: int = 0
     row: RowId | None = None
-    children: list[tuple[int, BranchState]] = field(default_factory=list)  # (behind which token, who) not yet begun
-    waiting: dict[int, list[BranchState]] = field(default_factory=dict)  # who draws from the logits of which token
+    children: list[tuple[int, BranchState]] = field(default_factory=list)  # (after which token, child) without a row
+    waiting: dict[int, list[BranchState]] = field(default_factory=dict)  # the branches that sample after each token
     hole: OpenHole | None = None
     decision: Decision | None = None
     joining_since: int = 0
-    viewers: int = 0  # branches that see it and are still held
+    viewers: int = 0  # held branches that see it
     is_held: bool = True
     is_admitted: bool = False
-    reserved: int = 0  # cells set aside for it and not yet taken
+    reserved: int = 0  # cells that were reserved for it when it was admitted
     values_before: list[BranchState] | None = None  # in its lock-step group, the nearest first
     draws: int = 0
-    prompt: int = 0  # its tokens before the model's own turn, where that turn begins in it
-    skip: int = 0  # so many tokens it need not write: they are kept from an earlier request
+    prompt: int = 0  # its tokens before the model's turn, if that turn begins in it
+    skip: int = 0  # so many of its first tokens are in the prefix cache
     sees: int = 0  # how many tokens of other branches it sees
-    own_before: tuple[Seen, ...] = ()  # what of its own was written before it: see `drawing.tokens_before`
-    # Where finished branches may be taken up again (see `points.py`, `again.py`):
+    own_before: tuple[Seen, ...] = ()  # its own beginning, in other branches: see `sample_request.penalty_tokens`
+    # For finished branches that are decoded again (see `checkpoint`, `rewind`):
     attempt: int = 1  # how many branches have been made for this instance, this one included
-    origin: int = -1  # its number, or that of the one which was forked where it stands
-    replaced_by: BranchState | None = None  # who stands for it in the answer
-    resumed_at: Any = None  # the Point that it was taken up at, until it gets to its first hole, choice or list
-    beginning: Any = None  # the Point before its first hole, choice or list
-    told: list[FieldDone] = field(default_factory=list)  # of the values that it has written, in their order
-    joins_met: list[Any] = field(default_factory=list)  # the Points of its joins
-    keeps_cells: bool = False  # whether it may be taken up behind tokens of its own
-    # While a step is put together:
-    placed: int = 0  # tokens fed once the step is over
+    origin: int = -1  # its number, or the number of the branch that was first forked at its place
+    replaced_by: BranchState | None = None  # the branch that replaces it in the answer
+    retry_from: Checkpoint | None = None  # the checkpoint it was rewound to, until its first hole, choice or list
+    first_checkpoint: Checkpoint | None = None  # before its first hole, choice or list
+    reported: list[FieldDone] = field(default_factory=list)  # the values that it has written, in their order
+    join_checkpoints: list[Checkpoint] = field(default_factory=list)
+    keeps_cells: bool = False  # whether it may be rewound to one of its own tokens
+    # While a step is built:
+    placed: int = 0  # tokens fed once the step has run
     pieces: list[tuple[int, int, int]] = field(default_factory=list)  # (first token, index in the step, count)
 
     def __repr__(self) -> str:
-        """Short: what refers to one another cannot be written out."""
+        """Short, because branches refer to one another."""
         return f"<branch {self.number} `{self.name}` {self.items}>"
+
+    @property
+    def request(self) -> RequestState:
+        """The request that owns it. A kept stretch of a prompt belongs to the prefix cache and has no request."""
+        return cast("RequestState", self.owner)
 
     @property
     def name(self) -> str:
@@ -126,7 +161,7 @@ class BranchState:
 
     @property
     def purpose(self) -> str:
-        """What tells its draws from those of the branches that it stands for."""
+        """Sets its random draws apart from those of the branches that it replaces."""
         return "" if self.attempt == 1 else f"attempt {self.attempt}"
 
     @property
@@ -135,11 +170,11 @@ class BranchState:
 
     @property
     def last(self) -> Source | None:
-        """The token that whatever comes next goes on from."""
+        """The token that its next token follows."""
         return Source(self, len(self.tokens) - 1) if self.tokens else self.source
 
     def append(self, tokens: tuple[int, ...] | list[int]) -> None:
-        """Tokens behind those that it has, to be fed when somebody needs them."""
+        """Add tokens, to be fed when they are needed."""
         if self.skip:
             skipped = min(self.skip, len(tokens))
             self.skip -= skipped
@@ -152,12 +187,28 @@ class BranchState:
         self.highest = max(self.highest, self.position - 1)
 
     def index_in_step(self, index: int) -> int:
-        """Where a token that this step feeds stands in the step."""
+        """The index in this step of a token that the step feeds."""
         for first, start, count in self.pieces:
             if first <= index < first + count:
                 return start + index - first
         raise AssertionError(f"token {index} of `{self.name}` is not in this step")
 
     def items_here(self) -> tuple[int, ...]:
-        """The item numbers at the place where it stands."""
+        """The item numbers at its current place."""
         return (*self.items, *(frame.item for frame in self.frames if frame.repeat is not None))
+
+    def wait_for_row(self) -> None:
+        """Get a row with the token that it follows, or in the next step if that token has been fed."""
+        if self.source is None:
+            return
+        before = self.source.branch
+        if self.source.index < before.fed:
+            self.owner.late.append(self)
+        else:
+            before.children.append((self.source.index, self))
+
+    def forget_row(self) -> None:
+        """It no longer waits for a row."""
+        if self.source is not None:
+            children = self.source.branch.children
+            children[:] = [(index, child) for index, child in children if child is not self]

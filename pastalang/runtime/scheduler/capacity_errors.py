@@ -7,7 +7,7 @@ from pastalang.plan.plan import InputText
 from pastalang.runtime.errors import OutOfMemory, TooLong
 from pastalang.runtime.inputs import part_of, text_of
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.cells import Cells
+from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.values.words import counted
 
@@ -58,11 +58,11 @@ def _gaps(request: RequestState) -> str:
     return f"lower the limits of the fields with the largest gaps: {named}" if named else ""
 
 
-def too_small(request: RequestState, cells: Cells) -> OutOfMemory:
-    branch = min(request.hungry, key=lambda branch: branch.number)
+def too_small(request: RequestState, memory: Memory) -> OutOfMemory:
+    branch = min(request.to_feed, key=lambda branch: branch.number)
     wanted = branch.demand - branch.fed
     return OutOfMemory(
-        f"`{branch.name or 'the prompt'}` wants {wanted} cells, {cells.free} of {cells.capacity} are free, even "
-        "with one branch at a time; give it more: `cells` where the model is loaded, or `--cells`",
+        f"`{branch.name or 'the prompt'}` wants {wanted} cells, {memory.free} of {memory.capacity} are free, even "
+        "when it runs one branch at a time; load the model with more `cells`, or pass `--cells`",
         plan=request.plan,
     )

@@ -42,8 +42,8 @@ class Checkpoint:
     highest: int
     start: int
     branches: int
-    told: int  # values of it that the caller knew of
-    joins_met: tuple[Checkpoint, ...]
+    reported: int  # values of it that the caller knew of
+    join_checkpoints: tuple[Checkpoint, ...]
     joined: tuple[BranchState, ...] = ()  # what the join adds, where a join stands here
 
 
@@ -53,24 +53,24 @@ def checkpoint_of(branch: BranchState, *, joined: tuple[BranchState, ...] = ()) 
     return Checkpoint(
         branch, tuple(map(_level, branch.frames)), branch.last, (*branch.view, *written),
         (*branch.own_before, *written), branch.position, branch.highest, branch.start,
-        len(branch.request.branches), len(branch.told), tuple(branch.joins_met), joined,
+        len(branch.request.branches), len(branch.reported), tuple(branch.join_checkpoints), joined,
     )  # fmt: skip
 
 
 def mark_checkpoint(branch: BranchState) -> Checkpoint | None:
-    """The point where a branch stands, noted as a place to take it up at; None where nobody ever will."""
+    """The checkpoint where a branch stands, noted as a place to take it up at; None where nobody ever will."""
     if branch.request.reviewer is None:
         return None
-    point: Checkpoint = branch.resumed_at or checkpoint_of(branch)
-    branch.resumed_at = None
-    branch.beginning = branch.beginning or point
-    return point
+    checkpoint: Checkpoint = branch.retry_from or checkpoint_of(branch)
+    branch.retry_from = None
+    branch.first_checkpoint = branch.first_checkpoint or checkpoint
+    return checkpoint
 
 
-def rewound(point: Checkpoint) -> list[Frame]:
+def rewound(checkpoint: Checkpoint) -> list[Frame]:
     """The frames as they stood, with lists of their own: what is written from here on leaves the old ones alone."""
     frames: list[Frame] = []
-    for level in point.levels:
+    for level in checkpoint.levels:
         written = level.written[: level.length]
         loop: list[list[Written]] = []
         if level.repeat is not None:

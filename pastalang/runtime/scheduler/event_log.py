@@ -17,19 +17,29 @@ from pastalang.runtime.scheduler.transcript import Field
 
 
 class EventLog:
-    """A request that starts again tells the same things, in another order perhaps."""
+    """The events of a request since they were last taken. A log that nobody reads keeps nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_read: bool) -> None:
+        self.is_read = is_read
+        self._events: list[Event] = []
         self._known: Counter[Hashable] = Counter()  # in earlier attempts: characters of a field, or events of a kind
-        self._now: Counter[Hashable] = Counter()  # in this one
+        self._now: Counter[Hashable] = Counter()  # in this attempt
+
+    def report(self, *events: Event) -> None:
+        if self.is_read:
+            self._events += events
+
+    def take(self) -> list[Event]:
+        """The events since the last call that the caller has not seen."""
+        events, self._events = self._events, []
+        return [news for event in events if (news := self._news(event)) is not None]
 
     def start_again(self) -> None:
+        """The request was preempted. Events that the caller has not taken will be reported again."""
+        self._events.clear()
         for key, count in self._now.items():
             self._known[key] = max(self._known[key], count)
         self._now.clear()
-
-    def new(self, events: Iterable[Event]) -> list[Event]:
-        return [news for event in events if (news := self._news(event)) is not None]
 
     def _news(self, event: Event) -> Event | None:
         if isinstance(event, TextDelta):
@@ -43,41 +53,42 @@ class EventLog:
 
 
 def report_start(branch: BranchState, field: Field) -> None:
-    branch.request.events.append(FieldStarted(field.path, field.items))
+    branch.request.events.report(FieldStarted(field.path, field.items))
 
 
 def report_text(branch: BranchState, field: Field, text: str) -> None:
     if text:
-        branch.request.events.append(TextDelta(field.path, field.items, text))
-        field.told += len(text)
+        branch.request.events.report(TextDelta(field.path, field.items, text))
+        field.reported += len(text)
 
 
 def report_end(branch: BranchState, field: Field) -> None:
-    """What could have become a tag until the end was not told before."""
-    report_text(branch, field, field.text[field.told :])
+    """Text that could have become a tag is reported only now."""
+    report_text(branch, field, field.text[field.reported :])
     _report_done(branch, FieldDone(field.path, field.items, field.text, field.truncated))
 
 
 def report_value(branch: BranchState, path: str, items: tuple[int, ...], text: str) -> None:
-    branch.request.events += [FieldStarted(path, items), TextDelta(path, items, text)]
+    """A value that was chosen and not decoded: the null of an optional object, an empty list."""
+    branch.request.events.report(FieldStarted(path, items), TextDelta(path, items, text))
     _report_done(branch, FieldDone(path, items, text, truncated=False))
 
 
 def report_again(branch: BranchState, fields: Iterable[FieldDone]) -> None:
-    """Of values that stand in the answer again."""
+    """Values that replace those that were decoded in their place."""
     for done in fields:
-        branch.request.events += [
+        branch.request.events.report(
             FieldStarted(done.field, done.items), TextDelta(done.field, done.items, done.text), done
-        ]  # fmt: skip
+        )
 
 
 def _report_done(branch: BranchState, done: FieldDone) -> None:
-    branch.request.events.append(done)
-    branch.told.append(done)
+    branch.request.events.report(done)
+    branch.reported.append(done)
 
 
 def report_arm(branch: BranchState, choose: Choose, arm: Arm) -> None:
-    """An arm with holes in it is told by them."""
+    """An arm without a hole is a value of its own; the holes of other arms report themselves."""
     texts = [segment.text for segment in arm.segments if isinstance(segment, Text)]
     if len(texts) == len(arm.segments):
         report_value(branch, choose.field, branch.items_here(), arm.lead + "".join(texts))

@@ -12,7 +12,7 @@ from pastalang.runtime.decode.tags import Tag
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
 from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
 from pastalang.runtime.scheduler.event_log import report_end, report_start, report_text, report_value
-from pastalang.runtime.scheduler.hole import Fill, OpenHole, blamed_on_type
+from pastalang.runtime.scheduler.hole import Fill, OpenHole, field_errors
 from pastalang.runtime.scheduler.scope import sources_of
 from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait
 from pastalang.runtime.scheduler.transcript import DrawnToken, Field, WrittenField
@@ -57,10 +57,10 @@ def open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
     request = branch.request
     items = branch.items_here()
     field = Field(hole.field, hole.type, hole.form, hole.span, branch.name, items)
-    field.point = mark_checkpoint(branch)
+    field.checkpoint = mark_checkpoint(branch)
     request.decoded[field.path, field.items] += 1
     frame.written.append(WrittenField(field))
-    with blamed_on_type(hole, request.plan):
+    with field_errors(hole, request.plan):
         try:
             state, lead = start_guide(branch, hole)
         except NoEndingFits as problem:
@@ -77,7 +77,7 @@ def take_in_hole(
     branch: BranchState, hole: OpenHole, token: int, log_probability: float, forward_pass: int
 ) -> list[BranchState]:
     """Gives the threads that begin with this token."""
-    with blamed_on_type(hole.hole, branch.request.plan):
+    with field_errors(hole.hole, branch.request.plan):
         fill = hole.take(token, log_probability)
     index = len(branch.tokens) if fill.is_kept else None
     branch.drawn.append(DrawnToken(token, log_probability, forward_pass, index, fill.text))

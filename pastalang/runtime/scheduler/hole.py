@@ -24,7 +24,7 @@ class Fill:
 
 
 @contextmanager
-def blamed_on_type(hole: Hole, plan: Plan) -> Iterator[None]:
+def field_errors(hole: Hole, plan: Plan) -> Iterator[None]:
     """A type that cannot be enforced, or a value that cannot be closed, is an error of its field."""
     try:
         yield

@@ -83,7 +83,7 @@ def joined_by(branch: BranchState, segment: Join, address: tuple[int, ...]) -> t
 
 def join(branch: BranchState, joined: tuple[BranchState, ...]) -> None:
     if branch.request.reviewer is not None:
-        branch.joins_met.append(checkpoint_of(branch, joined=joined))
+        branch.join_checkpoints.append(checkpoint_of(branch, joined=joined))
     index = len(branch.tokens)
     before = branch.joins.get(index, ())
     branch.joins[index] = (*before, *(one for one in joined if one not in before))
@@ -102,7 +102,7 @@ def join(branch: BranchState, joined: tuple[BranchState, ...]) -> None:
     if joined:
         branch.join_marks.append((branch.joining_since, index, joined))
         names = tuple(one.name for one in joined)
-        branch.request.events.append(Joined(branch.name, branch.items, names))
+        branch.request.events.report(Joined(branch.name, branch.items, names))
 
 
 def prefetch_joined(request: RequestState) -> None:

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 from pastalang.plan.plan import ROOT, Branch, InputText, Overrun, Release, Text, TurnEnd, TurnStart
 from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.inputs import part_of, text_of
-from pastalang.runtime.scheduler.branch import BranchState, Seen, Source, Stage
-from pastalang.runtime.scheduler.cells import Cells
-from pastalang.runtime.scheduler.request import NOTHING, BranchOwner, Prefix, RequestState
+from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Seen, Source, Stage
+from pastalang.runtime.scheduler.memory import Memory
+from pastalang.runtime.scheduler.request import NOTHING, Prefix, RequestState
 
 
 def leading_tokens(request: RequestState) -> tuple[int, ...]:
-    """What the root is fed before anything is forked, drawn or joined."""
+    """The tokens of the root before anything is forked, drawn or joined: what the cache may keep."""
     tokens: list[int] = []
     encoder, turns = request.tokens.encoder, request.tokens.turns
     for segment in request.plan.branches[0].segments:
@@ -54,7 +54,7 @@ class _Node:
 
 
 class PrefixCache:
-    """At most `limit` cells; 0 keeps nothing. What has not been asked for longest goes first."""
+    """Keeps at most `limit` cells, and evicts the least recently used stretch first. 0 keeps nothing."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -69,30 +69,30 @@ class PrefixCache:
 
     @property
     def size(self) -> int:
-        """The cells that are kept, or will be once they are fed."""
+        """The cells that are kept, or will be once their tokens are fed."""
         return sum(len(node.branch.tokens) for node in self._nodes)
 
-    def start(self, tokens: Sequence[int], cells: Cells) -> Prefix:
-        """As much of `tokens` as is kept; the rest is kept from now on if it is long enough and fits."""
+    def start(self, tokens: Sequence[int], memory: Memory) -> Prefix:
+        """The part of `tokens` that is kept. The rest is kept from now on if it is long enough and fits."""
         if not self.limit:
             return NOTHING
         self._clock += 1
         path = self._find(tokens)
         known = sum(length for _, length in path)
         rest = tokens[known:]
-        if len(rest) >= SHORTEST and self._make_place(len(rest), cells, keep=path):
+        if len(rest) >= SHORTEST and self._make_place(len(rest), memory, keep=path):
             path.append((self._add(path, rest), len(rest)))
         return _prefix_of(path)
 
-    def evict(self, cells: Cells) -> bool:
-        """Give back the cells of the stretch that nobody needs and that was not asked for longest."""
-        return self._evict(cells, keep=())
+    def evict(self, memory: Memory) -> bool:
+        """Drop the least recently used stretch that no request sees. Says whether there was one."""
+        return self._evict(memory, keep=())
 
-    def forget(self, branches: Sequence[BranchState], cells: Cells) -> None:
-        """Drop stretches that a failed request was the only one to see: what they hold may be why it failed."""
+    def forget(self, branches: Sequence[BranchState], memory: Memory) -> None:
+        """Drop stretches that only a failed request saw: their contents may be why it failed."""
         for node in [node for node in self._nodes if node.branch in branches]:
             if not node.children and not node.branch.viewers:
-                self._drop(node, cells)
+                self._drop(node, memory)
 
     def _find(self, tokens: Sequence[int]) -> list[tuple[_Node, int]]:
         path: list[tuple[_Node, int]] = []
@@ -109,15 +109,12 @@ class PrefixCache:
     def _add(self, path: list[tuple[_Node, int]], tokens: Sequence[int]) -> _Node:
         before = _prefix_of(path)
         branch = BranchState(
-            request=self.owner, spec=_STRETCH, items=(), number=-1, source=before.source, view=before.view,
+            owner=self.owner, spec=_STRETCH, items=(), number=-1, source=before.source, view=before.view,
             start=before.length, position=before.length, highest=before.length - 1, names={}, draw_items=(),
             stage=Stage.ENDED, is_admitted=True,
         )  # fmt: skip
         branch.append(list(tokens))
-        if before.source is not None and before.source.index >= before.source.branch.fed:
-            before.source.branch.children.append((before.source.index, branch))
-        elif before.source is not None:
-            self.owner.late.append(branch)
+        branch.wait_for_row()
         parent, at = path[-1] if path else (None, 0)
         node = _Node(branch, parent, at, used=self._clock)
         siblings = self._top if parent is None else None
@@ -128,23 +125,23 @@ class PrefixCache:
         self._nodes[node] = None
         return node
 
-    def _make_place(self, wanted: int, cells: Cells, *, keep: Sequence[tuple[_Node, int]]) -> bool:
+    def _make_place(self, wanted: int, memory: Memory, *, keep: Sequence[tuple[_Node, int]]) -> bool:
         kept = [node for node, _ in keep]
         while self.size + wanted > self.limit:
-            if not self._evict(cells, keep=kept):
+            if not self._evict(memory, keep=kept):
                 return False
         return True
 
-    def _evict(self, cells: Cells, *, keep: Sequence[_Node]) -> bool:
+    def _evict(self, memory: Memory, *, keep: Sequence[_Node]) -> bool:
         idle = [
             node for node in self._nodes if not node.children and not node.branch.viewers and node not in keep
         ]  # fmt: skip
         if not idle:
             return False
-        self._drop(min(idle, key=lambda node: node.used), cells)
+        self._drop(min(idle, key=lambda node: node.used), memory)
         return True
 
-    def _drop(self, node: _Node, cells: Cells) -> None:
+    def _drop(self, node: _Node, memory: Memory) -> None:
         branch = node.branch
         branch.is_held = False
         if node.parent is None:
@@ -152,17 +149,11 @@ class PrefixCache:
         else:
             del node.parent.children[node.at, branch.tokens[0]]
         del self._nodes[node]
-        cells.release(branch.cells)
-        branch.cells = []
-        if branch.row is not None:
-            self.owner.idle_rows.append(branch.row)
-            branch.row = None
-        self.owner.hungry.pop(branch, None)
+        memory.give_back(branch)
+        self.owner.to_feed.pop(branch, None)
         if branch in self.owner.late:
             self.owner.late.remove(branch)
-        if branch.source is not None:
-            children = branch.source.branch.children
-            children[:] = [(index, child) for index, child in children if child is not branch]
+        branch.forget_row()
 
 
 def _prefix_of(path: Sequence[tuple[_Node, int]]) -> Prefix:

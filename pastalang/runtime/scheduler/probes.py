@@ -38,7 +38,7 @@ def probe_options(branch: BranchState, shares: Shares) -> None:
     if standing is None or len(standing.machine.options) > OPTIONS or branch.spec.lockstep is not None:
         return
     for way, tokens in _ways(hole, shares):
-        _stand_aside(branch, way, tokens)
+        _add_probe(branch, way, tokens)
 
 
 def _ways(hole: OpenHole, shares: Shares) -> Iterator[tuple[OpenHole, tuple[int, ...]]]:
@@ -75,18 +75,18 @@ def _open_tokens(state: State) -> list[tuple[float, int]]:
     return [(weight / total, token) for token, weight in weights.items()]
 
 
-def _stand_aside(branch: BranchState, hole: OpenHole, tokens: tuple[int, ...]) -> None:
+def _add_probe(branch: BranchState, hole: OpenHole, tokens: tuple[int, ...]) -> None:
     request = branch.request
     view = (*branch.view, Seen(branch, len(branch.tokens))) if branch.tokens else branch.view
     aside = BranchState(
-        request=request, spec=branch.spec, items=branch.items, number=branch.number, source=branch.last, view=view,
+        owner=request, spec=branch.spec, items=branch.items, number=branch.number, source=branch.last, view=view,
         start=branch.position, position=branch.position, highest=branch.highest, names={}, parent=branch,
         draw_items=branch.draw_items,
     )  # fmt: skip
     aside.hole = hole
     aside.append(tokens)
     aside.stage = Stage.DRAWING
-    request.stand_aside(aside)
+    request.add_probe(aside)
 
 
 def note_details(branch: BranchState, logits: torch.Tensor) -> None:

@@ -1,100 +1,87 @@
-"""Memory given back as soon as nothing that is still to come can see it.
+"""Gives memory back as soon as nothing that is still to come can see it.
 
-A branch is *held* until it has ended and nobody can join it any more. While it is held it keeps what it sees:
-`viewers` counts the held branches that see another one. Cells go when nobody holds and nobody views.
+A branch is *held* until it has ended and no branch can join it any more. While it is held it keeps what it sees:
+`viewers` counts the held branches that see a branch. Its cells are freed when it is not held and has no viewers.
 """
 
 from __future__ import annotations
 
 from pastalang.plan.plan import Release
 from pastalang.runtime.scheduler.branch import BranchState, Stage
-from pastalang.runtime.scheduler.cells import Cells
 from pastalang.runtime.scheduler.lockstep import values_behind
+from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.request import RequestState
-from pastalang.runtime.scheduler.step_builder import Rows
 
 
-def release_dead(request: RequestState, cells: Cells, rows: Rows) -> None:
-    """Give back what died since the last call. Children first: one that is never fed wants nothing of its parent."""
+def release_dead(request: RequestState, memory: Memory) -> None:
+    """Give back what nothing can see since the last call. Children first: one that is never fed needs no parent."""
     for branch in reversed(list(request.held)):
         if _is_needed(branch):
             continue
         if request.reviewer is None:
-            let_go(branch, cells, rows)
-        elif _is_of_no_more_use(branch):
-            _give_back(branch, cells, rows)
+            drop(branch, memory)
+        elif _can_never_be_seen(branch):
+            memory.give_back(branch)
 
 
-def _is_of_no_more_use(branch: BranchState) -> bool:
-    """Whether not even a repair needs its own tokens. What it sees stays, because it may be taken up again itself;
-    and so does what others join, because those may be taken up again after they have ended."""
-    is_joined = bool(branch.request.tokens.joiners[branch.spec.id])
-    return not (branch.viewers or branch.keeps_cells or is_joined or _is_seen_in_lockstep(branch))
-
-
-def _is_seen_in_lockstep(branch: BranchState) -> bool:
-    """Whether values behind it may see its tokens. What it sees itself is needed no longer once it has ended."""
-    return branch.spec.lockstep is not None and branch.spec.release is Release.NEVER
-
-
-def release_all(request: RequestState, cells: Cells, rows: Rows) -> None:
-    """The request is over, however it ended."""
+def release_all(request: RequestState, memory: Memory) -> None:
+    """Give back everything: the request is over or preempted."""
     for branch in list(request.held):
-        let_go(branch, cells, rows)
-    request.hungry.clear()
+        drop(branch, memory)
+    request.to_feed.clear()
     request.late.clear()
     request.joining.clear()
     request.ready.clear()
     for branch in request.all_branches:
         branch.waiting.clear()
-        if branch.source is not None:
-            children = branch.source.branch.children
-            children[:] = [(index, child) for index, child in children if child is not branch]
-        _give_back(branch, cells, rows)
-    request.aside.clear()
+        branch.forget_row()
+        memory.give_back(branch)
+    request.probes.clear()
 
 
-def end_aside(branch: BranchState, cells: Cells, rows: Rows) -> None:
-    """Nobody looks at it any more."""
+def end_probe(branch: BranchState, memory: Memory) -> None:
+    """Its logits have been read, or are not worth waiting for."""
     branch.stage = Stage.ENDED
     branch.waiting.clear()
     branch.request.drawing -= 1
-    del branch.request.aside[branch]
-    let_go(branch, cells, rows)
+    del branch.request.probes[branch]
+    drop(branch, memory)
 
 
-def let_go(branch: BranchState, cells: Cells, rows: Rows) -> None:
+def drop(branch: BranchState, memory: Memory) -> None:
+    """It is held no longer, and neither is what it sees."""
     branch.is_held = False
-    branch.request.held.pop(branch, None)
-    branch.request.hungry.pop(branch, None)
-    if branch.source is not None and not branch.fed:
-        children = branch.source.branch.children
-        children[:] = [(index, child) for index, child in children if child is not branch]
+    branch.owner.held.pop(branch, None)
+    branch.owner.to_feed.pop(branch, None)
+    if not branch.fed:
+        branch.forget_row()
     for seen in branch.view:
         seen.branch.viewers -= 1
-        _free(seen.branch, cells, rows)
-    _free(branch, cells, rows)
+        _free_if_unseen(seen.branch, memory)
+    _free_if_unseen(branch, memory)
 
 
-def _free(branch: BranchState, cells: Cells, rows: Rows) -> None:
+def _free_if_unseen(branch: BranchState, memory: Memory) -> None:
     if not branch.is_held and not branch.viewers and not _is_seen_in_lockstep(branch):
-        _give_back(branch, cells, rows)
+        memory.give_back(branch)
 
 
-def _give_back(branch: BranchState, cells: Cells, rows: Rows) -> None:
-    if branch.cells:
-        cells.release(branch.cells)
-        branch.request.cells_now -= len(branch.cells)
-        branch.cells = []
-    if branch.row is not None:
-        rows.release(branch.row)
-        branch.row = None
+def _can_never_be_seen(branch: BranchState) -> bool:
+    """Whether not even a repair needs its tokens. What it sees stays, because it may be rewound itself; a branch that
+    others join stays, because those may be rewound after they have ended."""
+    is_joined = bool(branch.request.tokens.joiners[branch.spec.id])
+    return not (branch.viewers or branch.keeps_cells or is_joined or _is_seen_in_lockstep(branch))
+
+
+def _is_seen_in_lockstep(branch: BranchState) -> bool:
+    """Whether later values of its group may see its tokens. It needs what it sees itself only until it has ended."""
+    return branch.spec.lockstep is not None and branch.spec.release is Release.NEVER
 
 
 def _is_needed(branch: BranchState) -> bool:
     if not branch.has_ended or (branch.spec.release is Release.NEVER and not _is_seen_in_lockstep(branch)):
         return True
-    if branch.demand > branch.fed or branch.children or _may_be_asked_for(branch):
+    if branch.demand > branch.fed or branch.children or _may_be_demanded(branch):
         return True
     request = branch.request
     for joiner, shared in request.tokens.joiners[branch.spec.id]:
@@ -104,8 +91,8 @@ def _is_needed(branch: BranchState) -> bool:
     return False
 
 
-def _may_be_asked_for(branch: BranchState) -> bool:
-    """Whether values behind it in lock-step may still want tokens of one that has not even a row."""
+def _may_be_demanded(branch: BranchState) -> bool:
+    """Whether later values in lock-step may still need tokens of a branch that does not even have a row."""
     if branch.row is not None or not branch.tokens or not _is_seen_in_lockstep(branch):
         return False
     return not all(value is not None and value.has_ended for value in values_behind(branch))

@@ -13,15 +13,15 @@ from pastalang.plan.positions import room_left
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.errors import RunError
-from pastalang.runtime.events import Event
-from pastalang.runtime.scheduler.branch import BranchState, Seen, Source
+from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Seen, Source
 from pastalang.runtime.scheduler.event_log import EventLog
 from pastalang.runtime.scheduler.lockstep import settle_values_before
-from pastalang.runtime.step import RowId
 
 
 @dataclass(frozen=True, slots=True)
 class FirstAnswerStats:
+    """What a run had taken when its first answer was complete, before anything was decoded again."""
+
     branches: int
     forward_passes: int
     last_draw: int
@@ -30,7 +30,7 @@ class FirstAnswerStats:
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """What a request starts behind: its first `length` tokens are in `view`, the last of them is `source`."""
+    """The kept beginning of a prompt: its first `length` tokens are in `view`, the last of them is `source`."""
 
     length: int = 0
     view: tuple[Seen, ...] = ()
@@ -41,44 +41,16 @@ class Prefix:
 NOTHING = Prefix()
 
 
-class BranchOwner:
-    """Whoever owns branches: a request, or the memory of prompts."""
-
-    def __init__(self) -> None:
-        self.hungry: dict[BranchState, None] = {}  # with tokens that somebody needs fed
-        self.held: dict[BranchState, None] = {}  # that keep memory, or may come to
-        self.late: list[BranchState] = []  # forked behind tokens that had been fed before
-        self.idle_rows: list[RowId] = []  # of branches that are gone
-
-    def demand(self, branch: BranchState, upto: int) -> None:
-        """Somebody needs the first `upto` tokens of a branch fed, and so all that those see."""
-        if upto <= branch.demand:
-            return
-        waiting = [(branch, upto)]
-        while waiting:
-            branch, upto = waiting.pop()
-            if upto <= branch.demand:
-                continue
-            for index, joined in branch.joins.items():
-                if branch.demand <= index < upto:
-                    waiting += [(last.branch, last.index + 1) for one in joined if (last := one.last) is not None]
-            if branch.demand == 0 and branch.source is not None:
-                waiting.append((branch.source.branch, branch.source.index + 1))
-            branch.demand = upto
-            if upto > branch.fed:
-                branch.request.hungry[branch] = None
-
-
 class Reviewer(Protocol):
-    """Looks at a request that has nothing left to draw, and may take branches of it up again: says whether it did."""
+    """Judges a complete answer, and may rewind branches of the request; says whether it did."""
 
     def review(self, request: RequestState) -> bool: ...
 
 
 class RequestState(BranchOwner):
-    """`base` is the sampling where neither hole nor template says anything.
+    """`base` is the sampling where neither hole nor template sets one. `events` are kept only `with_events`.
 
-    With a reviewer, what a branch could be taken up behind stays in memory until the request is over.
+    With a reviewer, a branch that could be rewound keeps its memory until the request is over.
     """
 
     def __init__(
@@ -91,6 +63,7 @@ class RequestState(BranchOwner):
         base: Sampling | None = None,
         make_reviewer: Callable[[], Reviewer] | None = None,
         details: bool = False,
+        with_events: bool = True,
     ) -> None:
         super().__init__()
         self.tokens = tokens
@@ -100,34 +73,30 @@ class RequestState(BranchOwner):
         self.seed = seed
         self.base = base or Sampling()
         self.details = details
+        self.events = EventLog(is_read=with_events)
         self._make_reviewer = make_reviewer
         self.error: RunError | None = None
         self.started_at = self.ended_at = 0.0
         self.is_over = False
-        self.was_set_back = False
-        self._told = EventLog()
-        self._begin_anew()
+        self._reset()
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         self.branches: list[BranchState] = []
-        self.aside: dict[BranchState, None] = {}  # that stand beside a choice until its options are weighed
-        self.events: list[Event] = []
+        self.probes: dict[BranchState, None] = {}  # fed for the options of a choice, not part of the answer
         self.is_prepared = False
         self.joining: list[BranchState] = []
         self.drawing: int = 0  # branches that wait for logits
-        self.ready: list[tuple[BranchState, Source]] = []  # that wait for logits which this very step has given
-        self.was_held_back = False  # cells or pauses made something wait: the forecast of passes is off
-        self.first_pass = 0
+        self.ready: list[tuple[BranchState, Source]] = []  # branches that wait for logits of the current step
+        self.was_held_back = False  # cells or pauses delayed something: the forecast of passes does not hold
         self.last_draw = 0
         self.forward_passes = 0
-        self.fed_tokens = 0
-        self.kept_tokens = 0  # that the memory of prompts holds for it, fed before or for all who begin with them
-        self.reused_tokens = 0  # those of them that had been fed before
+        self.kept_tokens = 0  # tokens of its prompt that the prefix cache holds
+        self.reused_tokens = 0  # those of them that an earlier request had fed
         self.peak_cells = 0
         self.attended = 0
         self.cells_now = 0
         self.reviewer = None if self._make_reviewer is None else self._make_reviewer()
-        self.draft: FirstAnswerStats | None = None
+        self.first_answer: FirstAnswerStats | None = None
         self._by_instance: dict[BranchId, dict[tuple[int, ...], BranchState]] = {}
         self.decoded: Counter[tuple[str, tuple[int, ...]]] = Counter()  # how often, by field and items
         self._made: Counter[tuple[BranchId, tuple[int, ...]]] = Counter()
@@ -138,36 +107,30 @@ class RequestState(BranchOwner):
 
     @property
     def all_branches(self) -> Iterator[BranchState]:
-        """Those that stand aside too: whoever may hold memory."""
-        return chain(self.branches, self.aside)
+        """Every branch that may own memory, probes included."""
+        return chain(self.branches, self.probes)
 
     @property
     def is_waiting(self) -> bool:
         """Whether anything is still to be drawn or joined."""
         return bool(self.drawing or self.joining)
 
-    def takes_up_again(self) -> bool:
-        """The first complete answer stands; it may not be the last one. Says whether anything is written again."""
-        self.draft = self.draft or self.stand
+    def review(self) -> bool:
+        """Let the reviewer judge the complete answer. Says whether anything is decoded again."""
+        self.first_answer = self.first_answer or self.stats
         settle_values_before(self.live)
         return self.reviewer is not None and self.reviewer.review(self)
 
     @property
-    def stand(self) -> FirstAnswerStats:
+    def stats(self) -> FirstAnswerStats:
         drawn = sum(len(branch.drawn) for branch in self.branches)
         return FirstAnswerStats(len(self.branches), self.forward_passes, self.last_draw, drawn)
 
-    def set_back(self) -> None:
-        """Start anew later; all memory has been given back. The same tokens will come."""
-        self.was_set_back = True
-        self._told.start_again()
-        self._begin_anew()
+    def preempt(self) -> None:
+        """Start again later, with the same tokens. All of its memory has been given back."""
+        self.events.start_again()
+        self._reset()
         self.was_held_back = True
-
-    def take_events(self) -> list[Event]:
-        """What happened since the last call. What a request that was set back tells again is left out."""
-        events, self.events = self.events, []
-        return self._told.new(events)
 
     def begin(self, prefix: Prefix) -> BranchState:
         root = self.add(
@@ -193,7 +156,7 @@ class RequestState(BranchOwner):
         draw_items: tuple[int, ...] | None = None,
     ) -> BranchState:
         branch = BranchState(
-            request=self, spec=self.plan.branch(id), items=items, number=len(self.branches), source=source, view=view,
+            owner=self, spec=self.plan.branch(id), items=items, number=len(self.branches), source=source, view=view,
             start=position, position=position, highest=highest, names=names, parent=parent,
             draw_items=items if draw_items is None else draw_items,
         )  # fmt: skip
@@ -206,17 +169,14 @@ class RequestState(BranchOwner):
         self.show(branch)
         for seen in view:
             seen.branch.viewers += 1
-        if source is not None and source.index >= source.branch.fed:
-            source.branch.children.append((source.index, branch))
-        elif source is not None:
-            self.late.append(branch)
+        branch.wait_for_row()
         return branch
 
-    def stand_aside(self, branch: BranchState) -> None:
-        """It is fed once, beside everything else, for the row behind its last token, and is no part of the answer."""
+    def add_probe(self, branch: BranchState) -> None:
+        """It is fed once, in parallel with everything else, for the logits of its last token."""
         assert branch.source is not None and branch.source.index < branch.source.branch.fed
-        self.aside[branch] = self.held[branch] = None
-        self.late.append(branch)
+        self.probes[branch] = self.held[branch] = None
+        branch.wait_for_row()
         for seen in branch.view:
             seen.branch.viewers += 1
         branch.waiting[len(branch.tokens) - 1] = [branch]
@@ -224,12 +184,12 @@ class RequestState(BranchOwner):
         self.demand(branch, len(branch.tokens))
 
     def show(self, *branches: BranchState) -> None:
-        """They are the instances of their branches."""
+        """Make them the instances of their branches."""
         for branch in branches:
             self._by_instance.setdefault(branch.spec.id, {})[branch.items] = branch
 
     def hide(self, *branches: BranchState) -> None:
-        """Others may be the instances of their branches."""
+        """Take them out of the answer: other branches may be the instances."""
         for branch in branches:
             del self._by_instance[branch.spec.id][branch.items]
 
@@ -247,7 +207,7 @@ class RequestState(BranchOwner):
         return [branch for items, branch in sorted(known.items()) if items[: len(prefix)] == prefix]
 
     def room(self, branch: BranchState) -> int | None:
-        """How many tokens a branch may still write, where its reserve caps it."""
+        """How many tokens a branch may still write; None if its reserve does not cap it."""
         if branch.spec.overrun is not Overrun.CAP:
             return None
         return room_left(branch.position, branch.start, branch.spec.reserve, branch.spec.overrun)

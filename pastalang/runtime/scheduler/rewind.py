@@ -15,123 +15,122 @@ from pastalang.runtime.scheduler.request import RequestState
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Again:
-    """`old` and all of `hidden` are out of the answer as long as `new` stands for them. `told`: how much of `old` is
-    common to both."""
+class Retake:
+    """`new` replaces `old` and all of `hidden` in the answer. They share the first `reported` values of `old`."""
 
     old: BranchState
     new: BranchState
     hidden: tuple[BranchState, ...]
-    told: int
+    reported: int
 
 
-def take_up_again(places: Iterable[tuple[Checkpoint, str]]) -> list[Again]:
-    """Each point comes with a text that is forced before its branch goes on; it is no part of the answer.
+def rewind_to(places: Iterable[tuple[Checkpoint, str]]) -> list[Retake]:
+    """Decode again from each checkpoint. The text is forced first and is not part of the answer.
 
-    All of them stand before the first one goes on: those that wait for others must find the new ones.
+    All new branches exist before the first one advances: a branch that waits for others must find the new ones.
     """
-    taken: list[Again] = []
+    retakes: list[Retake] = []
     hidden: set[BranchState] = set()
     places = list(places)
-    free = 1 + max((highest_seen(one) for point, _ in places[:1] for one in point.branch.request.live), default=0)
-    for point, lead in places:
-        if latest(point.branch) not in hidden:  # else it comes anew behind one of the others
-            taken.append(_take_up(point, lead, free))
-            free = max(free, taken[-1].new.position + point.branch.spec.reserve)
-            hidden.update(taken[-1].hidden)
-    for again in taken:
-        if again.new not in hidden:
-            advance(again.new)
-    return taken
+    live = [one for checkpoint, _ in places[:1] for one in checkpoint.branch.request.live]
+    free = 1 + max(map(highest_seen, live), default=0)
+    for checkpoint, lead in places:
+        if latest(checkpoint.branch) not in hidden:  # otherwise a retake of an earlier branch decodes it anew
+            retakes.append(_retake(checkpoint, lead, free))
+            free = max(free, retakes[-1].new.position + checkpoint.branch.spec.reserve)
+            hidden.update(retakes[-1].hidden)
+    for retake in retakes:
+        if retake.new not in hidden:
+            advance(retake.new)
+    return retakes
 
 
-def _take_up(point: Checkpoint, lead: str, free: int) -> Again:
-    """With its lead a branch is longer than its gap. Whoever joins it may see what stands behind the gap as well, so
-    it then stands at `free`, behind everything else, and no two tokens that anybody sees share a position."""
-    request: RequestState = point.branch.request
-    old = latest(point.branch)
-    hidden = tuple(one for one in behind(point) if one is not old)
+def _retake(checkpoint: Checkpoint, lead: str, free: int) -> Retake:
+    """A branch with its lead is longer than its gap. A branch that joins it may see what stands after the gap as well,
+    so the new one stands at `free`, after everything else: no two visible tokens share a position."""
+    request = checkpoint.branch.request
+    old = latest(checkpoint.branch)
+    hidden = tuple(one for one in branches_after(checkpoint) if one is not old)
     request.hide(*hidden, old)
-    position = free if lead and request.tokens.joiners[old.spec.id] else point.position
+    position = free if lead and request.tokens.joiners[old.spec.id] else checkpoint.position
     new = request.add(
-        old.spec.id, old.items, source=point.source, view=point.view, position=position, highest=point.highest,
-        names=old.names, parent=old.parent, draw_items=old.draw_items,
+        old.spec.id, old.items, source=checkpoint.source, view=checkpoint.view, position=position,
+        highest=checkpoint.highest, names=old.names, parent=old.parent, draw_items=old.draw_items,
     )  # fmt: skip
     new.origin = old.origin
-    new.own_before = point.own
-    new.frames = rewound(point)
+    new.own_before = checkpoint.own
+    new.frames = rewound(checkpoint)
     new.written = new.frames[0].written
-    new.joins_met = list(point.joins_met)
-    new.told = old.told[: point.told]
-    if old.beginning is not None and point not in old.beginning.joins_met:
-        new.beginning = old.beginning
+    new.join_checkpoints = list(checkpoint.join_checkpoints)
+    new.reported = old.reported[: checkpoint.reported]
+    if old.first_checkpoint is not None and checkpoint not in old.first_checkpoint.join_checkpoints:
+        new.first_checkpoint = old.first_checkpoint
     old.replaced_by = new
     if lead:
-        new.resumed_at = point  # the next attempt starts here too, not behind the lead of this one
-        tokens = request.tokens.encoder.text(lead.removesuffix(_given_at(point)))
-        new.append(tokens)
-        new.start = point.start + new.position - point.position  # what it may write counts from behind the lead
+        new.retry_from = checkpoint  # the next attempt starts here too, not after the lead of this one
+        new.append(request.tokens.encoder.text(lead.removesuffix(_given_at(checkpoint))))
+        new.start = checkpoint.start + new.position - checkpoint.position  # its limit counts from the end of the lead
     assert new.stage is Stage.WALKING
-    return Again(old, new, hidden, point.told)
+    return Retake(old, new, hidden, checkpoint.reported)
 
 
-def _given_at(point: Checkpoint) -> str:
-    """The white space that is written anew with what stands at the point."""
-    level = point.levels[-1]
+def _given_at(checkpoint: Checkpoint) -> str:
+    """The white space that the next segment writes anew."""
+    level = checkpoint.levels[-1]
     is_between = level.index >= len(level.segments)
     return "" if is_between else given_to(level.segments[level.index])
 
 
-def undo(again: Again) -> None:
-    """The old branch is in the answer again, and all that was hidden with it, and the caller is told so."""
+def undo(again: Retake) -> None:
+    """The old branch is in the answer again, and all that was hidden with it, and the caller is reported so."""
     request: RequestState = again.new.request
     request.hide(*(one for one in request.live if _descends_from(one, again.new)))
     request.show(again.old, *again.hidden)
     again.old.replaced_by = None
-    report_again(again.old, again.old.told[again.told :])
+    report_again(again.old, again.old.reported[again.reported :])
     for one in again.hidden:
-        report_again(one, one.told)
+        report_again(one, one.reported)
 
 
 def latest(branch: BranchState) -> BranchState:
-    """Who stands for a branch in the answer: mostly itself."""
+    """The branch that stands for this one in the answer: mostly itself."""
     while branch.replaced_by is not None:
         branch = branch.replaced_by
     return branch
 
 
-def behind(point: Checkpoint) -> list[BranchState]:
-    """Who is in the answer and has seen what stands at the point, as the writer of it or forked behind it."""
-    current = latest(point.branch)
+def branches_after(checkpoint: Checkpoint) -> list[BranchState]:
+    """The branches of the answer that depend on the checkpoint: its own, and those forked after it."""
+    current = latest(checkpoint.branch)
     gone: list[BranchState] = []
     known: set[BranchState] = set()
-    for one in sorted(point.branch.request.live, key=lambda one: one.origin):  # parents first
+    for one in sorted(checkpoint.branch.request.live, key=lambda one: one.origin):  # parents first
         parent = None if one.parent is None else latest(one.parent)
-        is_behind = one.origin >= point.branches if parent is current else parent in known
-        if one is current or is_behind:
+        is_after = one.origin >= checkpoint.branches if parent is current else parent in known
+        if one is current or is_after:
             known.add(one)
             gone.append(one)
     return gone
 
 
 def joiners_of(request: RequestState, gone: set[BranchState]) -> dict[BranchState, Checkpoint]:
-    """Who else joined any of these, and whoever joined those in turn, each with its first such join."""
+    """The branches that joined any of these, directly or through others, each with its first such join."""
     found: dict[BranchState, Checkpoint] = {}
     gone = set(gone)
     grows = True
     while grows:
         grows = False
         for one in request.live:
-            point = None if one in gone else _first_join(one, gone)
-            if point is not None:
-                found[one] = point
-                gone.update(behind(point))
+            checkpoint = None if one in gone else _first_join(one, gone)
+            if checkpoint is not None:
+                found[one] = checkpoint
+                gone.update(branches_after(checkpoint))
                 grows = True
     return found
 
 
 def _first_join(branch: BranchState, gone: set[BranchState]) -> Checkpoint | None:
-    return next((point for point in branch.joins_met if not gone.isdisjoint(point.joined)), None)
+    return next((checkpoint for checkpoint in branch.join_checkpoints if not gone.isdisjoint(checkpoint.joined)), None)
 
 
 def _descends_from(branch: BranchState, ancestor: BranchState) -> bool:

@@ -1,8 +1,8 @@
-"""The scheduler: requests come and go, a step for all of them goes out, drawn tokens come back. No tensors.
+"""The scheduler: decides what each forward pass is fed, and hands sampled tokens to their branches. No tensors.
 
-submit ──> waiting ──> active ── next_step() ──> Step ── the model ── asks / tell ──> … ──> over
-              ^                      │
-              └── set back, where the memory is too small for all of them at once
+submit ──> waiting ──> active ── schedule() ──> Step ── the model ── commit() / accept() ──> … ──> over
+              ^           │
+              └─ preempt ─┘  when the memory is too small for all active requests
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from dataclasses import dataclass
 from pastalang.runtime.decode.sampler import Ask, Choice, Outcome
 from pastalang.runtime.errors import BadInputs, Cancelled, OutOfMemory, RunError
 from pastalang.runtime.scheduler.admission import Admission, cells_wanted
-from pastalang.runtime.scheduler.branch import BranchState, Source
+from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Source
 from pastalang.runtime.scheduler.capacity_errors import check_length, too_small
-from pastalang.runtime.scheduler.cells import Cells
 from pastalang.runtime.scheduler.interpreter import accept_token, advance, try_join
 from pastalang.runtime.scheduler.joins import prefetch_joined
-from pastalang.runtime.scheduler.late_rows import close_rows, open_late_rows, rollback_step
+from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.prefix_cache import PrefixCache, leading_tokens
-from pastalang.runtime.scheduler.reclaim import end_aside, release_all, release_dead
-from pastalang.runtime.scheduler.request import BranchOwner, RequestState
+from pastalang.runtime.scheduler.reclaim import end_probe, release_all, release_dead
+from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.sample_request import sample_error, sample_request
 from pastalang.runtime.scheduler.step_budget import StepBudget
-from pastalang.runtime.scheduler.step_builder import Rows, Step, StepBuilder, commit_step
+from pastalang.runtime.scheduler.step_builder import Step, StepBuilder, commit_step, open_late_rows
 from pastalang.runtime.step import Edit
+
+_MOST_REVIEWS = 1_000  # in a row, without a single draw between them
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +41,18 @@ class Limits:
     def __post_init__(self) -> None:
         for name, value in (("chunk", self.chunk), ("requests", self.requests)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise BadInputs(f"`{name}` is a whole number from 1 on, not {value!r}")
+                raise BadInputs(f"`{name}` must be a whole number of at least 1, not {value!r}")
 
 
-# Says which branches stand still in the coming step: for tests of schedules.
-ScheduleFilter = Callable[[BranchState], bool]
+ScheduleFilter = Callable[[BranchState], bool]  # False: the branch pauses in the coming step. For tests of schedules
 
 
 @dataclass(frozen=True, slots=True)
 class PendingSample:
-    """A branch that draws, and the row of the logits that it draws from."""
+    """A branch that samples a token, and the row of logits it samples from."""
 
     branch: BranchState
     row: int
-
-
-_MOST_REVIEWS = 1_000  # one behind the other without a single draw
 
 
 class Scheduler:
@@ -66,23 +63,22 @@ class Scheduler:
         max_position: int,
         limits: Limits | None = None,
         prefix_cells: int = 0,
-        may_move: ScheduleFilter | None = None,
+        schedule_filter: ScheduleFilter | None = None,
     ) -> None:
-        self.cells = Cells(cells)
+        self.memory = Memory(cells)
         self.prefix = PrefixCache(prefix_cells)
-        self.breadth = StepBudget(cells)
+        self.step_budget = StepBudget(cells)
         self.forward_passes = 0
         self._limits = limits or Limits()
         self._max_position = max_position
-        self._may_move = may_move
-        self._rows = Rows()
+        self._schedule_filter = schedule_filter
         self._waiting: deque[RequestState] = deque()
         self._active: list[RequestState] = []
         self._over: list[RequestState] = []
         self._step: Step | None = None
-        self._row_numbers: dict[Source, int] = {}
-        self._room = Admission(self.cells)
-        self._is_crowded = False
+        self._rows: dict[Source, int] = {}  # of the logits of the current step
+        self._admission = Admission(self.memory)
+        self._admission_paused = False
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -90,7 +86,7 @@ class Scheduler:
         self._waiting.append(request)
 
     def cancel(self, request: RequestState) -> None:
-        """Between steps, at any time: everything that it holds is given back."""
+        """Between steps, at any time. Everything that the request holds is given back."""
         if not request.is_over:
             self._fail(request, Cancelled("the run was cancelled", plan=request.plan))
             self._over.remove(request)
@@ -104,98 +100,96 @@ class Scheduler:
         return tuple(self._active)
 
     def check_integrity(self) -> None:
-        """Assert that every cell has exactly one owner, and that requests which are over own none."""
-        requests = (*self._active, *self._waiting)
-        held = [branch.cells for request in requests for branch in request.all_branches]
-        self.cells.check_integrity([*held, *(node.cells for node in self.prefix.nodes)])
+        """Assert that every cell has exactly one owner, and that finished requests own none."""
+        self.memory.check_integrity(self._all_branches())
 
     # ── one step ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def next_step(self) -> Step | None:
-        """What to feed next; None where nothing is left to do, or requests are over without a step."""
+    def schedule(self) -> Step | None:
+        """The next step. None if there is nothing to do, or requests ended without a step."""
         while True:
             self._admit()
             if self._over or not self._active:
                 return None
-            step = self._feed()
+            step = self._build_step()
             if step is not None:
                 self._step = step
                 self.forward_passes += 1
                 return step
             self._make_room()
 
-    def rollback_step(self) -> None:
-        """The step could not be run: all is as it was before it."""
+    def roll_back(self) -> None:
+        """The step could not be run: everything is as it was before."""
         assert self._step is not None
-        rollback_step(self._step, self._all_branches(), self.cells, self._rows)
+        self.memory.roll_back(self._step.fed, self._step.opened_rows, self._all_branches())
         self.forward_passes -= 1
         self._step = None
 
-    def narrow(self, reason: str, *, can_be_smaller: bool) -> None:
-        """The device has no memory for the step: fewer tokens at once from now on, or an end to those who asked."""
+    def shrink_step(self, reason: str, *, can_be_smaller: bool) -> None:
+        """The device has no memory for the step: fewer tokens per step from now on, or the step's requests fail."""
         assert self._step is not None
         step = self._step
-        self.rollback_step()
-        if can_be_smaller and self.breadth.narrow(len(step.batch)):
+        self.roll_back()
+        if can_be_smaller and self.step_budget.shrink(len(step.batch)):
             return
-        asked = dict.fromkeys(branch.request for branch in step.fed if branch.request is not self.prefix.owner)
-        for request in list(asked or self._active):
+        requests = dict.fromkeys(branch.owner for branch in step.fed)
+        for request in [one for one in requests if isinstance(one, RequestState)] or list(self._active):
             self._fail(request, OutOfMemory(reason, plan=request.plan))
 
-    def drawings(self) -> list[PendingSample]:
-        """Who draws from the logits of the step just run."""
+    def commit(self) -> list[PendingSample]:
+        """The step has run. Gives the branches that sample from its logits."""
         assert self._step is not None
-        self.breadth.went_well()
-        commit_step(self._step, kept=self.prefix.owner)
-        self._row_numbers = {source: row for row, source in enumerate(self._step.sources)}
+        self.step_budget.step_succeeded()
+        commit_step(self._step)
+        self._rows = {source: row for row, source in enumerate(self._step.sources)}
         return [
             PendingSample(branch, row)
-            for source, row in self._row_numbers.items()
+            for source, row in self._rows.items()
             for branch in source.branch.waiting.pop(source.index, ())
         ]
 
-    def ask(self, drawing: PendingSample) -> Ask | None:
-        """How a branch draws; None where its guide failed, and its request is over."""
-        asked: list[Ask] = []
-        with self.blamed_on(drawing.branch.request):
-            asked.append(sample_request(drawing.branch))
-        return asked[0] if asked else None
+    def request_sample(self, pending: PendingSample) -> Ask | None:
+        """How a branch samples. None if its guide failed and its request is over."""
+        requested: list[Ask] = []
+        with self.failing(pending.branch.request):
+            requested.append(sample_request(pending.branch))
+        return requested[0] if requested else None
 
-    def tell(self, told: Iterable[tuple[PendingSample, Outcome]]) -> list[PendingSample]:
-        """Drawn tokens go to their branches. Gives those that now draw from logits of this same step."""
+    def accept(self, samples: Iterable[tuple[PendingSample, Outcome]]) -> list[PendingSample]:
+        """Hand sampled tokens to their branches. Gives the branches that now sample from logits of the same step."""
         touched: dict[RequestState, None] = {}
-        for drawing, outcome in told:
-            request = drawing.branch.request
-            if drawing.branch in request.aside:
-                end_aside(drawing.branch, self.cells, self._rows)
+        for pending, outcome in samples:
+            request = pending.branch.request
+            if pending.branch in request.probes:
+                end_probe(pending.branch, self.memory)
             elif not request.is_over:
                 touched[request] = None
-                with self.blamed_on(request):
+                with self.failing(request):
                     if not isinstance(outcome, Choice):
-                        raise sample_error(drawing.branch, outcome)
-                    request.attended += drawing.branch.sees + len(drawing.branch.tokens)
-                    accept_token(drawing.branch, outcome.token, outcome.log_probability, request.forward_passes)
-        return [drawing for request in touched for drawing in self._go_on(request)]
+                        raise sample_error(pending.branch, outcome)
+                    request.attended += pending.branch.sees + len(pending.branch.tokens)
+                    accept_token(pending.branch, outcome.token, outcome.log_probability, request.forward_passes)
+        return [pending for request in touched for pending in self._advance_waiting(request)]
 
     def end_step(self) -> tuple[RequestState, ...]:
-        """Give back what is dead; gives the requests that are over since the last call."""
+        """Give back what nothing can see any more. Gives the requests that ended since the last call."""
         self._step = None
         for request in list(self._active):
             if request.is_waiting:
-                release_dead(request, self.cells, self._rows)
+                release_dead(request, self.memory)
             else:
                 self._finish(request)
         over = tuple(self._over)
         self._over.clear()
         return over
 
-    # ── drawing ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── sampling ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def _go_on(self, request: RequestState) -> list[PendingSample]:
-        """Branches that wait for others go on where they can; late ones draw from the rows of this step."""
+    def _advance_waiting(self, request: RequestState) -> list[PendingSample]:
+        """Advance branches that wait for others. Those that begin after a token of this step sample from its logits."""
         if request.is_over:
             return []
-        with self.blamed_on(request):
+        with self.failing(request):
             _join_ready(request)
             self._check_lengths(request)
         if request.error is not None:
@@ -204,52 +198,52 @@ class Scheduler:
         return [PendingSample(branch, self._row_of(source)) for branch, source in ready]
 
     def _check_lengths(self, request: RequestState) -> None:
-        for branch in request.hungry:
+        for branch in request.to_feed:
             check_length(branch, self._max_position)
 
     def _row_of(self, source: Source) -> int:
-        assert source in self._row_numbers, f"the logits behind `{source.branch.name}` are gone"
-        return self._row_numbers[source]
+        assert source in self._rows, f"the logits after `{source.branch.name}` are gone"
+        return self._rows[source]
 
     @contextmanager
-    def blamed_on(self, request: RequestState) -> Iterator[None]:
-        """What goes wrong inside ends this request and no other one."""
+    def failing(self, request: RequestState) -> Iterator[None]:
+        """An error inside ends this request and no other."""
         try:
             yield
         except RunError as error:
             self._fail(request, error)
-        except Exception as problem:  # a guide, a tokenizer or our own mistake: its batch mates go on all the same
+        except Exception as problem:  # a guide, a tokenizer or a mistake of ours: other requests go on all the same
             internal = RunError(f"internal error: {type(problem).__name__}: {problem}", plan=request.plan)
             internal.__cause__ = problem
             self._fail(request, internal)
 
-    # ── feeding ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── building a step ──────────────────────────────────────────────────────────────────────────────────
 
     def _admit(self) -> None:
-        while self._waiting and self._has_place():
+        while self._waiting and self._may_admit():
             request = self._waiting[0]
             if not request.is_prepared:
-                with self.blamed_on(request):
+                with self.failing(request):
                     self._prepare(request)
                 if request.is_over:
                     continue
             wanted = sum(map(cells_wanted, request.branches))
-            if self._active and wanted > self._room.free(self._active):
+            if self._active and wanted > self._admission.unreserved(self._active):
                 return
             self._waiting.popleft()
             self._active.append(request)
             request.root.is_admitted = True
             request.root.reserved = cells_wanted(request.root)
 
-    def _has_place(self) -> bool:
-        if self._active and (self._room.alone is not None or self._is_crowded):
+    def _may_admit(self) -> bool:
+        if self._active and (self._admission.serial_request is not None or self._admission_paused):
             return False
         return self._limits.requests is None or len(self._active) < self._limits.requests
 
     def _prepare(self, request: RequestState) -> None:
         request.is_prepared = True
         leading = leading_tokens(request)
-        prefix = self.prefix.start(leading[:-1], self.cells)
+        prefix = self.prefix.start(leading[:-1], self.memory)
         request.reused_tokens = prefix.reused
         root = request.begin(prefix)
         advance(root)
@@ -260,94 +254,92 @@ class Scheduler:
             self._active.append(request)
             self._finish(request)
 
-    def _feed(self) -> Step | None:
-        """Where those that may not move are all that could, they move all the same: nobody rests for ever."""
-        step = self._put_together(self._may_move)
-        if step is None and self._may_move is not None:
-            step = self._put_together(None)
+    def _build_step(self) -> Step | None:
+        """If only paused branches could be fed, they are fed all the same: no branch pauses for ever."""
+        step = self._try_step(self._schedule_filter)
+        if step is None and self._schedule_filter is not None:
+            step = self._try_step(None)
         return step
 
-    def _put_together(self, may_move: ScheduleFilter | None) -> Step | None:
+    def _try_step(self, schedule_filter: ScheduleFilter | None) -> Step | None:
         edits: list[Edit] = []
-        for row in self.prefix.owner.idle_rows:
-            self._rows.release(row)
-        self.prefix.owner.idle_rows.clear()
         owners: list[BranchOwner] = [self.prefix.owner, *self._active]
         for owner in owners:
-            edits += open_late_rows(owner, self._rows)
+            edits += open_late_rows(owner, self.memory)
         if self._limits.chunk is not None:
             for request in self._active:
                 prefetch_joined(request)
-        self._room.measure(self._active)
-        feeder = StepBuilder(
-            self.breadth.of(self.cells), self._rows, edits,
-            chunk=self._limits.chunk, may_begin=self._room.may_begin, may_move=may_move,
+        self._admission.begin_step(self._active)
+        builder = StepBuilder(
+            self.memory, edits, most=self.step_budget.most, chunk=self._limits.chunk,
+            may_begin=self._admission.may_begin, schedule_filter=schedule_filter,
         )  # fmt: skip
-        hungry = [branch for owner in owners for branch in self._in_order(owner)]
-        step = feeder.step(hungry)
+        step = builder.step([branch for owner in owners for branch in self._in_order(owner)])
         if step is None:
-            close_rows({edit.row for edit in edits}, self._all_branches(), self._rows)
+            self.memory.roll_back((), {edit.row for edit in edits}, self._all_branches())
         return step
 
     def _in_order(self, owner: BranchOwner) -> list[BranchState]:
-        return sorted(owner.hungry, key=lambda branch: branch.number, reverse=owner is self._room.alone)
+        serial = owner is self._admission.serial_request
+        return sorted(owner.to_feed, key=lambda branch: branch.number, reverse=serial)
 
     def _all_branches(self) -> Iterator[BranchState]:
         yield from self.prefix.nodes
         for request in (*self._active, *self._waiting):
             yield from request.all_branches
 
-    # ── when nothing can move ────────────────────────────────────────────────────────────────────────────
+    # ── when no branch can be fed ────────────────────────────────────────────────────────────────────────
 
     def _make_room(self) -> None:
-        if self._give_up_aside():
+        if self._drop_probes():
             return
-        stuck = [request for request in self._active if not request.hungry and not self.prefix.owner.hungry]
+        stuck = [request for request in self._active if not request.to_feed and not self.prefix.owner.to_feed]
         for request in stuck:
-            names = ", ".join(f"`{branch.name}`" for branch in request.joining) or "nobody"
-            self._fail(request, RunError(f"nothing can go on: {names} waits (our mistake)", plan=request.plan))
-        if stuck or self.prefix.evict(self.cells):
+            names = ", ".join(f"`{branch.name}`" for branch in request.joining) or "nothing"
+            error = RunError(f"internal error: no branch can go on, {names} still waits", plan=request.plan)
+            self._fail(request, error)
+        if stuck or self.prefix.evict(self.memory):
             return
         request = self._active[-1]
         if len(self._active) > 1:
-            self._set_back(request)
-        elif self._room.alone is not request:
-            self._room.alone = request
-            self._set_back(request)
+            self._preempt(request)
+        elif self._admission.serial_request is not request:
+            self._admission.serial_request = request
+            self._preempt(request)
         else:
-            self._fail(request, too_small(request, self.cells))
+            self._fail(request, too_small(request, self.memory))
 
-    def _give_up_aside(self) -> bool:
-        """What stands aside is worth no wait. Says whether anything did."""
-        crowded = [request for request in self._active if request.aside]
+    def _drop_probes(self) -> bool:
+        """Probes are not worth waiting for. Says whether there were any."""
+        crowded = [request for request in self._active if request.probes]
         for request in crowded:
-            for branch in list(request.aside):
-                end_aside(branch, self.cells, self._rows)
+            for branch in list(request.probes):
+                end_probe(branch, self.memory)
             if not request.is_waiting:
                 self._finish(request)
         return bool(crowded)
 
-    def _set_back(self, request: RequestState) -> None:
-        """Whoever is set back comes again when somebody has left, or it would take the same room and be set back
-        again, for ever."""
-        self._is_crowded = True
-        release_all(request, self.cells, self._rows)
+    def _preempt(self, request: RequestState) -> None:
+        """It starts again once another request has left. Earlier, it would take the same memory and be preempted
+        again."""
+        self._admission_paused = True
+        release_all(request, self.memory)
         self._active.remove(request)
-        request.set_back()
+        request.preempt()
         self._waiting.appendleft(request)
 
-    # ── the end ──────────────────────────────────────────────────────────────────────────────────────────
+    # ── the end of a request ─────────────────────────────────────────────────────────────────────────────
 
     def _finish(self, request: RequestState) -> None:
-        """Nothing is left to draw: the request is over, unless its reviewer takes something up again. What is written
+        """Nothing is left to sample: the request is over, unless its reviewer rewinds a part of it. What is decoded
         again without a draw is reviewed at once."""
         goes_on, rounds = request.reviewer is not None, 0
         while goes_on and not request.is_over and not request.is_waiting:
             goes_on, rounds = False, rounds + 1
-            with self.blamed_on(request):
+            with self.failing(request):
                 if rounds > _MOST_REVIEWS:
-                    raise RunError("what is written again comes to no end (our mistake)", plan=request.plan)
-                goes_on = request.takes_up_again()
+                    raise RunError("internal error: the repairs never come to an end", plan=request.plan)
+                goes_on = request.review()
                 _join_ready(request)
                 self._check_lengths(request)
         if not request.is_over and not request.is_waiting:
@@ -357,18 +349,18 @@ class Scheduler:
         request.error = error
         kept = [seen.branch for seen in request.branches[0].view] if request.branches else []
         self._leave(request)
-        self.prefix.forget(kept, self.cells)
+        self.prefix.forget(kept, self.memory)
 
     def _leave(self, request: RequestState) -> None:
         request.is_over = True
-        self._is_crowded = False
-        release_all(request, self.cells, self._rows)
+        self._admission_paused = False
+        release_all(request, self.memory)
         if request in self._active:
             self._active.remove(request)
         else:
             self._waiting.remove(request)
-        if self._room.alone is request:
-            self._room.alone = None
+        if self._admission.serial_request is request:
+            self._admission.serial_request = None
         self._over.append(request)
 
 

@@ -5,105 +5,80 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pastalang.runtime.scheduler.branch import BranchState, Source, Stage
+from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Source, Stage
 from pastalang.runtime.scheduler.lockstep import values_before
-from pastalang.runtime.scheduler.request import BranchOwner
-from pastalang.runtime.scheduler.step_budget import StepCells
+from pastalang.runtime.scheduler.memory import Memory
+from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.step import (
     After,
     Capture,
     CellId,
     Edit,
     Empty,
+    Follow,
     OfCells,
     OfRow,
     RowId,
     Run,
+    Show,
     StepBatch,
     TokenId,
 )
 
 
-def cells_of_path(source: Source) -> tuple[CellId, ...]:
-    """Every token of the path has been fed, and is in memory."""
-    path = _Path()
-    path.add(source)
-    return tuple(path.cells)
-
-
-class _Path:
-    def __init__(self) -> None:
-        self.cells: dict[CellId, None] = {}
-        self._known: dict[BranchState, int] = {}  # how many tokens of a branch have been added
-
-    def add(self, source: Source) -> None:
-        branch, count = source.branch, source.index + 1
-        known = self._known.get(branch, 0)
-        if count <= known:
-            return
-        if known == 0 and branch.source is not None:
-            self.add(branch.source)
-        self._known[branch] = count
-        for index in range(known, count):
-            for one in branch.joins.get(index, ()):
-                if one.last is not None:
-                    self.add(one.last)
-            self._add_level(branch, index)
-            self.cells[branch.cells[index]] = None
-
-    def _add_level(self, branch: BranchState, index: int) -> None:
-        if branch.spec.lockstep is not None:
-            for value in reversed(values_before(branch)):
-                if value is not None and index < len(value.tokens):
-                    self.cells[value.cells[index]] = None
-
-
 @dataclass(frozen=True, slots=True)
 class Step:
-    """`draws` are the branches that draw from the logits of each wanted token, in the order of the rows."""
+    """`sources` are the tokens whose logits are wanted, in the order of the rows of logits."""
 
     batch: StepBatch
     fed: tuple[BranchState, ...]
     sources: tuple[Source, ...]
-    was_short: bool  # of cells or room, or held: something that a chunk had place for was not fed
+    was_short: bool  # something that a chunk had room for was not fed: for want of cells, or because it was paused
+
+    @property
+    def opened_rows(self) -> set[RowId]:
+        return {edit.row for edit in self.batch.edits} | {capture.row for capture in self.batch.captures}
 
 
-class Rows:
-    """The names of view rows; those given back are given again."""
-
-    def __init__(self) -> None:
-        self._free: list[RowId] = []
-        self._next = 0
-
-    def take(self) -> RowId:
-        if self._free:
-            return self._free.pop()
-        self._next += 1
-        return RowId(self._next - 1)
-
-    def release(self, row: RowId) -> None:
-        self._free.append(row)
+def open_late_rows(owner: BranchOwner, memory: Memory) -> list[Edit]:
+    """View rows for branches that follow a token of an earlier step. What they have joined since comes after it."""
+    edits: list[Edit] = []
+    for branch in owner.late:
+        if branch.row is None and branch.is_held:
+            assert branch.source is not None
+            before = branch.source.branch
+            row = memory.open_row(branch)
+            edits.append(Empty(row))
+            if before.fed == branch.source.index + 1 and before.row is not None:
+                edits.append(Follow(row, before.row))
+            else:
+                edits.append(Show(row, cells_of_path(branch.source)))
+    owner.late.clear()
+    return edits
 
 
 class StepBuilder:
-    """Lives for one step. `may_begin` says whether a branch that has no cells yet may take its first ones."""
+    """Lives for one step of at most `most` tokens.
+
+    `may_begin` says whether a branch that has no cells yet may take its first ones.
+    """
 
     def __init__(
         self,
-        cells: StepCells,
-        rows: Rows,
+        memory: Memory,
         edits: list[Edit],
         *,
+        most: int | None,
         chunk: int | None,
         may_begin: Callable[[BranchState], bool],
-        may_move: Callable[[BranchState], bool] | None,
+        schedule_filter: Callable[[BranchState], bool] | None,
     ) -> None:
-        self._cells = cells
-        self._rows = rows
+        self._memory = memory
+        self._most = most
         self._edits = edits
         self._chunk = chunk
         self._may_begin = may_begin
-        self._may_move = may_move
+        self._may_move = schedule_filter
         self._tokens: list[TokenId] = []
         self._positions: list[int] = []
         self._taken: list[CellId] = []
@@ -112,11 +87,11 @@ class StepBuilder:
         self._asked: set[BranchState] = set()
         self.was_short = False
 
-    def step(self, hungry: Sequence[BranchState]) -> Step | None:
-        for branch in hungry:
+    def step(self, to_feed: Sequence[BranchState]) -> Step | None:
+        for branch in to_feed:
             if branch.spec.lockstep is not None:
                 self._demand_values_before(branch)
-        for branch in hungry:
+        for branch in to_feed:
             self._place(branch)
         if not self._tokens:
             return None
@@ -127,6 +102,12 @@ class StepBuilder:
             tuple(wanted), tuple(self._edits), tuple(captures),
         )  # fmt: skip
         return Step(batch, tuple(self._fed), tuple(sources), self.was_short)
+
+    @property
+    def _free(self) -> int:
+        """How many more tokens the step may take."""
+        free = self._memory.free
+        return free if self._most is None else min(free, self._most - len(self._tokens))
 
     # ── one branch ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -160,7 +141,7 @@ class StepBuilder:
             return False
         if not all(self._is_reached(one.last) for one in joined):
             return False
-        count = min(stop - at, self._cells.free)
+        count = min(stop - at, self._free)
         if count < stop - at:
             self.was_short = True
         if count == 0:
@@ -194,23 +175,17 @@ class StepBuilder:
             return [branch.index_in_step(branch.placed - 1)]
         if branch.row is not None:
             return []
-        branch.row = self._new_row()
+        self._edits.append(Empty(self._memory.open_row(branch)))
         source = branch.source
         return [] if source is None else [source.branch.index_in_step(source.index)]
-
-    def _new_row(self) -> RowId:
-        row = self._rows.take()
-        self._edits.append(Empty(row))
-        return row
 
     def _feed(self, branch: BranchState, count: int, after: tuple[After, ...]) -> None:
         start, at = len(self._tokens), branch.placed
         assert branch.row is not None
-        cells = self._cells.take(count)
+        cells = self._memory.take(branch, count)
         self._tokens += branch.tokens[at : at + count]  # type: ignore[arg-type]
         self._positions += branch.positions[at : at + count]
         self._taken += cells
-        branch.cells += cells
         self._runs.append(Run(branch.row, start, count, after))
         branch.pieces.append((at, start, count))
         branch.placed += count
@@ -229,12 +204,12 @@ class StepBuilder:
             seen = self._seen_in_lockstep(values, at)
             if seen is None:
                 return
-            if self._cells.free == 0:  # asked behind the values before: those of this step were placed just now
+            if self._free == 0:  # asked behind the values before: those of this step were placed just now
                 self.was_short = True
                 return
             now, earlier = seen
             alone = not now and not earlier and branch.placed == branch.fed and not _are_waited_for(values, at)
-            count = min(end - at, self._cells.free) if alone else 1
+            count = min(end - at, self._free) if alone else 1
             shown = (OfCells(earlier),) if earlier else ()
             self._feed(branch, count, (*self._own(branch), *now, *shown))
 
@@ -242,7 +217,7 @@ class StepBuilder:
         """Before anybody is placed, so that all they have goes now; who still draws has asked for it itself."""
         for value in values_before(branch):
             if value is not None and value.has_ended:
-                value.request.demand(value, min(branch.demand, len(value.tokens)))
+                value.owner.demand(value, min(branch.demand, len(value.tokens)))
 
     def _seen_in_lockstep(
         self, values: Sequence[BranchState | None], at: int
@@ -277,8 +252,7 @@ class StepBuilder:
                 if index >= branch.placed:
                     later.append((index, child))
                 elif child.row is None and _is_to_come(child):
-                    child.row = self._rows.take()
-                    captures.append(Capture(child.row, branch.index_in_step(index)))
+                    captures.append(Capture(self._memory.open_row(child), branch.index_in_step(index)))
             branch.children[:] = later
         return captures
 
@@ -304,20 +278,59 @@ def _is_to_come(child: BranchState) -> bool:
     return child.stage is not Stage.ENDED or bool(child.tokens) or bool(child.request.tokens.joiners[child.spec.id])
 
 
-def commit_step(step: Step, *, kept: BranchOwner) -> None:
-    """What is fed for `kept`, the owner of kept prompts, is nobody's."""
-    for request in dict.fromkeys(branch.request for branch in step.fed if branch.request is not kept):
-        request.forward_passes += 1
-        request.was_held_back |= step.was_short
+def commit_step(step: Step) -> None:
+    """The step has run: its tokens are fed, and count for the requests that they were fed for."""
+    for request in dict.fromkeys(branch.owner for branch in step.fed):
+        if isinstance(request, RequestState):
+            request.forward_passes += 1
+            request.was_held_back |= step.was_short
+            request.peak_cells = max(request.peak_cells, request.cells_now)
     for branch in step.fed:
-        count = branch.placed - branch.fed
-        owner = branch.request
-        if owner is not kept:
-            branch.runs.append((branch.fed, count, owner.forward_passes))
-            owner.fed_tokens += count
-            owner.cells_now += count
-            owner.peak_cells = max(owner.peak_cells, owner.cells_now)
+        owner = branch.owner
+        if isinstance(owner, RequestState):
+            branch.runs.append((branch.fed, branch.placed - branch.fed, owner.forward_passes))
         branch.fed = branch.placed
         branch.pieces.clear()
         if branch.fed >= branch.demand:
-            owner.hungry.pop(branch, None)
+            owner.to_feed.pop(branch, None)
+
+
+# ── paths ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def cells_of_path(source: Source) -> tuple[CellId, ...]:
+    """The cells that a token sees, its own last. All of them have been fed.
+
+    The order is the one in which they came to be seen, which layers with a window count by: where the branch began,
+    then for each token the branches joined before it, the same token of earlier values in lock-step, and itself.
+    """
+    path = _Path()
+    path.add(source)
+    return tuple(path.cells)
+
+
+class _Path:
+    def __init__(self) -> None:
+        self.cells: dict[CellId, None] = {}
+        self._known: dict[BranchState, int] = {}  # how many tokens of a branch have been added
+
+    def add(self, source: Source) -> None:
+        branch, count = source.branch, source.index + 1
+        known = self._known.get(branch, 0)
+        if count <= known:
+            return
+        if known == 0 and branch.source is not None:
+            self.add(branch.source)
+        self._known[branch] = count
+        for index in range(known, count):
+            for one in branch.joins.get(index, ()):
+                if one.last is not None:
+                    self.add(one.last)
+            self._add_level(branch, index)
+            self.cells[branch.cells[index]] = None
+
+    def _add_level(self, branch: BranchState, index: int) -> None:
+        if branch.spec.lockstep is not None:
+            for value in reversed(values_before(branch)):
+                if value is not None and index < len(value.tokens):
+                    self.cells[value.cells[index]] = None

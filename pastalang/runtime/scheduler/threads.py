@@ -10,6 +10,7 @@ instance of the last branch of the plan, in the order in which they begin.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeAlias
 
 from pastalang.plan.plan import Branch, BranchId, Form, Hole, Plan, Release, Text
 from pastalang.plan.positions import after_fork
@@ -21,6 +22,8 @@ from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
 from pastalang.runtime.scheduler.hole import Fill, OpenHole
 from pastalang.runtime.scheduler.joins import join
 from pastalang.runtime.scheduler.transcript import Field, Thread, Threads
+
+Pending: TypeAlias = tuple[Fill, tuple[tuple[int, Tag], ...]]  # a token that is not fed yet, and its tags
 
 MOST = 64  # threads of one text; later tags change nothing
 _OPENING = {AutoPolicy.PASTA: "<async>", AutoPolicy.APAR: "[Child]"}
@@ -62,7 +65,7 @@ def must_wait(branch: BranchState, fill: Fill, tags: tuple[tuple[int, Tag], ...]
     return True
 
 
-def try_to_see(branch: BranchState) -> tuple[Fill, tuple[tuple[int, Tag], ...]] | None:
+def try_to_see(branch: BranchState) -> Pending | None:
     """What a waiting text goes on with, where all its threads have ended; it sees them then."""
     threads = threads_of(branch)
     if not all(thread.branch.has_ended for thread in threads.begun):
@@ -72,8 +75,7 @@ def try_to_see(branch: BranchState) -> tuple[Fill, tuple[tuple[int, Tag], ...]] 
     branch.request.joining.remove(branch)
     if new:
         join(branch, new)
-    pending: tuple[Fill, tuple[tuple[int, Tag], ...]] = threads.pending
-    threads.pending = None
+    pending, threads.pending = threads.pending, None
     return pending
 
 
@@ -108,7 +110,7 @@ def close(branch: BranchState, hole: OpenHole, state: AutoState) -> None:
         return
     if hole.hole.form is Form.THOUGHT:
         text = "\n</think>"
-    elif branch.spec.name == THREAD:
+    elif branch.spec.name == THREAD and branch.request.plan.auto is not None:
         text = _CLOSING[branch.request.plan.auto]
     else:
         return

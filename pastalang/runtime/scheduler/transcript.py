@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from pastalang.plan.plan import Form
 from pastalang.plan.realised import Drawn
 from pastalang.program.types import Type
 from pastalang.runtime.decode.weights import Weights
 from pastalang.source import Span
+
+if TYPE_CHECKING:
+    from pastalang.runtime.scheduler.branch import BranchState
+    from pastalang.runtime.scheduler.checkpoint import Checkpoint
+    from pastalang.runtime.scheduler.threads import Pending
 
 
 @dataclass(slots=True)
@@ -60,7 +65,7 @@ class Thread:
     topic: str
     at: int
     draw: int
-    branch: Any  # a BranchState
+    branch: BranchState
 
 
 @dataclass(slots=True)
@@ -69,7 +74,7 @@ class Threads:
 
     begun: list[Thread] = field(default_factory=list)
     waits: list[tuple[int, int]] = field(default_factory=list)
-    pending: Any = None  # the Fill of the tag that waits
+    pending: Pending | None = None  # the token that completed the tag and waits
 
 
 @dataclass(slots=True)
@@ -88,11 +93,11 @@ class Field:
     truncated: bool = False
     is_done: bool = False
     problem: str | None = None  # why there is no value, or what a validator objects to
-    point: Any = None  # the Point that it can be taken up at again
+    checkpoint: Checkpoint | None = None  # where it is decoded again from
     details: Details | None = None
     threads: Threads | None = None  # that the model began inside it
     tally: Tally = field(default_factory=Tally)
-    told: int = 0  # characters of its text that the caller knows of
+    reported: int = 0  # characters of its text that the caller knows
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,7 @@ class WrittenField:
 class WrittenBranch:
     """The text of another branch stands here."""
 
-    branch: Any  # a BranchState
+    branch: BranchState
 
 
 @dataclass(frozen=True, slots=True)

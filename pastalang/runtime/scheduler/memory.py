@@ -1,0 +1,85 @@
+"""The memory of the scheduler: which branch owns which cells and which view row.
+
+    take, open_row    while a step is built
+    roll_back         the step did not run: everything it took is free again
+    give_back         nothing that is still to come can see the branch
+
+No other module takes or frees anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.cells import Cells
+from pastalang.runtime.step import CellId, RowId
+
+
+class Memory:
+    """`capacity` cells, and as many view rows as are needed."""
+
+    def __init__(self, capacity: int) -> None:
+        self.cells = Cells(capacity)
+        self._free_rows: list[RowId] = []
+        self._rows_made = 0
+
+    @property
+    def capacity(self) -> int:
+        return self.cells.capacity
+
+    @property
+    def free(self) -> int:
+        return self.cells.free
+
+    def take(self, branch: BranchState, count: int) -> tuple[CellId, ...]:
+        """Cells for the next `count` tokens of a branch."""
+        taken = self.cells.take(count)
+        branch.cells += taken
+        branch.owner.cells_now += count
+        return taken
+
+    def open_row(self, branch: BranchState) -> RowId:
+        """A view row for a branch that has none; a row that was freed is used again."""
+        assert branch.row is None, f"`{branch.name}` has a row already"
+        if self._free_rows:
+            branch.row = self._free_rows.pop()
+        else:
+            branch.row = RowId(self._rows_made)
+            self._rows_made += 1
+        return branch.row
+
+    def give_back(self, branch: BranchState) -> None:
+        """Free the cells and the row of a branch."""
+        self._free_cells(branch, since=0)
+        self._close_row(branch)
+
+    def roll_back(self, fed: Iterable[BranchState], rows: set[RowId], branches: Iterable[BranchState]) -> None:
+        """Undo a step: free the cells that `fed` took in it, and close the `rows` that it opened.
+
+        `branches` are all that may own one of the rows. A branch that loses its row waits for another one.
+        """
+        for branch in fed:
+            self._free_cells(branch, since=branch.fed)
+            branch.placed = branch.fed
+            branch.pieces.clear()
+        for branch in branches:
+            if branch.row is not None and branch.row in rows:
+                self._close_row(branch)
+                branch.wait_for_row()
+
+    def check_integrity(self, branches: Iterable[BranchState]) -> None:
+        """Assert that every cell is free or has exactly one owner among `branches`."""
+        self.cells.check_integrity([branch.cells for branch in branches])
+
+    def _free_cells(self, branch: BranchState, *, since: int) -> None:
+        freed = branch.cells[since:]
+        if freed:
+            self.cells.release(freed)
+            branch.owner.cells_now -= len(freed)
+            del branch.cells[since:]
+
+    def _close_row(self, branch: BranchState) -> None:
+        if branch.row is not None:
+            self._free_rows.append(branch.row)
+            branch.row = None
