@@ -7,7 +7,7 @@ from torch import Tensor
 
 from pastalang.training.batch import Batch
 from pastalang.training.forward import logits_of
-from pastalang.training.mini.model import fresh_model
+from recipes.pasta_mini.model import fresh_model
 
 VOCABULARY, TEXT, REPEATED = 1000, 60, 8
 

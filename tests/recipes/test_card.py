@@ -11,7 +11,7 @@ import pytest
 from pastalang.testing.toy_models import toy_model
 from pastalang.training.errors import BadData
 from pastalang.training.metrics import Example, evaluate
-from pastalang.training.mini.card import Facts, Source, write_card
+from recipes.pasta_mini.card import Facts, Source, write_card
 
 RIGHT = Example("tv", {"brand": ["Sony"], "colour": ["n/a"]}, {"brand": "Sony", "colour": "red"})
 

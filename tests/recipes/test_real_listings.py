@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
-from pastalang.training.mini.mixing import Mixer
-from pastalang.training.synthetic.listing import Listing
+from recipes.pasta_mini.listings import Listing
+from recipes.pasta_mini.real_listings import Mixer
 
 
 def listing(brand: str, colour: str, size: str | None) -> Listing:

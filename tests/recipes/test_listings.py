@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from itertools import islice
 
-from pastalang.training.synthetic.catalogue import load_catalogue
-from pastalang.training.synthetic.listing import make_listings
-from pastalang.training.synthetic.pools import Part, belongs
+from recipes.pasta_mini.catalogue import Part, belongs, load_catalogue
+from recipes.pasta_mini.listings import make_listings
 
 
 def test_the_same_seed_gives_the_same_listings() -> None:

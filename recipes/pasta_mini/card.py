@@ -1,6 +1,6 @@
-"""The card of a small model: the scores beside its weights and how it was made come in, its README.md goes out.
+"""Write the model card (`README.md`) of a small model, from its weights, its `scores.json` and how it was made.
 
-python -m pastalang.training.mini.card FOLDER --command "..." [--source NAME LICENCE USE]... [--decoded REPORT]...
+python -m recipes.pasta_mini.card FOLDER --command "..." [--source NAME LICENCE USE]... [--decoded REPORT]...
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Facts:
 
 
 def write_card(folder: Path, facts: Facts) -> Path:
-    """From `scores.json` and the weights in the folder. Raises `BadData` where one of them cannot be read."""
+    """Write the card next to the weights. Raises `BadData` if the weights or `scores.json` cannot be read."""
     found = _read(folder / SCORES)
     try:
         text = "\n".join(_lines(folder, found, facts))
@@ -174,7 +174,7 @@ _LIMITS = """
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m pastalang.training.mini.card", description="Write the model card.")
+    parser = argparse.ArgumentParser(prog="python -m recipes.pasta_mini.card", description="Write the model card.")
     parser.add_argument("folder", type=Path, help="the model's; its scores.json is read")
     parser.add_argument("--command", required=True, help="what makes the folder again")
     parser.add_argument("--source", nargs=3, action="append", default=[], metavar=("NAME", "LICENCE", "USE"))

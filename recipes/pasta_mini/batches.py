@@ -1,25 +1,63 @@
-"""Batches from an endless stream of rows: what draws a row comes in, batches by number go out.
+"""Training batches of the recipe, by number: windows of plain text, and rows drawn while the model trains.
 
-Rows are recorded when their batch is near, in a process of their own if wanted. A chunk of batches depends on the
-seed and its own number alone, so a run that is resumed sees what an unbroken one would have seen.
+A batch depends on the seed and its own number alone, so a resumed run sees the batches that an unbroken run would
+have seen. Rows are recorded shortly before they are needed, in a separate process if wanted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from multiprocessing import get_context
 from random import Random
 from typing import TypeAlias
 
+import torch
+
 from pastalang.training.batch import Batch
 from pastalang.training.packing import collate
 from pastalang.training.sequence import Sequence as Row
 
-DrawRow: TypeAlias = Callable[[Random], Row | None]  # None: what was drawn cannot be taught; another is drawn
+DrawRow: TypeAlias = Callable[[Random], Row | None]  # None: the drawn row cannot be taught, so another is drawn
 Lines: TypeAlias = list[list[Row]]
 
-_MISSES = 12  # rows in a row that fit nowhere, before a chunk is full
+_MISSES = 12  # drawn rows, one after another, that fit in no line, before a chunk is full
+
+
+def language_batches(
+    documents: Sequence[Sequence[int]], *, rows: int, length: int, separator: int, seed: int
+) -> Callable[[int], Batch]:
+    """Batches of one endless shuffled stream; `documents` are token ids, parted by `separator`.
+
+    Batch n holds the windows n*rows .. (n+1)*rows of a permutation that changes with every pass over the data.
+    """
+    stream = torch.tensor([token for document in documents for token in (*document, separator)], dtype=torch.long)
+    windows = max(1, (len(stream) - 1) // length)
+
+    def batch(number: int) -> Batch:
+        places = [_window(number * rows + row, windows, seed) for row in range(rows)]
+        pieces = [stream[place * length : place * length + length + 1] for place in places]
+        whole = torch.stack([_padded(piece, length + 1, separator) for piece in pieces])
+        return Batch(
+            tokens=whole[:, :-1].contiguous(),
+            positions=torch.arange(length).expand(rows, length).contiguous(),
+            labels=whole[:, 1:].contiguous(),
+            visible=None,
+            origins=tuple(f"window {place}" for place in places),
+        )
+
+    return batch
+
+
+def _window(index: int, windows: int, seed: int) -> int:
+    """Where the index-th window of the stream lies: a fresh order in every epoch."""
+    epoch, place = divmod(index, windows)
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+    return int(torch.randperm(windows, generator=generator)[place])
+
+
+def _padded(piece: torch.Tensor, length: int, filler: int) -> torch.Tensor:
+    return torch.nn.functional.pad(piece, (0, length - len(piece)), value=filler)
 
 
 class RowStream:
@@ -28,7 +66,7 @@ class RowStream:
     def __init__(
         self, draw: DrawRow, *, rows: int, length: int, seed: int, batches: int = 16, ahead: bool = False
     ) -> None:
-        """`batches` are in a chunk."""
+        """A chunk has `batches` batches."""
         self._draw = draw
         self._batches = batches
         self._rows, self._length, self._seed = rows, length, seed

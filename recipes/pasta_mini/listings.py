@@ -1,13 +1,14 @@
-"""From a category and a seed to one listing: a title, perhaps a description, and what it truly states."""
+"""Product listings made up from a seed: a title, perhaps a description, and the values that they state."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from random import Random
 
-from pastalang.training.synthetic.catalogue import Attribute, Category, load_catalogue
-from pastalang.training.synthetic.pools import Part, draw
+from pastalang.training.answer import spell_json
+from recipes.pasta_mini.catalogue import Attribute, Category, Part, draw, load_catalogue
 
 _SEPARATORS = (", ", ", ", ", ", " - ", " | ", " ", " ", "; ", " – ", ",")
 _OPENINGS = ("Meet the", "Introducing the", "This is the", "Our", "The new", "You will love the")
@@ -31,7 +32,7 @@ _CLOSINGS = (
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """`values` holds every attribute asked for, in the order of asking; None is what the text does not state.
+    """`values` holds every attribute that is asked for, in that order; None if the text does not state it.
 
     A stated value is always a span of the title or the description, letter for letter.
     """
@@ -43,11 +44,21 @@ class Listing:
 
 
 def make_listings(seed: int, part: Part) -> Iterator[Listing]:
-    """An endless stream; the same seed and part give the same listings."""
+    """An endless stream. The same seed and part give the same listings."""
     random = Random(f"{seed}/{part.value}")
     categories = load_catalogue()
     while True:
         yield make_listing(random.choice(categories), random, part)
+
+
+def made_up(count: int, *, seed: int, part: Part = Part.TRAIN) -> list[Listing]:
+    return list(islice(make_listings(seed, part), count))
+
+
+def as_text(listing: Listing) -> str:
+    """A listing followed by its answer, for training the tokenizer and for the language stage."""
+    fields = ",\n  ".join(f"{spell_json(name)}: {spell_json(value)}" for name, value in listing.values.items())
+    return f"Title: {listing.title}\n{listing.description}\n{{\n  {fields}\n}}"
 
 
 def make_listing(category: Category, random: Random, part: Part) -> Listing:
@@ -69,7 +80,7 @@ def make_listing(category: Category, random: Random, part: Part) -> Listing:
 
 
 def _title(category: Category, values: list[str], random: Random) -> str:
-    """Values in their usual order with a few swaps, the noun somewhere near the front, words that mean nothing."""
+    """Values in their usual order with a few swaps, the noun near the front, and some words that mean nothing."""
     words = list(values)
     if len(words) > 2 and random.random() < 0.35:
         place = random.randrange(1, len(words) - 1)
@@ -103,7 +114,7 @@ def _description(category: Category, values: dict[str, str], random: Random) -> 
 
 
 def _questions(category: Category, names: dict[Attribute, str], random: Random) -> list[str]:
-    """What is asked: most of the category's attributes, at times shuffled, and at times one of another category."""
+    """Most attributes of the category, sometimes shuffled, and sometimes one of another category."""
     asked = [names[a] for a in category.attributes if random.random() < 0.9] or [names[category.attributes[0]]]
     if random.random() < 0.3:
         random.shuffle(asked)

@@ -1,4 +1,4 @@
-"""The recipe of pasta-mini: tokens that can be copied, listings that hold what they say, and a run from end to end."""
+"""The recipe of pasta-mini: tokens that can be copied, held-out titles, and a run from end to end."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.trained import check_mode
 from pastalang.training.errors import BadRow
-from pastalang.training.mini import __main__ as command
-from pastalang.training.mini.card import Facts
-from pastalang.training.mini.extraction import extraction_program, lesson_of
-from pastalang.training.mini.recipe import Sizes, make_mini
-from pastalang.training.mini.sources import as_text, made_up, read_oa_mine
-from pastalang.training.mini.tokenizer import train_tokenizer
+from recipes.pasta_mini import __main__ as command
+from recipes.pasta_mini.card import Facts
+from recipes.pasta_mini.lessons import extraction_program, lesson_of
+from recipes.pasta_mini.listings import as_text, made_up
+from recipes.pasta_mini.model import train_tokenizer
+from recipes.pasta_mini.real_listings import read_oa_mine
+from recipes.pasta_mini.recipe import Sizes, make_mini
 
 TINY = Sizes(
     language_steps=2, extraction_steps=3, listings=40, rows=2, length=640, ahead=2, vocabulary=600, hidden=32, layers=2,
@@ -36,7 +37,7 @@ def oa_mine(path: Path) -> Path:
     return path
 
 
-def test_a_word_has_the_same_tokens_in_a_title_and_behind_a_quote() -> None:
+def test_a_word_has_the_same_tokens_in_a_title_and_after_a_quote() -> None:
     tokenizer = train_tokenizer([as_text(listing) for listing in made_up(300, seed=0)], size=1000)
 
     def tokens(text: str) -> list[int]:
@@ -58,7 +59,7 @@ def test_one_title_in_ten_is_held_out_and_unstated_attributes_are_null(tmp_path:
     for listing in (*split.train, *split.held_out):
         assert listing.values["Brand"] == "Sony"
         assert listing.values.get("Colour") is None
-    with pytest.raises(BadRow, match=r"bad\.jsonl:1: .*no row of OA-Mine"):
+    with pytest.raises(BadRow, match=r"bad\.jsonl:1: .*not a row of OA-Mine"):
         (tmp_path / "bad.jsonl").write_text("{}\n")
         read_oa_mine(tmp_path / "bad.jsonl")
 

@@ -1,4 +1,4 @@
-"""pasta-mini from nothing: listings and texts come in, a folder with tokenizer, weights and their scores goes out.
+"""Make pasta-mini: train a tokenizer and a fresh model on listings and texts, then score the result.
 
 tokenizer ── head start ── language: texts, and listings with their answers ── extraction in three modes
 """
@@ -16,19 +16,16 @@ from typing import Any
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models.loading import default_device
 from pastalang.runtime.models.trained import TrainedFor
-from pastalang.training.language import language_batches
 from pastalang.training.lessons import Recorder
-from pastalang.training.mini.extraction import LIMITS
-from pastalang.training.mini.lessons import DrawLesson, Exam, exam_of
-from pastalang.training.mini.mixing import Mixer
-from pastalang.training.mini.model import fresh_model
-from pastalang.training.mini.sources import Split, as_text, made_up
-from pastalang.training.mini.tokenizer import PART, SIZE, train_tokenizer
 from pastalang.training.run import prepare_folder, save
 from pastalang.training.settings import Settings
-from pastalang.training.stream import RowStream
-from pastalang.training.synthetic.pools import Part
 from pastalang.training.trainer import Batches, train
+from recipes.pasta_mini.batches import RowStream, language_batches
+from recipes.pasta_mini.catalogue import Part
+from recipes.pasta_mini.lessons import LIMITS, DrawLesson, Exam, exam_of
+from recipes.pasta_mini.listings import as_text, made_up
+from recipes.pasta_mini.model import PART, SIZE, fresh_model, train_tokenizer
+from recipes.pasta_mini.real_listings import Mixer, Split
 
 Tell = Callable[[str], None]
 MODES = tuple(Mode)
@@ -53,7 +50,7 @@ class Sizes:
 
 
 def make_mini(real: Split, texts: Sequence[str], out: Path, sizes: Sizes, *, tell: Tell, overwrite: bool) -> None:
-    """Broken off and started again it goes on where it was."""
+    """Write tokenizer, weights and `scores.json` to `out`. An interrupted run resumes from its last checkpoint."""
     prepare_folder(out, overwrite=overwrite)
     listings = _read(real, texts, sizes)
     tokenizer = train_tokenizer(listings, size=sizes.vocabulary)
@@ -89,7 +86,7 @@ def make_mini(real: Split, texts: Sequence[str], out: Path, sizes: Sizes, *, tel
 
 
 def exams_of(recorder: Recorder, real: Split, *, length: int, tell: Tell) -> tuple[Exam, Exam]:
-    """What was held out of the real listings, and made-up ones whose values never occur in training."""
+    """The held-out real listings, and made-up ones whose values never occur in training."""
     unseen = made_up(200, seed=1, part=Part.TEST)
     return (
         exam_of(recorder, real.held_out, length=length, name="oa-mine, held out", tell=tell),
@@ -103,7 +100,7 @@ def write_scores(model: Any, exams: Sequence[Exam], sizes: Sizes, out: Path) -> 
 
 
 def _read(real: Split, texts: Sequence[str], sizes: Sizes) -> list[str]:
-    """What is read before anything is asked: the texts, and listings with their answers, half of them made up."""
+    """The texts of the language stage: those given, and listings with their answers, half of them made up."""
     mixer, random = Mixer(real.train), Random(f"read/{sizes.seed}")
     half = sizes.listings // 2
     mixed = islice(iter(lambda: mixer.draw(random), None), half)
@@ -121,7 +118,7 @@ def _train(
     *,
     judge: Callable[[Any], float] | None = None,
 ) -> None:
-    """The last weights are kept, whatever the judge says: it has seen the held-out part, and only reports."""
+    """Keep the last weights, whatever the judge says: its score is of the held-out part, and must not choose."""
     tell(f"── {name}")
     settings = Settings(
         steps=steps, learning_rate=sizes.learning_rate, seed=sizes.seed, warmup_steps=min(50, max(1, steps // 5)),

@@ -1,21 +1,26 @@
-"""Real listings, mixed anew: those that were read come in, others of their like go out.
+"""The real listings: titles of OA-Mine, split into training and held-out parts, and varied without end.
 
     Ellie Shoes Women's 8400, Red Patent, 14 M US     Brand, Gender, Model name, Color, Size
-    Crocs Women's 3127, Red Patent, 9 M US            another's brand, other digits; the rest as it was
+    Crocs Women's 3127, Red Patent, 9 M US            another brand, other digits; the rest is unchanged
 
-A thousand titles teach what theirs look like, and would soon be known by heart; so values change places between the
-listings of a category, names are invented, digits change, and what is cut out of a title is asked for all the same.
+A model would soon know a thousand titles by heart. So values change places between the listings of a category, names
+are invented, digits change, and an attribute whose value was cut out of the title is asked for all the same.
 """
 
 from __future__ import annotations
 
 import re
+import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import TypeAlias
 
-from pastalang.training.synthetic.catalogue import load_names
-from pastalang.training.synthetic.listing import Listing
+from pastalang.training.data import read_rows
+from pastalang.training.errors import BadRow
+from recipes.pasta_mini.catalogue import load_names
+from recipes.pasta_mini.listings import Listing
 
 Pools: TypeAlias = Mapping[tuple[str, str], Sequence[str]]
 
@@ -26,8 +31,31 @@ _ASKED, _SHUFFLED, _STRANGER, _CASED = 0.85, 0.3, 0.3, 0.06
 _NAMED = 0.8  # an attribute whose values are nearly all different holds names
 
 
+@dataclass(frozen=True, slots=True)
+class Split:
+    train: tuple[Listing, ...]
+    held_out: tuple[Listing, ...]
+
+
+def read_oa_mine(path: Path, *, seed: int = 0) -> Split:
+    """The listings of OA-Mine. One title in ten, chosen by a hash of the title, is held out.
+
+    Every attribute that a category has in the training part is asked for; it is null if the title does not state it.
+    """
+    rows = [(origin, row) for origin, row in read_rows(path)]
+    titles = [_title(origin, row) for origin, row in rows]
+    is_held_out = [zlib.crc32(f"{seed}/{title}".encode()) % 10 == 0 for title in titles]
+    known: dict[str, dict[str, None]] = {}
+    for (_, row), held_out in zip(rows, is_held_out, strict=True):
+        if not held_out:
+            known.setdefault(str(row["category"]), {}).update(dict.fromkeys(_stated(row)))
+    listings = [_listing(title, row, known) for title, (_, row) in zip(titles, rows, strict=True)]
+    parts = list(zip(listings, is_held_out, strict=True))
+    return Split(tuple(one for one, held in parts if not held), tuple(one for one, held in parts if held))
+
+
 class Mixer:
-    """Draws listings; the same listings and random stream give the same ones."""
+    """Draws variations of listings. The same listings and random stream give the same variations."""
 
     def __init__(self, listings: Sequence[Listing]) -> None:
         self._listings = listings
@@ -36,6 +64,24 @@ class Mixer:
     def draw(self, random: Random) -> Listing:
         listing = random.choice(self._listings)
         return listing if random.random() < _AS_IT_WAS else _mix(listing, self._pools, random)
+
+
+def _title(origin: str, row: Mapping[str, object]) -> str:
+    if not isinstance(row.get("input"), str) or not isinstance(row.get("target_scores"), dict):
+        raise BadRow("has no `input` and `target_scores`: this is not a row of OA-Mine", origin=origin)
+    return str(row["input"])
+
+
+def _stated(row: Mapping[str, object]) -> dict[str, str]:
+    scores = row["target_scores"]
+    assert isinstance(scores, dict)
+    return {name: next(iter(values)) for name, values in scores.items() if "n/a" not in values}
+
+
+def _listing(title: str, row: Mapping[str, object], known: Mapping[str, Mapping[str, None]]) -> Listing:
+    stated = _stated(row)
+    category = str(row["category"])
+    return Listing(category, title, "", {name: stated.get(name) for name in known.get(category, stated)})
 
 
 def _mix(listing: Listing, pools: Pools, random: Random) -> Listing:
@@ -59,7 +105,7 @@ def _mix(listing: Listing, pools: Pools, random: Random) -> Listing:
 
 
 def _places(listing: Listing) -> list[tuple[str, tuple[int, int]]]:
-    """Where the values stand in the title, the last one first; what overlaps another is left alone."""
+    """Where the values stand in the title, the last one first. A value that overlaps another one is left out."""
     found: list[tuple[str, tuple[int, int]]] = []
     for name, value in listing.values.items():
         start = -1 if value is None else listing.title.find(value)
@@ -70,7 +116,7 @@ def _places(listing: Listing) -> list[tuple[str, tuple[int, int]]]:
 
 
 def _another(value: str, category: str, name: str, pools: Pools, random: Random) -> str | None:
-    """The value that stands in its place from now on; None cuts it out."""
+    """The value that replaces this one; None cuts it out."""
     roll = random.random()
     if roll < _CUT:
         return None
