@@ -1,4 +1,4 @@
-"""What the demo shows of an answer: a title and its values come in, lines for a terminal or a plain file go out.
+"""What the demo shows on a terminal: a title with its values, fields that grow at the same time, and costs.
 
 Norvika Coffee, Dark Roast, 12 oz
 1──────         2─────────  3────
@@ -7,20 +7,27 @@ Norvika Coffee, Dark Roast, 12 oz
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TextIO, TypeAlias
+
+from pastalang.runtime.events import Event, FieldDone, FieldStarted, TextDelta
 
 Values: TypeAlias = Mapping[str, str | None]
 
 _COLOURS = (36, 33, 35, 32, 34, 31)
 _BOLD, _FAINT = 1, 2
 _TITLE = 38  # columns of a title in a table
+_UP = "\x1b[{lines}A"
+_CLEAR_LINE = "\x1b[K"
+_CURSOR = "▌"
 
 
 @dataclass(frozen=True, slots=True)
 class Ink:
-    """Colours where they can be seen, nothing elsewhere."""
+    """Terminal colours, or plain text if `is_coloured` is false."""
 
     is_coloured: bool
 
@@ -40,7 +47,7 @@ class Ink:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A value and where it stands in the title; None, None of one that is not stated."""
+    """A value and where it starts in the title. Both are None if the title does not state the value."""
 
     number: int
     name: str
@@ -53,7 +60,7 @@ class Found:
 
 
 def locate(title: str, values: Values) -> list[Found]:
-    """Every value with its first place in the title; those that are stated are counted from 1."""
+    """Every value with its first place in the title. The stated values are numbered from 1."""
     found, number = [], 0
     for name, value in values.items():
         number += value is not None
@@ -94,7 +101,7 @@ def _line(one: Found, width: int, longest: int, expected: str | None, ink: Ink) 
 
 
 def _underlined(stated: Sequence[Found], ink: Ink) -> str:
-    """A rule under each span that begins with its number; where spans overlap, the first one has the place."""
+    """A rule under each span, starting with its number. Of spans that overlap, only the first one gets a rule."""
     line, at = "", 0
     for one in sorted((one for one in stated if one.start is not None), key=lambda one: (one.start or 0, one.number)):
         assert one.start is not None and one.end is not None
@@ -131,7 +138,7 @@ def show_costs(races: Sequence[Race], ink: Ink) -> list[str]:
 
 
 def ratios(races: Sequence[Race]) -> tuple[float, float]:
-    """How many times fewer passes, and how many times less time, all in all."""
+    """How many times fewer passes, and how many times less time, over all races."""
     at_once, in_sequence = _sum(race.at_once for race in races), _sum(race.in_sequence for race in races)
     return in_sequence.passes / max(1, at_once.passes), in_sequence.seconds / max(1e-9, at_once.seconds)
 
@@ -145,3 +152,58 @@ def _race(race: Race) -> str:
 def _sum(costs: Iterable[Cost]) -> Cost:
     listed = list(costs)
     return Cost(sum(cost.passes for cost in listed), sum(cost.seconds for cost in listed))
+
+
+class Board:
+    """The fields of one answer, a line each, redrawn in place after every forward pass; `pace` seconds between two.
+
+    `names` are the fields in their order.
+    """
+
+    def __init__(self, stream: TextIO, names: Sequence[str], ink: Ink, *, pace: float) -> None:
+        self._stream = stream
+        self._ink = ink
+        self._pace = pace
+        self._texts = dict.fromkeys(names, "")
+        self._growing: set[str] = set()
+        self._written: set[str] = set()  # since the last drawing
+        self._is_drawn = False
+
+    def tell(self, event: Event) -> None:
+        match event:
+            case FieldStarted(field=field):
+                self._growing.add(_name(field))
+            case TextDelta(field=field, text=text):
+                name = _name(field)
+                if name in self._written:  # a field writes once in a pass, so a new pass has begun
+                    self.draw()
+                self._written.add(name)
+                self._texts[name] += text
+            case FieldDone(field=field, text=text):
+                self._texts[_name(field)] = text
+                self._growing.discard(_name(field))
+            case _:
+                pass
+
+    def draw(self) -> None:
+        if self._is_drawn:
+            self._stream.write(_UP.format(lines=len(self._texts)))
+        width = max(map(len, self._texts))
+        for number, (name, text) in enumerate(self._texts.items(), start=1):
+            self._stream.write(f"{_CLEAR_LINE}    {name:<{width}}  {self._shown(number, name, text)}\n")
+        self._stream.flush()
+        self._written.clear()
+        self._is_drawn = True
+        time.sleep(self._pace)
+
+    def _shown(self, number: int, name: str, text: str) -> str:
+        """Control characters are dropped, so the model cannot move the cursor."""
+        safe = "".join(letter for letter in text.strip('"') if letter.isprintable())
+        if name in self._growing:
+            return self._ink.mark(number, safe) + _CURSOR
+        return self._ink.faint(safe) if text == "null" else self._ink.mark(number, safe)
+
+
+def _name(path: str) -> str:
+    """In a path, keys that are not plain words are quoted."""
+    return str(json.loads(path)) if path.startswith('"') else path

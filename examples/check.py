@@ -1,4 +1,4 @@
-"""`make examples`: every example is checked, compared with its canonical form, and planned; one line for each."""
+"""`make examples`: check every example, compare it with its canonical form, and plan it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXAMPLES = Path("examples")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one example; `problems` is empty where all is well."""
+    """What is printed about one example, and what is wrong with it."""
 
     lines: tuple[str, ...]
     problems: tuple[str, ...]

@@ -1,4 +1,6 @@
-"""`make demo`: a small model extracts attributes from made-up listings, before your eyes; then what that has cost."""
+"""`make demo`: watch a small model extract attributes from product listings, and see what that costs.
+
+Each listing is decoded twice, with all values at the same time and with one value after another."""
 
 from __future__ import annotations
 
@@ -11,11 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pastalang.cli.demo_view import Cost, Ink, Race, count_right, ratios, show_answer, show_costs
-from pastalang.cli.examples import problems, show_all, summary
-from pastalang.cli.model_source import load_engine
-from pastalang.cli.plan_source import read_plan
-from pastalang.cli.refused import Refused
+import pastalang
+from examples.check import problems, show_all, summary
+from examples.demo.view import Board, Cost, Ink, Race, count_right, ratios, show_answer, show_costs
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Mode, Plan
 from pastalang.runtime.models.loading import DEFAULT
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 PROGRAM = Path("examples/demo/listings.pasta")
 LISTINGS = Path("examples/demo/listings.jsonl")
 PAGE = Path("build/demo.html")
+CELLS = 8192  # enough for one listing
 PACE = 0.09  # seconds between two forward passes that are watched
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """`template` is the one that asks for its attributes; `values` are the right ones."""
+    """`template` asks for the attributes of the listing; `values` are the right answers."""
 
     template: str
     title: str
@@ -56,7 +57,7 @@ class Demo:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
-    parser.add_argument("--model", default=DEFAULT, help="a folder with a model; left out: the one of the package")
+    parser.add_argument("--model", default=DEFAULT, help="a folder with a model (default: the model of the package)")
     parser.add_argument("--page", type=Path, default=PAGE, help="where the page of one run is written")
     given = parser.parse_args(arguments)
     is_watched = sys.stdout.isatty()
@@ -69,20 +70,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _extract_all(demo)
         _say(f"Who wrote what in which pass, as one page without network: {_page(demo, given.page)}")
         _say(f"The programs in examples/, without a model: {summary(outcomes)}", "", *_try(given.model, ink))
-    except (Refused, PastaError) as refused:
+    except PastaError as problem:
         _say(summary(outcomes))
-        print(f"\nThe demo needs a model, and has none: {refused}", file=sys.stderr)
+        print(f"\nThe demo needs a model, and has none: {problem}", file=sys.stderr)
         return 3
-    for problem in problems(outcomes):
-        print(problem, file=sys.stderr)
+    for found in problems(outcomes):
+        print(found, file=sys.stderr)
     return 1 if problems(outcomes) or not outcomes else 0
 
 
 def _prepare(model: str, ink: Ink, is_watched: bool) -> Demo:
-    """Everything is loaded and has run once, so that no side of a comparison pays for it."""
+    """Load everything and run each template once, so that neither side of the comparison pays for that."""
     listings = read_listings(LISTINGS)
+    program = pastalang.load(PROGRAM)
     plans = {
-        (template, mode): read_plan(PROGRAM, template=template, mode=mode)
+        (template, mode): pastalang.build_plan(program.templates[template], program, mode=mode)
         for template in dict.fromkeys(listing.template for listing in listings)
         for mode in (Mode.STRICT, Mode.SEQUENTIAL)
     }
@@ -90,7 +92,7 @@ def _prepare(model: str, ink: Ink, is_watched: bool) -> Demo:
     from transformers.utils.logging import disable_progress_bar
 
     disable_progress_bar()
-    engine = load_engine(model, device=None, cells=8192)
+    engine = pastalang.Engine.load(model, cells=CELLS)
     demo = Demo(engine, plans, listings, ink, is_watched)
     for listing in {listing.template: listing for listing in listings}.values():
         for mode in (Mode.STRICT, Mode.SEQUENTIAL):
@@ -107,7 +109,7 @@ def read_listings(path: Path) -> list[Listing]:
 
 
 def _watch(demo: Demo) -> None:
-    """The first listing, live: all values at once, then one after another. Where nobody watches: who wrote when."""
+    """The first listing, live: all values at once, then one after another. Without a terminal: its timeline."""
     first, ink = demo.listings[0], demo.ink
     slowed = ", slowed down to be watched" if demo.is_watched else ""
     _say("", ink.bold(f"One listing, {len(first.values)} values at once{slowed}"), "", f"  {first.title}", "")
@@ -124,8 +126,7 @@ def _watch(demo: Demo) -> None:
 
 
 def _live(demo: Demo, listing: Listing, mode: Mode) -> int:
-    """The number of passes, after they have been watched."""
-    from pastalang.cli.demo_board import Board
+    """Draw the fields as they grow; the number of forward passes."""
     from pastalang.runtime.events import Done, Failed
 
     board = Board(sys.stdout, list(listing.values), demo.ink, pace=PACE)
@@ -168,7 +169,7 @@ def _page(demo: Demo, path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(page, encoding="utf-8")
     except OSError as problem:
-        raise Refused(f"{path} could not be written: {problem.strerror}", 3) from problem
+        raise PastaError(f"{path} could not be written: {problem.strerror}") from problem
     return path.resolve()
 
 
@@ -185,5 +186,5 @@ def _say(*lines: str) -> None:
 
 
 if __name__ == "__main__":
-    os.environ["HF_HUB_OFFLINE"] = "1"  # before anything that reads it is imported
+    os.environ["HF_HUB_OFFLINE"] = "1"  # set before an import reads it
     sys.exit(main())

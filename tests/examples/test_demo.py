@@ -1,4 +1,4 @@
-"""`make demo`: what it shows of an answer, that it runs on any model, and what it says where there is none."""
+"""`make demo`: what it shows of an answer, that it runs on any model, and what it says without one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 import pastalang
-from pastalang.cli import demo
-from pastalang.cli.demo_board import Board
-from pastalang.cli.demo_view import Cost, Ink, Race, count_right, ratios, show_answer, show_costs
-from pastalang.cli.examples import is_formatted
+from examples.check import is_formatted
+from examples.demo import __main__ as demo
+from examples.demo.view import Board, Cost, Ink, Race, count_right, ratios, show_answer, show_costs
 from pastalang.compile import check_path
 from pastalang.plan.plan import Mode
 from pastalang.program import types as t
@@ -108,9 +107,11 @@ def test_on_a_terminal_it_is_watched_in_both_ways(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo, "PACE", 0)
-    engine = demo.load_engine(str(model), device="cpu", cells=8192)
+    engine = pastalang.Engine.load(model, device="cpu", cells=demo.CELLS)
+    program = pastalang.load(demo.PROGRAM)
     [first, *_] = demo.read_listings(demo.LISTINGS)
-    plans = {(first.template, mode): demo.read_plan(demo.PROGRAM, template=first.template, mode=mode) for mode in Mode}
+    template = program.templates[first.template]
+    plans = {(first.template, mode): pastalang.build_plan(template, program, mode=mode) for mode in Mode}
     demo._watch(demo.Demo(engine, plans, [first], PLAIN, is_watched=True))
     shown = capsys.readouterr().out
     assert "The same, one value after another" in shown
