@@ -102,10 +102,10 @@ def _prepare(model: str, ink: Ink, is_watched: bool) -> Demo:
 
 def read_listings(path: Path) -> list[Listing]:
     """Raises `BadData` or `BadRow`."""
-    from pastalang.training.answers import texts_of
     from pastalang.training.data import CATEGORY, VALUE, read_rows
+    from pastalang.training.metrics import field_texts
 
-    return [Listing(str(row[CATEGORY]), str(row["title"]), texts_of(row[VALUE])) for _, row in read_rows(path)]
+    return [Listing(str(row[CATEGORY]), str(row["title"]), field_texts(row[VALUE])) for _, row in read_rows(path)]
 
 
 def _watch(demo: Demo) -> None:

@@ -14,12 +14,11 @@ from typing import TypeAlias
 
 import torch
 
-from pastalang.training.batch import Batch
-from pastalang.training.packing import collate
-from pastalang.training.sequence import Sequence as Row
+from pastalang.training.batches import Batch, collate
+from pastalang.training.recording import TrainingRow
 
-DrawRow: TypeAlias = Callable[[Random], Row | None]  # None: the drawn row cannot be taught, so another is drawn
-Lines: TypeAlias = list[list[Row]]
+DrawRow: TypeAlias = Callable[[Random], TrainingRow | None]  # None: the drawn row cannot be taught, so another is drawn
+Lines: TypeAlias = list[list[TrainingRow]]
 
 _MISSES = 12  # drawn rows, one after another, that fit in no line, before a chunk is full
 

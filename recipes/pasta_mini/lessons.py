@@ -15,8 +15,8 @@ from pastalang.source import Source, Span
 from pastalang.training.errors import BadRow
 from pastalang.training.lessons import Lesson, Recorder, planner
 from pastalang.training.metrics import Report
-from pastalang.training.scores import score_rows
-from pastalang.training.sequence import Sequence as Row
+from pastalang.training.recording import TrainingRow
+from pastalang.training.teacher_forced_eval import score_rows
 from recipes.pasta_mini.catalogue import Part, load_catalogue
 from recipes.pasta_mini.listings import Listing, make_listing
 from recipes.pasta_mini.real_listings import Mixer
@@ -49,7 +49,7 @@ class DrawLesson:
     def __setstate__(self, state: tuple[Any, tuple[Listing, ...]]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
-    def __call__(self, random: Random) -> Row | None:
+    def __call__(self, random: Random) -> TrainingRow | None:
         if self._recorder is None:
             self._recorder = Recorder(self._tokenizer)
         is_real = random.random() < _REAL
@@ -67,7 +67,7 @@ class Exam:
     """Rows to be scored, and their categories."""
 
     name: str
-    rows: tuple[Row, ...]
+    rows: tuple[TrainingRow, ...]
     categories: tuple[str, ...]
 
     def report(self, model: Any) -> Report:
@@ -78,7 +78,7 @@ def exam_of(
     recorder: Recorder, listings: Sequence[Listing], *, length: int, name: str, tell: Callable[[str], None]
 ) -> Exam:
     """Rows in strict mode whose values have to be spans of the title if they can be. Reports how many were left out."""
-    found: list[tuple[Row, str]] = []
+    found: list[tuple[TrainingRow, str]] = []
     for lesson in lessons_of(listings, seed=0, origin=name, quoted=1.0):
         try:
             row = recorder.row(lesson, Mode.STRICT)

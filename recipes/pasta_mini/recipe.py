@@ -16,8 +16,8 @@ from typing import Any
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models.loading import default_device
 from pastalang.runtime.models.trained import TrainedFor
+from pastalang.training.fine_tune import prepare_folder, save
 from pastalang.training.lessons import Recorder
-from pastalang.training.run import prepare_folder, save
 from pastalang.training.settings import Settings
 from pastalang.training.trainer import Batches, train
 from recipes.pasta_mini.batches import RowStream, language_batches

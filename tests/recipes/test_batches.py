@@ -6,7 +6,7 @@ from random import Random
 
 import torch
 
-from pastalang.training.batch import Batch
+from pastalang.training.batches import Batch
 from recipes.pasta_mini.batches import RowStream, make_lines
 from recipes.pasta_mini.lessons import DrawLesson
 from recipes.pasta_mini.listings import as_text, made_up

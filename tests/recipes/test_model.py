@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from pastalang.training.batch import Batch
+from pastalang.training.batches import Batch
 from pastalang.training.forward import logits_of
 from recipes.pasta_mini.model import fresh_model
 

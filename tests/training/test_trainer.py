@@ -11,12 +11,12 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from pastalang.testing.toy_models import toy_model
-from pastalang.training.batch import IGNORED, Batch
-from pastalang.training.checkpoint import CheckpointError
+from pastalang.training.batches import Batch, collate
+from pastalang.training.errors import CheckpointError, TrainingStopped
 from pastalang.training.forward import logits_of, loss_of
-from pastalang.training.packing import collate
+from pastalang.training.recording import IGNORED
 from pastalang.training.settings import Settings
-from pastalang.training.trainer import TrainingStopped, train
+from pastalang.training.trainer import train
 from tests.training.lessons import product
 
 SETTINGS = Settings(steps=6, learning_rate=3e-3, warmup_steps=2, save_every=3, bfloat16=False)

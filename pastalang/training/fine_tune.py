@@ -1,4 +1,4 @@
-"""Fine-tuning from files to a folder: a program, rows and a model come in, trained weights and their note go out."""
+"""Fine-tune a model on rows of a program, and save it to a folder that the engine can load."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.models.loading import check_source, default_device, shipped_folder, told_in_words
 from pastalang.runtime.models.refuse import refuse_config
 from pastalang.runtime.models.trained import FILE, TrainedFor
-from pastalang.training.checkpoint import Progress, load_weights
+from pastalang.training.batches import packed_batches
 from pastalang.training.data import fingerprint_of, read_lessons
 from pastalang.training.errors import BadData, BadRow, UnreadableData
 from pastalang.training.lessons import Lesson, Recorder
-from pastalang.training.packing import packed_batches
-from pastalang.training.scores import score_rows
-from pastalang.training.sequence import Sequence as Row
+from pastalang.training.recording import TrainingRow
 from pastalang.training.settings import Settings
-from pastalang.training.trainer import train
+from pastalang.training.teacher_forced_eval import score_rows
+from pastalang.training.trainer import Progress, load_weights, train
 
 WORK = "training"  # the folder in the output that holds the checkpoints
 Tell = Callable[[str], None]
@@ -34,7 +33,7 @@ Tell = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """`modes` of several: a mixture, each row in another one in every epoch. `lora` is the rank; None trains all."""
+    """With several `modes`, a row is shown in another one in every epoch. `lora`: its rank; None trains all weights."""
 
     program: Program
     model: str
@@ -52,7 +51,7 @@ class Job:
 
 
 def fine_tune(job: Job, *, tell: Tell = print) -> Progress:
-    """Raises `BadData`, `BadRow`, `CheckpointError`, `TrainingStopped`. A run that was broken off is resumed."""
+    """Raises `BadData`, `BadRow`, `CheckpointError`, `TrainingStopped`. An interrupted run is resumed."""
     prepare_folder(job.out, overwrite=job.overwrite)
     lessons = read_lessons(job.data, job.program, template=job.template)
     validation = read_lessons(job.validation, job.program, template=job.template) if job.validation else []
@@ -77,7 +76,7 @@ def fine_tune(job: Job, *, tell: Tell = print) -> Progress:
 
 
 def prepare_folder(folder: Path, *, overwrite: bool) -> None:
-    """A folder with anything but a run to be resumed is refused, unless it may be overwritten."""
+    """Make the folder. Refuses one that holds anything but a run to resume, unless it may be overwritten."""
     if not folder.exists():
         try:
             folder.mkdir(parents=True)
@@ -91,14 +90,14 @@ def prepare_folder(folder: Path, *, overwrite: bool) -> None:
         raise BadData(f"{folder} is not empty; choose another folder, or give --overwrite")
 
 
-def judge_of(rows: Sequence[Row], lessons: Sequence[Lesson]) -> Callable[[Any], float]:
+def judge_of(rows: Sequence[TrainingRow], lessons: Sequence[Lesson]) -> Callable[[Any], float]:
     """The F1 of the validation rows, between 0 and 1."""
     categories = [lesson.category for lesson in lessons]
     return lambda model: score_rows(model, rows, categories=categories).reported.f1 / 100
 
 
-def check_positions(rows: Sequence[Row], model: Any) -> None:
-    """Raises `BadRow` for the first row that reaches beyond the model's positions."""
+def check_positions(rows: Sequence[TrainingRow], model: Any) -> None:
+    """Raises `BadRow` for the first row that is longer than the model's positions."""
     last = int(model.config.get_text_config().max_position_embeddings) - 1
     for row in rows:
         if int(row.positions.max()) > last:
@@ -113,10 +112,10 @@ def note_of(plan: Plan, modes: tuple[Mode, ...]) -> TrainedFor:
 
 
 def save(model: Any, tokenizer: Any, note: TrainedFor, folder: Path) -> None:
-    """Whole weights: what LoRA has learnt is merged in."""
+    """Save whole weights; LoRA adapters are merged."""
     if hasattr(model, "merge_and_unload"):
         model = model.merge_and_unload()
-    (folder / FILE).unlink(missing_ok=True)  # a note that is there says that everything else is
+    (folder / FILE).unlink(missing_ok=True)  # written last: its presence says that the folder is complete
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     note.write(folder)
@@ -144,14 +143,14 @@ def _with_lora(model: Any, rank: int) -> Any:
     return get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
 
 
-def _line_length(variants: Sequence[Sequence[Row]]) -> int:
+def _line_length(variants: Sequence[Sequence[TrainingRow]]) -> int:
     """As long as the longest row, and long enough that a few short ones share a line."""
     longest = max(len(row) for ways in variants for row in ways)
     return max(256, -(-longest // 64) * 64)
 
 
 def _fingerprint(job: Job, lesson: Lesson, tokenizer: Any) -> str:
-    """What must be the same for a run to be resumed."""
+    """Equal for two runs if one may resume the other."""
     parts = [str(fingerprint(lesson.plan(mode))) for mode in job.modes]
     parts += [mode.value for mode in job.modes]
     parts += [vocabulary_of(tokenizer).fingerprint, fingerprint_of(job.data), f"{job.rows}/{job.length}/{job.lora}"]

@@ -1,8 +1,7 @@
-"""How good a model is at recorded rows, in one forward per batch: rows come in, the scores of `metrics` go out.
+"""Score a model on recorded rows with teacher forcing, in one forward pass per batch.
 
-A value is right if the model's likeliest allowed token is the right one at each of its places. In strict mode that
-is exactly what greedy decoding would give; in the other modes a value here stands behind right ones only, so the
-score is an upper bound there.
+A value is right if the model's likeliest allowed token is right at each of its places. In strict mode that is exactly
+what greedy decoding gives. In the other modes every value follows right values here, so the score is an upper bound.
 """
 
 from __future__ import annotations
@@ -16,17 +15,16 @@ import torch
 from numpy.typing import NDArray
 
 from pastalang.runtime.decode.guide import TokenMask
+from pastalang.training.batches import collate
 from pastalang.training.forward import logits_of
 from pastalang.training.metrics import Example, Report, evaluate
-from pastalang.training.packing import collate
-from pastalang.training.sequence import Sequence as Row
-from pastalang.training.sequence import Taught
+from pastalang.training.recording import TaughtToken, TrainingRow
 
 _RIGHT, _WRONG = "right", "wrong"
 
 
-def score_rows(model: Any, rows: Sequence[Row], *, categories: Sequence[str] = (), batch: int = 16) -> Report:
-    """`categories` are those of the rows, where they have some."""
+def score_rows(model: Any, rows: Sequence[TrainingRow], *, categories: Sequence[str] = (), batch: int = 16) -> Report:
+    """`categories`: those of the rows, if they have any."""
     named = categories or [""] * len(rows)
     examples = []
     was_training = model.training
@@ -40,14 +38,14 @@ def score_rows(model: Any, rows: Sequence[Row], *, categories: Sequence[str] = (
 
 
 @torch.no_grad()
-def _logits(model: Any, rows: Sequence[Row]) -> list[NDArray[np.float32]]:
+def _logits(model: Any, rows: Sequence[TrainingRow]) -> list[NDArray[np.float32]]:
     device = next(model.parameters()).device
     together = collate([[row] for row in rows], max(map(len, rows))).to(device)
     logits = logits_of(model, together).float().cpu().numpy()
     return [logits[index] for index in range(len(rows))]
 
 
-def _example(row: Row, category: str, logits: NDArray[np.float32]) -> Example:
+def _example(row: TrainingRow, category: str, logits: NDArray[np.float32]) -> Example:
     expected: dict[str, list[str]] = {}
     predicted: dict[str, str | None] = {}
     ordered = sorted(row.taught, key=_name)
@@ -59,13 +57,13 @@ def _example(row: Row, category: str, logits: NDArray[np.float32]) -> Example:
     return Example(category, expected, predicted)
 
 
-def _outcome(taught: Sequence[Taught], drawn: Sequence[int]) -> str | None:
+def _outcome(taught: Sequence[TaughtToken], drawn: Sequence[int]) -> str | None:
     if all(one.token == token for one, token in zip(taught, drawn, strict=True)):
         return None if taught[0].is_absent else _RIGHT
     return None if drawn[0] == taught[0].absent else _WRONG
 
 
-def _name(taught: Taught) -> str:
+def _name(taught: TaughtToken) -> str:
     return taught.field + "".join(f"[{item}]" for item in taught.items)
 
 

@@ -15,13 +15,12 @@ import pastalang
 from pastalang.plan.plan import Mode
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.trained import check_mode, trained_for
-from pastalang.training.checkpoint import CheckpointError
 from pastalang.training.data import read_lessons
-from pastalang.training.errors import BadData, BadRow
+from pastalang.training.errors import BadData, BadRow, CheckpointError
+from pastalang.training.fine_tune import Job, fine_tune
 from pastalang.training.lessons import Recorder
-from pastalang.training.run import Job, fine_tune
-from pastalang.training.scores import score_rows
 from pastalang.training.settings import Settings
+from pastalang.training.teacher_forced_eval import score_rows
 from tests.training.lessons import TOKENIZER
 
 PROGRAM = pastalang.compile(

@@ -1,9 +1,9 @@
-"""What a model makes of rows: requests come in, decoded by the engine some at a time, answers and their cost go out."""
+"""Let a model answer rows through the engine, then score the answers and count what they cost."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,6 +11,9 @@ from pastalang.errors import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import Result
+from pastalang.training.answer import spell_json
+from pastalang.training.data import CATEGORY, VALUE, Row
+from pastalang.training.metrics import Example, Report, evaluate, example_of
 from pastalang.values.json_text import JsonValue
 
 Request: TypeAlias = tuple[Plan, Mapping[str, Any]]
@@ -18,10 +21,55 @@ Tell: TypeAlias = Callable[[int], None]  # how many requests are done
 
 
 @dataclass(frozen=True, slots=True)
-class Decoded:
-    """What became of one request: a value and whether a limit cut it, for each document; one, unless they are stacked.
+class Scored:
+    """`problems`: the origin of each row that could not be decoded, and why. They count as unreadable."""
 
-    Of a run that failed, `values` holds None alone, and `problem` says why.
+    decoding: Decoding
+    report: Report
+    problems: tuple[tuple[str, str], ...]
+
+
+def score_rows_by_decoding(
+    engine: Engine, plan: Plan, rows: Sequence[Row], *, batch: int, any_mode: bool = False, tell: Tell | None = None
+) -> Scored:
+    decoding = decode(engine, [(plan, row.inputs) for row in rows], batch=batch, any_mode=any_mode, tell=tell)
+    pairs = list(zip(rows, decoding.rows, strict=True))
+    return Scored(
+        decoding,
+        evaluate(example for row, decoded in pairs for example in _examples(row, decoded)),
+        tuple((row.origin, decoded.problem) for row, decoded in pairs if decoded.problem),
+    )
+
+
+def prediction_lines(scored: Scored, rows: Sequence[Row]) -> str:
+    """JSON lines in the order of the rows, as `score_files` reads them."""
+    lines = []
+    for row, decoded in zip(rows, scored.decoding.rows, strict=True):
+        value = list(decoded.values) if decoded.is_stacked else decoded.values[0]
+        line: dict[str, JsonValue] = {VALUE: value, "truncated": any(decoded.truncated)}
+        if row.category:
+            line[CATEGORY] = row.category
+        if decoded.problem:
+            line["problem"] = decoded.problem
+        lines.append(spell_json(line) + "\n")
+    return "".join(lines)
+
+
+def _examples(row: Row, decoded: Decoded) -> Iterator[Example]:
+    right = row.answer.value if row.answer.is_stacked else [row.answer.value]
+    assert isinstance(right, list)
+    if decoded.problem:
+        yield from (example_of(one, None, category=row.category, readable=False) for one in right)
+        return
+    for one, found, truncated in zip(right, decoded.values, decoded.truncated, strict=True):
+        yield example_of(one, found, category=row.category, truncated=truncated)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The outcome of one request: for each document, its value and whether a limit cut it. Only stacks hold several.
+
+    If the run failed, `values` holds only None, and `problem` says why.
     """
 
     values: tuple[JsonValue, ...]
@@ -33,7 +81,7 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """`passes` of requests that share them count for each of the requests."""
+    """Passes that several requests share count for each of them."""
 
     rows: tuple[Decoded, ...]
     seconds: float
@@ -44,7 +92,7 @@ class Decoding:
 
     @property
     def passes_per_document(self) -> float:
-        """Of the runs that did not fail."""
+        """Counts only runs that did not fail."""
         done = [row for row in self.rows if not row.problem]
         return sum(row.passes for row in done) / max(1, sum(len(row.values) for row in done))
 
@@ -56,7 +104,7 @@ class Decoding:
 def decode(
     engine: Engine, requests: Sequence[Request], *, batch: int, any_mode: bool = False, tell: Tell | None = None
 ) -> Decoding:
-    """Greedy where the programs do not say otherwise. `batch` requests of one plan share their passes."""
+    """Greedy unless the programs say otherwise. `batch` requests of one plan share their passes."""
     found: dict[int, Decoded] = {}
     began = time.perf_counter()
     for plan, numbers in _chunks(requests, batch):

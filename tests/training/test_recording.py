@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 from pastalang.plan.plan import Mode
-from pastalang.training.batch import IGNORED
+from pastalang.training.batches import collate, packed_batches
 from pastalang.training.errors import BadData, BadRow
-from pastalang.training.packing import collate, packed_batches
-from pastalang.training.sequence import Sequence
+from pastalang.training.recording import IGNORED, TrainingRow
 from tests.training.lessons import PRODUCT, TOKENIZER, product, row_of, taught_text
 
 
@@ -30,7 +29,7 @@ def test_the_logits_behind_the_key_decide_the_first_token_of_its_value() -> None
 
 
 def test_a_value_sees_no_other_value_in_strict_mode_and_the_earlier_ones_in_sequence() -> None:
-    def seen_behind(row: Sequence, field: str) -> str:
+    def seen_behind(row: TrainingRow, field: str) -> str:
         last = [taught.place for taught in row.taught if taught.field == field][-1]
         return str(TOKENIZER.decode(row.tokens[row.visible[last]]))
 
