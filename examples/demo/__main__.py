@@ -18,12 +18,12 @@ from examples.check import problems, show_all, summary
 from examples.demo.view import Board, Cost, Ink, Race, count_right, ratios, show_answer, show_costs
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Mode, Plan
-from pastalang.runtime.models.loading import DEFAULT
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
     from pastalang.runtime.result import Result
 
+MODEL = "pasta-mini"
 PROGRAM = Path("examples/demo/listings.pasta")
 LISTINGS = Path("examples/demo/listings.jsonl")
 PAGE = Path("build/demo.html")
@@ -57,7 +57,7 @@ class Demo:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
-    parser.add_argument("--model", default=DEFAULT, help="a folder with a model (default: the model of the package)")
+    parser.add_argument("--model", default=MODEL, help="a folder with a model (default: the model of the package)")
     parser.add_argument("--page", type=Path, default=PAGE, help="where the page of one run is written")
     given = parser.parse_args(arguments)
     is_watched = sys.stdout.isatty()
@@ -174,7 +174,7 @@ def _page(demo: Demo, path: Path) -> Path:
 
 
 def _try(model: str, ink: Ink) -> list[str]:
-    named = "" if model == DEFAULT else f" --model {model}"
+    named = "" if model == MODEL else f" --model {model}"
     return [
         ink.faint("Now with a title of your own:"),
         f"  .venv/bin/pasta run {PROGRAM} --template headphones{named} -i title='...' --trace page.html",
