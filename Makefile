@@ -20,10 +20,10 @@ $(STAMP): pyproject.toml constraints.txt
 install: $(STAMP) ## make .venv with everything the project needs
 
 demo: install ## let the small model extract attributes from listings, before your eyes
-	@OMP_NUM_THREADS=1 $(BIN)/python -m pastalang.cli.demo
+	@OMP_NUM_THREADS=1 $(BIN)/python -m examples.demo
 
 examples: install ## check, format-check and plan every example
-	@$(BIN)/python -m pastalang.cli.examples
+	@$(BIN)/python -m examples.check
 
 test: install ## run the tests
 	$(BIN)/python -m pytest -q -n auto

@@ -24,7 +24,7 @@ from benchmarks.hpd.tuning import Budget
 from benchmarks.hpd.work import Work, fingerprint
 from pastalang.errors import PastaError
 from pastalang.runtime.models.source import DEFAULT, shipped_folder
-from pastalang.training.taught import Taught
+from pastalang.training.settings import TrainingMode
 
 RESULTS = Path(__file__).parents[1] / "results" / "hpd.md"
 
@@ -68,7 +68,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--stacked", type=int, default=24, help="of these, for stacks")
     parser.add_argument("--timed", type=int, default=16, help="of these, against `generate`")
     parser.add_argument("--rounds", type=int, default=3, help="of the comparison with `generate`")
-    parser.add_argument("--tunings", type=Taught, nargs="*", default=list(Taught), choices=list(Taught))
+    parser.add_argument(
+        "--tunings", type=TrainingMode, nargs="*", default=list(TrainingMode), choices=list(TrainingMode)
+    )
     parser.add_argument("--minutes", type=float, help="begin nothing new after so many minutes")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)

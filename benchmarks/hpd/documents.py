@@ -55,7 +55,7 @@ class Corpus:
 
 
 def read_corpus(name: Name, path: Path, *, seed: int = 0) -> Corpus:
-    """Raises `BadData` or `BadRow`. The rule of the split is that of `pastalang.training.mini.sources`."""
+    """Raises `BadData` or `BadRow`. The split follows the rule of `recipes.pasta_mini.real_listings`."""
     documents = [_document(row, origin) for origin, row in _rows(path)]
     held = [zlib.crc32(f"{seed}/{document.title}".encode()) % 10 == 0 for document in documents]
     parts = list(zip(documents, held, strict=True))

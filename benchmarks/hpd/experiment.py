@@ -16,7 +16,7 @@ from benchmarks.hpd.speed import compare_speed
 from benchmarks.hpd.tuning import Budget, Lessons, tune
 from benchmarks.hpd.work import OutOfTime, Work
 from pastalang.plan.plan import Mode
-from pastalang.training.taught import Taught
+from pastalang.training.settings import TrainingMode
 
 BASE = "base"
 STACKS = (1, 2, 4, 6)
@@ -33,7 +33,7 @@ class Scope:
     stacked: int
     timed: int
     rounds: int
-    tunings: tuple[Taught, ...]
+    tunings: tuple[TrainingMode, ...]
 
 
 @dataclass
@@ -70,11 +70,11 @@ class Experiment:
         for tuning in self.scope.tunings:
             for mode in tuning.modes:
                 yield self._quality(tuning, Way(mode))
-                if tuning is not Taught.MIXTURE:
+                if tuning is not TrainingMode.MIXTURE:
                     yield self._quality(tuning, Way(mode, limit=SHORT))
         if self.scope.tunings:
             yield speed_name(self.corpus.name), self._speed
-        for tuning in (one for one in self.scope.tunings if one is not Taught.MIXTURE):
+        for tuning in (one for one in self.scope.tunings if one is not TrainingMode.MIXTURE):
             for size in STACKS:
                 way = Way(tuning.modes[0], stack=size, batch=1)
                 yield self._quality(tuning, way, "stack", self.held_out[: self.scope.stacked])
@@ -97,7 +97,7 @@ class Experiment:
     def _folder(self, weights: str) -> Path:
         if weights == BASE:
             return self.base
-        return tune(self.base, self.lessons, Taught(weights), self.budget, self.work)
+        return tune(self.base, self.lessons, TrainingMode(weights), self.budget, self.work)
 
 
 def speed_name(corpus: str) -> str:

@@ -16,9 +16,8 @@ from benchmarks.hpd.programs import TEXT, plans_of
 from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.loading import load_weights
-from pastalang.training.answers import texts_of
-from pastalang.training.decoding import Decoding, Request, decode
-from pastalang.training.metrics import Counts, Example, Outcome, evaluate, judge
+from pastalang.training.decode_eval import Decoding, Request, decode
+from pastalang.training.metrics import Counts, Example, Outcome, evaluate, field_texts, judge
 
 CELLS = 16_384
 
@@ -50,7 +49,7 @@ def measure(engine: Engine, corpus: Corpus, documents: Sequence[Document], way: 
         found = dict(zip(numbers, zip(decoded.values, decoded.truncated, strict=False), strict=False))
         for number in numbers:
             value, truncated = found.get(number, (None, False))
-            predicted = None if decoded.problem else texts_of(value)
+            predicted = None if decoded.problem else field_texts(value)
             examples[number] = example_of(documents[number], predicted, truncated=truncated)
     ordered = [examples[number] for number in range(len(documents))]
     report = evaluate(ordered, asked=_asked(corpus, documents))

@@ -10,8 +10,8 @@ from benchmarks.hpd.documents import Corpus, Document, taught
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.training.lessons import Lesson, planner
-from pastalang.training.mini.extraction import extraction_program
 from pastalang.values.json_text import JsonValue
+from recipes.pasta_mini.lessons import extraction_program
 
 ORDER = "You extract product attributes. Write null when the listing does not say."
 TEXT = "title"  # the input that holds what is read

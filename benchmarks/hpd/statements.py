@@ -10,10 +10,10 @@ from benchmarks.hpd.experiment import BASE, SHORT, STACKS
 from benchmarks.hpd.measure import Way
 from benchmarks.hpd.tables import Measured, best_rate
 from pastalang.plan.plan import Mode
-from pastalang.training.taught import Taught
+from pastalang.training.settings import TrainingMode
 
-PARALLEL = (Taught.STRICT, Taught.LOCKSTEP)
-SINGLE = (*PARALLEL, Taught.SEQUENTIAL)
+PARALLEL = (TrainingMode.STRICT, TrainingMode.LOCKSTEP)
+SINGLE = (*PARALLEL, TrainingMode.SEQUENTIAL)
 Pair = tuple[dict[str, Any] | None, dict[str, Any] | None]
 
 
@@ -25,7 +25,7 @@ def statements(one: Measured) -> list[str]:
 
 def _kept(one: Measured) -> Iterator[str]:
     yield "F1 against sequential, each tuned for itself:"
-    base = one.quality(Taught.SEQUENTIAL, Way(Mode.SEQUENTIAL))
+    base = one.quality(TrainingMode.SEQUENTIAL, Way(Mode.SEQUENTIAL))
     for tuning, gap in _gaps(PARALLEL, lambda tuning: (one.quality(tuning, Way(tuning.modes[0])), base)):
         unlikely = "" if gap.low >= 0 else f" (a loss of more than {-gap.low:.1f} is unlikely)"
         yield f"{tuning} {gap}, {gap.verdict}{unlikely}"
@@ -33,7 +33,7 @@ def _kept(one: Measured) -> Iterator[str]:
 
 def _passes(one: Measured) -> Iterator[str]:
     yield "Against sequential, each tuned for itself:"
-    base = one.quality(Taught.SEQUENTIAL, Way(Mode.SEQUENTIAL))
+    base = one.quality(TrainingMode.SEQUENTIAL, Way(Mode.SEQUENTIAL))
     for tuning in PARALLEL:
         found = one.quality(tuning, Way(tuning.modes[0]))
         if found and base:
@@ -55,14 +55,14 @@ def _unreadable(one: Measured) -> Iterator[str]:
     yield "No JSON:"
     if one.speed is not None:
         yield f"{one.speed['generate']['unreadable']:.0f} % of what `generate` wrote, which was not tuned for it"
-        ours = [one.quality(tuning, Way(mode)) for tuning in Taught for mode in tuning.modes]
+        ours = [one.quality(tuning, Way(mode)) for tuning in TrainingMode for mode in tuning.modes]
         yield f"{max((found['unreadable'] for found in ours if found), default=0.0):.0f} % of ours"
 
 
 def _tuned(one: Measured) -> Iterator[str]:
     yield "Tuning changes F1:"
 
-    def pair(tuning: Taught) -> Pair:
+    def pair(tuning: TrainingMode) -> Pair:
         way = Way(tuning.modes[0])
         return one.quality(tuning, way), one.quality(BASE, way)
 
@@ -72,9 +72,9 @@ def _tuned(one: Measured) -> Iterator[str]:
 def _mixture(one: Measured) -> Iterator[str]:
     yield "One set of weights for all modes, against one for each:"
 
-    def pair(tuning: Taught) -> Pair:
+    def pair(tuning: TrainingMode) -> Pair:
         way = Way(tuning.modes[0])
-        return one.quality(Taught.MIXTURE, way), one.quality(tuning, way)
+        return one.quality(TrainingMode.MIXTURE, way), one.quality(tuning, way)
 
     yield from _told(pair)
 
@@ -82,7 +82,7 @@ def _mixture(one: Measured) -> Iterator[str]:
 def _short(one: Measured) -> Iterator[str]:
     yield f"{SHORT} tokens per value instead of {Way(Mode.STRICT).limit}:"
 
-    def pair(tuning: Taught) -> Pair:
+    def pair(tuning: TrainingMode) -> Pair:
         mode = tuning.modes[0]
         return one.quality(tuning, Way(mode, limit=SHORT)), one.quality(tuning, Way(mode))
 
@@ -98,13 +98,13 @@ def _stacks(one: Measured) -> Iterator[str]:
             yield f"{tuning} is {times:.1f} times as fast, F1 {gap}, {gap.verdict}"
 
 
-def _told(pair: Callable[[Taught], Pair]) -> Iterator[str]:
+def _told(pair: Callable[[TrainingMode], Pair]) -> Iterator[str]:
     return (f"{tuning} {gap}, {gap.verdict}" for tuning, gap in _gaps(SINGLE, pair))
 
 
 def _gaps(
-    tunings: tuple[Taught, ...], pair: Callable[[Taught], Pair]
-) -> Iterator[tuple[Taught, Difference]]:  # fmt: skip
+    tunings: tuple[TrainingMode, ...], pair: Callable[[TrainingMode], Pair]
+) -> Iterator[tuple[TrainingMode, Difference]]:  # fmt: skip
     for tuning in tunings:
         one, other = pair(tuning)
         if one and other:

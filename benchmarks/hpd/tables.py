@@ -10,10 +10,10 @@ from benchmarks.hpd.documents import ABSENT, Corpus
 from benchmarks.hpd.experiment import BASE, SHORT, STACKS, Figures, part_name, speed_name
 from benchmarks.hpd.measure import Way
 from pastalang.plan.plan import Mode
-from pastalang.training.taught import Taught
+from pastalang.training.settings import TrainingMode
 
 MISSING = "–"
-_SINGLE = tuple(tuning for tuning in Taught if tuning is not Taught.MIXTURE)
+_SINGLE = tuple(tuning for tuning in TrainingMode if tuning is not TrainingMode.MIXTURE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Measured:
     def quality(self, weights: str, way: Way) -> dict[str, Any] | None:
         return self.figures.get(part_name(self.corpus.name, "quality", weights, way))
 
-    def stack(self, tuning: Taught, size: int) -> dict[str, Any] | None:
+    def stack(self, tuning: TrainingMode, size: int) -> dict[str, Any] | None:
         way = Way(tuning.modes[0], stack=size, batch=1)
         return self.figures.get(part_name(self.corpus.name, "stack", tuning, way))
 
@@ -67,8 +67,8 @@ def quality_table(one: Measured) -> list[str]:
     for limit in (Way(Mode.STRICT).limit, SHORT):
         for tuning in _SINGLE:
             way, sequential = Way(tuning.modes[0], limit=limit), Way(Mode.SEQUENTIAL, limit=limit)
-            rows.append(_quality_row(one, tuning, way, sequential, Taught.SEQUENTIAL))
-    rows += [_quality_row(one, Taught.MIXTURE, Way(m), Way(Mode.SEQUENTIAL), Taught.MIXTURE) for m in Mode]
+            rows.append(_quality_row(one, tuning, way, sequential, TrainingMode.SEQUENTIAL))
+    rows += [_quality_row(one, TrainingMode.MIXTURE, Way(m), Way(Mode.SEQUENTIAL), TrainingMode.MIXTURE) for m in Mode]
     return table(head, rows)
 
 

@@ -16,13 +16,12 @@ from benchmarks.hpd.programs import lesson_of
 from benchmarks.hpd.work import Work
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models.trained import FILE, TrainedFor
+from pastalang.training.batches import packed_batches
 from pastalang.training.errors import BadRow
+from pastalang.training.fine_tune import save
 from pastalang.training.lessons import Recorder
-from pastalang.training.packing import packed_batches
-from pastalang.training.run import save
-from pastalang.training.sequence import Sequence as Row
-from pastalang.training.settings import Settings
-from pastalang.training.taught import Taught
+from pastalang.training.recording import TrainingRow
+from pastalang.training.settings import Settings, TrainingMode
 from pastalang.training.trainer import train
 
 LIMITS = (10, 30)
@@ -49,12 +48,12 @@ class Lessons:
     budget: Budget
     left_out: int = 0
     _recorder: Recorder = field(init=False)
-    _known: dict[Mode, list[Row | None]] = field(default_factory=dict)
+    _known: dict[Mode, list[TrainingRow | None]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._recorder = Recorder(self.tokenizer)
 
-    def variants(self, modes: Sequence[Mode]) -> list[list[Row]]:
+    def variants(self, modes: Sequence[Mode]) -> list[list[TrainingRow]]:
         """Every document in each of the modes; what no mode can be taught is left out of all."""
         chosen = self._chosen()
         ways = [self._rows(mode, chosen) for mode in modes]
@@ -72,13 +71,13 @@ class Lessons:
         shown = self.budget.steps * self.budget.rows * self.budget.length / max(1.0, mean)
         return order[: max(_SAMPLE, int(shown) + 1)]
 
-    def _rows(self, mode: Mode, numbers: Sequence[int]) -> list[Row | None]:
+    def _rows(self, mode: Mode, numbers: Sequence[int]) -> list[TrainingRow | None]:
         known = self._known.get(mode)
         if known is None or len(known) != len(numbers):
             known = self._known[mode] = [self._row(number, mode) for number in numbers]
         return known
 
-    def _row(self, number: int, mode: Mode) -> Row | None:
+    def _row(self, number: int, mode: Mode) -> TrainingRow | None:
         """With a limit drawn for the document; with the highest, where a value is too long for it."""
         document = self.corpus.train[number]
         drawn = Random(f"{self.budget.seed}/{number}").choice(LIMITS)
@@ -91,7 +90,7 @@ class Lessons:
         return None
 
 
-def tune(base: Path, lessons: Lessons, tuning: Taught, budget: Budget, work: Work) -> Path:
+def tune(base: Path, lessons: Lessons, tuning: TrainingMode, budget: Budget, work: Work) -> Path:
     """The folder of the tuned weights, from an earlier run where there is one. Raises `OutOfTime`."""
     folder = work.folder / "weights" / lessons.corpus.name / tuning
     if (folder / FILE).is_file():

@@ -21,8 +21,8 @@ from pastalang.plan.plan import Mode
 from pastalang.runtime.models.source import DEFAULT
 
 if TYPE_CHECKING:
+    from pastalang.training.decode_eval import Scored
     from pastalang.training.metrics import Counts, Report
-    from pastalang.training.scored import Scored
 
 _TWO_WAYS = "give the two files RIGHT and GIVEN, or --program and --data (and --model)"
 
@@ -66,7 +66,7 @@ def command(
 
 
 def _compare(right: Path, given: Path) -> dict[str, Any]:
-    from pastalang.training.answers import score_files
+    from pastalang.training.metrics import score_files
 
     return _as_data(score_files(right, given))
 
@@ -80,7 +80,7 @@ def _run(
     look_for_hub(model)
     with ends_at_once():
         from pastalang.training.data import read_checked
-        from pastalang.training.scored import prediction_lines, score_rows_by_decoding
+        from pastalang.training.decode_eval import prediction_lines, score_rows_by_decoding
 
     rows = read_checked(data, plan)
     engine = load_engine(model, device=device, cells=cells)

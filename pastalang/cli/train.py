@@ -19,7 +19,7 @@ from pastalang.cli.output import say
 from pastalang.cli.refused import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.compile import check_reading
 from pastalang.program.program import Program
-from pastalang.training.taught import Taught
+from pastalang.training.settings import TrainingMode
 
 
 class Method(StrEnum):
@@ -33,7 +33,9 @@ def command(
     program: Annotated[Path, typer.Option(help="The program whose answers are taught.")],
     data: Annotated[Path, typer.Option(help="JSON lines: the inputs by name, and the right answer as `value`.")],
     out: Annotated[Path, typer.Option(help="The folder for the trained model.")],
-    mode: Annotated[Taught, typer.Option(help="How the model will decode; mixture: all three.")] = Taught.STRICT,
+    mode: Annotated[
+        TrainingMode, typer.Option(help="How the model will decode; mixture: all three.")
+    ] = TrainingMode.STRICT,
     validation: Annotated[Path | None, typer.Option(help="Rows that are not trained on; the best F1 is kept.")] = None,
     template: Annotated[str | None, typer.Option(help="Which template, where the program has several.")] = None,
     steps: Annotated[int, typer.Option(min=1, help="Updates of the weights.")] = 1000,
@@ -57,7 +59,7 @@ def command(
     look_for_hub(model)
     with ends_at_once():
         refuse_device(device)
-        from pastalang.training.run import Job, fine_tune
+        from pastalang.training.fine_tune import Job, fine_tune
         from pastalang.training.settings import Settings
 
     settings = Settings(

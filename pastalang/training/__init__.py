@@ -1,1 +1,1 @@
-"""Training for parallel decoding, and the measures of what it is worth."""
+"""Fine-tuning for parallel decoding (`pasta train`), and scores of what a model extracts (`pasta evaluate`)."""

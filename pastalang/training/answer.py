@@ -1,4 +1,4 @@
-"""The answer that is taught: a value and the plan's own names come in, what is written in each place goes out.
+"""The right answer of a row, looked up by the names that the plan gives its fields.
 
 lines[].qty, items (2,)      value["lines"][2]["qty"]
 quote(first).text            value["quote"]["text"]: the label only keeps two arms' names apart
@@ -31,7 +31,7 @@ class Answer:
     is_stacked: bool
 
     def at(self, path: str, items: Sequence[int]) -> JsonValue:
-        """What stands at a field of the plan. Raises `BadRow` where there is nothing."""
+        """The value of a field of the plan. Raises `BadRow` if the answer has none."""
         numbers = list(items)
         here: JsonValue = self.value
         if self.is_stacked:
@@ -47,7 +47,7 @@ class Answer:
 
 
 def answer_of(plan: Plan, value: JsonValue, inputs: Mapping[str, Any]) -> Answer:
-    """Check a value, as `parse_json` gives it, against what the plan writes. Raises `BadRow` with all that is wrong."""
+    """Check a value, as `parse_json` gives it, against the plan. Raises `BadRow` that lists every problem."""
     stack = stack_of(plan)
     if plan.auto is not None:
         raise BadRow("a template that places its own branches has no fields to teach")
@@ -66,7 +66,7 @@ def answer_of(plan: Plan, value: JsonValue, inputs: Mapping[str, Any]) -> Answer
 
 
 def stack_of(plan: Plan) -> Each | None:
-    """The fan-out over stacked documents, where the plan has one."""
+    """The fan-out over stacked documents, if the plan has one."""
     found = (segment for _, segment in walk(plan.branches[0].segments) if isinstance(segment, Each))
     return next((each for each in found if each.stacked), None)
 
@@ -79,7 +79,7 @@ def spelled(value: JsonValue, hole: Hole) -> str:
 
 
 def spell_json(value: JsonValue) -> str:
-    """JSON with a space behind commas and colons, the way in which holes hold lists and objects."""
+    """JSON with a space after commas and colons, as holes write lists and objects."""
     match value:
         case bool() | None | str():
             return json.dumps(value, ensure_ascii=False)
@@ -94,25 +94,25 @@ def spell_json(value: JsonValue) -> str:
 
 
 def arm_for(value: JsonValue, arms: Sequence[Arm]) -> int | None:
-    """The arm whose beginning the value has; white space is laid out differently and does not count."""
+    """The arm whose beginning matches the value, ignoring white space."""
     text = _without_space(spell_json(value))
     fitting = [index for index, arm in enumerate(arms) if text.startswith(_without_space(arm.lead))]
     return max(fitting, key=lambda index: len(arms[index].lead), default=None)
 
 
-def texts_of(values: Mapping[str, Any]) -> dict[str, str]:
+def _quotable_texts(values: Mapping[str, Any]) -> dict[str, str]:
     """The texts that may be quoted, by the names that programs use for them."""
     found: dict[str, str] = {}
     for name, value in values.items():
         if isinstance(value, str):
             found[name] = value
         elif isinstance(value, Mapping):
-            found |= {f"{name}.{key}": text for key, text in texts_of(value).items()}
+            found |= {f"{name}.{key}": text for key, text in _quotable_texts(value).items()}
     return found
 
 
 def stop_of(hole: Hole) -> str:
-    """What the model writes behind the value to end it."""
+    """The text that the model writes after the value to end it."""
     if hole.form is Form.TEXT and isinstance(hole.type, t.String):
         stops = hole.type.stop or ("\n",)
         if hole.follow and not hole.follow.startswith(stops):
@@ -125,7 +125,7 @@ def _fitted(plan: Plan, value: JsonValue, inputs: Mapping[str, Any], name: str) 
         if not isinstance(value, dict):
             raise BadRow(f"{name}: has to be an object with the template's fields")
         return value
-    fitted, misfits = fit(plan.output, value, dict(plan.types), sources=texts_of(inputs))
+    fitted, misfits = fit(plan.output, value, dict(plan.types), sources=_quotable_texts(inputs))
     if misfits:
         raise BadRow("; ".join(f"{name}: {misfit}" for misfit in misfits))
     return fitted

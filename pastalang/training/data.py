@@ -1,4 +1,6 @@
-"""From a file with a document and its value on every line to lessons; what is wrong is told with file and line.
+"""Read training data: JSON lines with the inputs of a template and the right answer as `value`.
+
+Every problem is reported with its file and line.
 
 {"title": "Sony Bravia 55", "value": {"brand": "Sony", "size": 55}}
 """
@@ -26,7 +28,7 @@ CATEGORY = "category"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A line of a file, checked: `answer` fits what the plan writes. `category` groups rows for scores."""
+    """A checked line of a file: `answer` fits the plan. `category` groups rows for scores."""
 
     origin: str
     inputs: Mapping[str, Any]
@@ -36,7 +38,7 @@ class Row:
 
 
 def read_lessons(path: Path, program: Program, *, template: str | None = None) -> list[Lesson]:
-    """Raises `BadData` for the file, `BadRow` for the first line that does not fit. Empty lines are left out."""
+    """Raises `BadData` for the file, `BadRow` for the first line that does not fit. Empty lines are skipped."""
     plan_of = planner(program, template)
     return [
         Lesson(plan_of, row.inputs, row.value, row.origin, row.category)
@@ -45,7 +47,7 @@ def read_lessons(path: Path, program: Program, *, template: str | None = None) -
 
 
 def read_checked(path: Path, plan: Plan) -> list[Row]:
-    """The same, for one plan."""
+    """The rows of a file, checked against one plan. Raises `BadData` or `BadRow`."""
     rows = []
     for origin, row in read_rows(path):
         if VALUE not in row:

@@ -1,4 +1,4 @@
-"""What can be wrong with the data of a training run, as one exception that says in which file and row."""
+"""What can go wrong in training: bad data, with its file and row, and runs that cannot go on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pastalang.errors import FileError, PastaError
 
 
 class BadRow(PastaError):
-    """A row that cannot be trained on. `origin` is its file and line, where they are known."""
+    """A row that cannot be trained on. `origin` is its file and line, if they are known."""
 
     def __init__(self, reason: str, *, origin: str = "") -> None:
         self.reason = reason
@@ -14,7 +14,7 @@ class BadRow(PastaError):
         super().__init__(f"{origin}: {reason}" if origin else reason)
 
     def at(self, origin: str) -> BadRow:
-        """The same, told of a row with this origin."""
+        """The same error with this origin."""
         return BadRow(self.reason, origin=origin)
 
 
@@ -23,4 +23,12 @@ class BadData(PastaError):
 
 
 class UnreadableData(BadData, FileError):
-    """A file that cannot be opened, or that holds no text."""
+    """A file that cannot be opened, or that is not text."""
+
+
+class CheckpointError(PastaError):
+    """A checkpoint that belongs to another run, or that cannot be read."""
+
+
+class TrainingStopped(PastaError):
+    """The loss is not a number any more. The last good checkpoint is kept."""

@@ -1,4 +1,4 @@
-"""From a model and a batch to logits and loss, with the batch's own mask and positions."""
+"""The forward pass of training: logits and loss of a batch, with the mask and positions of the batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from pastalang.training.batch import IGNORED, Batch
+from pastalang.training.batches import Batch
+from pastalang.training.recording import IGNORED
 
 
 def logits_of(model: Any, batch: Batch, *, where: Tensor | None = None) -> Tensor:
@@ -30,7 +31,7 @@ def logits_of(model: Any, batch: Batch, *, where: Tensor | None = None) -> Tenso
 
 
 def loss_of(model: Any, batch: Batch) -> Tensor:
-    """The mean over the predicted tokens of the batch, in float32. Logits are computed where there is a label."""
+    """The mean over the predicted tokens of the batch, in float32. Logits are computed only at labels."""
     labelled = batch.labels != IGNORED
     logits = logits_of(model, batch, where=labelled)
     return cross_entropy(logits.float(), batch.labels[labelled])

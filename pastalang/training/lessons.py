@@ -1,4 +1,4 @@
-"""What is taught, before it is tokens: a plan for every mode, inputs and the right value; from these to rows."""
+"""Lessons: the plans of a template, inputs and the right value. A `Recorder` turns them into training rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.decode.vocabulary import vocabulary_of
-from pastalang.training.sequence import Sequence, record
+from pastalang.training.recording import TrainingRow, record
 from pastalang.values.json_text import JsonValue
 
 
@@ -30,7 +30,7 @@ class Lesson:
 
 
 class Recorder:
-    """Records lessons with one tokenizer; plans and guides are made once each."""
+    """Records lessons with one tokenizer. Plans and guides are compiled once and kept."""
 
     def __init__(self, tokenizer: Any, *, limit: int = 256) -> None:
         self._encoder = Encoder(tokenizer)
@@ -40,12 +40,12 @@ class Recorder:
         self._plans: dict[int, BoundPlan] = {}
         self._limit = limit
 
-    def rows(self, lessons: Iterable[Lesson], modes: Iterable[Mode]) -> list[list[Sequence]]:
-        """For every lesson, its row in each of the modes. Raises `BadRow` at the first that cannot be taught."""
+    def rows(self, lessons: Iterable[Lesson], modes: Iterable[Mode]) -> list[list[TrainingRow]]:
+        """For every lesson, its row in each of the modes. Raises `BadRow` for the first that cannot be taught."""
         wanted = tuple(modes)
         return [[self.row(lesson, mode) for mode in wanted] for lesson in lessons]
 
-    def row(self, lesson: Lesson, mode: Mode) -> Sequence:
+    def row(self, lesson: Lesson, mode: Mode) -> TrainingRow:
         plan = self._bound(lesson.plan(mode))
         return record(plan, self._tokens, lesson.inputs, lesson.value, origin=lesson.origin)
 
@@ -59,7 +59,7 @@ class Recorder:
 
 
 def planner(program: Program, template: str | None = None) -> Callable[[Mode], Plan]:
-    """The plans of a template, each made when it is first asked for."""
+    """The plans of a template, each built on first use."""
     chosen = program.only_template if template is None else program.templates[template]
     known: dict[Mode, Plan] = {}
 

@@ -1,19 +1,34 @@
-"""From pairs of expected and predicted attribute values to the scores that this field of work reports.
+"""Scores of extracted values against the right answers, as the literature on attribute extraction reports them.
 
-Two counts stand side by side. The *reported* F1 is the exact-match measure of the OA-Mine and AE-110k line of
-work: absent attributes that are rightly left empty earn nothing, and only attributes that the expected answer
-names are looked at. The *strict* one looks at every attribute of the category, so inventing a value for an
-absent attribute always costs; its share is the hallucination rate.
+Two counts stand side by side. The *reported* F1 is the exact-match measure of the OA-Mine and AE-110k line of work:
+absent attributes that are rightly left empty earn nothing, and only attributes that the right answer names are looked
+at. The *strict* count looks at every attribute of the category, so inventing a value for an absent attribute always
+costs; the share of absent attributes with a value is the hallucination rate.
+
+`score_files` reads both sides from JSON lines:
+
+right      {"value": {"brand": "Sony", "color": null}, "category": "tv"}
+a model's  {"value": {"brand": "Sony", "color": "red"}, "truncated": false}    or {"value": null}: could not be read
+
+With stacked documents both values are lists, and every document is an example of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
 from typing import TypeAlias
 
+from pastalang.training.answer import spell_json
+from pastalang.training.data import CATEGORY, VALUE, read_rows
+from pastalang.training.errors import BadData, BadRow
+from pastalang.values.json_text import JsonValue
+
 ABSENT_SPELLINGS = ("n/a", "None")
+ABSENT = "n/a"
+_BELOW = "{ }"  # stands for an object with fields of its own
 
 Expected: TypeAlias = Mapping[str, Sequence[str]]  # attribute -> accepted values; "n/a" stands for absent
 Predicted: TypeAlias = Mapping[str, str | None]
@@ -21,7 +36,7 @@ Predicted: TypeAlias = Mapping[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One document: what was expected, and what came out (None: the answer could not be parsed)."""
+    """One document: the right answer, and the predicted one (None: it could not be parsed)."""
 
     category: str
     expected: Expected
@@ -30,7 +45,7 @@ class Example:
 
 
 class Outcome(Enum):
-    """The five fates of one attribute; the short names are those of the literature."""
+    """The five outcomes of one attribute; the short names are those of the literature."""
 
     ABSENT_LEFT_EMPTY = "NN"
     ABSENT_BUT_FILLED = "NV"
@@ -123,7 +138,7 @@ def evaluate(examples: Iterable[Example], *, asked: Mapping[str, Sequence[str]] 
 
 
 def judge(example: Example, attribute: str) -> Outcome:
-    """What became of one attribute. An answer that cannot be parsed counts as one that says nothing."""
+    """The outcome of one attribute. An answer that cannot be parsed counts as empty."""
     accepted = [_present(value.strip()) for value in example.expected.get(attribute, ())] or [None]
     predicted = None if example.predicted is None else _present(example.predicted.get(attribute))
     if accepted[0] is None:
@@ -175,3 +190,66 @@ def _count(outcome: Outcome) -> Counts:
 
 def _percent(part: int, whole: int) -> float:
     return round(100 * part / whole, 2) if whole else 0.0
+
+
+def score_files(expected: Path, predicted: Path) -> Report:
+    """Raises `BadData` or `BadRow`. Row by row, the files are about the same documents."""
+    right, given = read_rows(expected), read_rows(predicted)
+    if len(right) != len(given):
+        raise BadData(f"{expected} has {len(right)} rows, and {predicted} has {len(given)}")
+    pairs = zip(right, given, strict=True)
+    return evaluate(example for one, other in pairs for example in _examples(*one, *other))
+
+
+def example_of(
+    right: JsonValue, given: JsonValue, *, category: str = "", truncated: bool = False, readable: bool = True
+) -> Example:
+    """One document. A value where the right answer has none counts as invented, even if it is a whole object."""
+    expected, found = field_texts(right), field_texts(given) if readable else None
+    if found is not None:
+        found |= {name: _BELOW for name, text in expected.items() if text is None and _has_below(found, name)}
+    return Example(
+        category=category,
+        expected={name: [ABSENT if text is None else text] for name, text in expected.items()},
+        predicted=found,
+        truncated=truncated,
+    )
+
+
+def field_texts(value: JsonValue) -> dict[str, str | None]:
+    """The fields of a value by their paths, as texts to compare."""
+    return {
+        name: item if item is None or isinstance(item, str) else spell_json(item) for name, item in _flat("", value)
+    }
+
+
+def _has_below(found: Mapping[str, str | None], name: str) -> bool:
+    return name not in found and any(other.startswith(f"{name}.") for other in found)
+
+
+def _examples(origin: str, right: dict[str, JsonValue], other: str, given: dict[str, JsonValue]) -> Iterator[Example]:
+    category, truncated = str(right.get(CATEGORY, "")), given.get("truncated") is True
+    expected = _documents(right, origin)
+    readable = given.get(VALUE, given) is not None
+    found = _documents(given, other) if readable else [None] * len(expected)
+    if len(expected) != len(found):
+        raise BadRow(f"has {len(found)} documents, and {origin} has {len(expected)}", origin=other)
+    for one, answer in zip(expected, found, strict=True):
+        yield example_of(one, answer, category=category, truncated=truncated, readable=readable)
+
+
+def _documents(row: dict[str, JsonValue], origin: str) -> list[JsonValue]:
+    value = row.get(VALUE)
+    documents = value if isinstance(value, list) and value else [value]
+    if VALUE not in row or not all(isinstance(document, dict) for document in documents):
+        raise BadRow(f"the key `{VALUE}` has to hold an object", origin=origin)
+    return documents
+
+
+def _flat(path: str, value: JsonValue) -> Iterator[tuple[str, JsonValue]]:
+    match value:
+        case dict() if value:
+            for key, item in value.items():
+                yield from _flat(f"{path}.{key}" if path else key, item)
+        case _:
+            yield path, value

@@ -1,21 +1,296 @@
-"""A model that computes nothing and keeps everything: what decoding feeds comes in, a training row's tensors go out."""
+"""Record training rows by running the scheduler.
+
+The steps are those of decoding, with a teacher in the place of the sampler. So tokens, positions and visibility are
+those of decoding in every mode, and exactly the tokens that the model would have to draw carry a label. The teacher
+uses the guides that constrain the model, so a token that a guide forces is never taught.
+"""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pastalang.errors import InputError
+from pastalang.plan.plan import Choose, Mode, Repeat
+from pastalang.runtime.answer import answers_of
 from pastalang.runtime.attention.views import Views
+from pastalang.runtime.binding.bound_plan import BoundPlan
+from pastalang.runtime.chat import Encoder
+from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.decode.mask import allows, tokens_of
+from pastalang.runtime.decode.sampler import Choice
+from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.errors import RunError
+from pastalang.runtime.inputs import bind_inputs
+from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.decision import arms_of, closing_of, opening_of
+from pastalang.runtime.scheduler.hole import OpenHole
+from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.scheduler import PendingSample, ScheduleFilter, Scheduler
 from pastalang.runtime.step import StepBatch
+from pastalang.training.answer import Answer, answer_of, arm_for, spelled, stop_of
+from pastalang.training.errors import BadRow
+from pastalang.values.json_text import JsonValue, parse_json, same_json
 
 Numbers: TypeAlias = NDArray[np.int32]
 Sees: TypeAlias = NDArray[np.bool_]
 
+IGNORED = -100  # a label that costs nothing
+CELLS = 1 << 14
+FAR = 1 << 30  # positions are checked against the model when it is known
+
+
+@dataclass(frozen=True, slots=True)
+class TaughtToken:
+    """One drawn token: the logits at `place` have to predict `token`; the guide allows `allowed`.
+
+    `is_absent`: the right value is null. `absent` is the first token of null.
+    """
+
+    field: str
+    items: tuple[int, ...]
+    place: int
+    token: int
+    allowed: TokenMask | None
+    is_absent: bool
+    absent: int
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingRow:
+    """One row: `tokens`, `positions`, `labels` are (length,); `sees` is (length, length), packed to bits."""
+
+    tokens: Numbers
+    positions: Numbers
+    labels: Numbers
+    sees: np.ndarray[Any, np.dtype[np.uint8]]
+    taught: tuple[TaughtToken, ...]
+    mode: Mode
+    passes: int
+    origin: str
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @property
+    def visible(self) -> Sees:
+        bits: Sees = np.unpackbits(self.sees, axis=1, count=len(self)).astype(np.bool_)
+        return bits
+
+
+def record(
+    plan: BoundPlan,
+    vocabulary: Tokens,
+    inputs: Mapping[str, Any],
+    value: JsonValue,
+    *,
+    origin: str = "",
+    schedule_filter: ScheduleFilter | None = None,
+) -> TrainingRow:
+    """`value` is exact JSON, as `parse_json` gives it. Raises `BadRow`. `schedule_filter` is for tests of schedules."""
+    try:
+        bound = bind_inputs(plan.plan, inputs)
+        answer = answer_of(plan.plan, value, bound)
+        return _Run(plan, vocabulary, bound, answer, schedule_filter).sequence(origin)
+    except BadRow as problem:
+        raise problem.at(origin) from None
+    except InputError as problem:
+        raise BadRow(str(problem), origin=origin) from problem
+
+
+class _Run:
+    def __init__(
+        self,
+        plan: BoundPlan,
+        vocabulary: Tokens,
+        inputs: Mapping[str, Any],
+        answer: Answer,
+        schedule_filter: ScheduleFilter | None,
+    ) -> None:
+        self._answer = answer
+        self._teacher = Teacher(answer, vocabulary, plan.encoder)
+        self._recording = Recording(CELLS)
+        self._request = RequestState(plan, inputs, number=0)
+        self._scheduler = Scheduler(cells=CELLS, max_position=FAR, schedule_filter=schedule_filter)
+        self._taught: list[TaughtToken] = []
+        self._labels: dict[int, int] = {}
+        self._absent = plan.encoder.text("null")[0]
+
+    def sequence(self, origin: str) -> TrainingRow:
+        self._scheduler.submit(self._request)
+        while not self._request.is_over:
+            self._step()
+        if self._request.error is not None:
+            raise _in_our_words(self._request.error)
+        self._check()
+        recording = self._recording
+        labels = np.full(len(recording.tokens), IGNORED, dtype=np.int32)
+        labels[list(self._labels)] = list(self._labels.values())
+        return TrainingRow(
+            tokens=np.array(recording.tokens, dtype=np.int32),
+            positions=np.array(recording.positions, dtype=np.int32),
+            labels=labels,
+            sees=np.packbits(recording.visible(), axis=1),
+            taught=tuple(self._taught),
+            mode=self._request.plan.mode,
+            passes=self._request.last_draw,
+            origin=origin,
+        )
+
+    def _step(self) -> None:
+        step = self._scheduler.schedule()
+        if step is not None:
+            places = self._recording.feed(step.batch)
+            pending = self._scheduler.commit()
+            while pending:
+                pending = self._scheduler.accept([(one, self._teach(one, places[one.row])) for one in pending])
+        self._scheduler.end_step()
+
+    def _teach(self, drawing: PendingSample, place: int) -> Choice:
+        branch = drawing.branch
+        token = self._teacher.token(branch)
+        if self._labels.get(place, token) != token:
+            place = self._recording.copy_of(place)
+        self._labels[place] = token
+        field = branch.hole.field.path if branch.hole is not None else branch.decision.field  # type: ignore[union-attr]
+        items = _items(branch)
+        is_absent = self._answer.at(field, items) is None
+        self._taught.append(TaughtToken(field, items, place, token, self._allowed(branch), is_absent, self._absent))
+        return Choice(token, 0.0)
+
+    def _allowed(self, branch: BranchState) -> TokenMask | None:
+        if branch.hole is not None:
+            return branch.hole.allowed()
+        assert branch.decision is not None
+        tokens = branch.decision.allowed()
+        return None if tokens is None else self._request.tokens.mask(tokens)
+
+    def _check(self) -> None:
+        """Check that the run wrote the right answer: a limit may have cut it, or a spelling may mean another value."""
+        try:
+            answers, is_stacked = answers_of(self._request)
+        except RunError as problem:
+            raise _in_our_words(problem) from problem
+        if self._request.plan.output is None:
+            cut = [field.path for answer in answers for field in answer.fields if field.truncated]
+            if cut:
+                raise BadRow(f"`{cut[0]}` reaches its limit of tokens: the value would be cut")
+            return
+        texts = [parse_json(answer.text) for answer in answers]
+        if not same_json(texts if is_stacked else texts[0], self._answer.value):
+            raise BadRow("the value cannot be written as the plan asks: another one comes out")
+
+
+def _items(branch: BranchState) -> tuple[int, ...]:
+    """The items around the field. A decision whether a list goes on is not yet inside an item."""
+    frame = branch.frames[-1]
+    is_between = branch.decision is not None and frame.repeat is not None and frame.index >= len(frame.segments)
+    return branch.items_here()[:-1] if is_between else branch.items_here()
+
+
+def _in_our_words(error: RunError) -> BadRow:
+    return BadRow(error.reason if not error.field else f"`{error.field}`: {error.reason}")
+
+
+class Teacher:
+    """Draws the right tokens of one run. Raises `BadRow` if the answer cannot be written as the plan asks."""
+
+    def __init__(self, answer: Answer, tokens: Tokens, encoder: Encoder) -> None:
+        self._answer = answer
+        self._tokens = tokens
+        self._encoder = encoder
+        self._ways: dict[int, tuple[int, tuple[int, ...]]] = {}  # of a field: bytes left, tokens that write them
+
+    def token(self, branch: BranchState) -> int:
+        if branch.hole is not None:
+            return self._in_hole(branch.hole)
+        assert branch.decision is not None, "a branch that draws has a hole or a decision"
+        return self._in_decision(branch)
+
+    # ── holes ────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _in_hole(self, hole: OpenHole) -> int:
+        field = hole.field
+        value = self._answer.at(field.path, field.items)
+        text = spelled(value, hole.hole)
+        target = (hole.lead + text + stop_of(hole.hole)).encode()
+        token, allowed = self._next(hole, target), hole.allowed()
+        if allows(allowed, token):
+            return token
+        written = len(self._tokens.canonical(text.encode()) or ())
+        if written >= hole.hole.max_tokens:
+            raise BadRow(
+                f"`{field.path}` cannot be written as {_short(text)}: it takes {written} tokens, "
+                f"and the limit is {hole.hole.max_tokens}"
+            )
+        other = self._longest(hole, target, allowed)
+        if other is None:
+            raise BadRow(f"`{field.path}` cannot be written as {_short(text)}")
+        return other
+
+    def _next(self, hole: OpenHole, target: bytes) -> int:
+        """The token that the tokenizer would write next, given the value and the text that follows it."""
+        spelling = self._tokens.vocabulary.spelling
+        known = b"".join(spelling[token] or b"" for token in hole.field.tokens)
+        if not target.startswith(known):
+            raise BadRow(f"`{hole.field.path}` has to begin with {_short(known.decode('utf-8', 'replace'))}")
+        rest = target[len(known) :]
+        if not rest:
+            return min(self._encoder.ends)
+        left, way = self._ways.get(id(hole.field), (-1, ()))
+        if left != len(rest):
+            way = self._tokens.canonical(rest) or ()
+        if not way:
+            raise BadRow(f"`{hole.field.path}` cannot be spelled with the tokens of this model")
+        self._ways[id(hole.field)] = (len(rest) - len(spelling[way[0]] or b""), way[1:])
+        return way[0]
+
+    def _longest(self, hole: OpenHole, target: bytes, allowed: TokenMask) -> int | None:
+        """The allowed token that writes most of the remaining text."""
+        spelling = self._tokens.vocabulary.spelling
+        rest = target[len(b"".join(spelling[token] or b"" for token in hole.field.tokens)) :]
+        fitting = [token for token in tokens_of(allowed).tolist() if rest.startswith(spelling[token] or b"\xff")]
+        return max(fitting, key=lambda token: len(spelling[token] or b""), default=None)
+
+    # ── decisions ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _in_decision(self, branch: BranchState) -> int:
+        assert branch.decision is not None
+        tally = branch.decision.tally
+        wanted = self._wanted(branch)
+        depth = sum(tally.rides) + tally.draws
+        return min(self._encoder.ends) if wanted is None or depth >= len(wanted) else wanted[depth]
+
+    def _wanted(self, branch: BranchState) -> tuple[int, ...] | None:
+        """The tokens of the option to take; None for the end of the turn."""
+        frame = branch.frames[-1]
+        if frame.repeat is not None and frame.index >= len(frame.segments):
+            return self._item_or_end(branch, frame.repeat, frame.item + 1)
+        choose = frame.segments[frame.index]
+        assert isinstance(choose, Choose), "decisions are made by choices and repeats"
+        arm = arm_for(self._answer.at(choose.field, branch.items_here()), choose.arms)
+        if arm is None:
+            raise BadRow(f"no way of writing `{choose.field}` begins like its value")
+        return arms_of(choose, self._encoder)[arm].tokens
+
+    def _item_or_end(self, branch: BranchState, repeat: Repeat, done: int) -> tuple[int, ...] | None:
+        value = self._answer.at(repeat.field, branch.items_here()[:-1])
+        if not isinstance(value, list) or not repeat.minimum <= len(value) <= repeat.maximum:
+            raise BadRow(f"`{repeat.field}` has to be a list of {repeat.minimum} to {repeat.maximum} items")
+        way = opening_of if done < len(value) else closing_of
+        return way(repeat, done, self._encoder).tokens
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 60 else text[:57] + "..."
+
 
 class Recording:
-    """Tokens in the order in which decoding feeds them, by the engine's own table of views."""
+    """Keeps the tokens that decoding feeds, in their order, with what each of them sees. Computes nothing."""
 
     def __init__(self, cells: int) -> None:
         self._views = Views(cells)
@@ -25,7 +300,7 @@ class Recording:
         self.positions: list[int] = []
 
     def feed(self, batch: StepBatch) -> tuple[int, ...]:
-        """Keep a step. Gives, for every row of logits that it asks for, the recorded token that they stand behind."""
+        """Keep a step. For every row of logits that the step asks for, the recorded token that they follow."""
         first = len(self.tokens)
         sight = self._views.look(batch)
         self._in_cell[np.array(batch.cells, dtype=np.intp)] = np.arange(first, first + len(batch), dtype=np.int32)
@@ -36,7 +311,7 @@ class Recording:
         return tuple(first + index for index in batch.wanted)
 
     def copy_of(self, token: int) -> int:
-        """A second place for a recorded token, which nobody sees: for logits that have to say two things."""
+        """A second copy of a recorded token that no other token sees, for logits that need two labels."""
         place = len(self.tokens)
         seen = self._seen[token]
         self._seen.append(np.append(seen[seen != token], np.int32(place)))
@@ -45,7 +320,7 @@ class Recording:
         return place
 
     def visible(self) -> Sees:
-        """(length, length): who sees whom."""
+        """(length, length): whether a token (row) sees another one (column)."""
         visible = np.zeros((len(self.tokens), len(self.tokens)), dtype=np.bool_)
         for token, seen in enumerate(self._seen):
             visible[token, seen] = True

@@ -1,9 +1,28 @@
-"""What a training run is told: how long, how fast, how often it looks up."""
+"""What a training run is asked for: how the model will decode, how long to train, and how fast.
+
+The command line reads this module for its options, so importing it is cheap: there is no torch in it.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
+
+from pastalang.plan.plan import Mode
+
+
+class TrainingMode(StrEnum):
+    """How the trained model will decode: in one mode, or in all of them with one set of weights."""
+
+    STRICT = "strict"
+    LOCKSTEP = "lockstep"
+    SEQUENTIAL = "sequential"
+    MIXTURE = "mixture"
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        return tuple(Mode) if self is TrainingMode.MIXTURE else (Mode(self.value),)
 
 
 @dataclass(frozen=True, slots=True)

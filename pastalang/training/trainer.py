@@ -1,22 +1,24 @@
-"""The training loop: from a model and batches numbered by step to a trained model on disk.
+"""The training loop and its checkpoints.
 
-Batches are a function of their number, so a run that is broken off and resumed is, bit for bit, the run that
-was not: nothing about the data has to be saved.
+Batches are a function of their number, so a run that was interrupted and resumed equals, bit for bit, an unbroken one,
+and no state of the data has to be saved. A checkpoint replaces the last one at once, so a crash leaves a whole one.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
+from safetensors.torch import load_file, save_file
 
-from pastalang.errors import PastaError
-from pastalang.training.batch import Batch
-from pastalang.training.checkpoint import Progress, load_checkpoint, save_checkpoint
+from pastalang.training.batches import Batch
+from pastalang.training.errors import CheckpointError, TrainingStopped
 from pastalang.training.forward import loss_of
 from pastalang.training.settings import Settings
 
@@ -25,8 +27,14 @@ Judge: TypeAlias = Callable[[Any], float]  # a validation score of the model: hi
 Report: TypeAlias = Callable[[str], None]
 
 
-class TrainingStopped(PastaError):
-    """The loss is no number any more. The last good checkpoint is kept."""
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """`fingerprint` says what is trained (program, tokenizer, mode); a run of another one does not resume."""
+
+    step: int
+    best_score: float | None
+    judgements_since_best: int
+    fingerprint: str
 
 
 def train(
@@ -39,7 +47,7 @@ def train(
     judge: Judge | None = None,
     report: Report = print,
 ) -> Progress:
-    """Train until the steps are done or the score stops rising; go on where `folder` left off."""
+    """Train until the steps are done or the score stops rising. Resumes from the checkpoint in `folder`."""
     device = next(model.parameters()).device
     optimizer = _optimizer(model, settings)
     progress = load_checkpoint(folder / "resume", model, optimizer, fingerprint=fingerprint)
@@ -101,7 +109,7 @@ def _judged(
 
 
 def _optimizer(model: Any, settings: Settings) -> torch.optim.AdamW:
-    """Weight decay on matrices only: norms and biases are left alone."""
+    """Weight decay applies to matrices only, not to norms and biases."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
     groups = [
         {"params": [w for w in trained if w.dim() >= 2], "weight_decay": settings.weight_decay},
@@ -117,3 +125,74 @@ def _autocast(device: torch.device, settings: Settings) -> Any:
 def _line(step: int, steps: int, loss: float, tokens: int, seconds: float, done: int) -> str:
     left = seconds / max(1, done) * (steps - step)
     return f"step {step}/{steps}  loss {loss:.4f}  {tokens / seconds:,.0f} tokens/s  {left / 60:.1f} min left"
+
+
+def save_checkpoint(folder: Path, model: Any, optimizer: Any, progress: Progress, settings: Settings) -> None:
+    """Write next to the old one, then swap: a crash in between leaves a whole checkpoint."""
+    folder.mkdir(parents=True, exist_ok=True)
+    name = f"step-{progress.step:07d}"
+    fresh = folder / f"{name}.partial"
+    fresh.mkdir(exist_ok=True)
+    weights = {key: value.contiguous() for key, value in _own_weights(model).items()}
+    save_file(weights, fresh / "weights.safetensors")
+    torch.save(optimizer.state_dict(), fresh / "optimizer.pt")
+    document = {"progress": asdict(progress), "settings": asdict(settings)}
+    (fresh / "progress.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    fresh.rename(folder / name)
+    pointer = folder / "latest.partial"
+    pointer.write_text(name + "\n", encoding="utf-8")
+    pointer.replace(folder / "latest")
+    for old in folder.glob("step-*"):
+        if old.name != name:
+            _remove(old)
+
+
+def load_checkpoint(folder: Path, model: Any, optimizer: Any, *, fingerprint: str) -> Progress | None:
+    """Restore model and optimiser. None if the folder holds no checkpoint."""
+    if not (folder / "latest").exists():
+        return None
+    place = folder / (folder / "latest").read_text(encoding="utf-8").strip()
+    try:
+        document = json.loads((place / "progress.json").read_text(encoding="utf-8"))
+        progress = Progress(**document["progress"])
+    except (OSError, ValueError, TypeError, KeyError) as problem:
+        raise CheckpointError(f"{place}: not a readable checkpoint ({problem})") from problem
+    if progress.fingerprint != fingerprint:
+        raise CheckpointError(
+            f"{place}: this checkpoint is of another program, tokenizer or mode "
+            f"({progress.fingerprint}, this run is {fingerprint}); choose another output folder"
+        )
+    _put(place, model)
+    optimizer.load_state_dict(torch.load(place / "optimizer.pt", weights_only=True))
+    return progress
+
+
+def load_weights(folder: Path, model: Any) -> None:
+    """Load the weights that were saved last, whichever run saved them."""
+    _put(folder / (folder / "latest").read_text(encoding="utf-8").strip(), model)
+
+
+def _put(place: Path, model: Any) -> None:
+    try:
+        missing, unexpected = model.load_state_dict(load_file(place / "weights.safetensors"), strict=False)
+    except RuntimeError as problem:
+        raise CheckpointError(f"{place}: these weights are of a model of another shape") from problem
+    if unexpected or set(missing) - _tied(model):
+        raise CheckpointError(f"{place}: these weights are of a model of another shape")
+
+
+def _own_weights(model: Any) -> dict[str, torch.Tensor]:
+    """Every weight once: safetensors refuses two names of one tensor."""
+    tied = _tied(model)
+    return {name: value for name, value in model.state_dict().items() if name not in tied}
+
+
+def _tied(model: Any) -> set[str]:
+    seen: dict[int, str] = {}
+    return {name for name, value in model.state_dict().items() if seen.setdefault(value.data_ptr(), name) != name}
+
+
+def _remove(folder: Path) -> None:
+    for file in folder.iterdir():
+        file.unlink()
+    folder.rmdir()

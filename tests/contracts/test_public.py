@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pastalang
-from pastalang.cli import examples
+from examples import check
 from pastalang.compile import check_path
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode
@@ -81,7 +81,7 @@ def test_there_are_nine_examples_numbered_without_gaps() -> None:
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_has_no_problems_and_its_canonical_form(path: Path) -> None:
     assert check_path(path)[1] == ()
-    assert examples.is_formatted(path)
+    assert check.is_formatted(path)
 
 
 @pytest.mark.parametrize("mode", Mode, ids=lambda mode: mode.value)
@@ -102,5 +102,5 @@ def test_an_example_says_what_it_is_for_and_has_inputs_to_try(path: Path) -> Non
 
 
 def test_the_make_target_is_content_with_every_example(capsys: pytest.CaptureFixture[str]) -> None:
-    assert examples.main() == 0
+    assert check.main() == 0
     assert f"{len(EXAMPLES)} examples" in capsys.readouterr().out

@@ -34,8 +34,7 @@ from pastalang.runtime.events import FieldDone, TextDelta
 from pastalang.testing.exact import check_exact
 from pastalang.testing.fakes import FakeModel, hashed_model, hashed_score
 from pastalang.testing.slow import scored
-from pastalang.training.batch import IGNORED
-from pastalang.training.sequence import Sequence, record
+from pastalang.training.recording import IGNORED, TrainingRow, record
 from pastalang.values.json_text import parse_json
 from pastalang.values.read import read
 from tests.properties.hole_types import SOURCE
@@ -306,7 +305,7 @@ def products(draw: st.DrawFn) -> dict[str, Any]:
 NOTE = {"note": "the good Sony tv"}
 
 
-def taught(kind: str, mode: Mode, value: Any) -> tuple[Sequence, BoundPlan]:
+def taught(kind: str, mode: Mode, value: Any) -> tuple[TrainingRow, BoundPlan]:
     _, encoder, tokens = tools(kind)
     plan = BoundPlan(plan_of(PRODUCT, mode), encoder, GuideCache(tokens))
     return record(plan, tokens, NOTE, parse_json(json.dumps(value))), plan

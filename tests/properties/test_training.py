@@ -27,11 +27,9 @@ from pastalang.runtime.scheduler.scheduler import Limits, Scheduler
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training.answer import answer_of
-from pastalang.training.batch import IGNORED
+from pastalang.training.batches import collate
 from pastalang.training.forward import logits_of
-from pastalang.training.packing import collate
-from pastalang.training.sequence import Sequence, record
-from pastalang.training.teacher import Teacher
+from pastalang.training.recording import IGNORED, Teacher, TrainingRow, record
 from pastalang.values.json_text import JsonValue, parse_json
 from tests.properties.tally import Invariant, count
 from tests.runtime.float64 import in_float64, wide_softmax
@@ -164,7 +162,7 @@ def name_of(branch: BranchState) -> Any:
     return branch.decision.field, branch.items_here()[:-1] if is_between_items else branch.items_here()
 
 
-def trained(row: Sequence, model: Any, neighbours: list[Sequence]) -> dict[Any, Any]:
+def trained(row: TrainingRow, model: Any, neighbours: list[TrainingRow]) -> dict[Any, Any]:
     """The logits of one training forward at the places of the labels, the row packed between others."""
     rows = [*neighbours, row]
     model.set_attn_implementation("eager")  # decoding put its own attention there

@@ -12,9 +12,9 @@ from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.source import shipped_folder
 from pastalang.training.metrics import Example, Report, evaluate
-from pastalang.training.mini.extraction import extraction_program
-from pastalang.training.mini.sources import made_up
-from pastalang.training.synthetic.pools import Part
+from recipes.pasta_mini.catalogue import Part
+from recipes.pasta_mini.lessons import extraction_program
+from recipes.pasta_mini.listings import made_up
 
 LISTINGS = [one for one in made_up(20, seed=21, part=Part.TEST) if not one.description][:10]
 

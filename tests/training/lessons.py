@@ -9,7 +9,7 @@ import pastalang
 from pastalang.plan.plan import Mode
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.training.lessons import Lesson, Recorder, planner
-from pastalang.training.sequence import Sequence
+from pastalang.training.recording import TrainingRow
 from pastalang.values.json_text import parse_json
 
 TOKENIZER = byte_tokenizer()
@@ -28,14 +28,14 @@ def lesson(source: str, inputs: dict[str, Any], value: Any, *, origin: str = "ro
     return Lesson(planner(pastalang.compile(source)), inputs, parse_json(json.dumps(value)), origin)
 
 
-def row_of(source: str, inputs: dict[str, Any], value: Any, mode: Mode = Mode.STRICT) -> Sequence:
+def row_of(source: str, inputs: dict[str, Any], value: Any, mode: Mode = Mode.STRICT) -> TrainingRow:
     return Recorder(TOKENIZER).row(lesson(source, inputs, value), mode)
 
 
-def product(title: str, *, mode: Mode = Mode.STRICT, **value: Any) -> Sequence:
+def product(title: str, *, mode: Mode = Mode.STRICT, **value: Any) -> TrainingRow:
     return row_of(PRODUCT, {"title": title}, {"brand": None, "kind": "tv", "quote": None} | value, mode)
 
 
-def taught_text(row: Sequence, field: str) -> str:
+def taught_text(row: TrainingRow, field: str) -> str:
     """The tokens that carry loss, of one field."""
     return "".join(chr(taught.token) for taught in row.taught if taught.field == field)

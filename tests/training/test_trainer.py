@@ -10,15 +10,25 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from pastalang.training.batch import IGNORED, Batch
-from pastalang.training.checkpoint import CheckpointError
-from pastalang.training.forward import loss_of
-from pastalang.training.language import language_batches
+from pastalang.testing.toy_models import toy_model
+from pastalang.training.batches import Batch, collate
+from pastalang.training.errors import CheckpointError, TrainingStopped
+from pastalang.training.forward import logits_of, loss_of
+from pastalang.training.recording import IGNORED
 from pastalang.training.settings import Settings
-from pastalang.training.trainer import TrainingStopped, train
+from pastalang.training.trainer import train
+from tests.training.lessons import product
 
 SETTINGS = Settings(steps=6, learning_rate=3e-3, warmup_steps=2, save_every=3, bfloat16=False)
-BATCHES = language_batches([[1, 2, 3, 4, 5] * 8, [6, 7, 8] * 10], rows=2, length=16, separator=0, seed=3)
+TEXT = torch.tensor([*[1, 2, 3, 4, 5] * 8, 0, *[6, 7, 8] * 10, 0])
+
+
+def text_batches(number: int) -> Batch:
+    """Two windows of a text that repeats, others in every batch."""
+    starts = [(37 * number + 19 * row) % (len(TEXT) - 16) for row in range(2)]
+    windows = torch.stack([TEXT[start : start + 17] for start in starts])
+    positions = torch.arange(16).expand(2, 16)
+    return Batch(windows[:, :-1], positions, windows[:, 1:], None, tuple(f"window {start}" for start in starts))
 
 
 def tiny_model() -> Any:
@@ -41,7 +51,7 @@ def silent(_: str) -> None:
 
 
 def run(model: Any, settings: Settings, folder: Path, **rest: Any) -> Any:
-    return train(model, BATCHES, settings, folder, fingerprint="toy", report=silent, **rest)
+    return train(model, text_batches, settings, folder, fingerprint="toy", report=silent, **rest)
 
 
 def test_a_run_that_was_broken_off_equals_one_that_was_not(tmp_path: Path) -> None:
@@ -55,7 +65,7 @@ def test_a_run_that_was_broken_off_equals_one_that_was_not(tmp_path: Path) -> No
     def batches(number: int) -> Batch:
         if number == 4:
             raise PulledPlug
-        return BATCHES(number)
+        return text_batches(number)
 
     with pytest.raises(PulledPlug):
         train(broken, batches, SETTINGS, tmp_path / "parts", fingerprint="toy", report=silent)
@@ -67,15 +77,27 @@ def test_a_run_that_was_broken_off_equals_one_that_was_not(tmp_path: Path) -> No
 
 def test_it_learns_a_text_that_repeats(tmp_path: Path) -> None:
     model = tiny_model()
-    before = loss_of(model, BATCHES(0)).item()
+    before = loss_of(model, text_batches(0)).item()
     settings = replace(SETTINGS, steps=120, warmup_steps=10, save_every=1000, learning_rate=1e-2)
     run(model, settings, tmp_path)
     assert before > 2.0
-    assert loss_of(model, BATCHES(0)).item() < 0.35
+    assert loss_of(model, text_batches(0)).item() < 0.35
+
+
+def test_the_loss_is_that_of_all_logits_though_only_labelled_places_get_some() -> None:
+    batch = collate([[product("a Sony tv", brand="Sony")], [product("a Nokia", kind="phone")]], 400)
+    model = toy_model().double()
+    logits, labels = logits_of(model, batch), batch.labels
+    assert 0 < int((labels != IGNORED).sum()) < 40
+    expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORED)
+    assert torch.allclose(loss_of(model, batch).double(), expected, atol=1e-6)
+    where = labels != IGNORED
+    assert torch.allclose(logits_of(model, batch, where=where), logits[where], atol=1e-12)
+    assert logits_of(model, batch).shape == (2, 400, 320), "the head sees every place again"
 
 
 def test_accumulated_batches_weigh_by_the_tokens_they_predict(tmp_path: Path) -> None:
-    halves = [BATCHES(0), BATCHES(1)]
+    halves = [text_batches(0), text_batches(1)]
     labels = halves[1].labels.clone()
     labels[:, 3:] = IGNORED
     halves[1] = replace(halves[1], labels=labels)
@@ -99,7 +121,7 @@ def test_a_loss_that_is_no_number_stops_names_the_rows_and_keeps_the_last_good_c
     def batches(number: int) -> Batch:
         if number == 4:
             model.model.norm.weight.data.fill_(float("nan"))
-        return BATCHES(number)
+        return text_batches(number)
 
     with pytest.raises(TrainingStopped, match=r"step 5: the loss is nan on these rows: window \d"):
         train(model, batches, SETTINGS, tmp_path, fingerprint="toy", report=silent)
@@ -112,7 +134,7 @@ def test_a_loss_that_is_no_number_stops_names_the_rows_and_keeps_the_last_good_c
 def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
     run(tiny_model(), SETTINGS, tmp_path)
     with pytest.raises(CheckpointError, match="another program, tokenizer or mode"):
-        train(tiny_model(), BATCHES, SETTINGS, tmp_path, fingerprint="other", report=silent)
+        train(tiny_model(), text_batches, SETTINGS, tmp_path, fingerprint="other", report=silent)
 
 
 def test_it_stops_when_the_score_no_longer_rises(tmp_path: Path) -> None:

@@ -1,0 +1,1 @@
+"""`make demo`: a small model extracts attributes from listings on the terminal."""

@@ -1,0 +1,130 @@
+"""Pack recorded rows into training batches: several rows share a line, and none of them sees another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from pastalang.training.errors import BadData, BadRow
+from pastalang.training.recording import IGNORED, TrainingRow
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """`tokens`, `positions`, `labels`: (rows, length). `visible`: (rows, length, length) bool, or None: causal.
+
+    `labels[r, i]` is the token that the logits at place i have to predict; it need not be the token at i + 1.
+    `origins` names the source of each row, so that a bad one can be found.
+    """
+
+    tokens: Tensor
+    positions: Tensor
+    labels: Tensor
+    visible: Tensor | None
+    origins: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        assert self.tokens.shape == self.positions.shape == self.labels.shape
+        assert self.visible is None or self.visible.shape == (*self.tokens.shape, self.tokens.shape[1])
+        assert len(self.origins) == self.tokens.shape[0]
+
+    @property
+    def predicted(self) -> int:
+        """How many tokens the loss is over."""
+        return int((self.labels != IGNORED).sum())
+
+    def to(self, device: torch.device) -> Batch:
+        return Batch(
+            self.tokens.to(device),
+            self.positions.to(device),
+            self.labels.to(device),
+            None if self.visible is None else self.visible.to(device),
+            self.origins,
+        )
+
+
+_OPEN_LINES = 16  # lines that may still take a row, while rows are packed
+
+
+def packed_batches(
+    variants: Sequence[Sequence[TrainingRow]], *, rows: int, length: int, seed: int
+) -> Callable[[int], Batch]:
+    """Batches by number, always the same for one number.
+
+    `variants` holds, for each row, its recordings in several modes. An epoch shows every row in one of them, and the
+    next epoch in the next one. Raises `BadData` without rows, `BadRow` for a row that is longer than a line.
+    """
+    if not variants:
+        raise BadData("there is nothing to train on")
+    for row in (row for ways in variants for row in ways):
+        if len(row) > length:
+            raise BadRow(
+                f"takes {len(row)} tokens in mode {row.mode.value}, and a line of a batch holds {length}; "
+                "raise --length or leave the row out",
+                origin=row.origin,
+            )
+
+    @lru_cache(maxsize=4)
+    def lines_of(epoch: int) -> list[list[TrainingRow]]:
+        shown = [ways[(number + epoch) % len(ways)] for number, ways in enumerate(variants)]
+        order = np.random.default_rng((seed, epoch)).permutation(len(shown))
+        return _packed([shown[index] for index in order], length)
+
+    counts: list[int] = []
+
+    def line(number: int) -> list[TrainingRow]:
+        epoch = 0
+        while True:
+            if epoch == len(counts):
+                counts.append(len(lines_of(epoch)))
+            if number < counts[epoch]:
+                return lines_of(epoch)[number]
+            number -= counts[epoch]
+            epoch += 1
+
+    return lambda number: collate([line(number * rows + one) for one in range(rows)], length)
+
+
+def collate(lines: Sequence[Sequence[TrainingRow]], length: int) -> Batch:
+    """One batch. A line holds its rows one after another; padding sees only itself."""
+    shape = (len(lines), length)
+    tokens, positions = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    labels = np.full(shape, IGNORED, dtype=np.int64)
+    visible = np.zeros((*shape, length), dtype=np.bool_)
+    visible[:, np.arange(length), np.arange(length)] = True
+    for line, rows in enumerate(lines):
+        start = 0
+        for row in rows:
+            here = slice(start, start + len(row))
+            tokens[line, here], positions[line, here], labels[line, here] = row.tokens, row.positions, row.labels
+            visible[line, here, here] = row.visible
+            start += len(row)
+    return Batch(
+        tokens=torch.from_numpy(tokens),
+        positions=torch.from_numpy(positions),
+        labels=torch.from_numpy(labels),
+        visible=torch.from_numpy(visible),
+        origins=tuple(", ".join(row.origin for row in rows) for rows in lines),
+    )
+
+
+def _packed(rows: Sequence[TrainingRow], length: int) -> list[list[TrainingRow]]:
+    """Put every row into the first open line with room for it. With too many open lines, the fullest one is closed."""
+    closed: list[list[TrainingRow]] = []
+    opened: list[tuple[list[TrainingRow], int]] = []
+    for row in rows:
+        for index, (line, used) in enumerate(opened):
+            if used + len(row) <= length:
+                opened[index] = ([*line, row], used + len(row))
+                break
+        else:
+            opened.append(([row], len(row)))
+            if len(opened) > _OPEN_LINES:
+                fullest = max(range(len(opened)), key=lambda index: opened[index][1])
+                closed.append(opened.pop(fullest)[0])
+    return closed + [line for line, _ in opened]

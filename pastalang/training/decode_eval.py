@@ -1,0 +1,137 @@
+"""Let a model answer rows through the engine, then score the answers and count what they cost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from pastalang.errors import PastaError
+from pastalang.plan.plan import Plan
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.result import Result
+from pastalang.training.answer import spell_json
+from pastalang.training.data import CATEGORY, VALUE, Row
+from pastalang.training.metrics import Example, Report, evaluate, example_of
+from pastalang.values.json_text import JsonValue
+
+Request: TypeAlias = tuple[Plan, Mapping[str, Any]]
+Tell: TypeAlias = Callable[[int], None]  # how many requests are done
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """`problems`: the origin of each row that could not be decoded, and why. They count as unreadable."""
+
+    decoding: Decoding
+    report: Report
+    problems: tuple[tuple[str, str], ...]
+
+
+def score_rows_by_decoding(
+    engine: Engine, plan: Plan, rows: Sequence[Row], *, batch: int, any_mode: bool = False, tell: Tell | None = None
+) -> Scored:
+    decoding = decode(engine, [(plan, row.inputs) for row in rows], batch=batch, any_mode=any_mode, tell=tell)
+    pairs = list(zip(rows, decoding.rows, strict=True))
+    return Scored(
+        decoding,
+        evaluate(example for row, decoded in pairs for example in _examples(row, decoded)),
+        tuple((row.origin, decoded.problem) for row, decoded in pairs if decoded.problem),
+    )
+
+
+def prediction_lines(scored: Scored, rows: Sequence[Row]) -> str:
+    """JSON lines in the order of the rows, as `score_files` reads them."""
+    lines = []
+    for row, decoded in zip(rows, scored.decoding.rows, strict=True):
+        value = list(decoded.values) if decoded.is_stacked else decoded.values[0]
+        line: dict[str, JsonValue] = {VALUE: value, "truncated": any(decoded.truncated)}
+        if row.category:
+            line[CATEGORY] = row.category
+        if decoded.problem:
+            line["problem"] = decoded.problem
+        lines.append(spell_json(line) + "\n")
+    return "".join(lines)
+
+
+def _examples(row: Row, decoded: Decoded) -> Iterator[Example]:
+    right = row.answer.value if row.answer.is_stacked else [row.answer.value]
+    assert isinstance(right, list)
+    if decoded.problem:
+        yield from (example_of(one, None, category=row.category, readable=False) for one in right)
+        return
+    for one, found, truncated in zip(right, decoded.values, decoded.truncated, strict=True):
+        yield example_of(one, found, category=row.category, truncated=truncated)
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The outcome of one request: for each document, its value and whether a limit cut it. Only stacks hold several.
+
+    If the run failed, `values` holds only None, and `problem` says why.
+    """
+
+    values: tuple[JsonValue, ...]
+    truncated: tuple[bool, ...]
+    passes: int
+    is_stacked: bool = False
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """Passes that several requests share count for each of them."""
+
+    rows: tuple[Decoded, ...]
+    seconds: float
+
+    @property
+    def documents(self) -> int:
+        return sum(len(row.values) for row in self.rows)
+
+    @property
+    def passes_per_document(self) -> float:
+        """Counts only runs that did not fail."""
+        done = [row for row in self.rows if not row.problem]
+        return sum(row.passes for row in done) / max(1, sum(len(row.values) for row in done))
+
+    @property
+    def documents_per_second(self) -> float:
+        return self.documents / self.seconds if self.seconds else 0.0
+
+
+def decode(
+    engine: Engine, requests: Sequence[Request], *, batch: int, any_mode: bool = False, tell: Tell | None = None
+) -> Decoding:
+    """Greedy unless the programs say otherwise. `batch` requests of one plan share their passes."""
+    found: dict[int, Decoded] = {}
+    began = time.perf_counter()
+    for plan, numbers in _chunks(requests, batch):
+        results = engine.batch(plan, [requests[number][1] for number in numbers], any_mode=any_mode)
+        found |= {number: _decoded(result) for number, result in zip(numbers, results, strict=True)}
+        if tell is not None:
+            tell(len(found))
+    seconds = time.perf_counter() - began
+    return Decoding(tuple(found[number] for number in range(len(requests))), seconds)
+
+
+def _chunks(requests: Sequence[Request], size: int) -> Iterable[tuple[Plan, list[int]]]:
+    """The numbers of the requests, plan by plan."""
+    by_plan: dict[int, list[int]] = {}
+    for number, (plan, _) in enumerate(requests):
+        by_plan.setdefault(id(plan), []).append(number)
+    for numbers in by_plan.values():
+        for first in range(0, len(numbers), size):
+            yield requests[numbers[0]][0], numbers[first : first + size]
+
+
+def _decoded(result: Result | PastaError) -> Decoded:
+    if isinstance(result, PastaError):
+        return Decoded((None,), (False,), 0, problem=str(result))
+    return Decoded(
+        tuple(answer.exact for answer in result.answers),
+        tuple(any(field.truncated for field in answer.fields) for answer in result.answers),
+        result.usage.forward_passes,
+        result.is_stacked,
+    )

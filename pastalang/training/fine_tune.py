@@ -1,0 +1,158 @@
+"""Fine-tune a model on rows of a program, and save it to a folder that the engine can load."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pastalang.plan.fingerprint import fingerprint
+from pastalang.plan.plan import Hole, Mode, Plan
+from pastalang.plan.walk import walk
+from pastalang.program.program import Program
+from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.models.loading import default_device, told_in_words
+from pastalang.runtime.models.refuse import refuse_config
+from pastalang.runtime.models.source import check_source, shipped_folder
+from pastalang.runtime.models.trained import FILE, TrainedFor
+from pastalang.training.batches import packed_batches
+from pastalang.training.data import fingerprint_of, read_lessons
+from pastalang.training.errors import BadData, BadRow, UnreadableData
+from pastalang.training.lessons import Lesson, Recorder
+from pastalang.training.recording import TrainingRow
+from pastalang.training.settings import Settings
+from pastalang.training.teacher_forced_eval import score_rows
+from pastalang.training.trainer import Progress, load_weights, train
+
+WORK = "training"  # the folder in the output that holds the checkpoints
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """With several `modes`, a row is shown in another one in every epoch. `lora`: its rank; None trains all weights."""
+
+    program: Program
+    model: str
+    data: Path
+    out: Path
+    modes: tuple[Mode, ...]
+    settings: Settings
+    validation: Path | None = None
+    template: str | None = None
+    rows: int = 8
+    length: int | None = None
+    lora: int | None = None
+    device: str | None = None
+    overwrite: bool = False
+
+
+def fine_tune(job: Job, *, tell: Tell = print) -> Progress:
+    """Raises `BadData`, `BadRow`, `CheckpointError`, `TrainingStopped`. An interrupted run is resumed."""
+    prepare_folder(job.out, overwrite=job.overwrite)
+    lessons = read_lessons(job.data, job.program, template=job.template)
+    validation = read_lessons(job.validation, job.program, template=job.template) if job.validation else []
+    model, tokenizer = _load(job)
+    recorder = Recorder(tokenizer)
+    variants = recorder.rows(lessons, job.modes)
+    checked = [row for ways in recorder.rows(validation, job.modes[:1]) for row in ways]
+    check_positions([row for ways in variants for row in ways] + checked, model)
+    length = job.length or _line_length(variants)
+    tell(f"{len(lessons)} rows in {', '.join(mode.value for mode in job.modes)}, lines of {length} tokens")
+    batches = packed_batches(variants, rows=job.rows, length=length, seed=job.settings.seed)
+    work = job.out / WORK
+    progress = train(
+        model, batches, job.settings, work, fingerprint=_fingerprint(job, lessons[0], tokenizer),
+        judge=judge_of(checked, validation) if checked else None, report=tell,
+    )  # fmt: skip
+    if (work / "best" / "latest").exists():
+        load_weights(work / "best", model)
+    save(model, tokenizer, note_of(lessons[0].plan(job.modes[0]), job.modes), job.out)
+    tell(f"saved to {job.out}")
+    return progress
+
+
+def prepare_folder(folder: Path, *, overwrite: bool) -> None:
+    """Make the folder. Refuses one that holds anything but a run to resume, unless it may be overwritten."""
+    if not folder.exists():
+        try:
+            folder.mkdir(parents=True)
+        except OSError as problem:
+            reason = (problem.strerror or str(problem)).lower()
+            raise UnreadableData(f"{folder} cannot be made: {reason}") from problem
+        return
+    if not folder.is_dir():
+        raise BadData(f"{folder} is no folder")
+    if not overwrite and any(entry.name != WORK for entry in folder.iterdir()):
+        raise BadData(f"{folder} is not empty; choose another folder, or give --overwrite")
+
+
+def judge_of(rows: Sequence[TrainingRow], lessons: Sequence[Lesson]) -> Callable[[Any], float]:
+    """The F1 of the validation rows, between 0 and 1."""
+    categories = [lesson.category for lesson in lessons]
+    return lambda model: score_rows(model, rows, categories=categories).reported.f1 / 100
+
+
+def check_positions(rows: Sequence[TrainingRow], model: Any) -> None:
+    """Raises `BadRow` for the first row that is longer than the model's positions."""
+    last = int(model.config.get_text_config().max_position_embeddings) - 1
+    for row in rows:
+        if int(row.positions.max()) > last:
+            raise BadRow(f"reaches position {row.positions.max()}, and the model's last is {last}", origin=row.origin)
+
+
+def note_of(plan: Plan, modes: tuple[Mode, ...]) -> TrainedFor:
+    holes = (segment for branch in plan.branches for _, segment in walk(branch.segments) if isinstance(segment, Hole))
+    limits = {hole.field: hole.max_tokens for hole in holes}
+    name = fingerprint(plan)
+    return TrainedFor(modes, plan.template, name.program, name.types, limits)
+
+
+def save(model: Any, tokenizer: Any, note: TrainedFor, folder: Path) -> None:
+    """Save whole weights; LoRA adapters are merged."""
+    if hasattr(model, "merge_and_unload"):
+        model = model.merge_and_unload()
+    (folder / FILE).unlink(missing_ok=True)  # written last: its presence says that the folder is complete
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    note.write(folder)
+
+
+def _load(job: Job) -> tuple[Any, Any]:
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    check_source(str(job.model))
+    place = shipped_folder(job.model) or job.model
+    with told_in_words(job.model):
+        refuse_config(AutoConfig.from_pretrained(place))
+        tokenizer = AutoTokenizer.from_pretrained(place)
+        model = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32)
+    model = model.to(job.device or default_device())
+    torch.manual_seed(job.settings.seed)
+    return (model if job.lora is None else _with_lora(model, job.lora)), tokenizer
+
+
+def _with_lora(model: Any, rank: int) -> Any:
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError as problem:
+        raise BadData("--lora needs the package peft: pip install 'pastalang[lora]'") from problem
+    return get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
+
+
+def _line_length(variants: Sequence[Sequence[TrainingRow]]) -> int:
+    """As long as the longest row, and long enough that a few short ones share a line."""
+    longest = max(len(row) for ways in variants for row in ways)
+    return max(256, -(-longest // 64) * 64)
+
+
+def _fingerprint(job: Job, lesson: Lesson, tokenizer: Any) -> str:
+    """Equal for two runs if one may resume the other."""
+    parts = [str(fingerprint(lesson.plan(mode))) for mode in job.modes]
+    parts += [mode.value for mode in job.modes]
+    parts += [vocabulary_of(tokenizer).fingerprint, fingerprint_of(job.data), f"{job.rows}/{job.length}/{job.lora}"]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,117 @@
+"""Training batches of the recipe, by number: windows of plain text, and rows drawn while the model trains.
+
+A batch depends on the seed and its own number alone, so a resumed run sees the batches that an unbroken run would
+have seen. Rows are recorded shortly before they are needed, in a separate process if wanted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from multiprocessing import get_context
+from random import Random
+from typing import TypeAlias
+
+import torch
+
+from pastalang.training.batches import Batch, collate
+from pastalang.training.recording import TrainingRow
+
+DrawRow: TypeAlias = Callable[[Random], TrainingRow | None]  # None: the drawn row cannot be taught, so another is drawn
+Lines: TypeAlias = list[list[TrainingRow]]
+
+_MISSES = 12  # drawn rows, one after another, that fit in no line, before a chunk is full
+
+
+def language_batches(
+    documents: Sequence[Sequence[int]], *, rows: int, length: int, separator: int, seed: int
+) -> Callable[[int], Batch]:
+    """Batches of one endless shuffled stream; `documents` are token ids, parted by `separator`.
+
+    Batch n holds the windows n*rows .. (n+1)*rows of a permutation that changes with every pass over the data.
+    """
+    stream = torch.tensor([token for document in documents for token in (*document, separator)], dtype=torch.long)
+    windows = max(1, (len(stream) - 1) // length)
+
+    def batch(number: int) -> Batch:
+        places = [_window(number * rows + row, windows, seed) for row in range(rows)]
+        pieces = [stream[place * length : place * length + length + 1] for place in places]
+        whole = torch.stack([_padded(piece, length + 1, separator) for piece in pieces])
+        return Batch(
+            tokens=whole[:, :-1].contiguous(),
+            positions=torch.arange(length).expand(rows, length).contiguous(),
+            labels=whole[:, 1:].contiguous(),
+            visible=None,
+            origins=tuple(f"window {place}" for place in places),
+        )
+
+    return batch
+
+
+def _window(index: int, windows: int, seed: int) -> int:
+    """Where the index-th window of the stream lies: a fresh order in every epoch."""
+    epoch, place = divmod(index, windows)
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + epoch)
+    return int(torch.randperm(windows, generator=generator)[place])
+
+
+def _padded(piece: torch.Tensor, length: int, filler: int) -> torch.Tensor:
+    return torch.nn.functional.pad(piece, (0, length - len(piece)), value=filler)
+
+
+class RowStream:
+    """Batches by number; `draw` has to be picklable if `ahead`: the next chunk is then made while this one is used."""
+
+    def __init__(
+        self, draw: DrawRow, *, rows: int, length: int, seed: int, batches: int = 16, ahead: bool = False
+    ) -> None:
+        """A chunk has `batches` batches."""
+        self._draw = draw
+        self._batches = batches
+        self._rows, self._length, self._seed = rows, length, seed
+        self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn")) if ahead else None
+        self._coming: dict[int, Future[Lines]] = {}
+        self._known: tuple[int, Lines] = (-1, [])
+
+    def __call__(self, number: int) -> Batch:
+        chunk, place = divmod(number, self._batches)
+        if self._known[0] != chunk:
+            self._known = (chunk, self._chunk(chunk))
+        return collate(self._known[1][place * self._rows : (place + 1) * self._rows], self._length)
+
+    def close(self) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+
+    def _chunk(self, number: int) -> Lines:
+        if self._pool is None:
+            return make_lines(self._draw, self._rows * self._batches, self._length, f"{self._seed}/{number}")
+        for wanted in (number, number + 1):
+            if wanted not in self._coming:
+                self._coming[wanted] = self._pool.submit(
+                    make_lines, self._draw, self._rows * self._batches, self._length, f"{self._seed}/{wanted}"
+                )
+        lines = self._coming.pop(number).result()
+        self._coming = {known: future for known, future in self._coming.items() if known > number}
+        return lines
+
+
+def make_lines(draw: DrawRow, count: int, length: int, seed: str) -> Lines:
+    """`count` lines, each filled with rows as they are drawn, until rows in a row fit nowhere any more."""
+    random = Random(seed)
+    lines: Lines = [[] for _ in range(count)]
+    room = [length] * count
+    misses = 0
+    while misses < _MISSES or not all(lines):
+        row = draw(random)
+        if row is None or len(row) > length:
+            continue
+        place = next((place for place in range(count) if len(row) <= room[place]), None)
+        if place is None:
+            misses += 1
+            continue
+        misses = 0
+        lines[place].append(row)
+        room[place] -= len(row)
+    random.shuffle(lines)
+    return lines

@@ -1,0 +1,52 @@
+"""Batches of an endless stream are the same for the same number, in whatever order and process they are made."""
+
+from __future__ import annotations
+
+from random import Random
+
+import torch
+
+from pastalang.training.batches import Batch
+from recipes.pasta_mini.batches import RowStream, make_lines
+from recipes.pasta_mini.lessons import DrawLesson
+from recipes.pasta_mini.listings import as_text, made_up
+from recipes.pasta_mini.model import train_tokenizer
+
+LISTINGS = tuple(made_up(60, seed=0))
+DRAW = DrawLesson(train_tokenizer(map(as_text, LISTINGS), size=700), LISTINGS)
+
+
+def same(one: Batch, other: Batch) -> bool:
+    assert one.visible is not None
+    assert other.visible is not None
+    pairs = ((one.tokens, other.tokens), (one.labels, other.labels), (one.visible, other.visible))
+    return all(torch.equal(left, right) for left, right in pairs) and one.origins == other.origins
+
+
+def test_a_batch_depends_on_its_number_alone() -> None:
+    straight = RowStream(DRAW, rows=2, length=640, seed=1, batches=2)
+    batches = [straight(number) for number in range(4)]
+    resumed = RowStream(DRAW, rows=2, length=640, seed=1, batches=2, ahead=True)
+    try:
+        assert same(resumed(3), batches[3])
+        assert same(resumed(0), batches[0])
+    finally:
+        resumed.close()
+    assert not same(batches[0], batches[2])
+    assert not same(batches[0], RowStream(DRAW, rows=2, length=640, seed=2, batches=2)(0))
+
+
+def test_lines_are_nearly_full_and_rows_stay_whole() -> None:
+    lines = make_lines(DRAW, 6, 640, "seed")
+    for line in lines:
+        assert 0 < sum(map(len, line)) <= 640
+    assert sum(len(row) for line in lines for row in line) > 0.8 * 6 * 640
+    assert {row.mode.value for line in lines for row in line} == {"strict", "lockstep", "sequential"}
+
+
+def test_a_seed_draws_the_same_rows() -> None:
+    one, other = (DRAW(Random(5)) for _ in range(2))
+    assert one is not None
+    assert other is not None
+    assert one.origin == other.origin
+    assert (one.tokens == other.tokens).all()

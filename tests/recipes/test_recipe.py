@@ -1,0 +1,103 @@
+"""The recipe of pasta-mini: tokens that can be copied, held-out titles, and a run from end to end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from random import Random
+
+import pytest
+import torch
+
+from pastalang.plan.plan import Mode
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.models.trained import check_mode
+from pastalang.training.errors import BadRow
+from recipes.pasta_mini import __main__ as command
+from recipes.pasta_mini.card import Facts
+from recipes.pasta_mini.lessons import extraction_program, lesson_of
+from recipes.pasta_mini.listings import as_text, made_up
+from recipes.pasta_mini.model import train_tokenizer
+from recipes.pasta_mini.real_listings import read_oa_mine
+from recipes.pasta_mini.recipe import Sizes, make_mini
+
+TINY = Sizes(
+    language_steps=2, extraction_steps=3, listings=40, rows=2, length=640, ahead=2, vocabulary=600, hidden=32, layers=2,
+    heads=2,
+)  # fmt: skip
+
+
+def oa_mine(path: Path) -> Path:
+    rows = [
+        {"input": f"Sony TV {number} inch", "category": "TV", "target_scores": {"Brand": {"Sony": 1}}}
+        for number in range(40)
+    ]
+    rows[0]["target_scores"] = {"Brand": {"Sony": 1}, "Colour": {"n/a": 1}, "Size": {"0 inch": 1}}
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def test_a_word_has_the_same_tokens_in_a_title_and_after_a_quote() -> None:
+    tokenizer = train_tokenizer([as_text(listing) for listing in made_up(300, seed=0)], size=1000)
+
+    def tokens(text: str) -> list[int]:
+        return list(tokenizer.encode(text, add_special_tokens=False))
+
+    value = tokens("Stainless Steel 12.5 oz")
+    title = tokens("Cup, Stainless Steel 12.5 oz (blue)")
+    quoted = tokens('\n  "material": "Stainless Steel 12.5 oz",\n')
+    for text in (title, quoted):
+        assert any(text[start : start + len(value)] == value for start in range(len(text)))
+    for text in ("Zürich – 5'' \t\n  {x}", "a\n\n    b", "日本"):
+        assert tokenizer.decode(tokens(text)) == text
+
+
+def test_one_title_in_ten_is_held_out_and_unstated_attributes_are_null(tmp_path: Path) -> None:
+    split = read_oa_mine(oa_mine(tmp_path / "train.jsonl"))
+    assert len(split.train) + len(split.held_out) == 40
+    assert 1 <= len(split.held_out) <= 10
+    for listing in (*split.train, *split.held_out):
+        assert listing.values["Brand"] == "Sony"
+        assert listing.values.get("Colour") is None
+    with pytest.raises(BadRow, match=r"bad\.jsonl:1: .*not a row of OA-Mine"):
+        (tmp_path / "bad.jsonl").write_text("{}\n")
+        read_oa_mine(tmp_path / "bad.jsonl")
+
+
+def test_a_lesson_asks_for_what_its_listing_answers() -> None:
+    [listing] = made_up(1, seed=3)
+    lesson = lesson_of(listing, Random(0), origin="made up 1")
+    assert lesson.value == dict(listing.values)
+    assert lesson.plan(Mode.LOCKSTEP).mode is Mode.LOCKSTEP
+
+
+def test_the_recipe_makes_a_folder_that_the_engine_runs_in_every_mode(tmp_path: Path) -> None:
+    split = read_oa_mine(oa_mine(tmp_path / "train.jsonl"))
+    told: list[str] = []
+    make_mini(split, ["Once upon a time. " * 40], tmp_path / "mini", TINY, tell=told.append, overwrite=False)
+    assert sum(line.startswith("── ") for line in told) == 2
+    scores = json.loads((tmp_path / "mini" / "scores.json").read_text())["scores"]
+    assert scores["oa-mine, held out"]["documents"] == len(split.held_out)
+    engine = Engine.load(tmp_path / "mini", device="cpu", dtype=torch.float32)
+    program = extraction_program(["Brand", "Size"], limit=8, order="Extract.")
+    for mode in Mode:
+        check_mode(tmp_path / "mini", mode)
+        assert set(engine.run(program, {"title": "Sony TV"}, mode=mode).value) == {"Brand", "Size"}
+
+
+def test_the_card_names_the_command_with_what_differs_from_the_defaults(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "tales.txt").write_text("Once upon a time.", encoding="utf-8")
+    cards: list[Facts] = []
+    monkeypatch.setattr(command, "make_mini", lambda *given, **_: None)
+    monkeypatch.setattr(command, "write_card", lambda _, facts: cards.append(facts))
+    given = ["--oa-mine", str(oa_mine(tmp_path / "train.jsonl")), "--text", str(tmp_path / "tales.txt")]
+    monkeypatch.setattr("sys.argv", ["mini", *given, "--out", str(tmp_path / "out"), "--layers", "2"])
+    assert command.main() == 0
+    [facts] = cards
+    assert facts.command.endswith("--oa-mine train.jsonl --text tales.txt --layers 2 --out out")
+    assert facts.sources[-1].name == "tales.txt"
+    monkeypatch.setattr("sys.argv", ["mini", "--oa-mine", str(tmp_path / "none"), "--out", str(tmp_path / "out")])
+    assert command.main() == 1
+    assert "there is no file" in capsys.readouterr().err

@@ -1,0 +1,172 @@
+"""From files to a trained folder: it learns, it can be resumed, and bad input is told with file and row."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import pastalang
+from pastalang.plan.plan import Mode
+from pastalang.runtime.errors import LoadError
+from pastalang.runtime.models.trained import check_mode, trained_for
+from pastalang.training.data import read_lessons
+from pastalang.training.errors import BadData, BadRow, CheckpointError
+from pastalang.training.fine_tune import Job, fine_tune
+from pastalang.training.lessons import Recorder
+from pastalang.training.settings import Settings
+from pastalang.training.teacher_forced_eval import score_rows
+from tests.training.lessons import TOKENIZER
+
+PROGRAM = pastalang.compile(
+    '''
+template colour(word: text)
+user """{word}"""
+assistant json { colour: "red" | "green" | "blue" | null, size: "S" | "M" | null }
+'''
+)
+COLOURS = {"r": "red", "g": "green", "b": "blue", "-": None}
+SIZES = {"1": "S", "2": "M", "0": None}
+SETTINGS = Settings(steps=200, learning_rate=4e-3, warmup_steps=20, bfloat16=False, save_every=1000)
+
+
+def write_rows(path: Path) -> Path:
+    rows = [
+        {"word": colour + size, "value": {"colour": COLOURS[colour], "size": SIZES[size]}, "category": "words"}
+        for colour in COLOURS
+        for size in SIZES
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> str:
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=257, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=512, tie_word_embeddings=True,
+        bos_token_id=None, eos_token_id=256,
+    )  # fmt: skip
+    folder = tmp_path / "model"
+    LlamaForCausalLM(config).save_pretrained(folder)
+    TOKENIZER.save_pretrained(folder)
+    return str(folder)
+
+
+def job_of(model: str, tmp_path: Path, *, steps: int = 200, **more: Any) -> Job:
+    data = write_rows(tmp_path / "rows.jsonl")
+    modes = more.pop("modes", (Mode.STRICT,))
+    settings = replace(SETTINGS, steps=steps)
+    return Job(PROGRAM, model, data, tmp_path / "out", modes, settings, **{"rows": 2, "device": "cpu"} | more)
+
+
+def silent(_: str) -> None:
+    pass
+
+
+def scores(folder: Path, tmp_path: Path, mode: Mode = Mode.STRICT) -> Any:
+    trained = LlamaForCausalLM.from_pretrained(folder)
+    lessons = read_lessons(tmp_path / "rows.jsonl", PROGRAM)
+    rows = [row for [row] in Recorder(TOKENIZER).rows(lessons, [mode])]
+    return score_rows(trained, rows)
+
+
+def test_two_hundred_steps_learn_a_toy_task_in_every_mode(model: str, tmp_path: Path) -> None:
+    job = job_of(model, tmp_path, modes=tuple(Mode), rows=4)
+    losses: list[str] = []
+    fine_tune(job, tell=losses.append)
+    before, after = (float(line.split("loss ")[1].split()[0]) for line in (losses[1], losses[-2]))
+    assert after < 0.1
+    assert before > 0.5
+    assert scores(Path(model), tmp_path).reported.f1 < 60
+    for mode in Mode:
+        assert scores(job.out, tmp_path, mode).reported.f1 > 95
+    assert scores(job.out, tmp_path).strict.hallucination_rate == 0
+
+
+def test_a_run_that_was_broken_off_equals_one_that_was_not(model: str, tmp_path: Path) -> None:
+    class PulledPlug(Exception):
+        pass
+
+    def pull(line: str) -> None:
+        if "step 20/" in line:
+            raise PulledPlug
+
+    job = job_of(model, tmp_path, steps=24, modes=(Mode.STRICT, Mode.LOCKSTEP))
+    whole = replace(job, out=tmp_path / "whole", settings=replace(job.settings, save_every=10))
+    parts = replace(whole, out=tmp_path / "parts")
+    fine_tune(whole, tell=silent)
+    with pytest.raises(PulledPlug):
+        fine_tune(parts, tell=pull)
+    fine_tune(parts, tell=silent)
+    one, other = (LlamaForCausalLM.from_pretrained(each.out) for each in (whole, parts))
+    for expected, found in zip(one.parameters(), other.parameters(), strict=True):
+        assert torch.equal(expected, found)
+
+
+def test_the_best_weights_on_the_validation_rows_are_kept(model: str, tmp_path: Path) -> None:
+    job = job_of(model, tmp_path, steps=4, validation=write_rows(tmp_path / "validation.jsonl"))
+    job = replace(job, settings=replace(job.settings, judge_every=2))
+    lines: list[str] = []
+    progress = fine_tune(job, tell=lines.append)
+    assert sum("validation score" in line for line in lines) == 2
+    assert progress.best_score is not None
+
+
+def test_the_folder_says_what_its_weights_were_trained_for(model: str, tmp_path: Path) -> None:
+    job = job_of(model, tmp_path, steps=1, modes=(Mode.LOCKSTEP,))
+    fine_tune(job, tell=silent)
+    note = trained_for(job.out)
+    assert note is not None
+    assert (note.modes, note.template) == ((Mode.LOCKSTEP,), "colour")
+    assert set(note.limits) == {"colour", "size"}
+    check_mode(job.out, Mode.LOCKSTEP)
+    check_mode(model, Mode.STRICT)  # nobody says what these are for
+    with pytest.raises(LoadError, match="trained for lockstep, and this run asks for strict"):
+        check_mode(job.out, Mode.STRICT)
+
+
+def test_nothing_is_overwritten_unless_it_may_be(model: str, tmp_path: Path) -> None:
+    job = job_of(model, tmp_path, steps=1)
+    job.out.mkdir()
+    (job.out / "notes.txt").write_text("mine")
+    with pytest.raises(BadData, match="is not empty; choose another folder, or give --overwrite"):
+        fine_tune(job, tell=silent)
+    fine_tune(replace(job, overwrite=True), tell=silent)
+    assert (job.out / "notes.txt").read_text() == "mine"
+
+
+def test_a_checkpoint_of_another_mode_is_refused(model: str, tmp_path: Path) -> None:
+    job = job_of(model, tmp_path, steps=1)
+    fine_tune(job, tell=silent)
+    other = replace(job, modes=(Mode.SEQUENTIAL,), overwrite=True)
+    with pytest.raises(CheckpointError, match="another program, tokenizer or mode"):
+        fine_tune(other, tell=silent)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("", BadData, "holds no rows"),
+        ("\n\n", BadData, "holds no rows"),
+        ('{"word": "r", "value": \n', BadRow, r"rows\.jsonl:1: is not JSON"),
+        ("[1]\n", BadRow, r"rows\.jsonl:1: has to be a JSON object"),
+        ('\n{"word": "r"}\n', BadRow, r"rows\.jsonl:2: the key `value` is missing"),
+        ('{"word": "r", "value": {"colour": "red"}}', BadRow, r'rows\.jsonl:1: value: the key "size" is missing'),
+        ('{"word": 1, "value": {"colour": null, "size": null}}', BadRow, r"rows\.jsonl:1: `word` has to be text"),
+        ('{"wrod": "r", "value": {"colour": null, "size": null}}', BadRow, r"there is no input `wrod`"),
+    ],
+)
+def test_rows_that_cannot_be_taught_are_told_with_their_line(
+    text: str, error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(error, match=message):
+        read_lessons(path, PROGRAM)

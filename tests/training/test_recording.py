@@ -1,0 +1,128 @@
+"""What a training row holds: what decoding feeds, labels where a token is drawn, and nothing that cannot be."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pastalang.plan.plan import Mode
+from pastalang.training.batches import collate, packed_batches
+from pastalang.training.errors import BadData, BadRow
+from pastalang.training.recording import IGNORED, TrainingRow
+from tests.training.lessons import PRODUCT, TOKENIZER, product, row_of, taught_text
+
+
+def test_values_and_what_closes_them_are_taught_and_forced_tokens_are_not() -> None:
+    row = product("a Sony tv", brand="Sony")
+    assert taught_text(row, "brand") == '"Sony"'
+    assert taught_text(row, "kind") == "t"  # behind it, nothing else is possible
+    assert taught_text(row, "quote") == "n"
+    assert int((row.labels != IGNORED).sum()) == len(row.taught) == 8
+
+
+def test_the_logits_behind_the_key_decide_the_first_token_of_its_value() -> None:
+    row = product("a Sony tv", brand="Sony")
+    first = next(taught for taught in row.taught if taught.field == "brand")
+    seen = row.tokens[row.visible[first.place]]
+    assert TOKENIZER.decode(seen).endswith('{\n  "brand": ')
+    assert (first.token, row.labels[first.place]) == (ord('"'), ord('"'))
+
+
+def test_a_value_sees_no_other_value_in_strict_mode_and_the_earlier_ones_in_sequence() -> None:
+    def seen_behind(row: TrainingRow, field: str) -> str:
+        last = [taught.place for taught in row.taught if taught.field == field][-1]
+        return str(TOKENIZER.decode(row.tokens[row.visible[last]]))
+
+    assert "Sony" not in seen_behind(product("tv", brand="Sony"), "kind")
+    assert '"Sony"' in seen_behind(product("tv", brand="Sony", mode=Mode.SEQUENTIAL), "kind")
+
+
+def test_a_row_takes_as_many_passes_as_decoding_it() -> None:
+    assert product("a Sony tv", brand="Sony").passes == len('"Sony"')
+    assert product("a Sony tv", brand="Sony", mode=Mode.SEQUENTIAL).passes == len('"Sony"' + "t" + "n")
+
+
+def test_positions_jump_by_the_limits_of_the_values() -> None:
+    row = product("tv")
+    last_key = next(taught.place for taught in row.taught if taught.field == "quote")
+    skeleton = np.flatnonzero(row.visible[last_key])
+    jumps = np.diff(row.positions[skeleton]) - 1
+    assert [int(jump) for jump in jumps if jump] == [12, len('"phone"')]
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"kind": "radio"}, r"rows\.jsonl:1: value: kind: "),
+        ({"brand": 5}, r"rows\.jsonl:1: value: brand: "),
+        ({"colour": "red"}, r'rows\.jsonl:1: value: there is no key "colour"'),
+        ({"quote": "Philips"}, r"rows\.jsonl:1: value: quote: "),
+        ({"brand": "a name that is far too long"}, r"`brand` cannot be written as .*takes 29 tokens, .*limit is 12"),
+    ],
+)
+def test_a_value_that_does_not_fit_is_refused_with_its_file_and_row(value: dict[str, object], message: str) -> None:
+    with pytest.raises(BadRow, match=message):
+        product("a Sony tv", **value)
+
+
+def test_a_value_that_just_fits_its_limit_is_taught() -> None:
+    assert taught_text(product("tv", brand="0123456789"), "brand") == '"0123456789"'
+    with pytest.raises(BadRow, match="`brand` cannot be written"):
+        product("tv", brand="01234567890")
+
+
+def test_a_missing_input_is_refused_with_its_file_and_row() -> None:
+    with pytest.raises(BadRow, match=r"rows\.jsonl:1: .*`title` is missing"):
+        row_of(PRODUCT, {}, {"brand": None, "kind": "tv", "quote": None})
+
+
+def test_two_values_drawn_from_one_place_are_both_taught() -> None:
+    source = '''
+    template pair(word: text)
+    user """{word}"""
+    assistant text """
+    Go: {async aside: string(max=20)}{main: string(max=20)}
+    """
+    '''
+    row = row_of(source, {"word": "x"}, {"aside": "left", "main": "right"})
+    assert (taught_text(row, "aside")[:4], taught_text(row, "main")[:5]) == ("left", "right")
+    for taught in row.taught:
+        assert row.labels[taught.place] == taught.token
+
+
+def test_packed_rows_do_not_see_one_another() -> None:
+    first, second = product("a Sony tv", brand="Sony"), product("b")
+    batch = collate([[first, second]], len(first) + len(second) + 2)
+    assert batch.visible is not None
+    visible = batch.visible[0].numpy()
+    border, end = len(first), len(first) + len(second)
+    assert not visible[border:end, :border].any()
+    assert not visible[:border, border:].any()
+    assert np.array_equal(visible[border:end, border:end], second.visible)
+    assert np.array_equal(visible[end:], np.eye(end + 2, dtype=bool)[end:])
+
+
+def test_batches_are_a_function_of_their_number_and_an_epoch_shows_every_row_once() -> None:
+    variants = [[product("x" * number, mode=mode) for mode in Mode] for number in range(1, 6)]
+    batches = packed_batches(variants, rows=1, length=130, seed=0)
+    again = packed_batches(variants, rows=1, length=130, seed=0)
+    for number in (0, 3, 1):
+        assert batches(number).tokens.equal(again(number).tokens)
+    shown = [batches(number) for number in range(6)]
+    lines = sum(int((batch.labels != IGNORED).sum()) for batch in shown[:3])
+    assert lines == sum(len(row.taught) for row, *_ in variants)  # two rows fit into a line
+
+
+def test_a_mixture_shows_a_row_in_another_mode_in_the_next_epoch() -> None:
+    variants = [[product("x", brand="ab", mode=mode) for mode in Mode]]
+    batches = packed_batches(variants, rows=1, length=200, seed=0)
+    lengths = [int(batches(number).positions.max()) for number in range(4)]
+    assert lengths[0] == lengths[3]
+    assert lengths[0] != lengths[2]
+
+
+def test_nothing_to_train_on_and_a_row_longer_than_a_line_are_refused() -> None:
+    with pytest.raises(BadData, match="nothing to train on"):
+        packed_batches([], rows=1, length=10, seed=0)
+    with pytest.raises(BadRow, match=r"rows\.jsonl:1: takes \d+ tokens .* holds 10; raise --length"):
+        packed_batches([[product("x")]], rows=1, length=10, seed=0)
