@@ -112,6 +112,12 @@ class Engine:
         self._lock = threading.RLock()
         self._submitted = 0
 
+    def __repr__(self) -> str:
+        model = self.model
+        modes = "" if self.trained_for is None else f", trained for {', '.join(self.trained_for.modes)}"
+        size = f"{model.cells:,} cells, {model.max_position + 1:,} positions, {model.vocabulary:,} tokens"
+        return f"<Engine on {model.device} in {model.dtype}: {size}{modes}>"
+
     @staticmethod
     def load(
         source: str | Path | tuple[Any, Any],

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pastalang.plan.plan import Plan
 from pastalang.runtime.errors import Problem, RunError
+from pastalang.runtime.notebook import answer_html
 from pastalang.runtime.trace import Trace
 from pastalang.values.json_text import JsonValue
 
@@ -43,18 +45,24 @@ class Usage:
     attempts: int = 0
 
 
-BETWEEN = "\n\n"  # stands between the texts of stacked documents
+BETWEEN = "\n\n"  # between the texts of stacked documents
+_SHOWN = 400  # characters of a value in a repr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class FieldResult:
-    """`span` is where the text stands in that of the answer, or of the whole result that the field was asked of;
-    `log_probability` is that of all its tokens together.
+    """One field of an answer.
 
-    `attempts` counts the times that it was decoded. `problem` says why there is no value, or what a validator
-    objects to. With `details`, `pushed_aside` is, for each drawn token, the probability of all that was not allowed,
-    and `options` of a closed choice are the spellings with the probability of each, the likeliest first; what could not
-    be weighed is missing to 1.
+    path, items         its name, and the 0-based numbers of the list items around it
+    text, value         as the model wrote it, and as Python has it
+    span                where `text` stands in the text of the answer, or of the result that the field was taken from
+    truncated           whether its limit ended it
+    confidence          the probability of the value, given what is declared for it
+    attempts            how many times it was decoded
+    problem             why there is no value, or what a validator objects to
+    pushed_aside        with `details`: for each sampled token, the probability of all tokens that its type ruled out
+    options             with `details`, for a closed choice: the spellings with their probabilities, the likeliest first;
+                        probability that could not be attributed is missing from their sum
     """
 
     path: str
@@ -70,8 +78,15 @@ class FieldResult:
     pushed_aside: tuple[float, ...] | None = None
     options: tuple[tuple[str, float], ...] | None = None
 
+    def __repr__(self) -> str:
+        notes = [f"confidence {self.confidence:.2f}"]
+        notes += ["truncated"] * self.truncated
+        notes += [f"{self.attempts} attempts"] * (self.attempts > 1)
+        notes += [self.problem] * (self.problem is not None)
+        return f"<{named(self.path, self.items)} = {_shortened(repr(self.value))} ({', '.join(notes)})>"
+
     def moved(self, offset: int) -> FieldResult:
-        """The same field in a longer text, in which its own begins at `offset`."""
+        """The same field in a longer text that contains its own from `offset` on."""
         return self if not offset else replace(self, span=(self.span[0] + offset, self.span[1] + offset))
 
     @property
@@ -80,13 +95,13 @@ class FieldResult:
 
     @property
     def confidence(self) -> float:
-        """The probability of the value under what is declared for it."""
+        """The probability of the value, given what is declared for it."""
         return math.exp(self.log_probability)
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
-    """A piece of the answer's text, and the lane (the number of the branch) that wrote it."""
+    """A piece of the answer's text. `lane` is the number of the branch that wrote it."""
 
     text: str
     lane: int
@@ -95,11 +110,12 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`value`: a JSON answer as Python values; of running text, its fields by name, forks as lists.
+    """One answer.
 
-    `exact` is the same as its text says it, in JSON: dates as they are written, whole numbers as `int`, others as
-    `Decimal`.
-    `thinking` is what the model wrote for itself, where the template lets it think first; no field, no part of `text`.
+    value      a JSON answer as Python values; for running text its fields by name, forks as lists
+    exact      the value in JSON, digit for digit: dates as strings, whole numbers as `int`, others as `Decimal`
+    text       the text of the answer
+    thinking   what the model wrote before the answer, if the template lets it think; not a part of `text`
     """
 
     value: Any
@@ -116,10 +132,16 @@ class Answer:
         raise KeyError(path)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Result:
-    """`answers` has one element, or one per document where documents were stacked. `problems`: what a validator still
-    objects to, where that was to be kept."""
+    """What a run returned. `value` is what most callers want.
+
+    value, text, fields   of the answer; if documents were stacked, `value` is a list with one value for each
+    answers               one answer, or one for each stacked document
+    usage                 tokens, forward passes, memory and time
+    trace                 what every branch did in every pass
+    problems              what a validator still objects to; only with `keep_invalid`
+    """
 
     answers: tuple[Answer, ...]
     is_stacked: bool
@@ -127,24 +149,54 @@ class Result:
     trace: Trace
     problems: tuple[Problem, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<Result {_shortened(self._written)}\n {self._summary}>"
+
+    def _repr_html_(self) -> str:
+        lanes = {lane.id: named(lane.name, lane.items) for lane in self.trace.lanes}
+        between = [Stretch(BETWEEN, 0, is_forced=True)]
+        stretches = [one for answer in self.answers for one in (*between, *answer.stretches)]
+        return answer_html(stretches[1:], lanes, self._summary)
+
+    @property
+    def _written(self) -> str:
+        """JSON on one line; running text as it is."""
+        try:
+            return json.dumps(self.exact, ensure_ascii=False, default=str) if _is_json(self.text) else repr(self.text)
+        except RecursionError:
+            return repr(self.text)
+
+    @property
+    def _summary(self) -> str:
+        usage = self.usage
+        truncated = [named(field.path, field.items) for field in self.fields if field.truncated]
+        parts = [
+            _counted(len(self.fields), "field"),
+            f"{_counted(usage.output_tokens, 'token')} in {_counted(usage.forward_passes, 'pass')}",
+            f"{usage.seconds:.2f} s",
+            *([f"truncated: {', '.join(truncated[:4])}{', …' if truncated[4:] else ''}"] if truncated else []),
+            *([_counted(len(self.problems), "problem")] if self.problems else []),
+        ]
+        return " · ".join(parts)
+
     @property
     def value(self) -> Any:
-        """The value; a list of them where documents were stacked."""
+        """The value; a list with one value for each stacked document."""
         return [answer.value for answer in self.answers] if self.is_stacked else self.answers[0].value
 
     @property
     def exact(self) -> JsonValue:
-        """The value as its text says it, in JSON."""
+        """The value in JSON, digit for digit as the model wrote it."""
         return [answer.exact for answer in self.answers] if self.is_stacked else self.answers[0].exact
 
     @property
     def text(self) -> str:
-        """The answer; those of stacked documents one after another."""
+        """The text of the answer; those of stacked documents one after another."""
         return BETWEEN.join(answer.text for answer in self.answers)
 
     @property
     def fields(self) -> tuple[FieldResult, ...]:
-        """Of all answers, their spans counted in the whole `text`; those of one answer count in its own."""
+        """The fields of all answers. Their spans count in the whole `text`, those in `answers` in the answer's own."""
         found: list[FieldResult] = []
         offset = 0
         for answer in self.answers:
@@ -154,7 +206,7 @@ class Result:
 
     @property
     def thinking(self) -> tuple[str | None, ...]:
-        """Of each answer."""
+        """What the model wrote before each answer."""
         return tuple(answer.thinking for answer in self.answers)
 
     @property
@@ -163,7 +215,7 @@ class Result:
 
 
 class Invalid(RunError):
-    """`result` is the whole run with its last values: usage, text, fields and their attempts."""
+    """A validator still objects to the answer after all attempts. `result` is the run with its last values."""
 
     code = "invalid"
 
@@ -173,3 +225,23 @@ class Invalid(RunError):
         listed = "; ".join(map(str, problems))
         super().__init__(f"the answer is not valid: {listed}", plan=plan)
         self.field = problems[0].where
+
+
+def named(path: str, items: tuple[int, ...]) -> str:
+    """A path with the numbers of its items: `lines[].qty` of the third item is `lines[2].qty`."""
+    for item in items:
+        path = path.replace("[]", f"[{item}]", 1) if "[]" in path else f"{path}[{item}]"
+    return path
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}… ({len(text):,} characters)"
+
+
+def _counted(number: int, noun: str) -> str:
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else plural}"
+
+
+def _is_json(text: str) -> bool:
+    return text.lstrip()[:1] in {"{", "[", '"'}

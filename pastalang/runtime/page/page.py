@@ -10,9 +10,8 @@ from html import escape
 from importlib.resources import files
 
 from pastalang.plan.plan import Plan
-from pastalang.runtime.result import Result, Usage
+from pastalang.runtime.result import Result, Usage, named
 from pastalang.runtime.trace import Fed, Trace
-from pastalang.runtime.trace import Lane as TracedLane
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ def page_of(result: Result, plan: Plan, *, model: str = "") -> PageDocument:
         figures=_figures(trace, result.usage, sequential),
         passes=trace.passes,
         sequential_passes=sequential,
-        lanes=tuple(Lane(lane.id, lane_name(lane), lane.parent, lane.forked_in) for lane in trace.lanes),
+        lanes=tuple(Lane(lane.id, named(lane.name, lane.items), lane.parent, lane.forked_in) for lane in trace.lanes),
         cells=_cells(trace),
         joins=tuple(JoinMark(join.lane, join.joined, max(join.since, 1), join.forward_pass) for join in trace.joins),
         sights=_sights(trace),
@@ -114,14 +113,6 @@ def page_of(result: Result, plan: Plan, *, model: str = "") -> PageDocument:
             for piece in answer.stretches
         ),
     )
-
-
-def lane_name(lane: TracedLane) -> str:
-    """Its branch with the numbers of its items: `lines[].qty` of the third item is `lines[2].qty`."""
-    name = lane.name
-    for item in lane.items:
-        name = name.replace("[]", f"[{item}]", 1) if "[]" in name else f"{name}[{item}]"
-    return name
 
 
 def _figures(trace: Trace, usage: Usage, sequential: int) -> tuple[Figure, ...]:

@@ -1,0 +1,48 @@
+"""What results, fields and engines print, in a terminal and in a notebook."""
+
+from __future__ import annotations
+
+import pastalang
+from pastalang.runtime.engine import Engine
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+from pastalang.testing.fakes import uniform_model
+
+PROGRAM = pastalang.compile(
+    'template t(x: text)\nuser """{x}"""\n'
+    'assistant json {a: boolean, "b c": string(max=40) | null, l: [{n: integer(1..9)}](1..3)}'
+)
+
+
+def run() -> pastalang.Result:
+    return Engine(uniform_model(320), byte_tokenizer()).run(PROGRAM, {"x": "<script>"}, seed=3)
+
+
+def test_a_result_prints_its_value_and_what_it_cost_on_two_lines() -> None:
+    result = run()
+    value, summary = repr(result).split("\n")
+    assert value.startswith('<Result {"a": ')
+    assert f"{result.usage.output_tokens:,} tokens in {result.usage.forward_passes} passes" in summary
+    assert all(len(line) < 600 for line in (value, summary))
+
+
+def test_a_field_prints_its_place_its_value_and_its_confidence() -> None:
+    field = run().answers[0].field("l[].n")
+    assert repr(field) == f"<l[0].n = {field.value!r} (confidence {field.confidence:.2f})>"
+
+
+def test_what_the_limit_ended_is_named() -> None:
+    cut = [field for field in run().fields if field.truncated]
+    assert [field.path for field in cut] == ['"b c"']
+    assert 'truncated: "b c"' in repr(run()) and "truncated" in repr(cut[0])
+
+
+def test_an_engine_prints_what_it_can_hold() -> None:
+    engine = Engine(uniform_model(320), byte_tokenizer())
+    assert repr(engine).startswith("<Engine on cpu in torch.") and f"{engine.model.cells:,} cells" in repr(engine)
+
+
+def test_a_notebook_shows_the_answer_in_the_colours_of_its_branches() -> None:
+    result = run()
+    shown = result._repr_html_()
+    assert shown.count("background:hsl(") == sum(not one.is_forced for one in result.answers[0].stretches)
+    assert 'title="a"' in shown and "<script" not in shown
