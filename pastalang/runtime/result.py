@@ -61,7 +61,7 @@ class FieldResult:
     attempts            how many times it was decoded
     problem             why there is no value, or what a validator objects to
     pushed_aside        with `details`: for each sampled token, the probability of all tokens that its type ruled out
-    options             with `details`, for a closed choice: the spellings with their probabilities, the likeliest first;
+    options             with `details`, for a closed choice: the spellings with their probabilities, likeliest first;
                         probability that could not be attributed is missing from their sum
     """
 
@@ -82,7 +82,7 @@ class FieldResult:
         notes = [f"confidence {self.confidence:.2f}"]
         notes += ["truncated"] * self.truncated
         notes += [f"{self.attempts} attempts"] * (self.attempts > 1)
-        notes += [self.problem] * (self.problem is not None)
+        notes += [self.problem] if self.problem is not None else []
         return f"<{named(self.path, self.items)} = {_shortened(repr(self.value))} ({', '.join(notes)})>"
 
     def moved(self, offset: int) -> FieldResult:
