@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NoReturn
 
-from pastalang.program.character_class import DIGITS, SPACE, SURROGATES, WORD, Ranges, complement, normalised
+from pastalang.program.regex_tree import DIGITS, SPACE, SURROGATES, WORD, Ranges, complement, normalised
 from pastalang.program.regex_tree import Chars as Chars
 from pastalang.program.regex_tree import Choice as Choice
 from pastalang.program.regex_tree import Lengths as Lengths

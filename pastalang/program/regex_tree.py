@@ -1,11 +1,66 @@
-"""The tree of a regular expression: what it is made of, how long its matches are, how every engine spells it."""
+"""The tree of a regular expression: character ranges, the lengths and texts that it matches, and how it is written."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
-from pastalang.program.character_class import Ranges, spell_class
+LAST_CHARACTER = 0x10FFFF
+SURROGATES = (0xD800, 0xDFFF)
+Ranges: TypeAlias = tuple[tuple[int, int], ...]  # inclusive, sorted, apart
+
+
+DIGITS: Ranges = ((0x30, 0x39),)
+WORD: Ranges = ((0x30, 0x39), (0x41, 0x5A), (0x5F, 0x5F), (0x61, 0x7A))
+SPACE: Ranges = ((0x09, 0x0D), (0x20, 0x20))
+
+
+def normalised(ranges: list[tuple[int, int]]) -> Ranges:
+    joined: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if joined and low <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(joined[-1][1], high))
+        else:
+            joined.append((low, high))
+    return tuple(joined)
+
+
+def complement(ranges: Ranges) -> Ranges:
+    """Every character that is in none of the ranges; surrogates are no characters."""
+    taken = normalised([*ranges, SURROGATES])
+    gaps: list[tuple[int, int]] = []
+    start = 0
+    for low, high in taken:
+        if start < low:
+            gaps.append((start, low - 1))
+        start = high + 1
+    if start <= LAST_CHARACTER:
+        gaps.append((start, LAST_CHARACTER))
+    return tuple(gaps)
+
+
+def _spell_character(code: int) -> str:
+    character = chr(code)
+    if character.isascii() and character.isalnum():
+        return character
+    if character in "\n\r\t":
+        return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}[character]
+    if 0x20 <= code < 0x7F:
+        return "\\" + character if character in "\\^$.|?*+()[]{}-&~" else character
+    return f"\\x{code:02x}" if code < 0x100 else character
+
+
+def spell_class(ranges: Ranges) -> str:
+    if len(ranges) == 1 and ranges[0][0] == ranges[0][1]:
+        return _spell_character(ranges[0][0])
+    if not ranges:
+        return "[^\\x00-\U0010ffff]"
+    inside = (
+        _spell_character(low) if low == high else f"{_spell_character(low)}-{_spell_character(high)}"
+        for low, high in ranges
+    )
+    return f"[{''.join(inside)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +199,72 @@ def _spell_count(minimum: int, maximum: int | None) -> str:
             return f"{{{low},}}"
         case (low, high):
             return f"{{{low}}}" if low == high else f"{{{low},{high}}}"
+
+
+def texts_of(node: Node, *, fewer_than: int) -> frozenset[str] | None:
+    """All of them; None where there are as many as that or more."""
+    if lengths(node) is None:
+        return frozenset()
+    try:
+        found = _texts(node, fewer_than)
+    except _Many:
+        return None
+    return frozenset(found) if len(found) < fewer_than else None
+
+
+class _Many(Exception):
+    """Nothing that could follow makes them fewer: an expression that matches nothing is sorted out before."""
+
+
+def _texts(node: Node, limit: int) -> set[str]:
+    match node:
+        case Chars(ranges):
+            if sum(last - first + 1 for first, last in ranges) >= limit:
+                raise _Many
+            return {chr(code) for first, last in ranges for code in range(first, last + 1)}
+        case Sequence(items):
+            found = {""}
+            for item in items:
+                behind = _texts(item, limit)
+                found = _few((left + right for left in found for right in behind), limit)
+            return found
+        case Choice(arms):
+            return _few((text for arm in arms if lengths(arm) for text in _texts(arm, limit)), limit)
+        case Repetition(item, minimum, maximum):
+            return _repeated_texts(item, minimum, maximum, limit)
+        case _:
+            assert_never(node)
+
+
+def _repeated_texts(item: Node, minimum: int, maximum: int | None, limit: int) -> set[str]:
+    """Nothing is added any more once a repetition brings no new text."""
+    once = _texts(item, limit) if lengths(item) and maximum != 0 else {""}
+    if len(once) == 1:
+        return _again_and_again(min(once), minimum, maximum, limit)
+    last = {""}
+    for _ in range(minimum):
+        last = _few((left + right for left in last for right in once), limit)
+    found = set(last)
+    count = minimum
+    while last and (maximum is None or count < maximum):
+        last = {left + right for left in last for right in once} - found
+        found = _few((*found, *last), limit)
+        count += 1
+    return found
+
+
+def _again_and_again(text: str, minimum: int, maximum: int | None, limit: int) -> set[str]:
+    if not text:
+        return {""}
+    if maximum is None or maximum - minimum + 1 >= limit:
+        raise _Many
+    return {text * count for count in range(minimum, maximum + 1)}
+
+
+def _few(texts: Iterable[str], limit: int) -> set[str]:
+    found: set[str] = set()
+    for text in texts:
+        found.add(text)
+        if len(found) >= limit:
+            raise _Many
+    return found

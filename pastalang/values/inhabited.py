@@ -8,7 +8,7 @@ from typing import assert_never
 
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
-from pastalang.program.regex_texts import texts_of
+from pastalang.program.regex_tree import texts_of
 
 _MANY = 1_000  # texts of a pattern are not counted beyond it
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from pastalang.program.regex import Lengths, RegexError, lengths, parse_regex, spell
-from pastalang.program.regex_texts import texts_of
+from pastalang.program.regex_tree import texts_of
 
 
 @pytest.mark.parametrize(
