@@ -5,10 +5,10 @@ from __future__ import annotations
 from pastalang.check.arguments import Arguments, read_arguments
 from pastalang.check.report import Report
 from pastalang.grammar import nodes
-from pastalang.program.sampling import BOUNDS
+from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
 from pastalang.program.types import Sampling
 
-OPTIONS = tuple(BOUNDS)
+OPTIONS = tuple(SAMPLING_BOUNDS)
 IN_THE_TYPE = {
     "max": "`max` is a limit of the type: `string(max=40)`",
     "max_tokens": "the limit of tokens belongs to the type: `string(max=40)`",
@@ -19,7 +19,7 @@ IN_THE_TYPE = {
 
 def check_sampling(arguments: tuple[nodes.Argument, ...], report: Report) -> Sampling:
     given = read_arguments(arguments, owner="with", allowed=OPTIONS, report=report, hints=IN_THE_TYPE)
-    top_k = BOUNDS["top_k"]
+    top_k = SAMPLING_BOUNDS["top_k"]
     return Sampling(
         temperature=_number(given, "temperature"),
         top_k=given.integer("top_k", minimum=top_k.low, maximum=top_k.high),
@@ -30,5 +30,5 @@ def check_sampling(arguments: tuple[nodes.Argument, ...], report: Report) -> Sam
 
 
 def _number(given: Arguments, name: str) -> float | None:
-    value = given.number(name, accept=BOUNDS[name].accepts, expected=BOUNDS[name].expected)
+    value = given.number(name, accept=SAMPLING_BOUNDS[name].accepts, expected=SAMPLING_BOUNDS[name].expected)
     return None if value is None else float(value)

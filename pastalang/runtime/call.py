@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.plan.plan import Mode
 from pastalang.program.program import Program, Template
-from pastalang.program.sampling import BOUNDS
+from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
 from pastalang.program.types import Sampling
 from pastalang.runtime.errors import BadInputs
 
@@ -94,7 +94,7 @@ def _problems(options: Options) -> list[str]:
         return problems
     if not isinstance(sampling, Sampling):
         return [*problems, f"`sampling` must be a pastalang.Sampling, not {sampling!r}"]
-    for name, bounds in BOUNDS.items():
+    for name, bounds in SAMPLING_BOUNDS.items():
         value = getattr(sampling, name)
         if value is not None and not bounds.accepts(value):
             problems.append(f"`{name}` must be {bounds.expected}, not {value!r}")

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from pastalang.plan.plan import Plan
-from pastalang.program.sampling import Bounds
+from pastalang.program.sampling_bounds import SamplingBounds
 from pastalang.runtime.call import Options
 from pastalang.runtime.errors import BadInputs
 
@@ -40,7 +40,7 @@ def policy_for(plan: Plan, options: Options) -> Policy | None:
         raise BadInputs(f"`model` is a class derived from pydantic.BaseModel, not {model!r}")
     if isinstance(repair, bool) or not isinstance(repair, int) or repair < 0:
         raise BadInputs(f"`repair` is a number of attempts, 0 or more, not {repair!r}")
-    if retry_below is not None and not Bounds(1, is_above=True).accepts(retry_below):
+    if retry_below is not None and not SamplingBounds(1, is_above=True).accepts(retry_below):
         raise BadInputs(f"`retry_below` is a probability above 0 and up to 1, not {retry_below!r}")
     if model is None and retry_below is None:
         raise BadInputs("without `model` nothing is checked, so there is nothing to repair or to keep")

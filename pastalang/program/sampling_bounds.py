@@ -7,7 +7,7 @@ from decimal import Decimal
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class SamplingBounds:
     """From `low`, which may itself be ruled out, up to `high`; between 0 and `least`, where numbers overflow, none."""
 
     high: int
@@ -37,10 +37,10 @@ class Bounds:
         )
 
 
-BOUNDS = {
-    "temperature": Bounds(100, least=Decimal("0.000001")),
-    "top_k": Bounds(1_000_000, low=1, is_whole=True),
-    "top_p": Bounds(1, is_above=True),
-    "min_p": Bounds(1),
-    "repetition_penalty": Bounds(100, is_above=True, least=Decimal("0.01")),
+SAMPLING_BOUNDS = {
+    "temperature": SamplingBounds(100, least=Decimal("0.000001")),
+    "top_k": SamplingBounds(1_000_000, low=1, is_whole=True),
+    "top_p": SamplingBounds(1, is_above=True),
+    "min_p": SamplingBounds(1),
+    "repetition_penalty": SamplingBounds(100, is_above=True, least=Decimal("0.01")),
 }
