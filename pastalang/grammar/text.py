@@ -10,7 +10,6 @@ import re
 from dataclasses import dataclass, field
 
 from pastalang.diagnostics.diagnostic import Label
-from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.grammar.indentation import indentation, shared_indentation
 from pastalang.grammar.problems import Problem
 from pastalang.grammar.scanner import Scan, TooMuch, scan_code, too_deep
@@ -308,7 +307,3 @@ def _report_unclosed_text(result: Scan, start: int, next_quotes: int | None) -> 
             related=related,
         )
     )
-
-
-def suggest_tag(word: str) -> str | None:
-    return did_you_mean(word, TAG_WORDS)

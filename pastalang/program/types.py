@@ -219,10 +219,6 @@ class Sampling:
     min_p: float | None = None
     repetition_penalty: float | None = None
 
-    @property
-    def is_default(self) -> bool:
-        return self == Sampling()
-
     def over(self, base: Sampling) -> Sampling:
         """This sampling where it says something, `base` elsewhere."""
 
