@@ -12,8 +12,8 @@ from lark import Lark
 from lark.exceptions import UnexpectedToken
 from lark.lexer import Lexer
 
-from pastalang.grammar.builder import Builder
 from pastalang.grammar.tokens import Token
+from pastalang.grammar.tree_builder import TreeBuilder
 
 GRAMMAR = Path(__file__).with_name("pasta.lark")
 LAST = "$END"
@@ -85,5 +85,5 @@ def _lark() -> Lark:
         lexer=NoLexer,
         start="file",
         keep_all_tokens=True,
-        transformer=Builder(),
+        transformer=TreeBuilder(),
     )

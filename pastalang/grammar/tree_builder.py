@@ -36,7 +36,7 @@ class Inputs(NamedTuple):
     span: Span
 
 
-class Builder:
+class TreeBuilder:
     """The methods are the rules of the grammar."""
 
     # ── a file ───────────────────────────────────────────────────────────────────────────────────────────
