@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pastalang.diagnostics.diagnostic import Diagnostic, Severity
-from pastalang.grammar import nodes, tables
+from pastalang.grammar import nodes, parse_tables
 from pastalang.grammar.expectations import unexpected
 from pastalang.grammar.layout import lay_out
 from pastalang.grammar.lexer import scan
@@ -61,8 +61,8 @@ def _feed(tokens: list[Token], found: list[Problem], end: int) -> tuple[nodes.Fi
     problems = list(found)
     mistakes = [problem for problem in found if problem.severity is Severity.ERROR]
     recovery = Recovery(tokens)
-    state = tables.start()
-    before: tables.ParseState | None = None  # kept from the first mistake on, when replaying would repeat it
+    state = parse_tables.start()
+    before: parse_tables.ParseState | None = None  # kept from the first mistake on, when replaying would repeat it
     index, last_mistake = 0, -1
     while index < len(tokens):
         if len(problems) > MAX_SYNTAX_ERRORS:
@@ -87,7 +87,7 @@ def _feed(tokens: list[Token], found: list[Problem], end: int) -> tuple[nodes.Fi
 
 
 def _feed_one(
-    state: tables.ParseState, tokens: list[Token], index: int, before: tables.ParseState | Recovery
+    state: parse_tables.ParseState, tokens: list[Token], index: int, before: parse_tables.ParseState | Recovery
 ) -> Problem | None:
     try:
         if state.feed(tokens[index]):
@@ -98,9 +98,9 @@ def _feed_one(
 
 
 def _finish(
-    state: tables.ParseState, tokens: list[Token], end: int, before: tables.ParseState | Recovery
+    state: parse_tables.ParseState, tokens: list[Token], end: int, before: parse_tables.ParseState | Recovery
 ) -> tuple[nodes.File | None, Problem | None]:
-    last = Token(tables.LAST, "", end, end)
+    last = Token(parse_tables.LAST, "", end, end)
     try:
         file = state.finish(last)
     except SyntaxProblem as refused:
@@ -108,7 +108,7 @@ def _finish(
     return file, None if file is not None else _unexpected(last, tokens, len(tokens), before)
 
 
-def _unexpected(token: Token, tokens: list[Token], index: int, before: tables.ParseState | Recovery) -> Problem:
+def _unexpected(token: Token, tokens: list[Token], index: int, before: parse_tables.ParseState | Recovery) -> Problem:
     state = before.replay(index) if isinstance(before, Recovery) else before
     return unexpected(token, state.expected(), tokens, index)
 

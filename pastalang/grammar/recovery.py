@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pastalang.grammar.tables import ParseState, start
+from pastalang.grammar.parse_tables import ParseState, start
 from pastalang.grammar.text import closes_block, opens_block
 from pastalang.grammar.tokens import CLOSING, OPENING, Token
 
