@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pastalang.diagnostics.diagnostic import Diagnostic, Severity
 from pastalang.grammar import nodes, parse_tables
-from pastalang.grammar.expectations import unexpected
+from pastalang.grammar.error_messages import unexpected
 from pastalang.grammar.layout import lay_out
 from pastalang.grammar.lexer import scan
 from pastalang.grammar.parse_tables import ParseState, start
