@@ -1,16 +1,17 @@
-"""From a Source to its canonical text; what stands between `# fmt: off` and `# fmt: on` stays as it is."""
+"""The formatter: the canonical text of a source. Text between `# fmt: off` and `# fmt: on` stays as it is."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.grammar import nodes
-from pastalang.grammar.compare import says_the_same
+from pastalang.grammar.nodes import Trivia
 from pastalang.grammar.parser import parse, parse_text
 from pastalang.grammar.printer import print_file
-from pastalang.source import Source
+from pastalang.source import Source, Span
 
 OFF, ON = "fmt: off", "fmt: on"
 
@@ -74,3 +75,19 @@ def _slice(source: Source, declarations: tuple[nodes.Declaration, ...]) -> str:
     start = first.trivia.comments[0].span.start if first.trivia.comments else first.span.start
     end = source.text.find("\n", last.span.end)
     return source.text[start : end if end >= 0 else len(source.text)] + "\n"
+
+
+IGNORED = (Span, Trivia)
+
+
+def says_the_same(left: object, right: object) -> bool:
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, IGNORED):
+        return True
+    if isinstance(left, tuple) and isinstance(right, tuple):
+        return len(left) == len(right) and all(map(says_the_same, left, right))
+    if dataclasses.is_dataclass(left) and not isinstance(left, type):
+        names = (field.name for field in dataclasses.fields(left))
+        return all(says_the_same(getattr(left, name), getattr(right, name)) for name in names)
+    return left == right

@@ -14,8 +14,7 @@ import pytest
 from pastalang.compile import check_reading
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_text
-from pastalang.grammar.compare import says_the_same
-from pastalang.grammar.format import format_source
+from pastalang.grammar.format import format_source, says_the_same
 from pastalang.grammar.parser import parse, parse_text
 from pastalang.reading import read_file
 from pastalang.source import Source

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pastalang.grammar.compare import says_the_same
-from pastalang.grammar.format import format_source
+from pastalang.grammar.format import format_source, says_the_same
 from pastalang.grammar.lexer import scan
 from pastalang.grammar.nodes import Comment, File
 from pastalang.grammar.parser import parse, parse_text
