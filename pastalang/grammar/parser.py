@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pastalang.diagnostics.diagnostic import Diagnostic, Severity
 from pastalang.grammar import nodes, parse_tables
+from pastalang.grammar.attach_comments import attach_comments
 from pastalang.grammar.error_messages import unexpected
 from pastalang.grammar.layout import lay_out
 from pastalang.grammar.lexer import scan
@@ -20,7 +21,6 @@ from pastalang.grammar.problems import Problem, SyntaxProblem
 from pastalang.grammar.scanner import TooMuch
 from pastalang.grammar.text import closes_block, opens_block
 from pastalang.grammar.tokens import CLOSING, OPENING, Token
-from pastalang.grammar.trivia import attach_comments
 from pastalang.limits import MAX_SYNTAX_ERRORS
 from pastalang.reading import read_text
 from pastalang.source import Source, Span
