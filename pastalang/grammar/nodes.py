@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from pastalang.grammar.comments import NO_TRIVIA as NO_TRIVIA
-from pastalang.grammar.comments import Comment as Comment
-from pastalang.grammar.comments import Trivia as Trivia
+from pastalang.grammar.trivia import NO_TRIVIA as NO_TRIVIA
+from pastalang.grammar.trivia import Comment as Comment
+from pastalang.grammar.trivia import Trivia as Trivia
 from pastalang.source import Span
 
 NOWHERE = Span(0, 0)
