@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pastalang.diagnostics.diagnostic import Label
+from pastalang.grammar.code_scanner import Scan, TooMuch, too_deep
 from pastalang.grammar.indentation import indentation
 from pastalang.grammar.problems import Problem
-from pastalang.grammar.scanner import Scan, TooMuch, too_deep
 from pastalang.grammar.tokens import CLOSING, CLOSING_TEXT, DECLARATION_WORDS, NAME_TERMINALS, OPENING, Token
 from pastalang.limits import MAX_NESTING
 

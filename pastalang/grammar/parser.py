@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from pastalang.diagnostics.diagnostic import Diagnostic, Severity
 from pastalang.grammar import nodes, parse_tables
 from pastalang.grammar.attach_comments import attach_comments
+from pastalang.grammar.code_scanner import TooMuch
 from pastalang.grammar.error_messages import unexpected
 from pastalang.grammar.layout import lay_out
 from pastalang.grammar.lexer import scan
 from pastalang.grammar.parse_tables import ParseState, start
 from pastalang.grammar.problems import Problem, SyntaxProblem
-from pastalang.grammar.scanner import TooMuch
 from pastalang.grammar.text import closes_block, opens_block
 from pastalang.grammar.tokens import CLOSING, OPENING, Token
 from pastalang.limits import MAX_SYNTAX_ERRORS

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from pastalang.grammar.code_scanner import Scan
 from pastalang.grammar.indentation import indentation, shared_indentation
 from pastalang.grammar.problems import Problem
-from pastalang.grammar.scanner import Scan
 from pastalang.grammar.tokens import Token
 from pastalang.source import Span
 

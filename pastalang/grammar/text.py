@@ -10,9 +10,9 @@ import re
 from dataclasses import dataclass, field
 
 from pastalang.diagnostics.diagnostic import Label
+from pastalang.grammar.code_scanner import Scan, TooMuch, scan_code, too_deep
 from pastalang.grammar.indentation import indentation, shared_indentation
 from pastalang.grammar.problems import Problem
-from pastalang.grammar.scanner import Scan, TooMuch, scan_code, too_deep
 from pastalang.grammar.tokens import CLOSING, NAME_TERMINALS, OPENING, Token
 from pastalang.limits import MAX_NESTING
 from pastalang.source import Span
