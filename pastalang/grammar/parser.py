@@ -19,7 +19,7 @@ from pastalang.grammar.layout import lay_out
 from pastalang.grammar.lexer import scan
 from pastalang.grammar.parse_tables import ParseState, start
 from pastalang.grammar.problems import Problem, SyntaxProblem
-from pastalang.grammar.text import closes_block, opens_block
+from pastalang.grammar.text_scanner import closes_block, opens_block
 from pastalang.grammar.tokens import CLOSING, OPENING, Token
 from pastalang.limits import MAX_SYNTAX_ERRORS
 from pastalang.reading import read_text
