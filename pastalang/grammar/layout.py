@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar.code_scanner import Scan, TooMuch, too_deep
-from pastalang.grammar.indentation import indentation
 from pastalang.grammar.problems import Problem
 from pastalang.grammar.tokens import CLOSING, CLOSING_TEXT, DECLARATION_WORDS, NAME_TERMINALS, OPENING, Token
+from pastalang.grammar.triple_quotes import indentation
 from pastalang.limits import MAX_NESTING
 
 CONTINUED = frozenset({"COLON", "EQUALS", "BAR", "COMMA"})  # a member does not end behind these

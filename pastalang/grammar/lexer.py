@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pastalang.grammar.characters import MOST_PROBLEMS, find_control, find_reordering
 from pastalang.grammar.code_scanner import Scan, TooMuch, scan_code
-from pastalang.grammar.schema_text import scan_schema_text
 from pastalang.grammar.text_scanner import scan_text
+from pastalang.grammar.triple_quotes import scan_schema_text
 from pastalang.source import Source
 
 # Quotes behind one of these hold a value, such as a JSON Schema, and no tags.

@@ -8,7 +8,7 @@ from typing import assert_never
 from pastalang.grammar import nodes
 from pastalang.grammar.document import Break, Document, Group, IfBroken, Nest, Verbatim, join, sequence
 from pastalang.grammar.escapes import write_pattern, write_string
-from pastalang.grammar.schema_text import write_quotes
+from pastalang.grammar.triple_quotes import write_quotes
 
 SOFT = Break(flat="")
 

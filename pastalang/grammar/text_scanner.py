@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar.code_scanner import Scan, TooMuch, scan_code, too_deep
-from pastalang.grammar.indentation import indentation, shared_indentation
 from pastalang.grammar.problems import Problem
 from pastalang.grammar.tokens import CLOSING, NAME_TERMINALS, OPENING, Token
+from pastalang.grammar.triple_quotes import indentation, shared_indentation
 from pastalang.limits import MAX_NESTING
 from pastalang.source import Span
 

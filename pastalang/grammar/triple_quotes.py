@@ -1,14 +1,31 @@
-"""From a triple-quoted value, such as an inline JSON Schema, to one string: no tags, no escapes but the quotes'."""
+"""Triple-quoted values, such as an inline JSON Schema, and the indentation that their lines share."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from pastalang.grammar.code_scanner import Scan
-from pastalang.grammar.indentation import indentation, shared_indentation
 from pastalang.grammar.problems import Problem
 from pastalang.grammar.tokens import Token
 from pastalang.source import Span
+
+
+def indentation(line: str) -> str:
+    """The spaces and tabs that the line begins with."""
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def shared_indentation(lines: Sequence[str]) -> int:
+    """How many spaces and tabs all lines begin with, the same ones in the same order."""
+    if not lines:
+        return 0
+    first, last = min(lines), max(lines)  # what these two share, all share
+    shared = 0
+    while shared < len(first) and first[shared] == last[shared] and first[shared] in " \t":
+        shared += 1
+    return shared
+
 
 QUOTES = '"""'
 END = re.compile(r'(?<!\\)"""')
