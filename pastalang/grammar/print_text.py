@@ -8,8 +8,7 @@ from typing import assert_never
 from pastalang.grammar import nodes
 from pastalang.grammar.document import Document, render, sequence
 from pastalang.grammar.escapes import write_string
-from pastalang.grammar.print_types import sampling_document, type_document
-from pastalang.grammar.print_values import value_document
+from pastalang.grammar.print_types import sampling_document, type_document, value_document
 
 WIDTH = 100
 QUOTES = '"""'

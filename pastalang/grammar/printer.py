@@ -20,15 +20,17 @@ from pastalang.grammar.document import (
 from pastalang.grammar.escapes import write_string
 from pastalang.grammar.print_text import WIDTH, print_text_block
 from pastalang.grammar.print_types import (
+    SOFT,
     Owner,
+    arguments_document,
     clauses_document,
     comment_text,
     description_document,
     owner_lines,
     sampling_document,
     typed,
+    value_document,
 )
-from pastalang.grammar.print_values import SOFT, arguments_document, value_document
 
 
 def print_file(file: nodes.File) -> str:
