@@ -10,9 +10,8 @@ from pastalang.graph.graph import CriticalPath, Graph
 from pastalang.graph.order import in_order
 from pastalang.plan.dependencies import Piece, dependencies_of, end_of_repeat
 from pastalang.plan.lengths import Lengths, Range, decision_draws, draws_of
-from pastalang.plan.nesting import nesting_of
 from pastalang.plan.plan import Address, Branch, BranchId, Choose, Each, Fork, Hole, Plan, Repeat, Segment
-from pastalang.plan.walk import walk_plan
+from pastalang.plan.structure import nesting_of, walk_plan
 
 
 def passes_of(plan: Plan, lengths: Lengths) -> Range:

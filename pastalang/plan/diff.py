@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pastalang.plan.forecast import forecast
 from pastalang.plan.plan import Branch, BranchId, Choose, Hole, Join, Plan, Repeat
-from pastalang.plan.walk import walk
+from pastalang.plan.structure import walk
 
 
 def differences(old: Plan, new: Plan) -> tuple[str, ...]:

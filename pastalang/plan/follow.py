@@ -27,7 +27,7 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
-from pastalang.plan.walk import Segments, walk
+from pastalang.plan.structure import Segments, walk
 
 
 def with_follow(segments: Mapping[BranchId, Segments]) -> dict[BranchId, Segments]:

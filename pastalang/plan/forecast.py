@@ -15,8 +15,8 @@ from pastalang.plan.realised import Realised
 from pastalang.plan.samples import longest_run, shortest_run
 from pastalang.plan.scripts import scripts_of
 from pastalang.plan.simulate import Simulated, simulate
+from pastalang.plan.structure import walk
 from pastalang.plan.totals import totals_of
-from pastalang.plan.walk import walk
 
 ANY = Lengths()
 

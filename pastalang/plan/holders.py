@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pastalang.plan.nesting import nesting_of, shared_loops
-from pastalang.plan.origins import origins_of
 from pastalang.plan.plan import ROOT, BranchId, Instance, Plan, Release
 from pastalang.plan.releases import joiners_of
 from pastalang.plan.scripts import Script
+from pastalang.plan.structure import nesting_of, origins_of, shared_loops
 
 
 class Holders:

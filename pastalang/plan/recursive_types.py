@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pastalang.plan.plan import Branch, Hole
-from pastalang.plan.walk import walk
+from pastalang.plan.structure import walk
 from pastalang.program import types as t
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pastalang.plan.origins import Origin, joins_of
 from pastalang.plan.plan import ROOT, BranchId, LockStep, Release
-from pastalang.plan.walk import Segments
+from pastalang.plan.structure import Origin, Segments, joins_of
 
 
 def releases_of(

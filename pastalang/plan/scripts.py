@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
-from pastalang.plan.nesting import Nesting, nesting_of
 from pastalang.plan.plan import (
     ROOT,
     Address,
@@ -33,6 +32,7 @@ from pastalang.plan.plan import (
     TurnStart,
 )
 from pastalang.plan.realised import Chosen, Decision, Drawn, Items, Outcome, Realised
+from pastalang.plan.structure import Nesting, nesting_of
 
 
 @dataclass(frozen=True, slots=True)

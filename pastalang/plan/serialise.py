@@ -17,8 +17,8 @@ from typing import Any, Final
 from pastalang.limits import MAX_BRANCHES, MAX_HOLE_TOKENS, MAX_PLAN_NESTING
 from pastalang.plan import plan as plans
 from pastalang.plan.fields import wrong_field
+from pastalang.plan.structure import walk_plan
 from pastalang.plan.verify import breaches
-from pastalang.plan.walk import walk_plan
 from pastalang.program import program, types
 from pastalang.source import Span
 from pastalang.values.json_text import check_nesting

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pastalang.plan.plan import Arm, Each, Form, Hole, Plan
-from pastalang.plan.walk import walk
+from pastalang.plan.structure import walk
 from pastalang.program import types as t
 from pastalang.training.errors import BadRow
 from pastalang.values.bounds import decimal_text

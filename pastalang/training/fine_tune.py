@@ -12,7 +12,7 @@ import torch
 
 from pastalang.plan.fingerprint import fingerprint
 from pastalang.plan.plan import Hole, Mode, Plan
-from pastalang.plan.walk import walk
+from pastalang.plan.structure import walk
 from pastalang.program.program import Program
 from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.models.loading import default_device, told_in_words

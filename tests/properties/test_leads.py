@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import pastalang
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Form, Mode, Plan
-from pastalang.plan.walk import walk_plan
+from pastalang.plan.structure import walk_plan
 from pastalang.program import types as t
 from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import Fed

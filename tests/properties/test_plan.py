@@ -17,7 +17,7 @@ from pastalang.plan.lengths import Lengths
 from pastalang.plan.passes import passes_taken
 from pastalang.plan.plan import WHOLE, Address, BranchId, Join, Mode, Plan
 from pastalang.plan.serialise import from_json, to_json
-from pastalang.plan.walk import walk
+from pastalang.plan.structure import walk
 from pastalang.program.program import Program
 from pastalang.testing import (
     check_cells,

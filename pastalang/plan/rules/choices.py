@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from pastalang.plan.plan import Choose, Hole, ItemNumber, Plan, Repeat, Text
-from pastalang.plan.walk import walk_plan
+from pastalang.plan.structure import walk_plan
 
 
 def the_leads_of_a_choice_tell_its_arms_apart(plan: Plan) -> Iterator[str]:

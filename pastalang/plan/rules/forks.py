@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from pastalang.plan.plan import ROOT, BranchId, Each, Fork, Place, Plan
-from pastalang.plan.walk import walk, walk_plan
+from pastalang.plan.structure import walk, walk_plan
 
 
 def every_branch_is_forked_once_by_its_parent(plan: Plan) -> Iterator[str]:

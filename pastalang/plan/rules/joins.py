@@ -8,7 +8,7 @@ from typing import TypeAlias
 from pastalang.graph.order import find_cycle
 from pastalang.plan.dependencies import dependencies_of
 from pastalang.plan.plan import BranchId, Choose, Join, Plan, Repeat, Segment, Text, TurnEnd, TurnStart
-from pastalang.plan.walk import walk_plan
+from pastalang.plan.structure import walk_plan
 
 _Next: TypeAlias = Segment | None
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from pastalang.plan.plan import Choose, Each, Hole, Plan, Repeat
-from pastalang.plan.walk import walk_plan
+from pastalang.plan.structure import walk_plan
 
 
 def fields_have_names_of_their_own(plan: Plan) -> Iterator[str]:

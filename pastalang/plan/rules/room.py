@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pastalang.plan.plan import Each, Plan
 from pastalang.plan.room import room_of
-from pastalang.plan.walk import walk_plan
+from pastalang.plan.structure import walk_plan
 
 
 def documents_of_a_stack_start_at_one_position(plan: Plan) -> Iterator[str]:

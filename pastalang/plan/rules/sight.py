@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pastalang.plan.origins import joins_of, origins_of
 from pastalang.plan.plan import ROOT, WHOLE, Address, BranchId, Plan, Release, Seen
+from pastalang.plan.structure import joins_of, origins_of
 
 
 def a_view_holds_only_what_comes_before(plan: Plan) -> Iterator[str]:

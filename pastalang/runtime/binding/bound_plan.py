@@ -9,9 +9,8 @@ from typing import Protocol
 
 import numpy as np
 
-from pastalang.plan.nesting import Nesting, nesting_of, shared_loops
 from pastalang.plan.plan import Branch, BranchId, Form, Hole, Join, Place, Plan, TurnStart
-from pastalang.plan.walk import walk
+from pastalang.plan.structure import Nesting, nesting_of, shared_loops, walk
 from pastalang.program.types import Anything, Null, Regex, String
 from pastalang.runtime.binding.whitespace import with_leads
 from pastalang.runtime.chat import Encoder, Turn, turns_of

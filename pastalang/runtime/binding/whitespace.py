@@ -21,7 +21,7 @@ from pastalang.plan.plan import (
     Segment,
     Text,
 )
-from pastalang.plan.walk import Segments, walk
+from pastalang.plan.structure import Segments, walk
 from pastalang.program import types as t
 from pastalang.runtime.binding.spaced import FedArm, FedText, LedHole, LedRepeat, fed_end, fed_text, fields_of
 from pastalang.values.bounds import first_characters, is_finite, longest_text, spell

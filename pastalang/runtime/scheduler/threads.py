@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from pastalang.plan.plan import Branch, BranchId, Form, Hole, Plan, Release, Text
 from pastalang.plan.positions import after_fork
-from pastalang.plan.walk import walk
+from pastalang.plan.structure import walk
 from pastalang.program.program import AutoPolicy
 from pastalang.runtime.decode.auto import THREAD, AutoState
 from pastalang.runtime.decode.tags import Begin, Tag, Wait

@@ -9,7 +9,7 @@ import pytest
 import pastalang
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Form, Hole
-from pastalang.plan.walk import walk_plan
+from pastalang.plan.structure import walk_plan
 from pastalang.runtime.decode.guide import State
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.mask import tokens_of

@@ -1,14 +1,65 @@
-"""Which loops (repeats and fan-outs) a branch and a join stand in: what `same item` and `all items` mean."""
+"""The structure of a plan: its segments with their addresses, where each branch is forked, the loops around it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pastalang.plan.origins import Origin, origins_of
-from pastalang.plan.plan import ROOT, Address, BranchId, Choose, Each, Join, Plan, Repeat
-from pastalang.plan.walk import Segments
+from pastalang.plan.plan import ROOT, Address, Branch, BranchId, Choose, Each, Fork, Join, Plan, Repeat, Segment
+
+Segments: TypeAlias = tuple[Segment, ...]
+
+
+def walk(segments: Segments, prefix: Address = ()) -> Iterator[tuple[Address, Segment]]:
+    """In the order written; a choice or a repeat comes before what is inside it."""
+    for index, segment in enumerate(segments):
+        address = (*prefix, index)
+        yield address, segment
+        match segment:
+            case Choose(arms=arms):
+                for number, arm in enumerate(arms):
+                    yield from walk(arm.segments, (*address, number))
+            case Repeat(body=body):
+                yield from walk(body, (*address, 0))
+            case _:
+                pass
+
+
+def walk_plan(plan: Plan) -> Iterator[tuple[Branch, Address, Segment]]:
+    for branch in plan.branches:
+        for address, segment in walk(branch.segments):
+            yield branch, address, segment
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    parent: BranchId
+    address: Address
+    joined: int  # how many joins stand before the fork in the parent, in the order of `walk`
+
+
+def origins_of(segments: Mapping[BranchId, Segments]) -> dict[BranchId, Origin]:
+    """Of every branch but the root."""
+    origins: dict[BranchId, Origin] = {}
+    for parent, written in segments.items():
+        joined = 0
+        for address, segment in walk(written):
+            match segment:
+                case Join():
+                    joined += 1
+                case Fork(branch=branch) | Each(branch=branch):
+                    assert branch not in origins, f"branch {branch} is forked twice"
+                    origins[branch] = Origin(parent, address, joined)
+                case _:
+                    pass
+    return origins
+
+
+def joins_of(segments: Segments) -> tuple[tuple[BranchId, ...], ...]:
+    """The branches of every join, in the order of `walk`."""
+    return tuple(segment.branches for _, segment in walk(segments) if isinstance(segment, Join))
+
 
 Loop: TypeAlias = tuple[BranchId, Address]  # the repeat or fan-out at this place
 
