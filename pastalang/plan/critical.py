@@ -6,9 +6,8 @@ the longest way from its opening to its end. For the fewest passes an arm that n
 
 from __future__ import annotations
 
-from pastalang.graph.graph import CriticalPath, Graph
-from pastalang.graph.order import in_order
 from pastalang.plan.dependencies import Piece, dependencies_of, end_of_repeat
+from pastalang.plan.graph import CriticalPath, Graph, in_order
 from pastalang.plan.lengths import Lengths, Range, decision_draws, draws_of
 from pastalang.plan.plan import Address, Branch, BranchId, Choose, Each, Fork, Hole, Plan, Repeat, Segment
 from pastalang.plan.structure import nesting_of, walk_plan

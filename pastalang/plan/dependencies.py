@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
-from pastalang.graph.graph import Graph
+from pastalang.plan.graph import Graph
 from pastalang.plan.plan import (
     WHOLE,
     Address,

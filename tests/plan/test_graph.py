@@ -8,9 +8,8 @@ from itertools import pairwise
 
 import pytest
 
-from pastalang.graph.graph import Graph
-from pastalang.graph.order import find_cycle, in_order
 from pastalang.plan.dependencies import Piece, dependencies_of
+from pastalang.plan.graph import Graph, find_cycle, in_order
 from pastalang.plan.plan import WHOLE
 from tests.plan.programs import field, json_body, named, plan_of
 

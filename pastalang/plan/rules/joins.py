@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TypeAlias
 
-from pastalang.graph.order import find_cycle
 from pastalang.plan.dependencies import dependencies_of
+from pastalang.plan.graph import find_cycle
 from pastalang.plan.plan import BranchId, Choose, Join, Plan, Repeat, Segment, Text, TurnEnd, TurnStart
 from pastalang.plan.structure import walk_plan
 

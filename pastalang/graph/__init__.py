@@ -1,1 +1,0 @@
-"""Who needs whom: the dependency graph of a plan."""
