@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pastalang.plan.critical import passes_of
+from pastalang.plan.dependencies import passes_of
 from pastalang.plan.lengths import Lengths, Range
 from pastalang.plan.plan import ROOT, BranchId, Plan, Release
 from pastalang.plan.realised import Realised

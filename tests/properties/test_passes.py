@@ -14,7 +14,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pastalang.plan.critical import passes_of
+from pastalang.plan.dependencies import passes_of
 from pastalang.plan.lengths import Lengths
 from pastalang.plan.passes import passes_taken
 from pastalang.plan.plan import Plan
