@@ -15,11 +15,11 @@ from pathlib import Path
 
 from pastalang.plan.build import build_plan
 from pastalang.plan.forecast import forecast
-from pastalang.plan.lengths import Lengths
 from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.samples import longest_run
 from pastalang.plan.serialise import from_json, to_json
 from pastalang.plan.simulate import simulate
+from pastalang.plan.token_bounds import Lengths
 from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.program.program import (

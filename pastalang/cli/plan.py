@@ -17,8 +17,8 @@ from pastalang.cli.refused import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXI
 from pastalang.cli.tokenizer import load_encoder
 from pastalang.plan.diff import differences
 from pastalang.plan.fit import DoesNotFit, Limits, fit
-from pastalang.plan.lengths import Lengths
 from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.token_bounds import Lengths
 
 
 class Format(StrEnum):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pastalang.cli.refused import EXIT_UNREADABLE, Refused
-from pastalang.plan.lengths import Encoder
+from pastalang.plan.token_bounds import Encoder
 
 FILE = "tokenizer.json"
 

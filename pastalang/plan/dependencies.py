@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 from pastalang.plan.graph import CriticalPath, Graph, in_order
-from pastalang.plan.lengths import Lengths, Range, decision_draws, draws_of
 from pastalang.plan.plan import (
     WHOLE,
     Address,
@@ -37,6 +36,7 @@ from pastalang.plan.plan import (
     TurnStart,
 )
 from pastalang.plan.structure import nesting_of, walk_plan
+from pastalang.plan.token_bounds import Lengths, Range, decision_draws, draws_of
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pastalang.plan.forecast import ANY, Forecast, Gap, forecast
-from pastalang.plan.lengths import Lengths
 from pastalang.plan.plan import Plan
+from pastalang.plan.token_bounds import Lengths
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pastalang.plan.dependencies import passes_of
-from pastalang.plan.lengths import Lengths, Range
 from pastalang.plan.plan import ROOT, BranchId, Plan, Release
 from pastalang.plan.realised import Realised
 from pastalang.plan.samples import longest_run, shortest_run
 from pastalang.plan.scripts import scripts_of
 from pastalang.plan.simulate import Simulated, simulate
 from pastalang.plan.structure import walk
+from pastalang.plan.token_bounds import Lengths, Range
 from pastalang.plan.totals import totals_of
 
 ANY = Lengths()

@@ -54,7 +54,7 @@ def after_join(position: int, highest_seen: int, overrun: Overrun) -> int:
             assert_never(overrun)
 
 
-def room_left(position: int, start: int, reserve: int, overrun: Overrun) -> int | None:
+def tokens_left(position: int, start: int, reserve: int, overrun: Overrun) -> int | None:
     """How many tokens a branch that stands at `position` may still write; None: as many as its holes allow."""
     if overrun is not Overrun.CAP or reserve == 0:
         return None

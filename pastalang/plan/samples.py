@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from typing import assert_never
 
-from pastalang.plan.lengths import Lengths, Range, decision_draws, draws_of
 from pastalang.plan.plan import (
     ROOT,
     Arm,
@@ -31,7 +30,7 @@ from pastalang.plan.plan import (
     TurnStart,
 )
 from pastalang.plan.realised import Chosen, Decision, Drawn, Items, Outcome, Realised, Run
-from pastalang.plan.room import room_of, text_room
+from pastalang.plan.token_bounds import Lengths, Range, decision_draws, draws_of, max_text_tokens, max_tokens_of
 
 
 def shortest_run(plan: Plan, lengths: Lengths, *, most_items: int) -> Realised:
@@ -102,7 +101,7 @@ class _Sample:
         outcomes: list[Outcome],
         forced: list[int],
     ) -> None:
-        rooms = [text_room(arm.lead) + room_of(arm.segments, self._reserves) for arm in arms]
+        rooms = [max_text_tokens(arm.lead) + max_tokens_of(arm.segments, self._reserves) for arm in arms]
         index = rooms.index(max(rooms) if self._is_long else min(rooms))
         outcomes.append(Chosen(index, self._decided(len(arms), self._lengths.text(arms[index].lead))))
         self._all(arms[index].segments, items, outcomes, forced)

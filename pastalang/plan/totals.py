@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from pastalang.plan.lengths import NOTHING, Lengths, Range, decision_draws, draws_of
 from pastalang.plan.plan import (
     ROOT,
     BranchId,
@@ -24,6 +23,7 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
+from pastalang.plan.token_bounds import NOTHING, Lengths, Range, decision_draws, draws_of
 
 
 @dataclass(frozen=True, slots=True)

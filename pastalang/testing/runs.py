@@ -7,7 +7,6 @@ from typing import assert_never
 
 from hypothesis import strategies as st
 
-from pastalang.plan.lengths import decision_draws, draws_of
 from pastalang.plan.plan import (
     ROOT,
     Choose,
@@ -27,6 +26,7 @@ from pastalang.plan.plan import (
     TurnStart,
 )
 from pastalang.plan.realised import Chosen, Decision, Drawn, Items, Outcome, Realised, Run
+from pastalang.plan.token_bounds import decision_draws, draws_of
 
 
 @st.composite

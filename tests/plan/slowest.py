@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from pastalang.plan.lengths import decision_draws
 from pastalang.plan.plan import ROOT, BranchId, Choose, Each, Fork, Hole, Instance, Plan, Repeat, Segment
 from pastalang.plan.realised import Chosen, Decision, Drawn, Items, Outcome, Realised, Run
+from pastalang.plan.token_bounds import decision_draws
 
 MOST_ITEMS = 6  # of a list that data gives
 

@@ -6,8 +6,8 @@ import pytest
 
 from pastalang.plan.fit import DoesNotFit, Limits, fit
 from pastalang.plan.forecast import forecast
-from pastalang.plan.lengths import Lengths, Range
 from pastalang.plan.plan import Mode
+from pastalang.plan.token_bounds import Lengths, Range
 from pastalang.program import types as t
 from tests.plan.programs import async_, field, fork, hole, json_body, or_null, plan_of, record, sync, text, text_body
 

@@ -6,7 +6,7 @@ import pytest
 
 from pastalang.plan.passes import timing_of
 from pastalang.plan.plan import Instance, Mode, Overrun, Plan, Release
-from pastalang.plan.positions import after_fork, after_join, room_left
+from pastalang.plan.positions import after_fork, after_join, tokens_left
 from pastalang.plan.realised import Drawn, Outcome, Realised, Run
 from pastalang.plan.simulate import Machine, simulate
 from pastalang.plan.visibility import Token, may_see, may_see_in_lock_step, position_in_flight
@@ -121,10 +121,10 @@ def test_announced_too_long_a_gap_remains(overrun: Overrun) -> None:
 
 
 def test_only_a_capped_branch_has_to_stop_at_its_reserve() -> None:
-    assert room_left(13, start=10, reserve=4, overrun=Overrun.CAP) == 1
-    assert room_left(19, start=10, reserve=4, overrun=Overrun.CAP) == 0
-    assert room_left(13, start=10, reserve=4, overrun=Overrun.CONTINUE) is None
-    assert room_left(13, start=10, reserve=0, overrun=Overrun.CAP) is None  # an overlap has nothing to pass
+    assert tokens_left(13, start=10, reserve=4, overrun=Overrun.CAP) == 1
+    assert tokens_left(19, start=10, reserve=4, overrun=Overrun.CAP) == 0
+    assert tokens_left(13, start=10, reserve=4, overrun=Overrun.CONTINUE) is None
+    assert tokens_left(13, start=10, reserve=0, overrun=Overrun.CAP) is None  # an overlap has nothing to pass
 
 
 # ── APAR ─────────────────────────────────────────────────────────────────────────────────────────────────

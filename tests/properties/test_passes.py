@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pastalang.plan.dependencies import passes_of
-from pastalang.plan.lengths import Lengths
 from pastalang.plan.passes import passes_taken
 from pastalang.plan.plan import Plan
 from pastalang.plan.simulate import simulate
+from pastalang.plan.token_bounds import Lengths
 from pastalang.plan.totals import totals_of
 from pastalang.program.types import Sampling
 from pastalang.runtime.answer import realised_of

@@ -13,11 +13,11 @@ from pastalang.plan.dependencies import Piece, dependencies_of
 from pastalang.plan.diff import differences
 from pastalang.plan.fingerprint import fingerprint
 from pastalang.plan.forecast import forecast
-from pastalang.plan.lengths import Lengths
 from pastalang.plan.passes import passes_taken
 from pastalang.plan.plan import WHOLE, Address, BranchId, Join, Mode, Plan
 from pastalang.plan.serialise import from_json, to_json
 from pastalang.plan.structure import walk
+from pastalang.plan.token_bounds import Lengths
 from pastalang.program.program import Program
 from pastalang.testing import (
     check_cells,

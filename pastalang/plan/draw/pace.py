@@ -21,7 +21,6 @@ from pastalang.plan.draw.timeline import (
     Timeline,
     Words,
 )
-from pastalang.plan.lengths import decision_draws
 from pastalang.plan.plan import (
     ROOT,
     Branch,
@@ -41,6 +40,7 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
+from pastalang.plan.token_bounds import decision_draws
 from pastalang.program.program import Role
 
 

@@ -8,7 +8,6 @@ from enum import Enum
 from typing import TypeAlias
 
 from pastalang.plan.draw.describe import describe_words
-from pastalang.plan.lengths import Lengths
 from pastalang.plan.plan import (
     ROOT,
     BranchId,
@@ -27,6 +26,7 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
+from pastalang.plan.token_bounds import Lengths
 from pastalang.program.program import Role
 
 CHARACTERS_PER_TOKEN = 4

@@ -27,8 +27,8 @@ from pastalang.plan.draw.sheet import MARGIN
 from pastalang.plan.draw.stretches import counter_of, stretches_of
 from pastalang.plan.draw.strip import lay_strip, paint_strip
 from pastalang.plan.forecast import ANY, forecast
-from pastalang.plan.lengths import Lengths
 from pastalang.plan.plan import Plan
+from pastalang.plan.token_bounds import Lengths
 
 WIDTH = 1280.0
 STRIP_WORDS = "of the answer: its text leaves gaps (dashed, with their length), in which the branches below stand"

@@ -12,8 +12,8 @@ from pastalang.plan.draw.pace import pace
 from pastalang.plan.draw.rows import times_of
 from pastalang.plan.draw.timeline import Bar, Chosen, Joined, Lane, Looped, Timeline
 from pastalang.plan.forecast import ANY, Forecast, Gap, forecast
-from pastalang.plan.lengths import Lengths
 from pastalang.plan.plan import Plan
+from pastalang.plan.token_bounds import Lengths
 
 WIDEST_NAME = 26
 MOST_LANES = 200

@@ -15,7 +15,7 @@ from pastalang.plan.plan import BranchId, Fork, Hole, Join, Segment, Text
 from pastalang.plan.policies.json_place import At, Segments, WriteValue, key_text, merged
 from pastalang.plan.policies.json_stretches import Stretch, order_of_need, stretches_of
 from pastalang.plan.policies.json_text import look_at
-from pastalang.plan.room import room_of
+from pastalang.plan.token_bounds import max_tokens_of
 from pastalang.program.types import Field, Object
 
 
@@ -86,7 +86,7 @@ def _forked(draft: Draft, stretch: Stretch, at: At, value: WriteValue) -> Segmen
     key = key_text(first.key)
     segments = merged((Text(lead.text.removeprefix(key)), *rest))
     lockstep = draft.next_in_group(at.group) if at.group is not None and _is_plain(segments) else None
-    draft.finish(branch, segments, reserve=room_of(segments, draft.reserves), lockstep=lockstep)
+    draft.finish(branch, segments, reserve=max_tokens_of(segments, draft.reserves), lockstep=lockstep)
     return (Text(key), Fork(branch))
 
 
@@ -99,7 +99,7 @@ def _awaiting(draft: Draft, stretch: Stretch, awaited: tuple[BranchId, ...], at:
     """The branch waits first and writes its own key, so that something is fed that sees what was awaited."""
     branch = draft.start(at.key(stretch.fields[0].key, None).path)
     segments = (Join(awaited), *_stretch(draft, stretch, at, value))
-    draft.finish(branch, segments, reserve=room_of(segments, draft.reserves))
+    draft.finish(branch, segments, reserve=max_tokens_of(segments, draft.reserves))
     return (Fork(branch),)
 
 

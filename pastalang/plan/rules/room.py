@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pastalang.plan.plan import Each, Plan
-from pastalang.plan.room import room_of
 from pastalang.plan.structure import walk_plan
+from pastalang.plan.token_bounds import max_tokens_of
 
 
 def documents_of_a_stack_start_at_one_position(plan: Plan) -> Iterator[str]:
@@ -25,7 +25,7 @@ def values_in_lock_step_fit_their_gaps(plan: Plan) -> Iterator[str]:
     """They are seen from behind their gaps, so an overrun would put two visible tokens at one position."""
     reserves = {branch.id: branch.reserve for branch in plan.branches}
     for branch in plan.branches:
-        if branch.lockstep is not None and room_of(branch.segments, reserves) > branch.reserve:
+        if branch.lockstep is not None and max_tokens_of(branch.segments, reserves) > branch.reserve:
             yield f"{branch.name!r} can become longer than its gap of {branch.reserve}"
 
 

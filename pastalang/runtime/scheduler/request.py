@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Any, Protocol
 
 from pastalang.plan.plan import ROOT, BranchId, Overrun
-from pastalang.plan.positions import room_left
+from pastalang.plan.positions import tokens_left
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.errors import RunError
@@ -210,4 +210,4 @@ class RequestState(BranchOwner):
         """How many tokens a branch may still write; None if its reserve does not cap it."""
         if branch.spec.overrun is not Overrun.CAP:
             return None
-        return room_left(branch.position, branch.start, branch.spec.reserve, branch.spec.overrun)
+        return tokens_left(branch.position, branch.start, branch.spec.reserve, branch.spec.overrun)

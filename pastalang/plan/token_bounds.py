@@ -1,13 +1,32 @@
-"""How long things are before anything runs: texts by a tokenizer or by bounds, holes by their types and limits."""
+"""How many tokens texts, holes and branches can take, before anything runs.
+
+Texts are counted by a tokenizer, or bounded without one: no token of a byte-level vocabulary is shorter than a
+byte. Holes are bounded by their types and limits.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, assert_never
 
-from pastalang.plan.plan import Each, Hole, ItemNumber, Overrun, Repeat, Text
-from pastalang.plan.room import text_room
+from pastalang.plan.plan import (
+    BranchId,
+    Choose,
+    Each,
+    Fork,
+    Hole,
+    InputText,
+    ItemNumber,
+    Join,
+    Overrun,
+    Place,
+    Repeat,
+    Segment,
+    Text,
+    TurnEnd,
+    TurnStart,
+)
 from pastalang.program import types as t
 from pastalang.values.choices import leaves_choice
 
@@ -59,7 +78,7 @@ class Lengths:
         if not text:
             return NOTHING
         if self.encoder is None:
-            return Range(1, text_room(text))
+            return Range(1, max_text_tokens(text))
         count = len(self.encoder.encode(text))
         return Range(count, count)
 
@@ -103,3 +122,41 @@ def _may_be_forced(hole: Hole, overrun: Overrun) -> bool:
 def decision_draws(options: int) -> Range:
     """A decision is over as soon as one option is left, which the first token that differs may decide."""
     return Range(1, max(options - 1, 1)) if options > 1 else NOTHING
+
+
+def max_tokens_of(segments: Iterable[Segment], reserves: Mapping[BranchId, int]) -> int:
+    """The positions that a branch of these segments can reach beyond its start."""
+    return sum(_room(segment, reserves) for segment in segments)
+
+
+def max_text_tokens(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _room(segment: Segment, reserves: Mapping[BranchId, int]) -> int:
+    match segment:
+        case Text(text=text):
+            return max_text_tokens(text)
+        case Hole(max_tokens=tokens):
+            return tokens
+        case Fork(branch=branch):
+            return reserves[branch]
+        case Each(branch=branch, maximum=maximum, stacked=stacked):
+            return 0 if stacked else reserves[branch] * maximum
+        case Choose(arms=arms):
+            return max(max_text_tokens(arm.lead) + max_tokens_of(arm.segments, reserves) for arm in arms)
+        case Repeat():
+            return _repeat_room(segment, reserves)
+        case ItemNumber():
+            return 8
+        case InputText() | Join() | Place() | TurnStart() | TurnEnd():
+            return 0  # data and turns stand where nothing is reserved
+        case _:
+            assert_never(segment)
+
+
+def _repeat_room(repeat: Repeat, reserves: Mapping[BranchId, int]) -> int:
+    body = max_tokens_of(repeat.body, reserves)
+    first, between = max_tokens_of(repeat.first, reserves), max_tokens_of(repeat.between, reserves)
+    items = first + body + (repeat.maximum - 1) * (between + body) if repeat.maximum else 0
+    return items + max(max_text_tokens(repeat.stop or ""), max_text_tokens(repeat.empty or ""))
