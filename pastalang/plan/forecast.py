@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pastalang.plan.dependencies import passes_of
 from pastalang.plan.plan import ROOT, BranchId, Plan, Release
 from pastalang.plan.realised import Realised
-from pastalang.plan.samples import longest_run, shortest_run
+from pastalang.plan.run_bounds import longest_run, shortest_run, totals_of
 from pastalang.plan.scripts import scripts_of
 from pastalang.plan.simulate import Simulated, simulate
 from pastalang.plan.structure import walk
 from pastalang.plan.token_bounds import Lengths, Range
-from pastalang.plan.totals import totals_of
 
 ANY = Lengths()
 

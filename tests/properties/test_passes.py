@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from pastalang.plan.dependencies import passes_of
 from pastalang.plan.passes import passes_taken
 from pastalang.plan.plan import Plan
+from pastalang.plan.run_bounds import totals_of
 from pastalang.plan.simulate import simulate
 from pastalang.plan.token_bounds import Lengths
-from pastalang.plan.totals import totals_of
 from pastalang.program.types import Sampling
 from pastalang.runtime.answer import realised_of
 from pastalang.runtime.binding.guide_cache import GuideCache

@@ -1,0 +1,254 @@
+"""What a run of a plan can write at least and at most: totals for every run, and the two extreme runs.
+
+Totals are sums over patterns, so long lists cost nothing. The shortest run takes the low end of every length, the
+arm with the least room and as few items as it may; the longest the high end of everything. A list of the extreme
+runs has at most `most_items` items, however many it could have.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import assert_never
+
+from pastalang.plan.plan import (
+    ROOT,
+    Arm,
+    BranchId,
+    Choose,
+    Each,
+    Fork,
+    Hole,
+    InputText,
+    Instance,
+    ItemNumber,
+    Join,
+    Place,
+    Plan,
+    Repeat,
+    Segment,
+    Text,
+    TurnEnd,
+    TurnStart,
+)
+from pastalang.plan.realised import Chosen, Decision, Drawn, Items, Outcome, Realised, Run
+from pastalang.plan.token_bounds import (
+    NOTHING,
+    Lengths,
+    Range,
+    decision_draws,
+    draws_of,
+    max_text_tokens,
+    max_tokens_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    draws: Range  # tokens that are sampled
+    written: Range  # all tokens, the prompt included: the cells if none were ever given back
+    answer: Range  # the tokens of the answer: what plain left-to-right decoding has to sample
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(self.draws + other.draws, self.written + other.written, self.answer + other.answer)
+
+    def times(self, count: Range) -> Totals:
+        return Totals(self.draws.times(count), self.written.times(count), self.answer.times(count))
+
+
+_NONE = Totals(NOTHING, NOTHING, NOTHING)
+
+
+def totals_of(plan: Plan, lengths: Lengths) -> Totals:
+    return _Sum(plan, lengths).branch(ROOT)
+
+
+class _Sum:
+    def __init__(self, plan: Plan, lengths: Lengths) -> None:
+        self._plan = plan
+        self._lengths = lengths
+        self._overrun = plan.branch(ROOT).overrun  # of the branch being summed up
+        self._is_answer = False  # the last turn has begun
+        self._last_turn = max((turn.index for turn in _turns(plan)), default=0)
+
+    def branch(self, id: BranchId) -> Totals:
+        branch, around = self._plan.branch(id), self._overrun
+        self._overrun = branch.overrun
+        total = self._all(branch.segments)
+        self._overrun = around
+        return total
+
+    def _all(self, segments: tuple[Segment, ...]) -> Totals:
+        total = _NONE
+        for segment in segments:
+            total = total + self._one(segment)
+        return total
+
+    def _one(self, segment: Segment) -> Totals:
+        match segment:
+            case TurnStart(index=index):
+                self._is_answer = index == self._last_turn
+                return Totals(NOTHING, Range(self._lengths.turn_tokens, self._lengths.turn_tokens), NOTHING)
+            case TurnEnd():
+                return Totals(NOTHING, Range(self._lengths.turn_tokens, self._lengths.turn_tokens), NOTHING)
+            case Text(text=text, shown=shown):
+                return self._forced(self._lengths.text(text), is_shown=shown)
+            case InputText(path=path):
+                return self._forced(self._lengths.input(path))
+            case ItemNumber():
+                return self._forced(Range(1, 5))
+            case Hole():
+                drawn = draws_of(segment, self._overrun)
+                return Totals(drawn, drawn, drawn)
+            case Fork(branch=branch):
+                return self.branch(branch)
+            case Each(branch=branch):
+                return self.branch(branch).times(self._lengths.items_of_each(segment))
+            case Join() | Place():
+                return _NONE
+            case Choose(arms=arms):
+                ways = [
+                    self._decided(len(arms), self._lengths.text(arm.lead)) + self._all(arm.segments) for arm in arms
+                ]
+                return Totals(
+                    _either([way.draws for way in ways]),
+                    _either([way.written for way in ways]),
+                    _either([way.answer for way in ways]),
+                )
+            case Repeat():
+                return self._repeat(segment)
+            case _:
+                assert_never(segment)
+
+    def _repeat(self, repeat: Repeat) -> Totals:
+        items = self._lengths.items_of_repeat(repeat)
+        body = self._all(repeat.body).times(items)
+        if repeat.over is not None:
+            return body
+        rounds = Range(items.low, items.high)
+        lead = self._forced(_wider(self._lengths.lead(repeat.first), self._lengths.lead(repeat.between)))
+        stop = self._forced(_wider(self._lengths.text(repeat.stop or ""), self._lengths.text(repeat.empty or "")))
+        choices = Range(int(repeat.maximum > repeat.minimum), repeat.maximum - repeat.minimum)
+        return body + lead.times(rounds) + stop + Totals(choices, NOTHING, NOTHING)
+
+    def _forced(self, tokens: Range, *, is_shown: bool = True) -> Totals:
+        return Totals(NOTHING, tokens, tokens if self._is_answer and is_shown else NOTHING)
+
+    def _decided(self, options: int, lead: Range) -> Totals:
+        draws = decision_draws(options)
+        written = Range(max(lead.low, draws.low), max(lead.high, draws.high))
+        return Totals(draws, written, written)
+
+
+def _either(ranges: list[Range]) -> Range:
+    return Range(min(range.low for range in ranges), max(range.high for range in ranges))
+
+
+def _wider(one: Range, other: Range) -> Range:
+    return Range(min(one.low, other.low), max(one.high, other.high))
+
+
+def _turns(plan: Plan) -> list[TurnStart]:
+    return [segment for branch in plan.branches for segment in branch.segments if isinstance(segment, TurnStart)]
+
+
+def shortest_run(plan: Plan, lengths: Lengths, *, most_items: int) -> Realised:
+    return _Sample(plan, lengths, most_items, is_long=False).realised()
+
+
+def longest_run(plan: Plan, lengths: Lengths, *, most_items: int) -> Realised:
+    return _Sample(plan, lengths, most_items, is_long=True).realised()
+
+
+class _Sample:
+    def __init__(self, plan: Plan, lengths: Lengths, most_items: int, *, is_long: bool) -> None:
+        self._plan = plan
+        self._lengths = lengths
+        self._most_items = most_items
+        self._is_long = is_long
+        self._reserves: dict[BranchId, int] = {branch.id: branch.reserve for branch in plan.branches}
+        self._waiting = deque([Instance(ROOT)])
+
+    def realised(self) -> Realised:
+        runs: dict[Instance, Run] = {}
+        while self._waiting:
+            instance = self._waiting.popleft()
+            outcomes: list[Outcome] = []
+            forced: list[int] = []
+            self._all(self._plan.branch(instance.branch).segments, instance.items, outcomes, forced)
+            runs[instance] = Run(tuple(outcomes), tuple(forced))
+        return Realised(runs)
+
+    def _all(
+        self, segments: tuple[Segment, ...], items: tuple[int, ...], outcomes: list[Outcome], forced: list[int]
+    ) -> None:
+        for segment in segments:
+            self._one(segment, items, outcomes, forced)
+
+    def _one(self, segment: Segment, items: tuple[int, ...], outcomes: list[Outcome], forced: list[int]) -> None:
+        match segment:
+            case Hole():
+                outcomes.append(Drawn.plain(self._end(draws_of(segment))))
+            case Choose(arms=arms):
+                self._choose(segment, arms, items, outcomes, forced)
+            case Repeat():
+                self._repeat(segment, items, outcomes, forced)
+            case Each(branch=branch):
+                count = self._count(self._lengths.items_of_each(segment))
+                outcomes.append(Items(count))
+                self._waiting.extend(Instance(branch, (*items, item)) for item in range(count))
+            case Fork(branch=branch):
+                self._waiting.append(Instance(branch, items))
+            case Join() | Place():
+                pass
+            case TurnStart() | TurnEnd():
+                forced.append(self._lengths.turn_tokens)
+            case Text(text=text):
+                forced.append(self._end(self._lengths.text(text)))
+            case ItemNumber():
+                forced.append(1)
+            case InputText(path=path):
+                forced.append(self._end(self._lengths.input(path)))
+            case _:
+                assert_never(segment)
+
+    def _choose(
+        self,
+        choose: Choose,
+        arms: tuple[Arm, ...],
+        items: tuple[int, ...],
+        outcomes: list[Outcome],
+        forced: list[int],
+    ) -> None:
+        rooms = [max_text_tokens(arm.lead) + max_tokens_of(arm.segments, self._reserves) for arm in arms]
+        index = rooms.index(max(rooms) if self._is_long else min(rooms))
+        outcomes.append(Chosen(index, self._decided(len(arms), self._lengths.text(arms[index].lead))))
+        self._all(arms[index].segments, items, outcomes, forced)
+
+    def _repeat(self, repeat: Repeat, items: tuple[int, ...], outcomes: list[Outcome], forced: list[int]) -> None:
+        count = self._count(self._lengths.items_of_repeat(repeat))
+        if repeat.over is not None:
+            outcomes.append(Items(count))
+        for item in range(count):
+            if repeat.over is None:
+                lead = self._lengths.lead(repeat.between if item else repeat.first)
+                outcomes.append(Decision(True, self._decided(_options(repeat, item), lead)))
+            self._all(repeat.body, (*items, item), outcomes, forced)
+        if repeat.over is None:
+            stop = self._lengths.text((repeat.stop if count else repeat.empty) or "")
+            outcomes.append(Decision(False, self._decided(_options(repeat, count), stop)))
+
+    def _decided(self, options: int, lead: Range) -> Drawn:
+        """The draws that a decision takes, and the rest of what it writes."""
+        draws = self._end(decision_draws(options))
+        return Drawn((*[0] * draws, max(self._end(lead) - draws, 0)))
+
+    def _end(self, range: Range) -> int:
+        return range.high if self._is_long else range.low
+
+    def _count(self, range: Range) -> int:
+        return min(self._end(range), max(self._most_items, range.low))
+
+
+def _options(repeat: Repeat, item: int) -> int:
+    return 2 if repeat.minimum <= item < repeat.maximum else 1
