@@ -16,7 +16,7 @@ from pastalang.cli.plan_source import read_plan
 from pastalang.cli.refused import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.tokenizer import load_encoder
 from pastalang.plan.diff import differences
-from pastalang.plan.fit import DoesNotFit, Limits, fit
+from pastalang.plan.fit import Capacity, DoesNotFit, fit
 from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.token_bounds import Lengths
 
@@ -56,7 +56,7 @@ def command(
         raise Refused("pasta plan needs a program", EXIT_USAGE)
     plan = read_plan(file, template=template, mode=mode)
     lengths = Lengths(None if tokenizer is None else load_encoder(tokenizer))
-    _check_fit(plan, Limits(positions, cells), lengths)
+    _check_fit(plan, Capacity(positions, cells), lengths)
     _write(_show(plan, format, lengths), output, is_document=format is not Format.TEXT)
 
 
@@ -70,8 +70,8 @@ def _compare(file: Path | None, pair: tuple[Path, Path], template: str | None, m
     return EXIT_PROBLEMS if found else EXIT_FINE
 
 
-def _check_fit(plan: Plan, limits: Limits, lengths: Lengths) -> None:
-    if limits == Limits():
+def _check_fit(plan: Plan, limits: Capacity, lengths: Lengths) -> None:
+    if limits == Capacity():
         return
     try:
         found = fit(plan, limits, lengths)

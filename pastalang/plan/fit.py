@@ -10,7 +10,7 @@ from pastalang.plan.token_bounds import Lengths
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class Capacity:
     """Of a model and its pool; None where there is no limit."""
 
     positions: int | None = None
@@ -29,7 +29,7 @@ class DoesNotFit(ValueError):
         self.help = help
 
 
-def fit(plan: Plan, limits: Limits, lengths: Lengths = ANY) -> Forecast:
+def fit(plan: Plan, limits: Capacity, lengths: Lengths = ANY) -> Forecast:
     """Raise `DoesNotFit` if the longest run leaves the model's positions, or if even the shortest exceeds the pool.
 
     A pool that only longer runs exceed is no reason to refuse: branches can be held back until others have given

@@ -14,7 +14,6 @@ from pastalang.plan.realised import Realised
 from pastalang.plan.run_bounds import longest_run, shortest_run, totals_of
 from pastalang.plan.scripts import scripts_of
 from pastalang.plan.simulate import Simulated, simulate
-from pastalang.plan.structure import walk
 from pastalang.plan.token_bounds import Lengths, Range
 
 ANY = Lengths()
@@ -27,7 +26,6 @@ class Gap:
     branch: BranchId
     name: str
     positions: int
-    span_start: int  # where the program declares it
 
 
 @dataclass(frozen=True)
@@ -48,16 +46,6 @@ class Forecast:
         return self.longest.draws / self.longest.passes if self.longest.passes else 1.0
 
     @property
-    def speed_up_over_plain(self) -> float:
-        """The same against plain decoding, which samples what is known here as well."""
-        return self.answer.high / self.passes.high if self.passes.high else 1.0
-
-    @property
-    def parallelism(self) -> float:
-        """Answer tokens per pass, in the longest run: how wide the answer is, on average."""
-        return self.answer.high / self.longest.passes if self.longest.passes else 1.0
-
-    @property
     def peak_cells(self) -> Range:
         """At one time, with memory given back as early as the plan allows, of the two simulated runs."""
         return Range(*sorted((self.shortest.peak_cells, self.longest.peak_cells)))
@@ -65,11 +53,6 @@ class Forecast:
     @property
     def highest_position(self) -> Range:
         return Range(*sorted((self.shortest.highest_position, self.longest.highest_position)))
-
-    @property
-    def attended_per_draw(self) -> float:
-        """Visible tokens per draw, in the longest run."""
-        return self.longest.attended / self.longest.draws if self.longest.draws else 0.0
 
 
 def forecast(plan: Plan, lengths: Lengths = ANY, *, most_items: int = 16) -> Forecast:
@@ -90,9 +73,7 @@ def forecast(plan: Plan, lengths: Lengths = ANY, *, most_items: int = 16) -> For
 
 def costliest_gaps(plan: Plan) -> tuple[Gap, ...]:
     gaps = [
-        Gap(branch.id, branch.name, branch.reserve, _declared(plan, branch.id))
-        for branch in plan.branches
-        if branch.id != ROOT and branch.reserve
+        Gap(branch.id, branch.name, branch.reserve) for branch in plan.branches if branch.id != ROOT and branch.reserve
     ]
     return tuple(sorted(gaps, key=lambda gap: (-gap.positions, gap.branch)))
 
@@ -102,8 +83,3 @@ def _cells_at_least(plan: Plan, shortest: Realised) -> int:
     kept = {branch.id for branch in plan.branches if branch.release is Release.NEVER}
     scripts = scripts_of(plan, shortest)
     return sum(script.tokens for instance, script in scripts.items() if instance.branch in kept)
-
-
-def _declared(plan: Plan, id: BranchId) -> int:
-    spans = (getattr(segment, "span", None) for _, segment in walk(plan.branch(id).segments))
-    return next((span.start for span in spans if span is not None), 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pastalang.plan.fit import DoesNotFit, Limits, fit
+from pastalang.plan.fit import Capacity, DoesNotFit, fit
 from pastalang.plan.forecast import forecast
 from pastalang.plan.plan import Mode
 from pastalang.plan.token_bounds import Lengths, Range
@@ -85,11 +85,11 @@ def test_memory_given_back_early_is_not_needed_twice() -> None:
 @pytest.mark.parametrize(
     ("limits", "says"),
     [
-        (Limits(positions=400), r"needs \d+ positions, and there are 400: .* f0 \(100\), f1 \(100\), f2 \(100\)"),
-        (Limits(cells=10), r"needs \d+ cells, and there are 10"),
+        (Capacity(positions=400), r"needs \d+ positions, and there are 400: .* f0 \(100\), f1 \(100\), f2 \(100\)"),
+        (Capacity(cells=10), r"needs \d+ cells, and there are 10"),
     ],
 )
-def test_what_cannot_fit_is_refused_with_what_to_change(limits: Limits, says: str) -> None:
+def test_what_cannot_fit_is_refused_with_what_to_change(limits: Capacity, says: str) -> None:
     plan = plan_of(json_body(*[field(f"f{n}", t.String(100)) for n in range(5)]))
     with pytest.raises(DoesNotFit, match=says):
         fit(plan, limits, WORDS)
@@ -97,7 +97,7 @@ def test_what_cannot_fit_is_refused_with_what_to_change(limits: Limits, says: st
 
 def test_what_fits_is_let_through_with_its_forecast() -> None:
     plan = plan_of(json_body(field("a")))
-    assert fit(plan, Limits(positions=2000, cells=2000)).passes.high == 8
+    assert fit(plan, Capacity(positions=2000, cells=2000)).passes.high == 8
 
 
 def test_a_list_in_a_branch_counts_in_every_round_of_the_lists_around_it() -> None:
