@@ -16,7 +16,7 @@ from pastalang.cli.plan_source import read_plan
 from pastalang.cli.refused import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.tokenizer import load_encoder
 from pastalang.plan.diff import differences
-from pastalang.plan.fit import Capacity, DoesNotFit, fit
+from pastalang.plan.forecast import Capacity, DoesNotFit, fit
 from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.token_bounds import Lengths
 

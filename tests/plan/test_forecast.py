@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pastalang.plan.fit import Capacity, DoesNotFit, fit
-from pastalang.plan.forecast import forecast
+from pastalang.plan.forecast import Capacity, DoesNotFit, fit, forecast
 from pastalang.plan.plan import Mode
 from pastalang.plan.token_bounds import Lengths, Range
 from pastalang.program import types as t
