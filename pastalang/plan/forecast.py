@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pastalang.plan.dependencies import passes_of
+from pastalang.plan.outcomes import RunOutcomes
 from pastalang.plan.plan import ROOT, BranchId, Plan, Release
-from pastalang.plan.realised import Realised
 from pastalang.plan.run_bounds import longest_run, shortest_run, totals_of
 from pastalang.plan.scripts import scripts_of
 from pastalang.plan.simulate import Simulated, simulate
@@ -78,7 +78,7 @@ def costliest_gaps(plan: Plan) -> tuple[Gap, ...]:
     return tuple(sorted(gaps, key=lambda gap: (-gap.positions, gap.branch)))
 
 
-def _cells_at_least(plan: Plan, shortest: Realised) -> int:
+def _cells_at_least(plan: Plan, shortest: RunOutcomes) -> int:
     """The root keeps its cells to the end, and so does everything that it joins."""
     kept = {branch.id for branch in plan.branches if branch.release is Release.NEVER}
     scripts = scripts_of(plan, shortest)

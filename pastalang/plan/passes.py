@@ -1,4 +1,4 @@
-"""How many forward passes a finished run had to take: `(plan, realised)` comes in, the passes of every instance go out.
+"""How many forward passes a finished run had to take, and the passes of every instance.
 
     forced text     rides in the pass in which what stands before it is fed
     a draw          takes its token from the logits of the last fed token, in the pass t that fed it; what is known
@@ -22,8 +22,8 @@ from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
+from pastalang.plan.outcomes import RunOutcomes
 from pastalang.plan.plan import ROOT, BranchId, Instance, Plan
-from pastalang.plan.realised import Realised
 from pastalang.plan.scripts import Draw, Feed, Script, Skip, Start, Wait, scripts_of
 
 
@@ -46,13 +46,13 @@ class Timing:
         return max(span.last_draw for span in self.spans.values())
 
 
-def passes_taken(plan: Plan, realised: Realised) -> int:
+def passes_taken(plan: Plan, run_outcomes: RunOutcomes) -> int:
     """The forward passes that a scheduler without drafts and without admission limits takes for this run."""
-    return timing_of(plan, realised).passes
+    return timing_of(plan, run_outcomes).passes
 
 
-def timing_of(plan: Plan, realised: Realised) -> Timing:
-    return _Clockwork(plan, realised).run()
+def timing_of(plan: Plan, run_outcomes: RunOutcomes) -> Timing:
+    return _Clockwork(plan, run_outcomes).run()
 
 
 # A clock gives the instances whose end it has to know before it can go on.
@@ -131,10 +131,10 @@ class _Clock:
 class _Clockwork:
     """Runs every instance as far as it goes; one that has to know another's end sleeps until then."""
 
-    def __init__(self, plan: Plan, realised: Realised) -> None:
+    def __init__(self, plan: Plan, run_outcomes: RunOutcomes) -> None:
         self._plan = plan
-        self._scripts = scripts_of(plan, realised)
-        self._realised = realised
+        self._scripts = scripts_of(plan, run_outcomes)
+        self._run_outcomes = run_outcomes
         self._previous = _previous_in_group(plan)
         self._clocks: dict[Instance, _Clock] = {}
         self._spans: dict[Instance, Span] = {}
@@ -143,7 +143,7 @@ class _Clockwork:
         self._sleeping: dict[Instance, list[tuple[Instance, _Steps]]] = {}
 
     def run(self) -> Timing:
-        self._start(Instance(ROOT), at=1, reached=1, kept=self._realised.kept)
+        self._start(Instance(ROOT), at=1, reached=1, kept=self._run_outcomes.kept)
         while self._ready:
             instance, steps = self._ready.popleft()
             self._advance(instance, steps)
@@ -151,7 +151,7 @@ class _Clockwork:
         return Timing(self._spans)
 
     def _start(self, instance: Instance, *, at: int, reached: int, kept: int = 0) -> None:
-        clock = _Clock(self._scripts[instance], at, reached, self._realised.chunk, start=at, kept=kept)
+        clock = _Clock(self._scripts[instance], at, reached, self._run_outcomes.chunk, start=at, kept=kept)
         self._clocks[instance] = clock
         self._ready.append((instance, self._go(clock)))
 

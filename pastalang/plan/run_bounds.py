@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import assert_never
 
+from pastalang.plan.outcomes import Chosen, Decision, Drawn, InstanceOutcomes, Items, Outcome, RunOutcomes
 from pastalang.plan.plan import (
     ROOT,
     Arm,
@@ -31,7 +32,6 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
-from pastalang.plan.realised import Chosen, Decision, Drawn, Items, Outcome, Realised, Run
 from pastalang.plan.token_bounds import (
     NOTHING,
     Lengths,
@@ -152,12 +152,12 @@ def _turns(plan: Plan) -> list[TurnStart]:
     return [segment for branch in plan.branches for segment in branch.segments if isinstance(segment, TurnStart)]
 
 
-def shortest_run(plan: Plan, lengths: Lengths, *, most_items: int) -> Realised:
-    return _Sample(plan, lengths, most_items, is_long=False).realised()
+def shortest_run(plan: Plan, lengths: Lengths, *, most_items: int) -> RunOutcomes:
+    return _Sample(plan, lengths, most_items, is_long=False).run_outcomes()
 
 
-def longest_run(plan: Plan, lengths: Lengths, *, most_items: int) -> Realised:
-    return _Sample(plan, lengths, most_items, is_long=True).realised()
+def longest_run(plan: Plan, lengths: Lengths, *, most_items: int) -> RunOutcomes:
+    return _Sample(plan, lengths, most_items, is_long=True).run_outcomes()
 
 
 class _Sample:
@@ -169,15 +169,15 @@ class _Sample:
         self._reserves: dict[BranchId, int] = {branch.id: branch.reserve for branch in plan.branches}
         self._waiting = deque([Instance(ROOT)])
 
-    def realised(self) -> Realised:
-        runs: dict[Instance, Run] = {}
+    def run_outcomes(self) -> RunOutcomes:
+        runs: dict[Instance, InstanceOutcomes] = {}
         while self._waiting:
             instance = self._waiting.popleft()
             outcomes: list[Outcome] = []
             forced: list[int] = []
             self._all(self._plan.branch(instance.branch).segments, instance.items, outcomes, forced)
-            runs[instance] = Run(tuple(outcomes), tuple(forced))
-        return Realised(runs)
+            runs[instance] = InstanceOutcomes(tuple(outcomes), tuple(forced))
+        return RunOutcomes(runs)
 
     def _all(
         self, segments: tuple[Segment, ...], items: tuple[int, ...], outcomes: list[Outcome], forced: list[int]

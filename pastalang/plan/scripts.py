@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
+from pastalang.plan.outcomes import Chosen, Decision, Drawn, Items, Outcome, RunOutcomes
 from pastalang.plan.plan import (
     ROOT,
     Address,
@@ -31,7 +32,6 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
-from pastalang.plan.realised import Chosen, Decision, Drawn, Items, Outcome, Realised
 from pastalang.plan.structure import Nesting, nesting_of
 
 
@@ -82,9 +82,9 @@ class Script:
         return sum(action.tokens for action in self.actions if isinstance(action, Feed))
 
 
-def scripts_of(plan: Plan, realised: Realised) -> dict[Instance, Script]:
+def scripts_of(plan: Plan, run_outcomes: RunOutcomes) -> dict[Instance, Script]:
     """Of every instance that the run had, parents before their children."""
-    writer = _Writer(plan, realised)
+    writer = _Writer(plan, run_outcomes)
     writer.write()
     joined = {branch for waits in writer.waits.values() for wait in waits for branch in wait.branches}
     seen_by_others = joined | _seen_in_lock_step(plan)
@@ -110,9 +110,9 @@ class _Tape:
 
 
 class _Writer:
-    def __init__(self, plan: Plan, realised: Realised) -> None:
+    def __init__(self, plan: Plan, run_outcomes: RunOutcomes) -> None:
         self._plan = plan
-        self._realised = realised
+        self._run_outcomes = run_outcomes
         self._nesting: Nesting = nesting_of(plan)
         self._waiting: deque[Instance] = deque()
         self._known: dict[tuple[BranchId, tuple[int, ...]], list[Instance]] = {}
@@ -123,7 +123,7 @@ class _Writer:
         self._start(Instance(ROOT))
         while self._waiting:
             instance = self._waiting.popleft()
-            run = self._realised.runs[instance]
+            run = self._run_outcomes.runs[instance]
             tape = _Tape(deque(run.outcomes), deque(run.forced))
             self._all(tape, instance.branch, self._plan.branch(instance.branch).segments, (), instance.items)
             assert not tape.outcomes, f"{instance} has outcomes that the plan does not ask for"

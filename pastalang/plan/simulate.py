@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
 from pastalang.plan.holders import Holders
+from pastalang.plan.outcomes import RunOutcomes
 from pastalang.plan.plan import ROOT, Instance, Overrun, Plan
 from pastalang.plan.positions import after_join
-from pastalang.plan.realised import Realised
 from pastalang.plan.scripts import Draw, Feed, Script, Skip, Start, Wait, scripts_of
 
 
@@ -36,9 +36,9 @@ class Simulated:
 Allows: TypeAlias = Callable[[Instance], bool]
 
 
-def simulate(plan: Plan, realised: Realised, *, keep_views: bool = False) -> Simulated:
+def simulate(plan: Plan, run_outcomes: RunOutcomes, *, keep_views: bool = False) -> Simulated:
     """Under the schedule that never waits without need."""
-    machine = Machine(plan, realised, keep_views=keep_views)
+    machine = Machine(plan, run_outcomes, keep_views=keep_views)
     while not machine.is_over:
         assert machine.step(), "nobody can move, and yet there is something to draw"
     return machine.result
@@ -101,10 +101,10 @@ class _Actor:
 class Machine:
     """Call `step` until `is_over`; `allows` says who may take part in a step."""
 
-    def __init__(self, plan: Plan, realised: Realised, *, keep_views: bool = False) -> None:
+    def __init__(self, plan: Plan, run_outcomes: RunOutcomes, *, keep_views: bool = False) -> None:
         self._plan = plan
-        self._scripts = scripts_of(plan, realised)
-        self._chunk = realised.chunk
+        self._scripts = scripts_of(plan, run_outcomes)
+        self._chunk = run_outcomes.chunk
         self._groups = _groups_of(plan, self._scripts)
         self._holders = Holders(plan, self._scripts)
         self._actors: dict[Instance, _Actor] = {}
@@ -117,7 +117,7 @@ class Machine:
         self._highest = -1
         self._starts: dict[Instance, int] = {}
         self._start(Instance(ROOT))
-        self._actors[Instance(ROOT)].kept = realised.kept
+        self._actors[Instance(ROOT)].kept = run_outcomes.kept
 
     @property
     def is_over(self) -> bool:

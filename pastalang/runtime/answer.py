@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pastalang.plan.outcomes import InstanceOutcomes, RunOutcomes
 from pastalang.plan.plan import Form, Instance
-from pastalang.plan.realised import Realised, Run
 from pastalang.runtime.errors import NotTheType
 from pastalang.runtime.result import Answer, FieldResult, Stretch
 from pastalang.runtime.scheduler.branch import BranchState
@@ -54,13 +54,13 @@ def layouts_of(request: RequestState) -> tuple[tuple[Layout, ...], bool]:
     return tuple(_layout(request, document) for document in documents), True
 
 
-def realised_of(request: RequestState, *, chunk: int | None = None) -> Realised:
+def run_outcomes_of(request: RequestState, *, chunk: int | None = None) -> RunOutcomes:
     """What happened until the first answer was complete, in counts: for the forecast of passes."""
     runs = {
-        Instance(branch.spec.id, branch.items): Run(tuple(branch.outcomes), tuple(branch.forced))
+        Instance(branch.spec.id, branch.items): InstanceOutcomes(tuple(branch.outcomes), tuple(branch.forced))
         for branch in request.branches[: request.first_answer.branches if request.first_answer else None]
     }
-    return Realised(runs, chunk, request.kept_tokens)
+    return RunOutcomes(runs, chunk, request.kept_tokens)
 
 
 def _layout(request: RequestState, branch: BranchState) -> Layout:

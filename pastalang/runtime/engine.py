@@ -114,7 +114,11 @@ class Engine:
 
     def __repr__(self) -> str:
         model = self.model
-        modes = "" if self.trained_for is None else f", trained for {', '.join(mode.value for mode in self.trained_for.modes)}"
+        modes = (
+            ""
+            if self.trained_for is None
+            else f", trained for {', '.join(mode.value for mode in self.trained_for.modes)}"
+        )
         size = f"{model.cells:,} cells, {model.max_position + 1:,} positions, {model.vocabulary:,} tokens"
         return f"<Engine on {model.device} in {model.dtype}: {size}{modes}>"
 

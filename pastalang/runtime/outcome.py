@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pastalang.errors import PastaError
 from pastalang.plan.passes import passes_taken
-from pastalang.runtime.answer import answers_of, realised_of
+from pastalang.runtime.answer import answers_of, run_outcomes_of
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.auto import THREAD
 from pastalang.runtime.errors import RunError
@@ -86,7 +86,7 @@ def _critical_path(request: RequestState, first: FirstAnswerStats, chunk: int | 
 def _planned_passes(request: RequestState, chunk: int | None) -> int:
     """Those of the plan; if the model placed the branches, those of its threads."""
     if request.plan.auto is None:
-        return passes_taken(request.plan, realised_of(request, chunk=chunk))
+        return passes_taken(request.plan, run_outcomes_of(request, chunk=chunk))
     texts = [
         (branch, written.field.threads or Threads())
         for branch in request.branches

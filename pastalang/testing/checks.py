@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from pastalang.plan.outcomes import RunOutcomes
 from pastalang.plan.passes import passes_taken
 from pastalang.plan.plan import Plan
-from pastalang.plan.realised import Realised
 from pastalang.plan.scripts import scripts_of
 from pastalang.plan.simulate import simulate
 from pastalang.plan.verify import breaches
@@ -17,23 +17,23 @@ def check_plan(plan: Plan) -> None:
     assert not found, found
 
 
-def check_schedule_changes_nothing(plan: Plan, realised: Realised, schedule: Schedule) -> None:
+def check_schedule_changes_nothing(plan: Plan, run_outcomes: RunOutcomes, schedule: Schedule) -> None:
     """Whatever the schedule: it ends, draws the same tokens, and each draw sees what it sees without waiting."""
-    freely = simulate(plan, realised, keep_views=True)
-    slowly = execute(plan, realised, schedule)
+    freely = simulate(plan, run_outcomes, keep_views=True)
+    slowly = execute(plan, run_outcomes, schedule)
     assert slowly.draws == freely.draws, "a schedule drew more or fewer tokens"
     assert slowly.views == freely.views, "a draw saw something else under another schedule"
     assert slowly.passes >= freely.passes, "a schedule with pauses was faster than one without"
 
 
-def check_passes(plan: Plan, realised: Realised) -> None:
+def check_passes(plan: Plan, run_outcomes: RunOutcomes) -> None:
     """The schedule that never waits takes exactly the passes that the arithmetic says."""
-    taken, said = simulate(plan, realised).passes, passes_taken(plan, realised)
+    taken, said = simulate(plan, run_outcomes).passes, passes_taken(plan, run_outcomes)
     assert taken == said, f"{taken} passes taken, {said} forecast"
 
 
-def check_cells(plan: Plan, realised: Realised, schedule: Schedule) -> None:
+def check_cells(plan: Plan, run_outcomes: RunOutcomes, schedule: Schedule) -> None:
     """Nothing is fed twice, and what lives at one time is never more than all that is written."""
-    most = sum(script.tokens for script in scripts_of(plan, realised).values())
-    run = execute(plan, realised, schedule, keep_views=False)
+    most = sum(script.tokens for script in scripts_of(plan, run_outcomes).values())
+    run = execute(plan, run_outcomes, schedule, keep_views=False)
     assert run.peak_cells <= run.fed <= most, f"{run.peak_cells} cells at once, {run.fed} fed, {most} written"

@@ -7,6 +7,7 @@ from typing import assert_never
 
 from hypothesis import strategies as st
 
+from pastalang.plan.outcomes import Chosen, Decision, Drawn, InstanceOutcomes, Items, Outcome, RunOutcomes
 from pastalang.plan.plan import (
     ROOT,
     Choose,
@@ -25,18 +26,17 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
-from pastalang.plan.realised import Chosen, Decision, Drawn, Items, Outcome, Realised, Run
 from pastalang.plan.token_bounds import decision_draws, draws_of
 
 
 @st.composite
-def runs(draw: st.DrawFn, plan: Plan, *, max_items: int = 3, max_draws: int = 6) -> Realised:
+def runs(draw: st.DrawFn, plan: Plan, *, max_items: int = 3, max_draws: int = 6) -> RunOutcomes:
     """Token counts are drawn, too; half of the runs are fed in chunks, some behind a kept beginning of the prompt."""
     found = _Outcomes(draw, plan, max_items, max_draws).runs()
     chunk = draw(st.one_of(st.none(), st.integers(1, 9)))
     begins_with_text = isinstance(plan.branches[0].segments[0], TurnStart | Text)
     kept = draw(st.integers(0, found[Instance(ROOT)].forced[0] - 1)) if begins_with_text else 0
-    return Realised(found, chunk, kept)
+    return RunOutcomes(found, chunk, kept)
 
 
 class _Outcomes:
@@ -47,14 +47,14 @@ class _Outcomes:
         self._max_draws = max_draws
         self._waiting = deque([Instance(ROOT)])
 
-    def runs(self) -> dict[Instance, Run]:
-        found: dict[Instance, Run] = {}
+    def runs(self) -> dict[Instance, InstanceOutcomes]:
+        found: dict[Instance, InstanceOutcomes] = {}
         while self._waiting:
             instance = self._waiting.popleft()
             outcomes: list[Outcome] = []
             forced: list[int] = []
             self._all(self._plan.branch(instance.branch).segments, instance.items, outcomes, forced)
-            found[instance] = Run(tuple(outcomes), tuple(forced))
+            found[instance] = InstanceOutcomes(tuple(outcomes), tuple(forced))
         return found
 
     def _all(

@@ -9,8 +9,8 @@ from typing import Final
 
 from hypothesis import strategies as st
 
+from pastalang.plan.outcomes import RunOutcomes
 from pastalang.plan.plan import Instance, Plan
-from pastalang.plan.realised import Realised
 from pastalang.plan.simulate import Machine, Simulated
 
 _KINDS: Final = 5  # instances are told apart by the order in which they woke up, modulo this
@@ -38,9 +38,9 @@ def schedules(plan: Plan | None = None) -> st.SearchStrategy[Schedule]:
     return st.builds(Schedule, st.lists(resting, max_size=12).map(tuple), most)
 
 
-def execute(plan: Plan, realised: Realised, schedule: Schedule, *, keep_views: bool = True) -> Simulated:
+def execute(plan: Plan, run_outcomes: RunOutcomes, schedule: Schedule, *, keep_views: bool = True) -> Simulated:
     """Run it under this schedule, to its end."""
-    machine = Machine(plan, realised, keep_views=keep_views)
+    machine = Machine(plan, run_outcomes, keep_views=keep_views)
     numbers: dict[Instance, int] = {}
     for resting in schedule.passes:
         if machine.is_over:

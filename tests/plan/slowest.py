@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from pastalang.plan.outcomes import Chosen, Decision, Drawn, InstanceOutcomes, Items, Outcome, RunOutcomes
 from pastalang.plan.plan import ROOT, BranchId, Choose, Each, Fork, Hole, Instance, Plan, Repeat, Segment
-from pastalang.plan.realised import Chosen, Decision, Drawn, Items, Outcome, Realised, Run
 from pastalang.plan.token_bounds import decision_draws
 
 MOST_ITEMS = 6  # of a list that data gives
 
 
-def slowest_run(plan: Plan, *, arm: int) -> Realised:
+def slowest_run(plan: Plan, *, arm: int) -> RunOutcomes:
     """Every choice takes its arm number `arm` (or its last one), in as many draws as that can need."""
-    runs: dict[Instance, Run] = {}
+    runs: dict[Instance, InstanceOutcomes] = {}
     _add(plan, ROOT, (), arm, runs)
-    return Realised(runs)
+    return RunOutcomes(runs)
 
 
-def _add(plan: Plan, id: BranchId, items: tuple[int, ...], arm: int, runs: dict[Instance, Run]) -> None:
+def _add(plan: Plan, id: BranchId, items: tuple[int, ...], arm: int, runs: dict[Instance, InstanceOutcomes]) -> None:
     outcomes: list[Outcome] = []
 
     def go(segments: tuple[Segment, ...], items: tuple[int, ...]) -> None:
@@ -48,4 +48,4 @@ def _add(plan: Plan, id: BranchId, items: tuple[int, ...], arm: int, runs: dict[
                     pass
 
     go(plan.branch(id).segments, items)
-    runs[Instance(id, items)] = Run(tuple(outcomes))
+    runs[Instance(id, items)] = InstanceOutcomes(tuple(outcomes))

@@ -10,8 +10,8 @@ from itertools import combinations
 
 import pytest
 
+from pastalang.plan.outcomes import Chosen, Decision, Drawn, InstanceOutcomes, Items, Outcome, RunOutcomes
 from pastalang.plan.plan import Instance, Mode, Plan
-from pastalang.plan.realised import Chosen, Decision, Drawn, Items, Outcome, Realised, Run
 from pastalang.plan.simulate import Machine, Simulated, simulate
 from pastalang.program import types as t
 from tests.plan.programs import (
@@ -37,13 +37,15 @@ TWO = Drawn.plain(2)
 Table = dict[tuple[str, tuple[int, ...]], tuple[Outcome, ...]]
 
 
-def realised(plan: Plan, table: Table) -> Realised:
+def run_outcomes(plan: Plan, table: Table) -> RunOutcomes:
     """By the names of branches and their items; all texts have one token."""
     ids = {branch.name: branch.id for branch in plan.branches}
-    return Realised({Instance(ids[name], items): Run(found, (1,) * 40) for (name, items), found in table.items()})
+    return RunOutcomes(
+        {Instance(ids[name], items): InstanceOutcomes(found, (1,) * 40) for (name, items), found in table.items()}
+    )
 
 
-def executions(plan: Plan, run: Realised) -> Iterator[Simulated]:
+def executions(plan: Plan, run: RunOutcomes) -> Iterator[Simulated]:
     """Depth first; a schedule is the sets that took part so far, and is played again from its start."""
     waiting: list[tuple[frozenset[Instance], ...]] = [()]
     found = 0
@@ -143,7 +145,7 @@ PROGRAMS = (
 @pytest.mark.parametrize("build", PROGRAMS)
 def test_every_interleaving_shows_every_draw_the_same(build: object) -> None:
     plan, table = build()  # type: ignore[operator]
-    run = realised(plan, table)
+    run = run_outcomes(plan, table)
     free = simulate(plan, run, keep_views=True)
     count = 0
     for result in executions(plan, run):

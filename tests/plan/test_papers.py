@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pastalang.plan.outcomes import Drawn, InstanceOutcomes, Outcome, RunOutcomes
 from pastalang.plan.passes import timing_of
 from pastalang.plan.plan import Instance, Mode, Overrun, Plan, Release
 from pastalang.plan.positions import after_fork, after_join, tokens_left
-from pastalang.plan.realised import Drawn, Outcome, Realised, Run
 from pastalang.plan.simulate import Machine, simulate
 from pastalang.plan.visibility import Token, may_see, may_see_in_lock_step, position_in_flight
 from pastalang.program import types as t
@@ -18,17 +18,17 @@ def skeleton(attributes: int, k_max: int, mode: Mode = Mode.STRICT) -> Plan:
     return plan_of(json_body(*[field(f"a{n}", t.String(k_max)) for n in range(attributes)]), mode=mode)
 
 
-def run(plan: Plan, prompt: int, blocks: list[int], draws: list[int]) -> Realised:
+def run(plan: Plan, prompt: int, blocks: list[int], draws: list[int]) -> RunOutcomes:
     """A prompt and attribute blocks of so many tokens; values of so many draws."""
     turns = (0, 0, 0, 0, 0, 0, 0)  # the texts and marks in front of the skeleton; the prompt is counted in one piece
-    runs = {Instance(plan.branches[0].id): Run((), (*turns[:-1], prompt, *blocks, 1))}
+    runs = {Instance(plan.branches[0].id): InstanceOutcomes((), (*turns[:-1], prompt, *blocks, 1))}
     for branch, count in zip(plan.branches[1:], draws, strict=True):
-        runs[Instance(branch.id)] = Run((Drawn.plain(count),))
-    return Realised(runs)
+        runs[Instance(branch.id)] = InstanceOutcomes((Drawn.plain(count),))
+    return RunOutcomes(runs)
 
 
-def starts(plan: Plan, realised: Realised) -> list[int]:
-    found = simulate(plan, realised).starts
+def starts(plan: Plan, run_outcomes: RunOutcomes) -> list[int]:
+    found = simulate(plan, run_outcomes).starts
     return [found[Instance(branch.id)] for branch in plan.branches[1:]]
 
 
@@ -39,9 +39,9 @@ def starts(plan: Plan, realised: Realised) -> list[int]:
 def test_figure_2_values_read_at_12_22_32_stand_at_13_23_33(mode: Mode) -> None:
     plan = skeleton(3, k_max=7, mode=mode)
     # The first block ends at position 12; each of the others has three tokens behind a gap of seven.
-    realised = run(plan, prompt=10, blocks=[3, 3, 3], draws=[3, 3, 3])
-    assert starts(plan, realised) == [13, 23, 33]
-    assert timing_of(plan, realised).passes == 3  # "three values of three tokens in three inference steps"
+    run_outcomes = run(plan, prompt=10, blocks=[3, 3, 3], draws=[3, 3, 3])
+    assert starts(plan, run_outcomes) == [13, 23, 33]
+    assert timing_of(plan, run_outcomes).passes == 3  # "three values of three tokens in three inference steps"
 
 
 @pytest.mark.parametrize(("prompt", "blocks", "k_max"), [(1, [1], 1), (17, [4, 2, 9, 1], 30), (300, [5] * 16, 30)])
@@ -67,8 +67,8 @@ def test_the_lock_step_mask_is_that_of_training() -> None:
 
 def test_in_lock_step_a_draw_sees_the_earlier_values_up_to_its_own_token() -> None:
     plan = skeleton(3, k_max=7, mode=Mode.LOCKSTEP)
-    realised = run(plan, prompt=10, blocks=[3, 3, 3], draws=[3, 1, 5])
-    views = simulate(plan, realised, keep_views=True).views
+    run_outcomes = run(plan, prompt=10, blocks=[3, 3, 3], draws=[3, 1, 5])
+    views = simulate(plan, run_outcomes, keep_views=True).views
     first, second, third = (Instance(branch.id) for branch in plan.branches[1:])
     seen = views[third, 3]  # when the third value has three tokens
     assert (seen[first], seen[second], seen[third]) == (3, 1, 3)
@@ -83,19 +83,19 @@ def test_figure_2_the_sync_sampled_at_3_enters_the_cache_at_80_behind_34() -> No
     tail = (sync("fork1", "fork2"), text("<sync/>"), hole("rest"))
     plan = plan_of(text_body(text("prompt"), hole("promise1"), one, hole("promise2"), two, hole("sync"), *tail))
     tag = Drawn((0, 0))
-    realised = Realised(
+    run_outcomes = RunOutcomes(
         {
-            Instance(plan.branches[0].id): Run(
+            Instance(plan.branches[0].id): InstanceOutcomes(
                 (tag, tag, Drawn((0, 0), dropped=True), Drawn.plain(5)), (0, 0, 0, 0, 0, 0, 0, 21, 1)
             ),
-            Instance(named(plan, "fork1").id): Run((Drawn.plain(33),), (1, 1)),
-            Instance(named(plan, "fork2").id): Run((Drawn.plain(20),), (1, 1)),
+            Instance(named(plan, "fork1").id): InstanceOutcomes((Drawn.plain(33),), (1, 1)),
+            Instance(named(plan, "fork2").id): InstanceOutcomes((Drawn.plain(20),), (1, 1)),
         }
     )
-    spans = timing_of(plan, realised).spans
+    spans = timing_of(plan, run_outcomes).spans
     assert spans[Instance(named(plan, "fork1").id)].last_draw == 34
     assert spans[Instance(named(plan, "fork2").id)].last_draw == 22
-    machine = Machine(plan, realised)
+    machine = Machine(plan, run_outcomes)
     for _ in range(34):
         machine.step()
     behind = machine.result.fed + 2  # the last token of fork 1 and its closing tag are fed before the sync
@@ -141,9 +141,9 @@ def test_figure_3_a_detail_and_the_next_root_are_issued_together_and_freed_at_th
     plan = plan_of(text_body(*pieces, async_("detail1", hole("d1")), text("[Fork]"), hole("p2")))
     outcomes: tuple[Outcome, ...] = (Drawn.plain(4), Drawn.plain(3))
     detail0, detail1 = Instance(named(plan, "detail0").id), Instance(named(plan, "detail1").id)
-    runs = {Instance(plan.branches[0].id): Run(outcomes, (1,) * 20)}
-    runs |= {detail0: Run((Drawn.plain(6),)), detail1: Run((Drawn.plain(2),))}
-    spans = timing_of(plan, Realised(runs)).spans
+    runs = {Instance(plan.branches[0].id): InstanceOutcomes(outcomes, (1,) * 20)}
+    runs |= {detail0: InstanceOutcomes((Drawn.plain(6),)), detail1: InstanceOutcomes((Drawn.plain(2),))}
+    spans = timing_of(plan, RunOutcomes(runs)).spans
     assert spans[detail0].start == 1  # with the first token of p1's root
     assert spans[detail1].start == 5  # with the first token of p2's root
     assert {named(plan, name).release for name in ("detail0", "detail1")} == {Release.AT_END}

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from pastalang.plan.outcomes import Drawn, InstanceOutcomes, RunOutcomes
 from pastalang.plan.plan import Instance, Plan
-from pastalang.plan.realised import Drawn, Realised, Run
 from pastalang.plan.simulate import Machine, simulate
 from tests.plan.programs import async_, field, hole, json_body, named, plan_of, sync, text, text_body
 
 
-def run(plan: Plan, forced: int = 1, chunk: int | None = None, **draws: int) -> Realised:
+def run(plan: Plan, forced: int = 1, chunk: int | None = None, **draws: int) -> RunOutcomes:
     """Values of so many draws by branch; every text has `forced` tokens."""
-    table = {Instance(plan.branches[0].id): Run((), (forced,) * 40)}
+    table = {Instance(plan.branches[0].id): InstanceOutcomes((), (forced,) * 40)}
     for name, count in draws.items():
-        table[Instance(named(plan, name).id)] = Run((Drawn.plain(count),), (forced,) * 40)
-    return Realised(table, chunk)
+        table[Instance(named(plan, name).id)] = InstanceOutcomes((Drawn.plain(count),), (forced,) * 40)
+    return RunOutcomes(table, chunk)
 
 
 def test_a_value_that_nobody_reads_is_forgotten_at_its_end() -> None:
@@ -57,6 +57,6 @@ def test_a_sync_goes_on_behind_the_highest_position() -> None:
     plan = plan_of(text_body(*pieces))
     table = run(plan, aside=7).runs
     root = Instance(plan.branches[0].id)
-    found = simulate(plan, Realised({**table, root: Run((Drawn.plain(1),), (1,) * 40)}))
+    found = simulate(plan, RunOutcomes({**table, root: InstanceOutcomes((Drawn.plain(1),), (1,) * 40)}))
     aside = found.starts[Instance(named(plan, "aside").id)]
     assert found.highest_position == aside + 7  # the last token of the aside is at `aside + 6`, `z` behind it

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pastalang.plan.passes import passes_taken
 from pastalang.plan.plan import Mode, Overrun
 from pastalang.plan.simulate import simulate
-from pastalang.runtime.answer import realised_of
+from pastalang.runtime.answer import run_outcomes_of
 from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import Done, Failed
@@ -122,20 +122,20 @@ def check_positions(case: Case, fed: Sequence[Fed]) -> None:
 
 def check_counts(data: st.DataObject, case: Case, request: RequestState, found: Result, way: Way) -> None:
     """Passes and cells are those of the plan, and what has happened is the same under every schedule."""
-    realised, usage = realised_of(request, chunk=way.chunk), found.usage
-    simulated = simulate(case.plan, realised)
+    run_outcomes, usage = run_outcomes_of(request, chunk=way.chunk), found.usage
+    simulated = simulate(case.plan, run_outcomes)
     if request.was_held_back:
         wanted = way.kept + sum(max(one.reserved, one.fed) for one in request.all_branches)
         assert way.cells is not None and wanted > way.cells, "something waited where there was room for all"
         return
     taken = usage.forward_passes - usage.repair_passes
-    assert taken == usage.critical_path == passes_taken(case.plan, realised) == simulated.passes
+    assert taken == usage.critical_path == passes_taken(case.plan, run_outcomes) == simulated.passes
     count(Invariant.DEPTH, case.key, way)
     if case.wish is None:
         assert usage.peak_cells <= simulated.peak_cells
         count(Invariant.ACCOUNTING, case.key, way)
     schedule = data.draw(schedules(case.plan))
-    check_schedule_changes_nothing(case.plan, realised, schedule)
+    check_schedule_changes_nothing(case.plan, run_outcomes, schedule)
     count(Invariant.LIVENESS, case.key, schedule)
 
 
@@ -192,7 +192,7 @@ def check_cells(data: st.DataObject) -> None:
     for again in range(data.draw(st.integers(1, 2))):
         [found] = engine.batch(case.plan, case.requests, **case.options)
         if isinstance(found, Result) and found.usage.output_tokens and not engine.last.was_held_back:
-            simulated = simulate(case.plan, realised_of(engine.last, chunk=chunk))
+            simulated = simulate(case.plan, run_outcomes_of(engine.last, chunk=chunk))
             assert found.usage.peak_cells <= simulated.peak_cells
             count(Invariant.ACCOUNTING, case.key, way, again)
     check_nothing_is_left(engine)

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from pastalang.plan.outcomes import Outcome
 from pastalang.plan.plan import Branch, Repeat, Segment
-from pastalang.plan.realised import Outcome
 from pastalang.runtime.events import FieldDone
 from pastalang.runtime.scheduler.transcript import DrawnToken, Written
 from pastalang.runtime.step import CellId, RowId

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from pastalang.plan.outcomes import Chosen, Items
+from pastalang.plan.outcomes import Decision as Decided
 from pastalang.plan.plan import Choose, Repeat
-from pastalang.plan.realised import Chosen, Items
-from pastalang.plan.realised import Decision as Decided
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
 from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
 from pastalang.runtime.scheduler.decision import Decision, Option, arms_of, closing_of, opening_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, assert_never
 
+from pastalang.plan.outcomes import Items
 from pastalang.plan.plan import (
     Choose,
     Each,
@@ -21,7 +22,6 @@ from pastalang.plan.plan import (
     TurnStart,
 )
 from pastalang.plan.positions import after_each, after_fork
-from pastalang.plan.realised import Items
 from pastalang.program.program import Role
 from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.chat import Encoder

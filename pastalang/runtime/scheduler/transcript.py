@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
+from pastalang.plan.outcomes import Drawn
 from pastalang.plan.plan import Form
-from pastalang.plan.realised import Drawn
 from pastalang.program.types import Type
 from pastalang.runtime.decode.weights import Weights
 from pastalang.source import Span

@@ -1,6 +1,6 @@
 """What happened in a finished run, in counts: how long every hole became, which arms were chosen, how many items.
 
-`(plan, realised)` determines how many forward passes a scheduler without drafts has to take (`passes.py`).
+`(plan, run_outcomes)` determines how many forward passes a scheduler without drafts has to take (`passes.py`).
 
 A run is recorded per instance of a branch, as the outcomes of its decisions in the order in which they were
 met. Forced text needs no outcome; its tokens are counted beside.
@@ -75,7 +75,7 @@ Outcome: TypeAlias = Drawn | Chosen | Decision | Items
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class InstanceOutcomes:
     """One instance: `outcomes` of holes, choices, repeats and fan-outs, `forced` tokens of turns, texts and data.
 
     Both in the order met. Where `forced` is left out, every forced segment counts one token: how many there are
@@ -87,12 +87,12 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Realised:
+class RunOutcomes:
     """`chunk`: the most tokens that one pass feeds for one branch; None: as many as there are.
 
     `kept`: so many tokens at the beginning of the root are in the memory of prompts. No pass feeds them for this run.
     """
 
-    runs: Mapping[Instance, Run]
+    runs: Mapping[Instance, InstanceOutcomes]
     chunk: int | None = None
     kept: int = 0
