@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pastalang.plan.dependencies import passes_of
 from pastalang.plan.outcomes import RunOutcomes
 from pastalang.plan.plan import ROOT, BranchId, Plan, Release
+from pastalang.plan.run_actions import actions_of
 from pastalang.plan.run_bounds import longest_run, shortest_run, totals_of
-from pastalang.plan.scripts import scripts_of
 from pastalang.plan.simulate import Simulated, simulate
 from pastalang.plan.token_bounds import Lengths, Range
 
@@ -81,7 +81,7 @@ def costliest_gaps(plan: Plan) -> tuple[Gap, ...]:
 def _cells_at_least(plan: Plan, shortest: RunOutcomes) -> int:
     """The root keeps its cells to the end, and so does everything that it joins."""
     kept = {branch.id for branch in plan.branches if branch.release is Release.NEVER}
-    scripts = scripts_of(plan, shortest)
+    scripts = actions_of(plan, shortest)
     return sum(script.tokens for instance, script in scripts.items() if instance.branch in kept)
 
 

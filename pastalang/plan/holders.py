@@ -6,14 +6,14 @@ from collections.abc import Mapping
 
 from pastalang.plan.plan import ROOT, BranchId, Instance, Plan, Release
 from pastalang.plan.releases import joiners_of
-from pastalang.plan.scripts import Script
+from pastalang.plan.run_actions import InstanceActions
 from pastalang.plan.structure import nesting_of, origins_of, shared_loops
 
 
 class Holders:
     """An instance has *gone* when it and everything forked from it have ended; its holders then decide."""
 
-    def __init__(self, plan: Plan, scripts: Mapping[Instance, Script]) -> None:
+    def __init__(self, plan: Plan, scripts: Mapping[Instance, InstanceActions]) -> None:
         self._releases = [branch.release for branch in plan.branches]
         self._parents = _parents_of(plan, scripts)
         self._open = dict.fromkeys(scripts, 1)  # itself, and children that have not gone
@@ -48,7 +48,7 @@ class Holders:
             self._free += self._cells[gone]
 
 
-def _parents_of(plan: Plan, scripts: Mapping[Instance, Script]) -> dict[Instance, Instance]:
+def _parents_of(plan: Plan, scripts: Mapping[Instance, InstanceActions]) -> dict[Instance, Instance]:
     loops = nesting_of(plan).loops
     parents = {}
     for instance in scripts:
@@ -60,7 +60,7 @@ def _parents_of(plan: Plan, scripts: Mapping[Instance, Script]) -> dict[Instance
 
 
 def _holders_of(
-    plan: Plan, scripts: Mapping[Instance, Script]
+    plan: Plan, scripts: Mapping[Instance, InstanceActions]
 ) -> tuple[dict[Instance, int], dict[Instance, list[Instance]]]:
     """How many instances hold each one that is released after joins, and whom each holds."""
     segments = {branch.id: branch.segments for branch in plan.branches}

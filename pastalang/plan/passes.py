@@ -24,7 +24,7 @@ from typing import TypeAlias, assert_never
 
 from pastalang.plan.outcomes import RunOutcomes
 from pastalang.plan.plan import ROOT, BranchId, Instance, Plan
-from pastalang.plan.scripts import Draw, Feed, Script, Skip, Start, Wait, scripts_of
+from pastalang.plan.run_actions import Draw, Feed, InstanceActions, Skip, Start, Wait, actions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class _Clock:
     pass. `at` is the first pass in which its next token can be fed: `reached`, or later where something drawn or
     joined has to be known first."""
 
-    script: Script
+    script: InstanceActions
     at: int
     reached: int
     chunk: int | None
@@ -133,7 +133,7 @@ class _Clockwork:
 
     def __init__(self, plan: Plan, run_outcomes: RunOutcomes) -> None:
         self._plan = plan
-        self._scripts = scripts_of(plan, run_outcomes)
+        self._scripts = actions_of(plan, run_outcomes)
         self._run_outcomes = run_outcomes
         self._previous = _previous_in_group(plan)
         self._clocks: dict[Instance, _Clock] = {}

@@ -16,7 +16,7 @@ from pastalang.plan.holders import Holders
 from pastalang.plan.outcomes import RunOutcomes
 from pastalang.plan.plan import ROOT, Instance, Overrun, Plan
 from pastalang.plan.positions import after_join
-from pastalang.plan.scripts import Draw, Feed, Script, Skip, Start, Wait, scripts_of
+from pastalang.plan.run_actions import Draw, Feed, InstanceActions, Skip, Start, Wait, actions_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def simulate(plan: Plan, run_outcomes: RunOutcomes, *, keep_views: bool = False)
 class _Actor:
     """One instance while it runs."""
 
-    script: Script
+    script: InstanceActions
     overrun: Overrun
     position: int = 0
     seen: dict[Instance, int] = field(default_factory=dict)  # how many tokens of others it sees
@@ -103,7 +103,7 @@ class Machine:
 
     def __init__(self, plan: Plan, run_outcomes: RunOutcomes, *, keep_views: bool = False) -> None:
         self._plan = plan
-        self._scripts = scripts_of(plan, run_outcomes)
+        self._scripts = actions_of(plan, run_outcomes)
         self._chunk = run_outcomes.chunk
         self._groups = _groups_of(plan, self._scripts)
         self._holders = Holders(plan, self._scripts)
@@ -270,7 +270,7 @@ class _Group:
         return self.members[self.index + 1 :]
 
 
-def _groups_of(plan: Plan, scripts: Mapping[Instance, Script]) -> dict[Instance, _Group]:
+def _groups_of(plan: Plan, scripts: Mapping[Instance, InstanceActions]) -> dict[Instance, _Group]:
     found: dict[tuple[int, tuple[int, ...]], list[tuple[int, Instance]]] = {}
     for instance in scripts:
         lockstep = plan.branch(instance.branch).lockstep

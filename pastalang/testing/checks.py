@@ -5,7 +5,7 @@ from __future__ import annotations
 from pastalang.plan.outcomes import RunOutcomes
 from pastalang.plan.passes import passes_taken
 from pastalang.plan.plan import Plan
-from pastalang.plan.scripts import scripts_of
+from pastalang.plan.run_actions import actions_of
 from pastalang.plan.simulate import simulate
 from pastalang.plan.verify import breaches
 from pastalang.testing.schedules import Schedule, execute
@@ -34,6 +34,6 @@ def check_passes(plan: Plan, run_outcomes: RunOutcomes) -> None:
 
 def check_cells(plan: Plan, run_outcomes: RunOutcomes, schedule: Schedule) -> None:
     """Nothing is fed twice, and what lives at one time is never more than all that is written."""
-    most = sum(script.tokens for script in scripts_of(plan, run_outcomes).values())
+    most = sum(script.tokens for script in actions_of(plan, run_outcomes).values())
     run = execute(plan, run_outcomes, schedule, keep_views=False)
     assert run.peak_cells <= run.fed <= most, f"{run.peak_cells} cells at once, {run.fed} fed, {most} written"

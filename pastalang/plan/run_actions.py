@@ -69,7 +69,7 @@ Action: TypeAlias = Feed | Draw | Start | Skip | Wait
 
 
 @dataclass(frozen=True, slots=True)
-class Script:
+class InstanceActions:
     instance: Instance
     actions: tuple[Action, ...]
 
@@ -82,14 +82,14 @@ class Script:
         return sum(action.tokens for action in self.actions if isinstance(action, Feed))
 
 
-def scripts_of(plan: Plan, run_outcomes: RunOutcomes) -> dict[Instance, Script]:
+def actions_of(plan: Plan, run_outcomes: RunOutcomes) -> dict[Instance, InstanceActions]:
     """Of every instance that the run had, parents before their children."""
     writer = _Writer(plan, run_outcomes)
     writer.write()
     joined = {branch for waits in writer.waits.values() for wait in waits for branch in wait.branches}
     seen_by_others = joined | _seen_in_lock_step(plan)
     return {
-        instance: Script(instance, _without_tail(writer.resolved(instance), instance.branch in seen_by_others))
+        instance: InstanceActions(instance, _without_tail(writer.resolved(instance), instance.branch in seen_by_others))
         for instance in writer.actions
     }
 
