@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from pastalang.plan.draft import Drafted
 from pastalang.plan.follow import with_follow
+from pastalang.plan.liveness import releases_of
 from pastalang.plan.plan import ROOT, Branch, BranchId, Overrun
-from pastalang.plan.releases import releases_of
 from pastalang.plan.structure import Origin, origins_of
 from pastalang.plan.views import views_of
 

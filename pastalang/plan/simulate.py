@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
-from pastalang.plan.holders import Holders
+from pastalang.plan.liveness import Liveness
 from pastalang.plan.outcomes import RunOutcomes
 from pastalang.plan.plan import ROOT, Instance, Overrun, Plan
 from pastalang.plan.positions import after_join
@@ -106,7 +106,7 @@ class Machine:
         self._scripts = actions_of(plan, run_outcomes)
         self._chunk = run_outcomes.chunk
         self._groups = _groups_of(plan, self._scripts)
-        self._holders = Holders(plan, self._scripts)
+        self._holders = Liveness(plan, self._scripts)
         self._actors: dict[Instance, _Actor] = {}
         self._awake: dict[Instance, None] = {}
         self._ended: set[Instance] = set()
