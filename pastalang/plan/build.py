@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from pastalang.errors import InputError
 from pastalang.plan.complete import complete
-from pastalang.plan.draft import Draft
+from pastalang.plan.draft import PlanBuilder
 from pastalang.plan.plan import ROOT, Mode, Overrun, Plan
 from pastalang.plan.policies.stacking import write_stacked
 from pastalang.plan.policies.text_place import Segments
@@ -27,7 +27,7 @@ def build_plan(
     if not isinstance(program, Program) or not isinstance(template, Template):
         raise TypeError(f"a plan is built for a template of a program, not for {template!r:.60} of {program!r:.60}")
     mode, overrun = _named(Mode, "mode", mode), _named(Overrun, "overrun", overrun)
-    draft = Draft(mode, template.name, program.types, program.spans, template.sampling)
+    draft = PlanBuilder(mode, template.name, program.types, program.spans, template.sampling)
     root = draft.start("")
     assert root == ROOT
     draft.finish(root, _write_template(draft, template))
@@ -55,7 +55,7 @@ def _named(kind: type[E], name: str, given: E | str) -> E:
         raise InputError(f"`{name}` is one of {known}, not {given!r:.60}") from problem
 
 
-def _write_template(draft: Draft, template: Template) -> Segments:
+def _write_template(draft: PlanBuilder, template: Template) -> Segments:
     stacked = next((input for input in template.inputs if input.each), None)
     if stacked is None:
         return write_turns(draft, template.messages)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pastalang.plan.draft import Drafted
-from pastalang.plan.follow import with_follow
+from pastalang.plan.draft import BranchBody
+from pastalang.plan.follow_text import with_follow_texts
 from pastalang.plan.liveness import releases_of
 from pastalang.plan.plan import ROOT, Branch, BranchId, Overrun
 from pastalang.plan.structure import Origin, origins_of
 from pastalang.plan.views import views_of
 
 
-def complete(drafted: tuple[Drafted, ...], *, overrun: Overrun) -> tuple[Branch, ...]:
+def complete(drafted: tuple[BranchBody, ...], *, overrun: Overrun) -> tuple[Branch, ...]:
     origins = origins_of({branch.id: branch.segments for branch in drafted})
-    segments = with_follow({branch.id: branch.segments for branch in drafted})
+    segments = with_follow_texts({branch.id: branch.segments for branch in drafted})
     views = views_of(segments, origins)
     releases = releases_of(segments, origins, lockstep={branch.id: branch.lockstep for branch in drafted})
     return tuple(

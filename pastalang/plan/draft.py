@@ -17,7 +17,7 @@ from pastalang.source import Span
 
 
 @dataclass(frozen=True, slots=True)
-class Drafted:
+class BranchBody:
     """A branch as its policy leaves it."""
 
     id: BranchId
@@ -36,7 +36,7 @@ class Promised:
 
 
 @dataclass(slots=True)
-class Draft:
+class PlanBuilder:
     """Grows while one plan is built, and is thrown away with it."""
 
     mode: Mode
@@ -52,7 +52,7 @@ class Draft:
     _taken: set[str] = field(default_factory=set)
     _fields: set[str] = field(default_factory=set)
     _groups: list[int] = field(default_factory=list)  # the members of each lock-step group so far
-    _finished: dict[BranchId, Drafted] = field(default_factory=dict)
+    _finished: dict[BranchId, BranchBody] = field(default_factory=dict)
 
     @property
     def is_sequential(self) -> bool:
@@ -69,7 +69,7 @@ class Draft:
     ) -> None:
         assert id not in self._finished, f"branch {id} is finished twice"
         self.reserves[id] = reserve
-        self._finished[id] = Drafted(id, self._names[id], segments, reserve, lockstep)
+        self._finished[id] = BranchBody(id, self._names[id], segments, reserve, lockstep)
 
     def name_field(self, path: str) -> str:
         """The path under which a hole, a choice or a list is known: unique in the plan."""
@@ -97,7 +97,7 @@ class Draft:
         started.extend(BranchId(id) for id in range(first, len(self._names)))
 
     @property
-    def branches(self) -> tuple[Drafted, ...]:
+    def branches(self) -> tuple[BranchBody, ...]:
         assert len(self._finished) == len(self._names), "a branch was started and never finished"
         return tuple(self._finished[BranchId(id)] for id in range(len(self._names)))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pastalang.plan.draft import Draft, Promised
+from pastalang.plan.draft import PlanBuilder, Promised
 from pastalang.plan.plan import Fork, Join, Place, Text
 from pastalang.plan.policies.text_place import SYNC_TAG, Segments, Where, WritePieces
 from pastalang.program.pieces import Async, Promise, Sync
@@ -11,7 +11,7 @@ ASYNC_TAG = Text("<async>", shown=False)
 END_TAG = Text("</async>", shown=False)
 
 
-def write_promise(draft: Draft, promise: Promise, where: Where) -> Segments:
+def write_promise(draft: PlanBuilder, promise: Promise, where: Where) -> Segments:
     """The branch starts behind the announcement; its text stands where the `async` stands."""
     if draft.is_sequential:
         return ()
@@ -22,7 +22,7 @@ def write_promise(draft: Draft, promise: Promise, where: Where) -> Segments:
     return (Text(f'<promise topic="{promise.topic}"{tokens}/>', shown=False), Fork(branch))
 
 
-def write_async(draft: Draft, block: Async, where: Where, write: WritePieces) -> Segments:
+def write_async(draft: PlanBuilder, block: Async, where: Where, write: WritePieces) -> Segments:
     if draft.is_sequential:
         return write(draft, block.body, where)
     if block.promised:
@@ -35,7 +35,7 @@ def write_async(draft: Draft, block: Async, where: Where, write: WritePieces) ->
     return (Fork(branch),)
 
 
-def write_sync(draft: Draft, sync: Sync) -> Segments:
+def write_sync(draft: PlanBuilder, sync: Sync) -> Segments:
     """What a block forked itself belongs to the block: whoever waits for it waits for all of it."""
     if draft.is_sequential:
         return ()
@@ -45,7 +45,7 @@ def write_sync(draft: Draft, sync: Sync) -> Segments:
     return (Join(branches),)
 
 
-def _keep_promise(draft: Draft, block: Async, where: Where, write: WritePieces) -> Segments:
+def _keep_promise(draft: PlanBuilder, block: Async, where: Where, write: WritePieces) -> Segments:
     promised = draft.promised[block.name]
     with draft.watch() as inner:
         segments = write(draft, block.body, where)

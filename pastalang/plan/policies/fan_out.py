@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pastalang import limits
-from pastalang.plan.draft import Draft
+from pastalang.plan.draft import PlanBuilder
 from pastalang.plan.plan import Each, Repeat
 from pastalang.plan.policies.json_list import most_items
 from pastalang.plan.policies.text_place import Segments, Where, WritePieces
@@ -11,7 +11,7 @@ from pastalang.program import pieces as p
 from pastalang.program.types import Array
 
 
-def write_each(draft: Draft, each: p.Each, where: Where, write: WritePieces) -> Segments:
+def write_each(draft: PlanBuilder, each: p.Each, where: Where, write: WritePieces) -> Segments:
     over, maximum = _list_of(draft, each)
     if draft.is_sequential:
         return (_one_after_another(draft, each, where, write, over=over, maximum=maximum),)
@@ -24,7 +24,7 @@ def write_each(draft: Draft, each: p.Each, where: Where, write: WritePieces) -> 
 
 
 def _one_after_another(
-    draft: Draft, each: p.Each, where: Where, write: WritePieces, *, over: str, maximum: int
+    draft: PlanBuilder, each: p.Each, where: Where, write: WritePieces, *, over: str, maximum: int
 ) -> Repeat:
     """The baseline: the same items in the branch itself."""
     field = draft.name_field(where.name(each.name))
@@ -35,7 +35,7 @@ def _one_after_another(
     )  # fmt: skip
 
 
-def _list_of(draft: Draft, each: p.Each) -> tuple[str, int]:
+def _list_of(draft: PlanBuilder, each: p.Each) -> tuple[str, int]:
     name = ".".join(each.over)
     if not each.over_hole:
         return name, limits.MAX_BRANCHES

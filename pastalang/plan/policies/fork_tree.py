@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pastalang.plan.draft import Draft
+from pastalang.plan.draft import PlanBuilder
 from pastalang.plan.plan import ItemNumber, Repeat, Segment, Text
 from pastalang.plan.policies.text_place import Segments, Where, WritePieces, with_text_behind_joins
 from pastalang.plan.refusal import PlanError
@@ -12,7 +12,7 @@ from pastalang.program import pieces as p
 
 
 def write_fork(
-    draft: Draft, fork: p.Fork, where: Where, behind: p.Piece | None, write: WritePieces
+    draft: PlanBuilder, fork: p.Fork, where: Where, behind: p.Piece | None, write: WritePieces
 ) -> tuple[Segments, bool]:
     """The list, and whether it took the text `behind` it as the way in which it stops."""
     field = draft.name_field(where.name(fork.name))

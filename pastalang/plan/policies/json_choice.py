@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pastalang.plan.draft import Draft
+from pastalang.plan.draft import PlanBuilder
 from pastalang.plan.plan import Arm, Choose, Repeat, Text
 from pastalang.plan.policies.json_place import At, Segments, WriteValue, merged
 from pastalang.plan.policies.json_text import arms_of, is_structured, opening
@@ -15,7 +15,7 @@ def is_choice(union: t.Union) -> bool:
     return is_structured(union)
 
 
-def write_choice(draft: Draft, union: t.Union, at: At, value: WriteValue) -> Choose:
+def write_choice(draft: PlanBuilder, union: t.Union, at: At, value: WriteValue) -> Choose:
     arms = arms_of(union)
     field = draft.name_field(at.field)
     labels = [_label(arm, number, union.discriminator) for number, arm in enumerate(arms)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pastalang import limits
-from pastalang.plan.draft import Draft
+from pastalang.plan.draft import PlanBuilder
 from pastalang.plan.plan import Repeat, Text
 from pastalang.plan.policies.json_place import At, WriteValue, merged
 from pastalang.plan.policies.json_text import is_structured
@@ -14,7 +14,7 @@ def is_list(array: t.Array) -> bool:
     return is_structured(array)
 
 
-def write_list(draft: Draft, array: t.Array, at: At, value: WriteValue) -> Repeat:
+def write_list(draft: PlanBuilder, array: t.Array, at: At, value: WriteValue) -> Repeat:
     field = draft.name_field(at.field)
     body = merged(value(draft, array.item, at.item()))
     lead = ""

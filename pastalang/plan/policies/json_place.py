@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from pastalang.plan.draft import Draft
+from pastalang.plan.draft import PlanBuilder
 from pastalang.plan.plan import Segment, Text
 from pastalang.program.types import Sampling, Type
 from pastalang.source import Span
@@ -60,7 +60,7 @@ class At:
 
 
 # The mutual recursion of objects, lists and choices goes through this, so that no module imports another's caller.
-WriteValue: TypeAlias = Callable[[Draft, Type, At], Segments]
+WriteValue: TypeAlias = Callable[[PlanBuilder, Type, At], Segments]
 
 
 def key_text(key: str) -> str:

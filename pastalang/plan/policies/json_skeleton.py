@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pastalang.plan.draft import Draft
+from pastalang.plan.draft import PlanBuilder
 from pastalang.plan.plan import BranchId, Fork, Hole, Join, Segment, Text
 from pastalang.plan.policies.json_place import At, Segments, WriteValue, key_text, merged
 from pastalang.plan.policies.json_stretches import Stretch, order_of_need, stretches_of
@@ -19,7 +19,7 @@ from pastalang.plan.token_bounds import max_tokens_of
 from pastalang.program.types import Field, Object
 
 
-def write_object(draft: Draft, object: Object, at: At, value: WriteValue) -> Segments:
+def write_object(draft: PlanBuilder, object: Object, at: At, value: WriteValue) -> Segments:
     assert object.fields, "an empty object is known text"
     parts = _in_order(draft, object, at, value) if at.in_order else _beside(draft, object, at, value)
     comma = Text("," + at.line(deeper=1))
@@ -31,11 +31,11 @@ def write_object(draft: Draft, object: Object, at: At, value: WriteValue) -> Seg
     return merged(tuple(pieces))
 
 
-def _in_order(draft: Draft, object: Object, at: At, value: WriteValue) -> list[Segments]:
+def _in_order(draft: PlanBuilder, object: Object, at: At, value: WriteValue) -> list[Segments]:
     return [_field(draft, field, at, value) for field in object.fields]
 
 
-def _beside(draft: Draft, object: Object, at: At, value: WriteValue) -> list[Segments]:
+def _beside(draft: PlanBuilder, object: Object, at: At, value: WriteValue) -> list[Segments]:
     stretches = stretches_of(object)
     root = _root_of_item(stretches) if at.in_chain else None
     parts: dict[int, Segments] = {}
@@ -73,11 +73,11 @@ def _is_known(field: Field) -> bool:
     return look_at(field.type, 0).is_whole
 
 
-def _in_place(draft: Draft, field: Field, at: At, value: WriteValue, *, is_root: bool) -> Segments:
+def _in_place(draft: PlanBuilder, field: Field, at: At, value: WriteValue, *, is_root: bool) -> Segments:
     return _field(draft, field, at, value, in_chain=is_root and isinstance(field.type, Object))
 
 
-def _forked(draft: Draft, stretch: Stretch, at: At, value: WriteValue) -> Segments:
+def _forked(draft: PlanBuilder, stretch: Stretch, at: At, value: WriteValue) -> Segments:
     """The key of the first field stays in the skeleton."""
     first = stretch.fields[0]
     branch = draft.start(at.key(first.key, None).path)
@@ -95,7 +95,9 @@ def _is_plain(segments: Segments) -> bool:
     return len(segments) == 1 and isinstance(segments[0], Hole)
 
 
-def _awaiting(draft: Draft, stretch: Stretch, awaited: tuple[BranchId, ...], at: At, value: WriteValue) -> Segments:
+def _awaiting(
+    draft: PlanBuilder, stretch: Stretch, awaited: tuple[BranchId, ...], at: At, value: WriteValue
+) -> Segments:
     """The branch waits first and writes its own key, so that something is fed that sees what was awaited."""
     branch = draft.start(at.key(stretch.fields[0].key, None).path)
     segments = (Join(awaited), *_stretch(draft, stretch, at, value))
@@ -103,7 +105,7 @@ def _awaiting(draft: Draft, stretch: Stretch, awaited: tuple[BranchId, ...], at:
     return (Fork(branch),)
 
 
-def _stretch(draft: Draft, stretch: Stretch, at: At, value: WriteValue) -> Segments:
+def _stretch(draft: PlanBuilder, stretch: Stretch, at: At, value: WriteValue) -> Segments:
     """The fields of a stretch as one branch writes them, beginning with the first key."""
     place = at.ordered() if stretch.is_group else at.apart()
     comma = Text("," + at.line(deeper=1))
@@ -114,6 +116,6 @@ def _stretch(draft: Draft, stretch: Stretch, at: At, value: WriteValue) -> Segme
     return merged(tuple(segments))
 
 
-def _field(draft: Draft, field: Field, at: At, value: WriteValue, *, in_chain: bool = False) -> Segments:
+def _field(draft: PlanBuilder, field: Field, at: At, value: WriteValue, *, in_chain: bool = False) -> Segments:
     place = replace(at.key(field.key, field.sampling), in_chain=in_chain)
     return (Text(key_text(field.key)), *value(draft, field.type, place))

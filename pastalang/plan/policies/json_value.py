@@ -9,7 +9,7 @@ anything else                              one hole
 
 from __future__ import annotations
 
-from pastalang.plan.draft import Draft
+from pastalang.plan.draft import PlanBuilder
 from pastalang.plan.plan import Form, Hole, Text
 from pastalang.plan.policies.json_choice import is_choice, write_choice
 from pastalang.plan.policies.json_list import is_list, write_list
@@ -20,7 +20,7 @@ from pastalang.program import types as t
 from pastalang.values.bounds import default_max_tokens
 
 
-def write_value(draft: Draft, type: t.Type, at: At) -> Segments:
+def write_value(draft: PlanBuilder, type: t.Type, at: At) -> Segments:
     known = known_text(type)
     if known is not None:
         return (Text(known),)
@@ -35,7 +35,7 @@ def write_value(draft: Draft, type: t.Type, at: At) -> Segments:
             return (json_hole(draft, type, at),)
 
 
-def json_hole(draft: Draft, type: t.Type, at: At) -> Hole:
+def json_hole(draft: PlanBuilder, type: t.Type, at: At) -> Hole:
     limit = default_max_tokens(type, draft.types)
     field = draft.name_field(at.field)
     return Hole(field, type, Form.JSON, limit, at.sampling, "", draft.span_of(at.declared, at.span))

@@ -8,7 +8,7 @@ it is several answers: it is the same in every mode.
 from __future__ import annotations
 
 from pastalang import limits
-from pastalang.plan.draft import Draft
+from pastalang.plan.draft import PlanBuilder
 from pastalang.plan.plan import Each
 from pastalang.plan.policies.text_place import Segments
 from pastalang.plan.policies.turns import write_turn_rest, write_turn_start, write_turns
@@ -17,7 +17,7 @@ from pastalang.program.pieces import Each as EachPiece
 from pastalang.program.program import Input, Message, TextBody
 
 
-def write_stacked(draft: Draft, messages: tuple[Message, ...], stacked: Input) -> Segments:
+def write_stacked(draft: PlanBuilder, messages: tuple[Message, ...], stacked: Input) -> Segments:
     index, pieces = _parting(messages, stacked.name)
     shared = write_turns(draft, messages, last=index)
     branch = draft.start(f"{stacked.name}[]")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from pastalang.plan.draft import Draft
+from pastalang.plan.draft import PlanBuilder
 from pastalang.plan.plan import Form, Hole, InputText, ItemNumber, Join, Segment, Text
 from pastalang.plan.policies.asynchronous import write_async, write_promise, write_sync
 from pastalang.plan.policies.fan_out import write_each
@@ -24,7 +24,7 @@ from pastalang.program import types as t
 from pastalang.values.bounds import default_max_tokens
 
 
-def write_pieces(draft: Draft, pieces: tuple[p.Piece, ...], where: Where) -> Segments:
+def write_pieces(draft: PlanBuilder, pieces: tuple[p.Piece, ...], where: Where) -> Segments:
     """A fork takes the text behind it along: where the list can stop, that text is how it stops."""
     segments: list[Segment] = []
     index = 0
@@ -41,7 +41,7 @@ def write_pieces(draft: Draft, pieces: tuple[p.Piece, ...], where: Where) -> Seg
     return with_text_behind_joins(merged(tuple(segments)))
 
 
-def _write_piece(draft: Draft, piece: p.Piece, where: Where) -> Segments:
+def _write_piece(draft: PlanBuilder, piece: p.Piece, where: Where) -> Segments:
     match piece:
         case p.Text(text=text):
             return (Text(text),)
@@ -65,7 +65,7 @@ def _write_piece(draft: Draft, piece: p.Piece, where: Where) -> Segments:
             assert_never(piece)
 
 
-def _write_hole(draft: Draft, hole: p.Hole, where: Where) -> Segments:
+def _write_hole(draft: PlanBuilder, hole: p.Hole, where: Where) -> Segments:
     path = where.name(hole.name)
     draft.holes[hole.name] = (path, hole.type)
     if _form(hole.type) is Form.JSON:
@@ -75,7 +75,7 @@ def _write_hole(draft: Draft, hole: p.Hole, where: Where) -> Segments:
     return (Hole(draft.name_field(path), hole.type, Form.TEXT, limit, sampling, "", hole.span),)
 
 
-def _write_json(draft: Draft, hole: p.Hole, path: str) -> Segments:
+def _write_json(draft: PlanBuilder, hole: p.Hole, path: str) -> Segments:
     """What follows in running text sees it, so its branches are joined before its last bracket is fed."""
     at = At(path, 0, hole.sampling.over(draft.sampling), hole.span, in_order=draft.is_sequential, declared=hole.name)
     with draft.watch() as started:

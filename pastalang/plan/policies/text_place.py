@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from pastalang.plan.draft import Draft
+from pastalang.plan.draft import PlanBuilder
 from pastalang.plan.plan import Join, Segment, Text
 from pastalang.program.pieces import Piece
 
@@ -24,7 +24,7 @@ class Where:
         return replace(self, path=f"{self.name(name)}[]")
 
 
-WritePieces: TypeAlias = Callable[[Draft, tuple[Piece, ...], Where], Segments]
+WritePieces: TypeAlias = Callable[[PlanBuilder, tuple[Piece, ...], Where], Segments]
 
 SYNC_TAG = Text("<sync/>", shown=False)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from pastalang.plan.draft import Draft
+from pastalang.plan.draft import PlanBuilder
 from pastalang.plan.plan import Form, Hole, Mode, Text, TurnEnd, TurnStart
 from pastalang.plan.policies.auto import write_auto
 from pastalang.plan.policies.json_place import At
@@ -15,27 +15,29 @@ from pastalang.program.program import AutoBody, JsonBody, Message, TextBody
 from pastalang.program.types import String
 
 
-def write_turns(draft: Draft, messages: tuple[Message, ...], *, first: int = 0, last: int | None = None) -> Segments:
+def write_turns(
+    draft: PlanBuilder, messages: tuple[Message, ...], *, first: int = 0, last: int | None = None
+) -> Segments:
     """The turns of the messages `first` to `last` (not included)."""
     chosen = range(first, len(messages) if last is None else last)
     turns = (_write_turn(draft, messages, index) for index in chosen)
     return tuple(segment for turn in turns for segment in turn)
 
 
-def write_turn_start(draft: Draft, message: Message, index: int, *, pieces: int) -> Segments:
+def write_turn_start(draft: PlanBuilder, message: Message, index: int, *, pieces: int) -> Segments:
     """A turn up to its piece number `pieces`: what the documents of a stack share of it."""
     assert isinstance(message.body, TextBody)
     return (TurnStart(message.role, index), *write_pieces(draft, message.body.pieces[:pieces], Where()))
 
 
-def write_turn_rest(draft: Draft, messages: tuple[Message, ...], index: int, *, pieces: int) -> Segments:
+def write_turn_rest(draft: PlanBuilder, messages: tuple[Message, ...], index: int, *, pieces: int) -> Segments:
     """The same turn from there on."""
     message = messages[index]
     assert isinstance(message.body, TextBody) and index < len(messages) - 1
     return (*write_pieces(draft, message.body.pieces[pieces:], Where()), TurnEnd(message.role, index))
 
 
-def _write_turn(draft: Draft, messages: tuple[Message, ...], index: int) -> Segments:
+def _write_turn(draft: PlanBuilder, messages: tuple[Message, ...], index: int) -> Segments:
     message = messages[index]
     start = TurnStart(message.role, index)
     if index == len(messages) - 1:
@@ -43,7 +45,7 @@ def _write_turn(draft: Draft, messages: tuple[Message, ...], index: int) -> Segm
     return (start, *_write_body(draft, message), TurnEnd(message.role, index))
 
 
-def _write_thought(draft: Draft, message: Message) -> Segments:
+def _write_thought(draft: PlanBuilder, message: Message) -> Segments:
     """What the model writes for itself, as models with templates that think first have learnt it."""
     if message.thought is None:
         return ()
@@ -52,7 +54,7 @@ def _write_thought(draft: Draft, message: Message) -> Segments:
     return (Text("<think>\n", shown=False), hole, Text("\n\n", shown=False))
 
 
-def _write_body(draft: Draft, message: Message) -> Segments:
+def _write_body(draft: PlanBuilder, message: Message) -> Segments:
     match message.body:
         case TextBody(pieces=pieces):
             return write_pieces(draft, pieces, Where())

@@ -30,7 +30,7 @@ from pastalang.plan.plan import (
 from pastalang.plan.structure import Segments, walk
 
 
-def with_follow(segments: Mapping[BranchId, Segments]) -> dict[BranchId, Segments]:
+def with_follow_texts(segments: Mapping[BranchId, Segments]) -> dict[BranchId, Segments]:
     """The same branches with every hole knowing what follows it."""
     placed = {
         segment.branch for written in segments.values() for _, segment in walk(written) if isinstance(segment, Place)
