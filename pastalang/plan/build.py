@@ -1,19 +1,23 @@
-"""The planner: a checked template comes in, a verified plan comes out."""
+"""The planner: builds a verified plan from a checked template."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import TypeVar
 
 from pastalang.errors import InputError
-from pastalang.plan.complete import complete
-from pastalang.plan.draft import PlanBuilder
-from pastalang.plan.plan import ROOT, Mode, Overrun, Plan
+from pastalang.plan.draft import BranchBody, PlanBuilder
+from pastalang.plan.follow_text import with_follow_texts
+from pastalang.plan.liveness import releases_of
+from pastalang.plan.plan import ROOT, Branch, BranchId, Hole, Mode, Overrun, Plan
 from pastalang.plan.policies.stacking import write_stacked
 from pastalang.plan.policies.text_place import Segments
 from pastalang.plan.policies.turns import write_turns
-from pastalang.plan.recursive_types import recursive_types
+from pastalang.plan.structure import Origin, origins_of, walk
 from pastalang.plan.verify import verify
+from pastalang.plan.views import views_of
+from pastalang.program import types as t
 from pastalang.program.program import AutoBody, AutoPolicy, JsonBody, Program, Template
 from pastalang.program.types import Type
 
@@ -70,3 +74,64 @@ def _output(template: Template) -> Type | None:
 def _auto(template: Template) -> AutoPolicy | None:
     body = template.messages[-1].body
     return body.policy if isinstance(body, AutoBody) else None
+
+
+def complete(drafted: tuple[BranchBody, ...], *, overrun: Overrun) -> tuple[Branch, ...]:
+    origins = origins_of({branch.id: branch.segments for branch in drafted})
+    segments = with_follow_texts({branch.id: branch.segments for branch in drafted})
+    views = views_of(segments, origins)
+    releases = releases_of(segments, origins, lockstep={branch.id: branch.lockstep for branch in drafted})
+    return tuple(
+        Branch(
+            id=branch.id,
+            name=branch.name,
+            parent=_parent(branch.id, origins),
+            segments=segments[branch.id],
+            view=views[branch.id],
+            reserve=branch.reserve,
+            overrun=overrun,
+            release=releases[branch.id],
+            lockstep=branch.lockstep,
+        )
+        for branch in drafted
+    )
+
+
+def _parent(id: BranchId, origins: Mapping[BranchId, Origin]) -> BranchId | None:
+    return None if id == ROOT else origins[id].parent
+
+
+def recursive_types(branches: tuple[Branch, ...], types: Mapping[str, t.Type]) -> tuple[tuple[str, t.Type], ...]:
+    """Sorted by name, so that the same program gives the same plan."""
+    found: dict[str, t.Type] = {}
+    waiting = [name for branch in branches for hole in _holes(branch) for name in _names(hole.type)]
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found[name] = types[name]
+            waiting.extend(_names(types[name]))
+    return tuple(sorted(found.items()))
+
+
+def _holes(branch: Branch) -> Iterator[Hole]:
+    return (segment for _, segment in walk(branch.segments) if isinstance(segment, Hole))
+
+
+def _names(type: t.Type) -> Iterator[str]:
+    waiting: list[t.Type] = [type]
+    while waiting:
+        match waiting.pop():
+            case t.Named(name=name):
+                yield name
+            case t.Array(item=item):
+                waiting.append(item)
+            case t.Tuple(items=items):
+                waiting.extend(items)
+            case t.Map(value=value):
+                waiting.append(value)
+            case t.Object(fields=fields):
+                waiting.extend(field.type for field in fields)
+            case t.Union(arms=arms):
+                waiting.extend(arms)
+            case _:
+                pass
