@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from pastalang.models import model_of as model_of
     from pastalang.models import schema_of as schema_of
     from pastalang.plan.build import build_plan as build_plan
+    from pastalang.plan.builder import PlanError as PlanError
     from pastalang.plan.plan import Mode as Mode
     from pastalang.plan.plan import Plan as Plan
-    from pastalang.plan.refusal import PlanError as PlanError
     from pastalang.program.program import Program as Program
     from pastalang.program.types import Sampling as Sampling
     from pastalang.runtime.engine import Engine as Engine
@@ -56,7 +56,7 @@ _HOMES = {
     "FileError": "pastalang.errors",
     "InputError": "pastalang.errors",
     "PastaError": "pastalang.errors",
-    "PlanError": "pastalang.plan.refusal",
+    "PlanError": "pastalang.plan.builder",
     "ProgramError": "pastalang.errors",
     "RuntimeFailure": "pastalang.errors",
     "Mode": "pastalang.plan.plan",

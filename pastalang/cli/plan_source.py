@@ -9,8 +9,8 @@ from pastalang.cli.findings import refused_findings
 from pastalang.cli.refused import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.compile import check_reading
 from pastalang.plan.build import build_plan
+from pastalang.plan.builder import PlanError
 from pastalang.plan.plan import Mode, Plan
-from pastalang.plan.refusal import PlanError
 from pastalang.plan.serialise import UnreadablePlan, from_json
 from pastalang.program.program import Program, Template
 from pastalang.source import Source

@@ -7,7 +7,7 @@ from enum import Enum
 from typing import TypeVar
 
 from pastalang.errors import InputError
-from pastalang.plan.draft import BranchBody, PlanBuilder
+from pastalang.plan.builder import BranchBody, PlanBuilder
 from pastalang.plan.follow_text import with_follow_texts
 from pastalang.plan.liveness import releases_of
 from pastalang.plan.plan import ROOT, Branch, BranchId, Hole, Mode, Overrun, Plan
@@ -31,11 +31,11 @@ def build_plan(
     if not isinstance(program, Program) or not isinstance(template, Template):
         raise TypeError(f"a plan is built for a template of a program, not for {template!r:.60} of {program!r:.60}")
     mode, overrun = _named(Mode, "mode", mode), _named(Overrun, "overrun", overrun)
-    draft = PlanBuilder(mode, template.name, program.types, program.spans, template.sampling)
-    root = draft.start("")
+    builder = PlanBuilder(mode, template.name, program.types, program.spans, template.sampling)
+    root = builder.start("")
     assert root == ROOT
-    draft.finish(root, _write_template(draft, template))
-    branches = complete(draft.branches, overrun=overrun)
+    builder.finish(root, _write_template(builder, template))
+    branches = complete(builder.branches, overrun=overrun)
     plan = Plan(
         template=template.name,
         mode=mode,
@@ -59,11 +59,11 @@ def _named(kind: type[E], name: str, given: E | str) -> E:
         raise InputError(f"`{name}` is one of {known}, not {given!r:.60}") from problem
 
 
-def _write_template(draft: PlanBuilder, template: Template) -> Segments:
+def _write_template(builder: PlanBuilder, template: Template) -> Segments:
     stacked = next((input for input in template.inputs if input.each), None)
     if stacked is None:
-        return write_turns(draft, template.messages)
-    return write_stacked(draft, template.messages, stacked)
+        return write_turns(builder, template.messages)
+    return write_stacked(builder, template.messages, stacked)
 
 
 def _output(template: Template) -> Type | None:
@@ -76,11 +76,11 @@ def _auto(template: Template) -> AutoPolicy | None:
     return body.policy if isinstance(body, AutoBody) else None
 
 
-def complete(drafted: tuple[BranchBody, ...], *, overrun: Overrun) -> tuple[Branch, ...]:
-    origins = origins_of({branch.id: branch.segments for branch in drafted})
-    segments = with_follow_texts({branch.id: branch.segments for branch in drafted})
+def complete(bodies: tuple[BranchBody, ...], *, overrun: Overrun) -> tuple[Branch, ...]:
+    origins = origins_of({branch.id: branch.segments for branch in bodies})
+    segments = with_follow_texts({branch.id: branch.segments for branch in bodies})
     views = views_of(segments, origins)
-    releases = releases_of(segments, origins, lockstep={branch.id: branch.lockstep for branch in drafted})
+    releases = releases_of(segments, origins, lockstep={branch.id: branch.lockstep for branch in bodies})
     return tuple(
         Branch(
             id=branch.id,
@@ -93,7 +93,7 @@ def complete(drafted: tuple[BranchBody, ...], *, overrun: Overrun) -> tuple[Bran
             release=releases[branch.id],
             lockstep=branch.lockstep,
         )
-        for branch in drafted
+        for branch in bodies
     )
 
 

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, reject, settings
 from hypothesis import strategies as st
 
 from pastalang.plan.build import build_plan
+from pastalang.plan.builder import PlanError
 from pastalang.plan.plan import Mode, Overrun, Plan
-from pastalang.plan.refusal import PlanError
 from pastalang.program.program import Program
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pastalang.plan.build import build_plan
+from pastalang.plan.builder import PlanError
 from pastalang.plan.plan import Mode, Plan
-from pastalang.plan.refusal import PlanError
 from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import PlainViews
 from pastalang.runtime.engine import Engine

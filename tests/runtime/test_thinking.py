@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang.plan.build import build_plan
+from pastalang.plan.builder import PlanError
 from pastalang.plan.plan import Mode, Plan
-from pastalang.plan.refusal import PlanError
 from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.binding.guide_cache import control_tags

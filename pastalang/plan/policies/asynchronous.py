@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pastalang.plan.draft import PlanBuilder, Promised
+from pastalang.plan.builder import PlanBuilder, Promised
 from pastalang.plan.plan import Fork, Join, Place, Text
 from pastalang.plan.policies.text_place import SYNC_TAG, Segments, Where, WritePieces
 from pastalang.program.pieces import Async, Promise, Sync
@@ -11,44 +11,44 @@ ASYNC_TAG = Text("<async>", shown=False)
 END_TAG = Text("</async>", shown=False)
 
 
-def write_promise(draft: PlanBuilder, promise: Promise, where: Where) -> Segments:
+def write_promise(builder: PlanBuilder, promise: Promise, where: Where) -> Segments:
     """The branch starts behind the announcement; its text stands where the `async` stands."""
-    if draft.is_sequential:
+    if builder.is_sequential:
         return ()
-    branch = draft.start(where.name(promise.name))
-    draft.promised[promise.name] = Promised(branch, promise.reserve or 0)
-    draft.reserves[branch] = promise.reserve or 0
+    branch = builder.start(where.name(promise.name))
+    builder.promised[promise.name] = Promised(branch, promise.reserve or 0)
+    builder.reserves[branch] = promise.reserve or 0
     tokens = "" if promise.reserve is None else f' tokens="{promise.reserve}"'
     return (Text(f'<promise topic="{promise.topic}"{tokens}/>', shown=False), Fork(branch))
 
 
-def write_async(draft: PlanBuilder, block: Async, where: Where, write: WritePieces) -> Segments:
-    if draft.is_sequential:
-        return write(draft, block.body, where)
+def write_async(builder: PlanBuilder, block: Async, where: Where, write: WritePieces) -> Segments:
+    if builder.is_sequential:
+        return write(builder, block.body, where)
     if block.promised:
-        return _keep_promise(draft, block, where, write)
-    branch = draft.start(where.name(block.name))
-    with draft.watch() as inner:
-        segments = write(draft, block.body, where)
-    draft.finish(branch, segments, reserve=block.reserve or 0)
-    draft.beside[block.name] = (branch, *inner)
+        return _keep_promise(builder, block, where, write)
+    branch = builder.start(where.name(block.name))
+    with builder.watch() as inner:
+        segments = write(builder, block.body, where)
+    builder.finish(branch, segments, reserve=block.reserve or 0)
+    builder.branches_of[block.name] = (branch, *inner)
     return (Fork(branch),)
 
 
-def write_sync(draft: PlanBuilder, sync: Sync) -> Segments:
+def write_sync(builder: PlanBuilder, sync: Sync) -> Segments:
     """What a block forked itself belongs to the block: whoever waits for it waits for all of it."""
-    if draft.is_sequential:
+    if builder.is_sequential:
         return ()
-    branches = tuple(sorted({branch for name in sync.names for branch in draft.beside[name]}))
-    if any(name in draft.promised for name in sync.names):
+    branches = tuple(sorted({branch for name in sync.names for branch in builder.branches_of[name]}))
+    if any(name in builder.promised for name in sync.names):
         return (Join(branches), SYNC_TAG)
     return (Join(branches),)
 
 
-def _keep_promise(draft: PlanBuilder, block: Async, where: Where, write: WritePieces) -> Segments:
-    promised = draft.promised[block.name]
-    with draft.watch() as inner:
-        segments = write(draft, block.body, where)
-    draft.finish(promised.branch, (ASYNC_TAG, *segments, END_TAG), reserve=promised.reserve)
-    draft.beside[block.name] = (promised.branch, *inner)
+def _keep_promise(builder: PlanBuilder, block: Async, where: Where, write: WritePieces) -> Segments:
+    promised = builder.promised[block.name]
+    with builder.watch() as inner:
+        segments = write(builder, block.body, where)
+    builder.finish(promised.branch, (ASYNC_TAG, *segments, END_TAG), reserve=promised.reserve)
+    builder.branches_of[block.name] = (promised.branch, *inner)
     return (Place(promised.branch),)

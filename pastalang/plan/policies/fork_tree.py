@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pastalang.plan.draft import PlanBuilder
+from pastalang.plan.builder import PlanBuilder, PlanError
 from pastalang.plan.plan import ItemNumber, Repeat, Segment, Text
 from pastalang.plan.policies.text_place import Segments, Where, WritePieces, with_text_behind_joins
-from pastalang.plan.refusal import PlanError
 from pastalang.program import pieces as p
 
 
 def write_fork(
-    draft: PlanBuilder, fork: p.Fork, where: Where, behind: p.Piece | None, write: WritePieces
+    builder: PlanBuilder, fork: p.Fork, where: Where, behind: p.Piece | None, write: WritePieces
 ) -> tuple[Segments, bool]:
     """The list, and whether it took the text `behind` it as the way in which it stops."""
-    field = draft.name_field(where.name(fork.name))
-    with draft.watch() as inner:
-        written = write(draft, fork.body, where.items_of(fork.name))
+    field = builder.name_field(where.name(fork.name))
+    with builder.watch() as inner:
+        written = write(builder, fork.body, where.items_of(fork.name))
     lead, body = _split(with_text_behind_joins(written, is_item=True))
-    draft.beside[fork.name] = tuple(inner)
+    builder.branches_of[fork.name] = tuple(inner)
     has_choice = fork.minimum < fork.maximum
     if has_choice and not lead:
         raise PlanError(
@@ -29,7 +28,7 @@ def write_fork(
         )
     stop = _stop(lead, fork, behind) if has_choice else ""
     empty = stop if fork.minimum == 0 else None
-    repeat = Repeat(field, fork.minimum, fork.maximum, lead, lead, stop, empty, body, draft.sampling, fork.span)
+    repeat = Repeat(field, fork.minimum, fork.maximum, lead, lead, stop, empty, body, builder.sampling, fork.span)
     return (repeat,), bool(stop)
 
 

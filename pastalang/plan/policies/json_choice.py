@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pastalang.plan.draft import PlanBuilder
+from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import Arm, Choose, Repeat, Text
 from pastalang.plan.policies.json_place import At, Segments, WriteValue, merged
 from pastalang.plan.policies.json_text import arms_of, is_structured, opening
@@ -15,17 +15,17 @@ def is_choice(union: t.Union) -> bool:
     return is_structured(union)
 
 
-def write_choice(draft: PlanBuilder, union: t.Union, at: At, value: WriteValue) -> Choose:
+def write_choice(builder: PlanBuilder, union: t.Union, at: At, value: WriteValue) -> Choose:
     arms = arms_of(union)
-    field = draft.name_field(at.field)
+    field = builder.name_field(at.field)
     labels = [_label(arm, number, union.discriminator) for number, arm in enumerate(arms)]
     with_fields = sum(is_structured(arm) for arm in arms)
     written = []
     for arm, label in zip(arms, labels, strict=True):
         place = at.arm(label if with_fields > 1 else None)
         lead = opening(arm, at.depth)
-        written.append(Arm(label, lead, _behind(lead, value(draft, arm, place))))
-    return Choose(field, tuple(written), at.sampling, draft.span_of(at.declared, at.span))
+        written.append(Arm(label, lead, _behind(lead, value(builder, arm, place))))
+    return Choose(field, tuple(written), at.sampling, builder.span_of(at.declared, at.span))
 
 
 def _behind(lead: str, segments: Segments) -> Segments:

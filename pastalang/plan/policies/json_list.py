@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pastalang import limits
-from pastalang.plan.draft import PlanBuilder
+from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import Repeat, Text
 from pastalang.plan.policies.json_place import At, WriteValue, merged
 from pastalang.plan.policies.json_text import is_structured
@@ -14,9 +14,9 @@ def is_list(array: t.Array) -> bool:
     return is_structured(array)
 
 
-def write_list(draft: PlanBuilder, array: t.Array, at: At, value: WriteValue) -> Repeat:
-    field = draft.name_field(at.field)
-    body = merged(value(draft, array.item, at.item()))
+def write_list(builder: PlanBuilder, array: t.Array, at: At, value: WriteValue) -> Repeat:
+    field = builder.name_field(at.field)
+    body = merged(value(builder, array.item, at.item()))
     lead = ""
     if isinstance(body[0], Text):
         lead, body = body[0].text, body[1:]
@@ -31,7 +31,7 @@ def write_list(draft: PlanBuilder, array: t.Array, at: At, value: WriteValue) ->
         empty="[]" if array.min_items == 0 else None,
         body=body,
         sampling=at.sampling,
-        span=draft.span_of(at.declared, at.span),
+        span=builder.span_of(at.declared, at.span),
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pastalang.plan.draft import PlanBuilder
+from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import BranchId, Fork, Hole, Join, Segment, Text
 from pastalang.plan.policies.json_place import At, Segments, WriteValue, key_text, merged
 from pastalang.plan.policies.json_stretches import Stretch, order_of_need, stretches_of
@@ -19,9 +19,9 @@ from pastalang.plan.token_bounds import max_tokens_of
 from pastalang.program.types import Field, Object
 
 
-def write_object(draft: PlanBuilder, object: Object, at: At, value: WriteValue) -> Segments:
+def write_object(builder: PlanBuilder, object: Object, at: At, value: WriteValue) -> Segments:
     assert object.fields, "an empty object is known text"
-    parts = _in_order(draft, object, at, value) if at.in_order else _beside(draft, object, at, value)
+    parts = _in_order(builder, object, at, value) if at.in_order else _beside(builder, object, at, value)
     comma = Text("," + at.line(deeper=1))
     pieces: list[Segment] = [Text("{" + at.line(deeper=1)), *parts[0]]
     for part in parts[1:]:
@@ -31,11 +31,11 @@ def write_object(draft: PlanBuilder, object: Object, at: At, value: WriteValue) 
     return merged(tuple(pieces))
 
 
-def _in_order(draft: PlanBuilder, object: Object, at: At, value: WriteValue) -> list[Segments]:
-    return [_field(draft, field, at, value) for field in object.fields]
+def _in_order(builder: PlanBuilder, object: Object, at: At, value: WriteValue) -> list[Segments]:
+    return [_field(builder, field, at, value) for field in object.fields]
 
 
-def _beside(draft: PlanBuilder, object: Object, at: At, value: WriteValue) -> list[Segments]:
+def _beside(builder: PlanBuilder, object: Object, at: At, value: WriteValue) -> list[Segments]:
     stretches = stretches_of(object)
     root = _root_of_item(stretches) if at.in_chain else None
     parts: dict[int, Segments] = {}
@@ -43,13 +43,13 @@ def _beside(draft: PlanBuilder, object: Object, at: At, value: WriteValue) -> li
     for index in order_of_need(stretches):
         stretch = stretches[index]
         awaited = tuple(sorted({branch for need in stretch.needs for branch in made[need]}))
-        with draft.watch() as started:
+        with builder.watch() as started:
             if awaited:
-                parts[index] = _awaiting(draft, stretch, awaited, at, value)
+                parts[index] = _awaiting(builder, stretch, awaited, at, value)
             elif index == root or _needs_no_branch(stretch):
-                parts[index] = _in_place(draft, stretch.fields[0], at, value, is_root=index == root)
+                parts[index] = _in_place(builder, stretch.fields[0], at, value, is_root=index == root)
             else:
-                parts[index] = _forked(draft, stretch, at, value)
+                parts[index] = _forked(builder, stretch, at, value)
         made[index] = tuple(started)
     return [parts[index] for index in range(len(stretches))]
 
@@ -73,20 +73,20 @@ def _is_known(field: Field) -> bool:
     return look_at(field.type, 0).is_whole
 
 
-def _in_place(draft: PlanBuilder, field: Field, at: At, value: WriteValue, *, is_root: bool) -> Segments:
-    return _field(draft, field, at, value, in_chain=is_root and isinstance(field.type, Object))
+def _in_place(builder: PlanBuilder, field: Field, at: At, value: WriteValue, *, is_root: bool) -> Segments:
+    return _field(builder, field, at, value, in_chain=is_root and isinstance(field.type, Object))
 
 
-def _forked(draft: PlanBuilder, stretch: Stretch, at: At, value: WriteValue) -> Segments:
+def _forked(builder: PlanBuilder, stretch: Stretch, at: At, value: WriteValue) -> Segments:
     """The key of the first field stays in the skeleton."""
     first = stretch.fields[0]
-    branch = draft.start(at.key(first.key, None).path)
-    lead, *rest = _stretch(draft, stretch, at, value)
+    branch = builder.start(at.key(first.key, None).path)
+    lead, *rest = _stretch(builder, stretch, at, value)
     assert isinstance(lead, Text)
     key = key_text(first.key)
     segments = merged((Text(lead.text.removeprefix(key)), *rest))
-    lockstep = draft.next_in_group(at.group) if at.group is not None and _is_plain(segments) else None
-    draft.finish(branch, segments, reserve=max_tokens_of(segments, draft.reserves), lockstep=lockstep)
+    lockstep = builder.next_in_group(at.group) if at.group is not None and _is_plain(segments) else None
+    builder.finish(branch, segments, reserve=max_tokens_of(segments, builder.reserves), lockstep=lockstep)
     return (Text(key), Fork(branch))
 
 
@@ -96,26 +96,26 @@ def _is_plain(segments: Segments) -> bool:
 
 
 def _awaiting(
-    draft: PlanBuilder, stretch: Stretch, awaited: tuple[BranchId, ...], at: At, value: WriteValue
+    builder: PlanBuilder, stretch: Stretch, awaited: tuple[BranchId, ...], at: At, value: WriteValue
 ) -> Segments:
     """The branch waits first and writes its own key, so that something is fed that sees what was awaited."""
-    branch = draft.start(at.key(stretch.fields[0].key, None).path)
-    segments = (Join(awaited), *_stretch(draft, stretch, at, value))
-    draft.finish(branch, segments, reserve=max_tokens_of(segments, draft.reserves))
+    branch = builder.start(at.key(stretch.fields[0].key, None).path)
+    segments = (Join(awaited), *_stretch(builder, stretch, at, value))
+    builder.finish(branch, segments, reserve=max_tokens_of(segments, builder.reserves))
     return (Fork(branch),)
 
 
-def _stretch(draft: PlanBuilder, stretch: Stretch, at: At, value: WriteValue) -> Segments:
+def _stretch(builder: PlanBuilder, stretch: Stretch, at: At, value: WriteValue) -> Segments:
     """The fields of a stretch as one branch writes them, beginning with the first key."""
     place = at.ordered() if stretch.is_group else at.apart()
     comma = Text("," + at.line(deeper=1))
-    segments = list(_field(draft, stretch.fields[0], place, value))
+    segments = list(_field(builder, stretch.fields[0], place, value))
     for field in stretch.fields[1:]:
         segments.append(comma)
-        segments.extend(_field(draft, field, place, value))
+        segments.extend(_field(builder, field, place, value))
     return merged(tuple(segments))
 
 
-def _field(draft: PlanBuilder, field: Field, at: At, value: WriteValue, *, in_chain: bool = False) -> Segments:
+def _field(builder: PlanBuilder, field: Field, at: At, value: WriteValue, *, in_chain: bool = False) -> Segments:
     place = replace(at.key(field.key, field.sampling), in_chain=in_chain)
-    return (Text(key_text(field.key)), *value(draft, field.type, place))
+    return (Text(key_text(field.key)), *value(builder, field.type, place))

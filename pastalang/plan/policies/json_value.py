@@ -9,7 +9,7 @@ anything else                              one hole
 
 from __future__ import annotations
 
-from pastalang.plan.draft import PlanBuilder
+from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import Form, Hole, Text
 from pastalang.plan.policies.json_choice import is_choice, write_choice
 from pastalang.plan.policies.json_list import is_list, write_list
@@ -20,22 +20,22 @@ from pastalang.program import types as t
 from pastalang.values.bounds import default_max_tokens
 
 
-def write_value(draft: PlanBuilder, type: t.Type, at: At) -> Segments:
+def write_value(builder: PlanBuilder, type: t.Type, at: At) -> Segments:
     known = known_text(type)
     if known is not None:
         return (Text(known),)
     match type:
         case t.Object():
-            return write_object(draft, type, at, write_value)
+            return write_object(builder, type, at, write_value)
         case t.Array() if is_list(type):
-            return (write_list(draft, type, at, write_value),)
+            return (write_list(builder, type, at, write_value),)
         case t.Union() if is_choice(type):
-            return (write_choice(draft, type, at, write_value),)
+            return (write_choice(builder, type, at, write_value),)
         case _:
-            return (json_hole(draft, type, at),)
+            return (json_hole(builder, type, at),)
 
 
-def json_hole(draft: PlanBuilder, type: t.Type, at: At) -> Hole:
-    limit = default_max_tokens(type, draft.types)
-    field = draft.name_field(at.field)
-    return Hole(field, type, Form.JSON, limit, at.sampling, "", draft.span_of(at.declared, at.span))
+def json_hole(builder: PlanBuilder, type: t.Type, at: At) -> Hole:
+    limit = default_max_tokens(type, builder.types)
+    field = builder.name_field(at.field)
+    return Hole(field, type, Form.JSON, limit, at.sampling, "", builder.span_of(at.declared, at.span))

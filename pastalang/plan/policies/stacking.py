@@ -8,7 +8,7 @@ it is several answers: it is the same in every mode.
 from __future__ import annotations
 
 from pastalang import limits
-from pastalang.plan.draft import PlanBuilder
+from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import Each
 from pastalang.plan.policies.text_place import Segments
 from pastalang.plan.policies.turns import write_turn_rest, write_turn_start, write_turns
@@ -17,16 +17,16 @@ from pastalang.program.pieces import Each as EachPiece
 from pastalang.program.program import Input, Message, TextBody
 
 
-def write_stacked(draft: PlanBuilder, messages: tuple[Message, ...], stacked: Input) -> Segments:
+def write_stacked(builder: PlanBuilder, messages: tuple[Message, ...], stacked: Input) -> Segments:
     index, pieces = _parting(messages, stacked.name)
-    shared = write_turns(draft, messages, last=index)
-    branch = draft.start(f"{stacked.name}[]")
+    shared = write_turns(builder, messages, last=index)
+    branch = builder.start(f"{stacked.name}[]")
     if pieces:
-        shared = (*shared, *write_turn_start(draft, messages[index], index, pieces=pieces))
-        rest = write_turn_rest(draft, messages, index, pieces=pieces)
-        draft.finish(branch, (*rest, *write_turns(draft, messages, first=index + 1)))
+        shared = (*shared, *write_turn_start(builder, messages[index], index, pieces=pieces))
+        rest = write_turn_rest(builder, messages, index, pieces=pieces)
+        builder.finish(branch, (*rest, *write_turns(builder, messages, first=index + 1)))
     else:
-        draft.finish(branch, write_turns(draft, messages, first=index))
+        builder.finish(branch, write_turns(builder, messages, first=index))
     return (*shared, Each(stacked.name, stacked.name, False, branch, True, limits.MAX_BRANCHES, stacked.span))
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from pastalang.plan.draft import PlanBuilder
+from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import Form, Hole, InputText, ItemNumber, Join, Segment, Text
 from pastalang.plan.policies.asynchronous import write_async, write_promise, write_sync
 from pastalang.plan.policies.fan_out import write_each
@@ -24,7 +24,7 @@ from pastalang.program import types as t
 from pastalang.values.bounds import default_max_tokens
 
 
-def write_pieces(draft: PlanBuilder, pieces: tuple[p.Piece, ...], where: Where) -> Segments:
+def write_pieces(builder: PlanBuilder, pieces: tuple[p.Piece, ...], where: Where) -> Segments:
     """A fork takes the text behind it along: where the list can stop, that text is how it stops."""
     segments: list[Segment] = []
     index = 0
@@ -33,15 +33,15 @@ def write_pieces(draft: PlanBuilder, pieces: tuple[p.Piece, ...], where: Where) 
         index += 1
         if isinstance(piece, p.Fork):
             behind = pieces[index] if index < len(pieces) else None
-            written, took_text = write_fork(draft, piece, where, behind, write_pieces)
+            written, took_text = write_fork(builder, piece, where, behind, write_pieces)
             segments.extend(written)
             index += took_text
         else:
-            segments.extend(_write_piece(draft, piece, where))
+            segments.extend(_write_piece(builder, piece, where))
     return with_text_behind_joins(merged(tuple(segments)))
 
 
-def _write_piece(draft: PlanBuilder, piece: p.Piece, where: Where) -> Segments:
+def _write_piece(builder: PlanBuilder, piece: p.Piece, where: Where) -> Segments:
     match piece:
         case p.Text(text=text):
             return (Text(text),)
@@ -50,36 +50,38 @@ def _write_piece(draft: PlanBuilder, piece: p.Piece, where: Where) -> Segments:
         case p.ItemNumber():
             return (ItemNumber(),)
         case p.Hole():
-            return _write_hole(draft, piece, where)
+            return _write_hole(builder, piece, where)
         case p.Async():
-            return write_async(draft, piece, where, write_pieces)
+            return write_async(builder, piece, where, write_pieces)
         case p.Promise():
-            return write_promise(draft, piece, where)
+            return write_promise(builder, piece, where)
         case p.Sync():
-            return write_sync(draft, piece)
+            return write_sync(builder, piece)
         case p.Each():
-            return write_each(draft, piece, where, write_pieces)
+            return write_each(builder, piece, where, write_pieces)
         case p.Fork():
             raise AssertionError("forks are written together with the text behind them")
         case _:
             assert_never(piece)
 
 
-def _write_hole(draft: PlanBuilder, hole: p.Hole, where: Where) -> Segments:
+def _write_hole(builder: PlanBuilder, hole: p.Hole, where: Where) -> Segments:
     path = where.name(hole.name)
-    draft.holes[hole.name] = (path, hole.type)
+    builder.holes[hole.name] = (path, hole.type)
     if _form(hole.type) is Form.JSON:
-        return _write_json(draft, hole, path)
-    limit = default_max_tokens(hole.type, draft.types, quoted=False)
-    sampling = hole.sampling.over(draft.sampling)
-    return (Hole(draft.name_field(path), hole.type, Form.TEXT, limit, sampling, "", hole.span),)
+        return _write_json(builder, hole, path)
+    limit = default_max_tokens(hole.type, builder.types, quoted=False)
+    sampling = hole.sampling.over(builder.sampling)
+    return (Hole(builder.name_field(path), hole.type, Form.TEXT, limit, sampling, "", hole.span),)
 
 
-def _write_json(draft: PlanBuilder, hole: p.Hole, path: str) -> Segments:
+def _write_json(builder: PlanBuilder, hole: p.Hole, path: str) -> Segments:
     """What follows in running text sees it, so its branches are joined before its last bracket is fed."""
-    at = At(path, 0, hole.sampling.over(draft.sampling), hole.span, in_order=draft.is_sequential, declared=hole.name)
-    with draft.watch() as started:
-        segments = write_value(draft, hole.type, at)
+    at = At(
+        path, 0, hole.sampling.over(builder.sampling), hole.span, in_order=builder.is_sequential, declared=hole.name
+    )
+    with builder.watch() as started:
+        segments = write_value(builder, hole.type, at)
     if not started:
         return segments
     *before, last = segments

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from pastalang.plan.draft import PlanBuilder
+from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import Join, Segment, Text
 from pastalang.program.pieces import Piece
 

@@ -1,8 +1,8 @@
-"""The plan while it is being made: policies ask for branches here and fill them with segments.
+"""The plan under construction: policies ask for branches here and fill them with segments.
 
-A policy decides three things only: which branches there are, what each writes, and how many positions its
-parent leaves for it. Views, parents, follow texts and releases are worked out from that afterwards, in one
-place, for all policies (`complete.py`).
+A policy decides three things only: which branches there are, what each writes, and how many positions its parent
+leaves for it. Views, parents, follow texts and releases are worked out from that afterwards, in one place, for all
+policies (`build.py`). A program that is right but cannot be planned is a `PlanError`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from pastalang.errors import PastaError
 from pastalang.plan.plan import BranchId, LockStep, Mode, Segment
 from pastalang.program.types import Sampling, Type
 from pastalang.source import Span
@@ -46,7 +47,7 @@ class PlanBuilder:
     sampling: Sampling  # the template's
     reserves: dict[BranchId, int] = field(default_factory=dict)
     holes: dict[str, tuple[str, Type]] = field(default_factory=dict)  # of running text: their field and type
-    beside: dict[str, tuple[BranchId, ...]] = field(default_factory=dict)  # what a `sync` of a name waits for
+    branches_of: dict[str, tuple[BranchId, ...]] = field(default_factory=dict)  # what a `sync` of a name waits for
     promised: dict[str, Promised] = field(default_factory=dict)
     _names: list[str] = field(default_factory=list)
     _taken: set[str] = field(default_factory=set)
@@ -109,3 +110,13 @@ def _unique(name: str, taken: set[str]) -> str:
         candidate = f"{name}#{number}"
     taken.add(candidate)
     return candidate
+
+
+class PlanError(PastaError):
+    """`headline` stands alone; `help` is advice. The span points into the source of the program."""
+
+    def __init__(self, headline: str, span: Span, *, help: str = "") -> None:
+        super().__init__(headline)
+        self.headline = headline
+        self.span = span
+        self.help = help
