@@ -1,22 +1,25 @@
-"""Plans as JSON and back. The same plan gives the same bytes; what is read is checked before it is believed.
+"""Plans as JSON and back, and the fingerprint that identifies a plan.
 
-Every record is an object that names its kind under `$`; fields that have their default are left out, tuples are
-lists, words of an enumeration and decimals say what they are under `is`.
+The same plan gives the same bytes; a plan that is read is checked before it is believed. Every record is an object
+that names its kind under `$`; fields that have their default are left out, tuples are lists, words of an
+enumeration and decimals say what they are under `is`.
 """
 
 from __future__ import annotations
 
 import enum
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cache
-from typing import Any, Final
+from types import NoneType, UnionType
+from typing import Any, Final, NewType, Union, get_args, get_origin, get_type_hints
 
 from pastalang.limits import MAX_BRANCHES, MAX_HOLE_TOKENS, MAX_PLAN_NESTING
 from pastalang.plan import plan as plans
-from pastalang.plan.fields import wrong_field
+from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.plan.verify import breaches
 from pastalang.program import program, types
@@ -177,3 +180,68 @@ def _numbers_out_of_bounds(plan: plans.Plan) -> Iterator[str]:
             yield f"`{branch.name}` is out of order: branches are numbered from 0, parents before what they begin"
         if not 0 <= branch.reserve <= MAX_RESERVE:
             yield f"`{branch.name}` keeps {branch.reserve:,} positions free; from 0 to {MAX_RESERVE:,} are possible"
+
+
+def wrong_field(record: type, values: Mapping[str, Any]) -> str | None:
+    """The name of a field whose value is of another type; None where all fit."""
+    hints = _hints(record)
+    return next((name for name, value in values.items() if not _fits(value, hints[name])), None)
+
+
+@cache
+def _hints(record: type) -> Mapping[str, Any]:
+    return get_type_hints(record)
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin, parts = get_origin(hint), get_args(hint)
+    if isinstance(hint, NewType):
+        return _fits(value, hint.__supertype__)
+    if origin is Union or origin is UnionType:
+        return any(_fits(value, part) for part in parts)
+    if origin is tuple:
+        return isinstance(value, tuple) and _fits_places(value, parts)
+    if hint is None or hint is NoneType:
+        return value is None
+    if hint is int or hint is float:
+        return isinstance(value, int if hint is int else int | float) and not isinstance(value, bool)
+    return isinstance(value, hint) if isinstance(hint, type) else True
+
+
+def _fits_places(value: tuple[Any, ...], parts: tuple[Any, ...]) -> bool:
+    if len(parts) == 2 and parts[1] is Ellipsis:
+        return all(_fits(item, parts[0]) for item in value)
+    return len(value) == len(parts) and all(map(_fits, value, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """Each part changes with what it names and with nothing else: a comment changes the program alone."""
+
+    program: str  # the source text
+    types: str  # what the answer and its holes may hold
+    policy: str  # mode, branches, views, positions
+
+    def __str__(self) -> str:
+        return f"{self.program}-{self.types}-{self.policy}"
+
+
+def fingerprint(plan: Plan) -> Fingerprint:
+    record = _without_places(encode(plan))
+    types = {name: record.get(name) for name in ("inputs", "output", "types")}
+    policy = {name: record.get(name) for name in ("version", "mode", "auto", "branches")}
+    return Fingerprint(_name(plan.source_text), _name(types), _name(policy))
+
+
+def _without_places(data: Any) -> Any:
+    """Where something stands in the source is not part of what it is."""
+    if isinstance(data, list):
+        return [_without_places(item) for item in data]
+    if isinstance(data, dict):
+        return {key: _without_places(value) for key, value in data.items() if key != "span"}
+    return data
+
+
+def _name(data: Any) -> str:
+    text = json.dumps(data, sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from pastalang.plan.fingerprint import fingerprint
 from pastalang.plan.plan import Hole, Mode, Plan
+from pastalang.plan.serialise import fingerprint
 from pastalang.plan.structure import walk
 from pastalang.program.program import Program
 from pastalang.runtime.decode.vocabulary import vocabulary_of

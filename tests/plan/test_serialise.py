@@ -14,9 +14,8 @@ from pastalang import limits
 from pastalang.compile import compile
 from pastalang.plan.build import build_plan
 from pastalang.plan.diff import differences
-from pastalang.plan.fingerprint import fingerprint
 from pastalang.plan.plan import Mode, Plan
-from pastalang.plan.serialise import UnreadablePlan, from_json, to_json
+from pastalang.plan.serialise import UnreadablePlan, fingerprint, from_json, to_json
 from pastalang.program import types as t
 from pastalang.program.program import AutoPolicy, InputKind, ListOf, RecordOf
 from pastalang.source import Span
