@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
+from pastalang.plan import rules
 from pastalang.plan.plan import Plan
-from pastalang.plan.rules import choices, forks, joins, names, room, sight
 
 Rule: TypeAlias = Callable[[Plan], Iterator[str]]
 
@@ -14,30 +14,33 @@ Rule: TypeAlias = Callable[[Plan], Iterator[str]]
 FORM: Final[tuple[tuple[str, Rule], ...]] = (
     (
         "every branch but the root is forked exactly once, by its parent",
-        forks.every_branch_is_forked_once_by_its_parent,
+        rules.every_branch_is_forked_once_by_its_parent,
     ),
-    ("every branch, and so every hole, can be reached from the root", forks.every_branch_hangs_on_the_root),
+    ("every branch, and so every hole, can be reached from the root", rules.every_branch_hangs_on_the_root),
 )
 
 RULES: Final[tuple[tuple[str, Rule], ...]] = (
     *FORM,
-    ("a text is placed once, behind its fork", forks.a_text_is_placed_behind_its_fork),
-    ("no two fields have the same name", names.fields_have_names_of_their_own),
-    ("no two branches have the same name", names.branches_have_names_of_their_own),
-    ("a list that is gone through is written by somebody", names.a_list_that_is_gone_through_exists),
-    ("every hole may take at least one token", choices.a_hole_has_room),
-    ("the leads of a choice are distinct, and none begins another", choices.the_leads_of_a_choice_tell_its_arms_apart),
-    ("an item can be told from the end of its list", choices.an_item_can_be_told_from_the_end_of_its_list),
-    ("nothing waits for something that waits for it", joins.nothing_waits_for_what_waits_for_it),
-    ("only what can end is joined", joins.only_what_can_end_is_joined),
-    ("something is fed between a join and the next decision", joins.something_is_fed_behind_a_join),
-    ("a view holds only what comes before", sight.a_view_holds_only_what_comes_before),
-    ("a view holds the whole way from the root", sight.a_view_holds_the_whole_way_from_the_root),
-    ("memory is kept while somebody can see it", sight.memory_is_kept_while_somebody_can_see_it),
-    ("positions never go back", room.positions_never_go_back),
-    ("documents of a stack start at one position", room.documents_of_a_stack_start_at_one_position),
-    ("values in lock-step fit their gaps", room.values_in_lock_step_fit_their_gaps),
-    ("the values of a lock-step group are numbered from 0", room.a_lock_step_group_counts_its_values),
+    ("a text is placed once, behind its fork", rules.a_text_is_placed_behind_its_fork),
+    ("no two fields have the same name", rules.fields_have_names_of_their_own),
+    ("no two branches have the same name", rules.branches_have_names_of_their_own),
+    ("a list that is gone through is written by somebody", rules.a_list_that_is_gone_through_exists),
+    ("every hole may take at least one token", rules.a_hole_has_room),
+    (
+        "the leads of a choice are distinct, and none begins another",
+        rules.the_leads_of_a_choice_tell_its_arms_apart,
+    ),
+    ("an item can be told from the end of its list", rules.an_item_can_be_told_from_the_end_of_its_list),
+    ("nothing waits for something that waits for it", rules.nothing_waits_for_what_waits_for_it),
+    ("only what can end is joined", rules.only_what_can_end_is_joined),
+    ("something is fed between a join and the next decision", rules.something_is_fed_behind_a_join),
+    ("a view holds only what comes before", rules.a_view_holds_only_what_comes_before),
+    ("a view holds the whole way from the root", rules.a_view_holds_the_whole_way_from_the_root),
+    ("memory is kept while somebody can see it", rules.memory_is_kept_while_somebody_can_see_it),
+    ("positions never go back", rules.positions_never_go_back),
+    ("documents of a stack start at one position", rules.documents_of_a_stack_start_at_one_position),
+    ("values in lock-step fit their gaps", rules.values_in_lock_step_fit_their_gaps),
+    ("the values of a lock-step group are numbered from 0", rules.a_lock_step_group_counts_its_values),
 )
 
 
