@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pastalang.plan.builder import PlanBuilder, Promised
 from pastalang.plan.plan import Fork, Join, Place, Text
-from pastalang.plan.policies.text_place import SYNC_TAG, Segments, Where, WritePieces
+from pastalang.plan.policies.text_place import SYNC_TAG, Segments, TextContext, WritePieces
 from pastalang.program.pieces import Async, Promise, Sync
 
 ASYNC_TAG = Text("<async>", shown=False)
 END_TAG = Text("</async>", shown=False)
 
 
-def write_promise(builder: PlanBuilder, promise: Promise, where: Where) -> Segments:
+def write_promise(builder: PlanBuilder, promise: Promise, where: TextContext) -> Segments:
     """The branch starts behind the announcement; its text stands where the `async` stands."""
     if builder.is_sequential:
         return ()
@@ -22,7 +22,7 @@ def write_promise(builder: PlanBuilder, promise: Promise, where: Where) -> Segme
     return (Text(f'<promise topic="{promise.topic}"{tokens}/>', shown=False), Fork(branch))
 
 
-def write_async(builder: PlanBuilder, block: Async, where: Where, write: WritePieces) -> Segments:
+def write_async(builder: PlanBuilder, block: Async, where: TextContext, write: WritePieces) -> Segments:
     if builder.is_sequential:
         return write(builder, block.body, where)
     if block.promised:
@@ -45,7 +45,7 @@ def write_sync(builder: PlanBuilder, sync: Sync) -> Segments:
     return (Join(branches),)
 
 
-def _keep_promise(builder: PlanBuilder, block: Async, where: Where, write: WritePieces) -> Segments:
+def _keep_promise(builder: PlanBuilder, block: Async, where: TextContext, write: WritePieces) -> Segments:
     promised = builder.promised[block.name]
     with builder.watch() as inner:
         segments = write(builder, block.body, where)

@@ -6,12 +6,12 @@ from pastalang import limits
 from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import Each, Repeat
 from pastalang.plan.policies.json_list import most_items
-from pastalang.plan.policies.text_place import Segments, Where, WritePieces
+from pastalang.plan.policies.text_place import Segments, TextContext, WritePieces
 from pastalang.program import pieces as p
 from pastalang.program.types import Array
 
 
-def write_each(builder: PlanBuilder, each: p.Each, where: Where, write: WritePieces) -> Segments:
+def write_each(builder: PlanBuilder, each: p.Each, where: TextContext, write: WritePieces) -> Segments:
     over, maximum = _list_of(builder, each)
     if builder.is_sequential:
         return (_one_after_another(builder, each, where, write, over=over, maximum=maximum),)
@@ -24,7 +24,7 @@ def write_each(builder: PlanBuilder, each: p.Each, where: Where, write: WritePie
 
 
 def _one_after_another(
-    builder: PlanBuilder, each: p.Each, where: Where, write: WritePieces, *, over: str, maximum: int
+    builder: PlanBuilder, each: p.Each, where: TextContext, write: WritePieces, *, over: str, maximum: int
 ) -> Repeat:
     """The baseline: the same items in the branch itself."""
     field = builder.name_field(where.name(each.name))

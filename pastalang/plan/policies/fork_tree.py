@@ -6,18 +6,18 @@ from collections.abc import Iterator
 
 from pastalang.plan.builder import PlanBuilder, PlanError
 from pastalang.plan.plan import ItemNumber, Repeat, Segment, Text
-from pastalang.plan.policies.text_place import Segments, Where, WritePieces, with_text_behind_joins
+from pastalang.plan.policies.text_place import Segments, TextContext, WritePieces, with_text_after_joins
 from pastalang.program import pieces as p
 
 
 def write_fork(
-    builder: PlanBuilder, fork: p.Fork, where: Where, behind: p.Piece | None, write: WritePieces
+    builder: PlanBuilder, fork: p.Fork, where: TextContext, behind: p.Piece | None, write: WritePieces
 ) -> tuple[Segments, bool]:
     """The list, and whether it took the text `behind` it as the way in which it stops."""
     field = builder.name_field(where.name(fork.name))
     with builder.watch() as inner:
         written = write(builder, fork.body, where.items_of(fork.name))
-    lead, body = _split(with_text_behind_joins(written, is_item=True))
+    lead, body = _split(with_text_after_joins(written, is_item=True))
     builder.branches_of[fork.name] = tuple(inner)
     has_choice = fork.minimum < fork.maximum
     if has_choice and not lead:

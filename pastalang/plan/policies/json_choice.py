@@ -6,8 +6,15 @@ from dataclasses import replace
 
 from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import Arm, Choose, Repeat, Text
-from pastalang.plan.policies.json_place import At, Segments, WriteValue, merged
-from pastalang.plan.policies.json_text import arms_of, is_structured, opening
+from pastalang.plan.policies.json_text import (
+    JsonContext,
+    Segments,
+    WriteValue,
+    arms_of,
+    is_structured,
+    merge_texts,
+    opening,
+)
 from pastalang.program import types as t
 
 
@@ -15,7 +22,7 @@ def is_choice(union: t.Union) -> bool:
     return is_structured(union)
 
 
-def write_choice(builder: PlanBuilder, union: t.Union, at: At, value: WriteValue) -> Choose:
+def write_choice(builder: PlanBuilder, union: t.Union, at: JsonContext, value: WriteValue) -> Choose:
     arms = arms_of(union)
     field = builder.name_field(at.field)
     labels = [_label(arm, number, union.discriminator) for number, arm in enumerate(arms)]
@@ -24,20 +31,20 @@ def write_choice(builder: PlanBuilder, union: t.Union, at: At, value: WriteValue
     for arm, label in zip(arms, labels, strict=True):
         place = at.arm(label if with_fields > 1 else None)
         lead = opening(arm, at.depth)
-        written.append(Arm(label, lead, _behind(lead, value(builder, arm, place))))
+        written.append(Arm(label, lead, _after_lead(lead, value(builder, arm, place))))
     return Choose(field, tuple(written), at.sampling, builder.span_of(at.declared, at.span))
 
 
-def _behind(lead: str, segments: Segments) -> Segments:
+def _after_lead(lead: str, segments: Segments) -> Segments:
     """What is left to write once the lead stands there."""
-    first, *rest = merged(segments)
+    first, *rest = merge_texts(segments)
     if isinstance(first, Repeat):
-        return (_list_behind(lead, first), *rest)
+        return (_list_after_lead(lead, first), *rest)
     assert isinstance(first, Text) and first.text.startswith(lead), "an arm begins as its type says"
-    return merged((Text(first.text.removeprefix(lead)), *rest))
+    return merge_texts((Text(first.text.removeprefix(lead)), *rest))
 
 
-def _list_behind(lead: str, repeat: Repeat) -> Repeat:
+def _list_after_lead(lead: str, repeat: Repeat) -> Repeat:
     """The bracket that opens the list has told it from the other arms."""
     opener, *others = repeat.first
     assert lead == "[" and isinstance(opener, Text)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pastalang import limits
 from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import Repeat, Text
-from pastalang.plan.policies.json_place import At, WriteValue, merged
-from pastalang.plan.policies.json_text import is_structured
+from pastalang.plan.policies.json_text import JsonContext, WriteValue, is_structured, merge_texts
 from pastalang.program import types as t
 
 
@@ -14,9 +13,9 @@ def is_list(array: t.Array) -> bool:
     return is_structured(array)
 
 
-def write_list(builder: PlanBuilder, array: t.Array, at: At, value: WriteValue) -> Repeat:
+def write_list(builder: PlanBuilder, array: t.Array, at: JsonContext, value: WriteValue) -> Repeat:
     field = builder.name_field(at.field)
-    body = merged(value(builder, array.item, at.item()))
+    body = merge_texts(value(builder, array.item, at.item()))
     lead = ""
     if isinstance(body[0], Text):
         lead, body = body[0].text, body[1:]

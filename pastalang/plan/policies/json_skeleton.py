@@ -12,14 +12,13 @@ from dataclasses import replace
 
 from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import BranchId, Fork, Hole, Join, Segment, Text
-from pastalang.plan.policies.json_place import At, Segments, WriteValue, key_text, merged
-from pastalang.plan.policies.json_stretches import Stretch, order_of_need, stretches_of
-from pastalang.plan.policies.json_text import look_at
+from pastalang.plan.policies.json_stretches import FieldBlock, field_blocks, order_of_need
+from pastalang.plan.policies.json_text import JsonContext, Segments, WriteValue, key_text, look_at, merge_texts
 from pastalang.plan.token_bounds import max_tokens_of
 from pastalang.program.types import Field, Object
 
 
-def write_object(builder: PlanBuilder, object: Object, at: At, value: WriteValue) -> Segments:
+def write_object(builder: PlanBuilder, object: Object, at: JsonContext, value: WriteValue) -> Segments:
     assert object.fields, "an empty object is known text"
     parts = _in_order(builder, object, at, value) if at.in_order else _beside(builder, object, at, value)
     comma = Text("," + at.line(deeper=1))
@@ -28,15 +27,15 @@ def write_object(builder: PlanBuilder, object: Object, at: At, value: WriteValue
         pieces.append(comma)
         pieces.extend(part)
     pieces.append(Text(at.line() + "}"))
-    return merged(tuple(pieces))
+    return merge_texts(tuple(pieces))
 
 
-def _in_order(builder: PlanBuilder, object: Object, at: At, value: WriteValue) -> list[Segments]:
+def _in_order(builder: PlanBuilder, object: Object, at: JsonContext, value: WriteValue) -> list[Segments]:
     return [_field(builder, field, at, value) for field in object.fields]
 
 
-def _beside(builder: PlanBuilder, object: Object, at: At, value: WriteValue) -> list[Segments]:
-    stretches = stretches_of(object)
+def _beside(builder: PlanBuilder, object: Object, at: JsonContext, value: WriteValue) -> list[Segments]:
+    stretches = field_blocks(object)
     root = _root_of_item(stretches) if at.in_chain else None
     parts: dict[int, Segments] = {}
     made: dict[int, tuple[BranchId, ...]] = {}
@@ -54,7 +53,7 @@ def _beside(builder: PlanBuilder, object: Object, at: At, value: WriteValue) -> 
     return [parts[index] for index in range(len(stretches))]
 
 
-def _root_of_item(stretches: tuple[Stretch, ...]) -> int | None:
+def _root_of_item(stretches: tuple[FieldBlock, ...]) -> int | None:
     """What the chain of a list decodes itself: the first field with something to decode, if it need not wait."""
     for index, stretch in enumerate(stretches):
         if not all(_is_known(field) for field in stretch.fields):
@@ -62,7 +61,7 @@ def _root_of_item(stretches: tuple[Stretch, ...]) -> int | None:
     return None
 
 
-def _needs_no_branch(stretch: Stretch) -> bool:
+def _needs_no_branch(stretch: FieldBlock) -> bool:
     """A known value is text, and a plain nested object belongs to the same skeleton."""
     field = stretch.fields[0]
     is_single = len(stretch.fields) == 1
@@ -73,39 +72,39 @@ def _is_known(field: Field) -> bool:
     return look_at(field.type, 0).is_whole
 
 
-def _in_place(builder: PlanBuilder, field: Field, at: At, value: WriteValue, *, is_root: bool) -> Segments:
+def _in_place(builder: PlanBuilder, field: Field, at: JsonContext, value: WriteValue, *, is_root: bool) -> Segments:
     return _field(builder, field, at, value, in_chain=is_root and isinstance(field.type, Object))
 
 
-def _forked(builder: PlanBuilder, stretch: Stretch, at: At, value: WriteValue) -> Segments:
+def _forked(builder: PlanBuilder, stretch: FieldBlock, at: JsonContext, value: WriteValue) -> Segments:
     """The key of the first field stays in the skeleton."""
     first = stretch.fields[0]
     branch = builder.start(at.key(first.key, None).path)
-    lead, *rest = _stretch(builder, stretch, at, value)
+    lead, *rest = _block(builder, stretch, at, value)
     assert isinstance(lead, Text)
     key = key_text(first.key)
-    segments = merged((Text(lead.text.removeprefix(key)), *rest))
-    lockstep = builder.next_in_group(at.group) if at.group is not None and _is_plain(segments) else None
+    segments = merge_texts((Text(lead.text.removeprefix(key)), *rest))
+    lockstep = builder.next_in_group(at.group) if at.group is not None and _is_plain_value(segments) else None
     builder.finish(branch, segments, reserve=max_tokens_of(segments, builder.reserves), lockstep=lockstep)
     return (Text(key), Fork(branch))
 
 
-def _is_plain(segments: Segments) -> bool:
+def _is_plain_value(segments: Segments) -> bool:
     """One value: in lock-step the keys and brackets of a structure would hold everything up, or be held up by it."""
     return len(segments) == 1 and isinstance(segments[0], Hole)
 
 
 def _awaiting(
-    builder: PlanBuilder, stretch: Stretch, awaited: tuple[BranchId, ...], at: At, value: WriteValue
+    builder: PlanBuilder, stretch: FieldBlock, awaited: tuple[BranchId, ...], at: JsonContext, value: WriteValue
 ) -> Segments:
     """The branch waits first and writes its own key, so that something is fed that sees what was awaited."""
     branch = builder.start(at.key(stretch.fields[0].key, None).path)
-    segments = (Join(awaited), *_stretch(builder, stretch, at, value))
+    segments = (Join(awaited), *_block(builder, stretch, at, value))
     builder.finish(branch, segments, reserve=max_tokens_of(segments, builder.reserves))
     return (Fork(branch),)
 
 
-def _stretch(builder: PlanBuilder, stretch: Stretch, at: At, value: WriteValue) -> Segments:
+def _block(builder: PlanBuilder, stretch: FieldBlock, at: JsonContext, value: WriteValue) -> Segments:
     """The fields of a stretch as one branch writes them, beginning with the first key."""
     place = at.ordered() if stretch.is_group else at.apart()
     comma = Text("," + at.line(deeper=1))
@@ -113,9 +112,11 @@ def _stretch(builder: PlanBuilder, stretch: Stretch, at: At, value: WriteValue) 
     for field in stretch.fields[1:]:
         segments.append(comma)
         segments.extend(_field(builder, field, place, value))
-    return merged(tuple(segments))
+    return merge_texts(tuple(segments))
 
 
-def _field(builder: PlanBuilder, field: Field, at: At, value: WriteValue, *, in_chain: bool = False) -> Segments:
+def _field(
+    builder: PlanBuilder, field: Field, at: JsonContext, value: WriteValue, *, in_chain: bool = False
+) -> Segments:
     place = replace(at.key(field.key, field.sampling), in_chain=in_chain)
     return (Text(key_text(field.key)), *value(builder, field.type, place))

@@ -9,7 +9,7 @@ from pastalang.program.types import Field, Object
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class FieldBlock:
     """Neighbouring fields that one branch writes: a single field, or as much of a sequential group as can go together.
 
     `needs` are the indexes of the stretches whose values it waits for.
@@ -23,7 +23,7 @@ class Stretch:
         return self.fields[0].group is not None
 
 
-def stretches_of(object: Object) -> tuple[Stretch, ...]:
+def field_blocks(object: Object) -> tuple[FieldBlock, ...]:
     """In the order written. A group is cut before a member that waits for something outside the group.
 
     Without the cut, `sequential { a, b after x }` with `x after a` would wait for itself.
@@ -36,11 +36,11 @@ def stretches_of(object: Object) -> tuple[Stretch, ...]:
         group = fields[0].group
         if index and group is not None and cut[index - 1][0].group == group:
             needs.add(index - 1)
-        stretches.append(Stretch(fields, tuple(sorted(needs))))
+        stretches.append(FieldBlock(fields, tuple(sorted(needs))))
     return tuple(stretches)
 
 
-def order_of_need(stretches: tuple[Stretch, ...]) -> tuple[int, ...]:
+def order_of_need(stretches: tuple[FieldBlock, ...]) -> tuple[int, ...]:
     """Every stretch behind those that it waits for; otherwise as written."""
     waiting = [len(stretch.needs) for stretch in stretches]
     wanted_by: list[list[int]] = [[] for _ in stretches]

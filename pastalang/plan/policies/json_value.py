@@ -13,14 +13,13 @@ from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import Form, Hole, Text
 from pastalang.plan.policies.json_choice import is_choice, write_choice
 from pastalang.plan.policies.json_list import is_list, write_list
-from pastalang.plan.policies.json_place import At, Segments
 from pastalang.plan.policies.json_skeleton import write_object
-from pastalang.plan.policies.json_text import known_text
+from pastalang.plan.policies.json_text import JsonContext, Segments, known_text
 from pastalang.program import types as t
 from pastalang.values.bounds import default_max_tokens
 
 
-def write_value(builder: PlanBuilder, type: t.Type, at: At) -> Segments:
+def write_value(builder: PlanBuilder, type: t.Type, at: JsonContext) -> Segments:
     known = known_text(type)
     if known is not None:
         return (Text(known),)
@@ -35,7 +34,7 @@ def write_value(builder: PlanBuilder, type: t.Type, at: At) -> Segments:
             return (json_hole(builder, type, at),)
 
 
-def json_hole(builder: PlanBuilder, type: t.Type, at: At) -> Hole:
+def json_hole(builder: PlanBuilder, type: t.Type, at: JsonContext) -> Hole:
     limit = default_max_tokens(type, builder.types)
     field = builder.name_field(at.field)
     return Hole(field, type, Form.JSON, limit, at.sampling, "", builder.span_of(at.declared, at.span))

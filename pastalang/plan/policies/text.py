@@ -16,15 +16,15 @@ from pastalang.plan.plan import Form, Hole, InputText, ItemNumber, Join, Segment
 from pastalang.plan.policies.asynchronous import write_async, write_promise, write_sync
 from pastalang.plan.policies.fan_out import write_each
 from pastalang.plan.policies.fork_tree import write_fork
-from pastalang.plan.policies.json_place import At, merged
+from pastalang.plan.policies.json_text import JsonContext, merge_texts
 from pastalang.plan.policies.json_value import write_value
-from pastalang.plan.policies.text_place import Segments, Where, with_text_behind_joins
+from pastalang.plan.policies.text_place import Segments, TextContext, with_text_after_joins
 from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.values.bounds import default_max_tokens
 
 
-def write_pieces(builder: PlanBuilder, pieces: tuple[p.Piece, ...], where: Where) -> Segments:
+def write_pieces(builder: PlanBuilder, pieces: tuple[p.Piece, ...], where: TextContext) -> Segments:
     """A fork takes the text behind it along: where the list can stop, that text is how it stops."""
     segments: list[Segment] = []
     index = 0
@@ -38,10 +38,10 @@ def write_pieces(builder: PlanBuilder, pieces: tuple[p.Piece, ...], where: Where
             index += took_text
         else:
             segments.extend(_write_piece(builder, piece, where))
-    return with_text_behind_joins(merged(tuple(segments)))
+    return with_text_after_joins(merge_texts(tuple(segments)))
 
 
-def _write_piece(builder: PlanBuilder, piece: p.Piece, where: Where) -> Segments:
+def _write_piece(builder: PlanBuilder, piece: p.Piece, where: TextContext) -> Segments:
     match piece:
         case p.Text(text=text):
             return (Text(text),)
@@ -65,7 +65,7 @@ def _write_piece(builder: PlanBuilder, piece: p.Piece, where: Where) -> Segments
             assert_never(piece)
 
 
-def _write_hole(builder: PlanBuilder, hole: p.Hole, where: Where) -> Segments:
+def _write_hole(builder: PlanBuilder, hole: p.Hole, where: TextContext) -> Segments:
     path = where.name(hole.name)
     builder.holes[hole.name] = (path, hole.type)
     if _form(hole.type) is Form.JSON:
@@ -77,7 +77,7 @@ def _write_hole(builder: PlanBuilder, hole: p.Hole, where: Where) -> Segments:
 
 def _write_json(builder: PlanBuilder, hole: p.Hole, path: str) -> Segments:
     """What follows in running text sees it, so its branches are joined before its last bracket is fed."""
-    at = At(
+    at = JsonContext(
         path, 0, hole.sampling.over(builder.sampling), hole.span, in_order=builder.is_sequential, declared=hole.name
     )
     with builder.watch() as started:

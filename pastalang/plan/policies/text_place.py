@@ -14,22 +14,22 @@ Segments: TypeAlias = tuple[Segment, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class TextContext:
     path: str = ""  # "" outside every loop, else "tip[]"
 
     def name(self, name: str) -> str:
         return f"{self.path}.{name}" if self.path else name
 
-    def items_of(self, name: str) -> Where:
+    def items_of(self, name: str) -> TextContext:
         return replace(self, path=f"{self.name(name)}[]")
 
 
-WritePieces: TypeAlias = Callable[[PlanBuilder, tuple[Piece, ...], Where], Segments]
+WritePieces: TypeAlias = Callable[[PlanBuilder, tuple[Piece, ...], TextContext], Segments]
 
 SYNC_TAG = Text("<sync/>", shown=False)
 
 
-def with_text_behind_joins(segments: Segments, *, is_item: bool = False) -> Segments:
+def with_text_after_joins(segments: Segments, *, is_item: bool = False) -> Segments:
     """Something has to be fed that sees what was joined: a tag, where the program has no text there itself.
 
     Behind the last segment of an item stands the decision whether there is another one.

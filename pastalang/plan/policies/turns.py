@@ -7,10 +7,10 @@ from typing import assert_never
 from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import Form, Hole, Mode, Text, TurnEnd, TurnStart
 from pastalang.plan.policies.auto import write_auto
-from pastalang.plan.policies.json_place import At
+from pastalang.plan.policies.json_text import JsonContext
 from pastalang.plan.policies.json_value import write_value
 from pastalang.plan.policies.text import write_pieces
-from pastalang.plan.policies.text_place import Segments, Where
+from pastalang.plan.policies.text_place import Segments, TextContext
 from pastalang.program.program import AutoBody, JsonBody, Message, TextBody
 from pastalang.program.types import String
 
@@ -27,14 +27,14 @@ def write_turns(
 def write_turn_start(builder: PlanBuilder, message: Message, index: int, *, pieces: int) -> Segments:
     """A turn up to its piece number `pieces`: what the documents of a stack share of it."""
     assert isinstance(message.body, TextBody)
-    return (TurnStart(message.role, index), *write_pieces(builder, message.body.pieces[:pieces], Where()))
+    return (TurnStart(message.role, index), *write_pieces(builder, message.body.pieces[:pieces], TextContext()))
 
 
 def write_turn_rest(builder: PlanBuilder, messages: tuple[Message, ...], index: int, *, pieces: int) -> Segments:
     """The same turn from there on."""
     message = messages[index]
     assert isinstance(message.body, TextBody) and index < len(messages) - 1
-    return (*write_pieces(builder, message.body.pieces[pieces:], Where()), TurnEnd(message.role, index))
+    return (*write_pieces(builder, message.body.pieces[pieces:], TextContext()), TurnEnd(message.role, index))
 
 
 def _write_turn(builder: PlanBuilder, messages: tuple[Message, ...], index: int) -> Segments:
@@ -57,11 +57,13 @@ def _write_thought(builder: PlanBuilder, message: Message) -> Segments:
 def _write_body(builder: PlanBuilder, message: Message) -> Segments:
     match message.body:
         case TextBody(pieces=pieces):
-            return write_pieces(builder, pieces, Where())
+            return write_pieces(builder, pieces, TextContext())
         case JsonBody(type=type, sampling=sampling):
             group = builder.start_group() if builder.mode is Mode.LOCKSTEP else None
             drawn = sampling.over(builder.sampling)
-            return write_value(builder, type, At("", 0, drawn, message.span, builder.is_sequential, group=group))
+            return write_value(
+                builder, type, JsonContext("", 0, drawn, message.span, builder.is_sequential, group=group)
+            )
         case AutoBody():
             return (write_auto(builder, message.body, message.span),)
         case _:
