@@ -5,7 +5,7 @@ from __future__ import annotations
 from pastalang import limits
 from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import Each, Repeat
-from pastalang.plan.policies.json_list import most_items
+from pastalang.plan.policies.json_value import most_items
 from pastalang.plan.policies.text_place import Segments, TextContext, WritePieces
 from pastalang.program import pieces as p
 from pastalang.program.types import Array

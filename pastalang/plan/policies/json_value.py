@@ -1,21 +1,42 @@
-"""A JSON value of any type comes in; the segments that write it from where it stands come out.
+"""The segments that write a JSON value, by its type.
 
 known beforehand (literals, null, {})      forced text
-an object                                  a skeleton            json_skeleton.py
-a list of objects                          a chain of items      json_list.py
-a union whose beginnings differ            a choice              json_choice.py
+an object                                  a skeleton of keys and punctuation; a branch for every value
+a list of objects                          a chain of items; each first field in the chain, the others next to it
+a union whose beginnings differ            a choice: the model chooses an arm, which goes on as its own skeleton
 anything else                              one hole
+
+The fields of an object:
+
+concurrent (the default)   {"brand": ┬ …, "price": ┬ …}      a branch per value
+after                      … ┬ [wait] "headline": …          the key is written where it is awaited
+sequential group           {"a": ┬ … , "b": … , "c": …       one branch for the whole group
+in order                   {"a": … , "b": … }                no branch at all
 """
 
 from __future__ import annotations
 
+import heapq
+from dataclasses import dataclass, replace
+
+from pastalang import limits
 from pastalang.plan.builder import PlanBuilder
-from pastalang.plan.plan import Form, Hole, Text
-from pastalang.plan.policies.json_choice import is_choice, write_choice
-from pastalang.plan.policies.json_list import is_list, write_list
-from pastalang.plan.policies.json_skeleton import write_object
-from pastalang.plan.policies.json_text import JsonContext, Segments, known_text
+from pastalang.plan.plan import Arm, BranchId, Choose, Fork, Form, Hole, Join, Repeat, Segment, Text
+from pastalang.plan.policies.json_text import (
+    JsonContext,
+    Segments,
+    WriteValue,
+    arms_of,
+    is_structured,
+    key_text,
+    known_text,
+    look_at,
+    merge_texts,
+    opening,
+)
+from pastalang.plan.token_bounds import max_tokens_of
 from pastalang.program import types as t
+from pastalang.program.types import Field, Object
 from pastalang.values.bounds import default_max_tokens
 
 
@@ -38,3 +59,256 @@ def json_hole(builder: PlanBuilder, type: t.Type, at: JsonContext) -> Hole:
     limit = default_max_tokens(type, builder.types)
     field = builder.name_field(at.field)
     return Hole(field, type, Form.JSON, limit, at.sampling, "", builder.span_of(at.declared, at.span))
+
+
+def write_object(builder: PlanBuilder, object: Object, at: JsonContext, value: WriteValue) -> Segments:
+    assert object.fields, "an empty object is known text"
+    parts = _in_order(builder, object, at, value) if at.in_order else _beside(builder, object, at, value)
+    comma = Text("," + at.line(deeper=1))
+    pieces: list[Segment] = [Text("{" + at.line(deeper=1)), *parts[0]]
+    for part in parts[1:]:
+        pieces.append(comma)
+        pieces.extend(part)
+    pieces.append(Text(at.line() + "}"))
+    return merge_texts(tuple(pieces))
+
+
+def _in_order(builder: PlanBuilder, object: Object, at: JsonContext, value: WriteValue) -> list[Segments]:
+    return [_field(builder, field, at, value) for field in object.fields]
+
+
+def _beside(builder: PlanBuilder, object: Object, at: JsonContext, value: WriteValue) -> list[Segments]:
+    stretches = field_blocks(object)
+    root = _root_of_item(stretches) if at.in_chain else None
+    parts: dict[int, Segments] = {}
+    made: dict[int, tuple[BranchId, ...]] = {}
+    for index in order_of_need(stretches):
+        stretch = stretches[index]
+        awaited = tuple(sorted({branch for need in stretch.needs for branch in made[need]}))
+        with builder.watch() as started:
+            if awaited:
+                parts[index] = _awaiting(builder, stretch, awaited, at, value)
+            elif index == root or _needs_no_branch(stretch):
+                parts[index] = _in_place(builder, stretch.fields[0], at, value, is_root=index == root)
+            else:
+                parts[index] = _forked(builder, stretch, at, value)
+        made[index] = tuple(started)
+    return [parts[index] for index in range(len(stretches))]
+
+
+def _root_of_item(stretches: tuple[FieldBlock, ...]) -> int | None:
+    """What the chain of a list decodes itself: the first field with something to decode, if it need not wait."""
+    for index, stretch in enumerate(stretches):
+        if not all(_is_known(field) for field in stretch.fields):
+            return None if stretch.needs or stretch.is_group else index
+    return None
+
+
+def _needs_no_branch(stretch: FieldBlock) -> bool:
+    """A known value is text, and a plain nested object belongs to the same skeleton."""
+    field = stretch.fields[0]
+    is_single = len(stretch.fields) == 1
+    return is_single and (_is_known(field) or (isinstance(field.type, Object) and not stretch.is_group))
+
+
+def _is_known(field: Field) -> bool:
+    return look_at(field.type, 0).is_whole
+
+
+def _in_place(builder: PlanBuilder, field: Field, at: JsonContext, value: WriteValue, *, is_root: bool) -> Segments:
+    return _field(builder, field, at, value, in_chain=is_root and isinstance(field.type, Object))
+
+
+def _forked(builder: PlanBuilder, stretch: FieldBlock, at: JsonContext, value: WriteValue) -> Segments:
+    """The key of the first field stays in the skeleton."""
+    first = stretch.fields[0]
+    branch = builder.start(at.key(first.key, None).path)
+    lead, *rest = _block(builder, stretch, at, value)
+    assert isinstance(lead, Text)
+    key = key_text(first.key)
+    segments = merge_texts((Text(lead.text.removeprefix(key)), *rest))
+    lockstep = builder.next_in_group(at.group) if at.group is not None and _is_plain_value(segments) else None
+    builder.finish(branch, segments, reserve=max_tokens_of(segments, builder.reserves), lockstep=lockstep)
+    return (Text(key), Fork(branch))
+
+
+def _is_plain_value(segments: Segments) -> bool:
+    """One value: in lock-step the keys and brackets of a structure would hold everything up, or be held up by it."""
+    return len(segments) == 1 and isinstance(segments[0], Hole)
+
+
+def _awaiting(
+    builder: PlanBuilder, stretch: FieldBlock, awaited: tuple[BranchId, ...], at: JsonContext, value: WriteValue
+) -> Segments:
+    """The branch waits first and writes its own key, so that something is fed that sees what was awaited."""
+    branch = builder.start(at.key(stretch.fields[0].key, None).path)
+    segments = (Join(awaited), *_block(builder, stretch, at, value))
+    builder.finish(branch, segments, reserve=max_tokens_of(segments, builder.reserves))
+    return (Fork(branch),)
+
+
+def _block(builder: PlanBuilder, stretch: FieldBlock, at: JsonContext, value: WriteValue) -> Segments:
+    """The fields of a stretch as one branch writes them, beginning with the first key."""
+    place = at.ordered() if stretch.is_group else at.apart()
+    comma = Text("," + at.line(deeper=1))
+    segments = list(_field(builder, stretch.fields[0], place, value))
+    for field in stretch.fields[1:]:
+        segments.append(comma)
+        segments.extend(_field(builder, field, place, value))
+    return merge_texts(tuple(segments))
+
+
+def _field(
+    builder: PlanBuilder, field: Field, at: JsonContext, value: WriteValue, *, in_chain: bool = False
+) -> Segments:
+    place = replace(at.key(field.key, field.sampling), in_chain=in_chain)
+    return (Text(key_text(field.key)), *value(builder, field.type, place))
+
+
+@dataclass(frozen=True, slots=True)
+class FieldBlock:
+    """Neighbouring fields that one branch writes: a single field, or as much of a sequential group as can go together.
+
+    `needs` are the indexes of the stretches whose values it waits for.
+    """
+
+    fields: tuple[Field, ...]
+    needs: tuple[int, ...]
+
+    @property
+    def is_group(self) -> bool:
+        return self.fields[0].group is not None
+
+
+def field_blocks(object: Object) -> tuple[FieldBlock, ...]:
+    """In the order written. A group is cut before a member that waits for something outside the group.
+
+    Without the cut, `sequential { a, b after x }` with `x after a` would wait for itself.
+    """
+    cut = _cut(object)
+    index_of = {field.key: index for index, fields in enumerate(cut) for field in fields}
+    stretches = []
+    for index, fields in enumerate(cut):
+        needs = {index_of[key] for field in fields for key in field.after} - {index}
+        group = fields[0].group
+        if index and group is not None and cut[index - 1][0].group == group:
+            needs.add(index - 1)
+        stretches.append(FieldBlock(fields, tuple(sorted(needs))))
+    return tuple(stretches)
+
+
+def order_of_need(stretches: tuple[FieldBlock, ...]) -> tuple[int, ...]:
+    """Every stretch behind those that it waits for; otherwise as written."""
+    waiting = [len(stretch.needs) for stretch in stretches]
+    wanted_by: list[list[int]] = [[] for _ in stretches]
+    for index, stretch in enumerate(stretches):
+        for need in stretch.needs:
+            wanted_by[need].append(index)
+    ready = [index for index, count in enumerate(waiting) if count == 0]
+    order: list[int] = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(index)
+        for other in wanted_by[index]:
+            waiting[other] -= 1
+            if waiting[other] == 0:
+                heapq.heappush(ready, other)
+    assert len(order) == len(stretches), "the checker lets no fields wait for one another in a circle"
+    return tuple(order)
+
+
+def _cut(object: Object) -> list[tuple[Field, ...]]:
+    stretches: list[list[Field]] = []
+    for field in object.fields:
+        last = stretches[-1] if stretches else None
+        if last is None or field.group is None or last[0].group != field.group or _waits_outside(field, object):
+            stretches.append([field])
+        else:
+            last.append(field)
+    return [tuple(fields) for fields in stretches]
+
+
+def _waits_outside(field: Field, object: Object) -> bool:
+    inside = {other.key for other in object.fields if other.group == field.group}
+    return any(key not in inside for key in field.after)
+
+
+def is_list(array: t.Array) -> bool:
+    return is_structured(array)
+
+
+def write_list(builder: PlanBuilder, array: t.Array, at: JsonContext, value: WriteValue) -> Repeat:
+    field = builder.name_field(at.field)
+    body = merge_texts(value(builder, array.item, at.item()))
+    lead = ""
+    if isinstance(body[0], Text):
+        lead, body = body[0].text, body[1:]
+    line = at.line(deeper=1) + lead
+    return Repeat(
+        field=field,
+        minimum=array.min_items,
+        maximum=most_items(array),
+        first=(Text("[" + line),),
+        between=(Text("," + line),),
+        stop=at.line() + "]",
+        empty="[]" if array.min_items == 0 else None,
+        body=body,
+        sampling=at.sampling,
+        span=builder.span_of(at.declared, at.span),
+    )
+
+
+def most_items(array: t.Array) -> int:
+    return max(array.min_items, limits.DEFAULT_ITEMS) if array.max_items is None else array.max_items
+
+
+def is_choice(union: t.Union) -> bool:
+    return is_structured(union)
+
+
+def write_choice(builder: PlanBuilder, union: t.Union, at: JsonContext, value: WriteValue) -> Choose:
+    arms = arms_of(union)
+    field = builder.name_field(at.field)
+    labels = [_label(arm, number, union.discriminator) for number, arm in enumerate(arms)]
+    with_fields = sum(is_structured(arm) for arm in arms)
+    written = []
+    for arm, label in zip(arms, labels, strict=True):
+        place = at.arm(label if with_fields > 1 else None)
+        lead = opening(arm, at.depth)
+        written.append(Arm(label, lead, _after_lead(lead, value(builder, arm, place))))
+    return Choose(field, tuple(written), at.sampling, builder.span_of(at.declared, at.span))
+
+
+def _after_lead(lead: str, segments: Segments) -> Segments:
+    """What is left to write once the lead stands there."""
+    first, *rest = merge_texts(segments)
+    if isinstance(first, Repeat):
+        return (_list_after_lead(lead, first), *rest)
+    assert isinstance(first, Text) and first.text.startswith(lead), "an arm begins as its type says"
+    return merge_texts((Text(first.text.removeprefix(lead)), *rest))
+
+
+def _list_after_lead(lead: str, repeat: Repeat) -> Repeat:
+    """The bracket that opens the list has told it from the other arms."""
+    opener, *others = repeat.first
+    assert lead == "[" and isinstance(opener, Text)
+    empty = None if repeat.empty is None else repeat.empty.removeprefix(lead)
+    return replace(repeat, first=(Text(opener.text.removeprefix(lead)), *others), empty=empty)
+
+
+def _label(arm: t.Type, number: int, discriminator: str | None) -> str:
+    match arm:
+        case t.Object(fields=fields, name=name):
+            return _tag(fields, discriminator) or name or f"object {number + 1}"
+        case t.Array():
+            return f"list {number + 1}"
+        case _:
+            return opening(arm, 0)
+
+
+def _tag(fields: tuple[t.Field, ...], discriminator: str | None) -> str | None:
+    """The literal that tells this object from the others."""
+    for field in fields:
+        if field.key == discriminator and isinstance(field.type, t.Literal):
+            return str(field.type.value)
+    return None
