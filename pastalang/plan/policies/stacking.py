@@ -10,7 +10,7 @@ from __future__ import annotations
 from pastalang import limits
 from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import Each
-from pastalang.plan.policies.text_place import Segments
+from pastalang.plan.policies.text import Segments
 from pastalang.plan.policies.turns import write_turn_rest, write_turn_start, write_turns
 from pastalang.program.pieces import Async, Fork, InputValue, Piece
 from pastalang.program.pieces import Each as EachPiece

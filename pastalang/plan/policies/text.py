@@ -1,27 +1,64 @@
 """Running text: left to right, unless an `async`, a fork or a fan-out says otherwise.
 
-text, inputs, holes        in the branch itself                 here
-an object in a hole        a skeleton, joined at once           here, by the JSON policies
-promise, async, sync       a branch beside the text             asynchronous.py
-fork … end                 a chain of items                     fork_tree.py
-fork p in list … end       a branch per item                    fan_out.py
+text, inputs, holes        in the branch itself
+an object in a hole        a skeleton, joined at once, by the JSON policy
+promise, async, sync       a branch in parallel with the text, seen again from the sync on
+fork … end                 a chain of items
+fork p in list … end       a branch per item
 """
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeAlias, assert_never
 
-from pastalang.plan.builder import PlanBuilder
-from pastalang.plan.plan import Form, Hole, InputText, ItemNumber, Join, Segment, Text
-from pastalang.plan.policies.asynchronous import write_async, write_promise, write_sync
-from pastalang.plan.policies.fan_out import write_each
-from pastalang.plan.policies.fork_tree import write_fork
+from pastalang import limits
+from pastalang.plan.builder import PlanBuilder, PlanError, Promised
+from pastalang.plan.plan import Each, Fork, Form, Hole, InputText, ItemNumber, Join, Place, Repeat, Segment, Text
 from pastalang.plan.policies.json_text import JsonContext, merge_texts
-from pastalang.plan.policies.json_value import write_value
-from pastalang.plan.policies.text_place import Segments, TextContext, with_text_after_joins
+from pastalang.plan.policies.json_value import most_items, write_value
 from pastalang.program import pieces as p
 from pastalang.program import types as t
+from pastalang.program.pieces import Async, Piece, Promise, Sync
+from pastalang.program.types import Array
 from pastalang.values.bounds import default_max_tokens
+
+Segments: TypeAlias = tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TextContext:
+    path: str = ""  # "" outside every loop, else "tip[]"
+
+    def name(self, name: str) -> str:
+        return f"{self.path}.{name}" if self.path else name
+
+    def items_of(self, name: str) -> TextContext:
+        return replace(self, path=f"{self.name(name)}[]")
+
+
+WritePieces: TypeAlias = Callable[[PlanBuilder, tuple[Piece, ...], TextContext], Segments]
+
+SYNC_TAG = Text("<sync/>", shown=False)
+
+
+def with_text_after_joins(segments: Segments, *, is_item: bool = False) -> Segments:
+    """Something has to be fed that sees what was joined: a tag, where the program has no text there itself.
+
+    Behind the last segment of an item stands the decision whether there is another one.
+    """
+    result: list[Segment] = []
+    for index, segment in enumerate(segments):
+        result.append(segment)
+        is_last = index + 1 == len(segments)
+        if isinstance(segment, Join) and (is_item if is_last else not _is_fed(segments[index + 1])):
+            result.append(SYNC_TAG)
+    return tuple(result)
+
+
+def _is_fed(segment: Segment) -> bool:
+    return isinstance(segment, Join) or (isinstance(segment, Text) and bool(segment.text))
 
 
 def write_pieces(builder: PlanBuilder, pieces: tuple[p.Piece, ...], where: TextContext) -> Segments:
@@ -98,3 +135,137 @@ def _form(type: t.Type) -> Form:
             return Form.JSON
         case _:
             return Form.TEXT
+
+
+ASYNC_TAG = Text("<async>", shown=False)
+END_TAG = Text("</async>", shown=False)
+
+
+def write_promise(builder: PlanBuilder, promise: Promise, where: TextContext) -> Segments:
+    """The branch starts behind the announcement; its text stands where the `async` stands."""
+    if builder.is_sequential:
+        return ()
+    branch = builder.start(where.name(promise.name))
+    builder.promised[promise.name] = Promised(branch, promise.reserve or 0)
+    builder.reserves[branch] = promise.reserve or 0
+    tokens = "" if promise.reserve is None else f' tokens="{promise.reserve}"'
+    return (Text(f'<promise topic="{promise.topic}"{tokens}/>', shown=False), Fork(branch))
+
+
+def write_async(builder: PlanBuilder, block: Async, where: TextContext, write: WritePieces) -> Segments:
+    if builder.is_sequential:
+        return write(builder, block.body, where)
+    if block.promised:
+        return _keep_promise(builder, block, where, write)
+    branch = builder.start(where.name(block.name))
+    with builder.watch() as inner:
+        segments = write(builder, block.body, where)
+    builder.finish(branch, segments, reserve=block.reserve or 0)
+    builder.branches_of[block.name] = (branch, *inner)
+    return (Fork(branch),)
+
+
+def write_sync(builder: PlanBuilder, sync: Sync) -> Segments:
+    """What a block forked itself belongs to the block: whoever waits for it waits for all of it."""
+    if builder.is_sequential:
+        return ()
+    branches = tuple(sorted({branch for name in sync.names for branch in builder.branches_of[name]}))
+    if any(name in builder.promised for name in sync.names):
+        return (Join(branches), SYNC_TAG)
+    return (Join(branches),)
+
+
+def _keep_promise(builder: PlanBuilder, block: Async, where: TextContext, write: WritePieces) -> Segments:
+    promised = builder.promised[block.name]
+    with builder.watch() as inner:
+        segments = write(builder, block.body, where)
+    builder.finish(promised.branch, (ASYNC_TAG, *segments, END_TAG), reserve=promised.reserve)
+    builder.branches_of[block.name] = (promised.branch, *inner)
+    return (Place(promised.branch),)
+
+
+def write_fork(
+    builder: PlanBuilder, fork: p.Fork, where: TextContext, behind: p.Piece | None, write: WritePieces
+) -> tuple[Segments, bool]:
+    """The list, and whether it took the text `behind` it as the way in which it stops."""
+    field = builder.name_field(where.name(fork.name))
+    with builder.watch() as inner:
+        written = write(builder, fork.body, where.items_of(fork.name))
+    lead, body = _split(with_text_after_joins(written, is_item=True))
+    builder.branches_of[fork.name] = tuple(inner)
+    has_choice = fork.minimum < fork.maximum
+    if has_choice and not lead:
+        raise PlanError(
+            "this fork's items begin with a hole, so the next item cannot be told from the end of the list",
+            fork.span,
+            help='begin the items with text, such as "- ", or ask for a fixed number of them',
+        )
+    stop = _stop(lead, fork, behind) if has_choice else ""
+    empty = stop if fork.minimum == 0 else None
+    repeat = Repeat(field, fork.minimum, fork.maximum, lead, lead, stop, empty, body, builder.sampling, fork.span)
+    return (repeat,), bool(stop)
+
+
+def _split(segments: Segments) -> tuple[tuple[Text | ItemNumber, ...], Segments]:
+    """The forced text that opens an item, and the rest of its body."""
+    lead: list[Text | ItemNumber] = []
+    for segment in segments:
+        if not _is_lead(segment):
+            break
+        assert isinstance(segment, Text | ItemNumber)
+        lead.append(segment)
+    return tuple(lead), segments[len(lead) :]
+
+
+def _is_lead(segment: Segment) -> bool:
+    return isinstance(segment, ItemNumber) or (isinstance(segment, Text) and segment.shown)
+
+
+def _stop(lead: tuple[Text | ItemNumber, ...], fork: p.Fork, behind: p.Piece | None) -> str | None:
+    """The text behind the fork, where it can be told from another item; else the model ends its turn to stop."""
+    if not isinstance(behind, p.Text) or not behind.text:
+        return None
+    stop = behind.text
+    clash = any(stop.startswith(item) or item.startswith(stop) for item in _leads(lead, fork.maximum))
+    return None if clash else stop
+
+
+def _leads(lead: tuple[Text | ItemNumber, ...], maximum: int) -> Iterator[str]:
+    if any(isinstance(segment, ItemNumber) for segment in lead):
+        for number in range(1, maximum + 1):
+            yield "".join(segment.text if isinstance(segment, Text) else str(number) for segment in lead)
+    else:
+        yield "".join(segment.text for segment in lead if isinstance(segment, Text))
+
+
+def write_each(builder: PlanBuilder, each: p.Each, where: TextContext, write: WritePieces) -> Segments:
+    over, maximum = _list_of(builder, each)
+    if builder.is_sequential:
+        return (_one_after_another(builder, each, where, write, over=over, maximum=maximum),)
+    branch = builder.start(where.items_of(each.name).path)
+    with builder.watch() as inner:
+        segments = write(builder, each.body, where.items_of(each.name))
+    builder.finish(branch, segments, reserve=each.reserve or 0)
+    builder.branches_of[each.name] = (branch, *inner)
+    return (Each(each.name, over, each.over_hole, branch, False, maximum, each.span),)
+
+
+def _one_after_another(
+    builder: PlanBuilder, each: p.Each, where: TextContext, write: WritePieces, *, over: str, maximum: int
+) -> Repeat:
+    """The baseline: the same items in the branch itself."""
+    field = builder.name_field(where.name(each.name))
+    body = write(builder, each.body, where.items_of(each.name))
+    return Repeat(
+        field, 0, maximum, (), (), "", "", body, builder.sampling, each.span,
+        item=each.name, over=over, over_hole=each.over_hole,
+    )  # fmt: skip
+
+
+def _list_of(builder: PlanBuilder, each: p.Each) -> tuple[str, int]:
+    name = ".".join(each.over)
+    if not each.over_hole:
+        return name, limits.MAX_BRANCHES
+    field, type = builder.holes[each.over[0]]
+    maximum = most_items(type) if isinstance(type, Array) and len(each.over) == 1 else limits.MAX_ITEMS
+    return ".".join((field, *each.over[1:])), maximum

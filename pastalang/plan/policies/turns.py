@@ -9,8 +9,7 @@ from pastalang.plan.plan import Form, Hole, Mode, Text, TurnEnd, TurnStart
 from pastalang.plan.policies.auto import write_auto
 from pastalang.plan.policies.json_text import JsonContext
 from pastalang.plan.policies.json_value import write_value
-from pastalang.plan.policies.text import write_pieces
-from pastalang.plan.policies.text_place import Segments, TextContext
+from pastalang.plan.policies.text import Segments, TextContext, write_pieces
 from pastalang.program.program import AutoBody, JsonBody, Message, TextBody
 from pastalang.program.types import String
 
