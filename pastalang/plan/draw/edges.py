@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from pastalang.plan.draw.describe import describe_type
+from pastalang.plan.draw.captions import describe_type
 from pastalang.plan.draw.rows import times_of
 from pastalang.plan.draw.timeline import Forked, Joined, Lane, Timeline
 from pastalang.plan.plan import BranchId

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 
-from pastalang.plan.draw.describe import describe_words, split_lead
+from pastalang.plan.draw.captions import describe_words, split_lead
 from pastalang.plan.draw.timeline import (
     Bar,
     Chosen,

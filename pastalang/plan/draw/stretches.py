@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from pastalang.plan.draw.describe import describe_words
+from pastalang.plan.draw.captions import describe_words
 from pastalang.plan.plan import (
     ROOT,
     BranchId,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textwrap import wrap
 
-from pastalang.plan.draw.describe import describe_type
+from pastalang.plan.draw.captions import describe_type
 from pastalang.plan.draw.headline import MOST_ITEMS, describe_plan, measured_with, speed_up
 from pastalang.plan.draw.load import busiest
 from pastalang.plan.draw.measure import cells_of, fit, printable
