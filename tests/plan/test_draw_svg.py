@@ -10,11 +10,11 @@ from xml.etree import ElementTree
 import pytest
 
 from pastalang.plan.draw.layout import lay_out
-from pastalang.plan.draw.measure import ellipsise, text_width
 from pastalang.plan.draw.pace import pace
 from pastalang.plan.draw.stretches import stretches_of
 from pastalang.plan.draw.strip import lay_strip
 from pastalang.plan.draw.svg import LANES, WIDTH, draw_svg
+from pastalang.plan.draw.text_metrics import ellipsise, text_width
 from pastalang.plan.plan import Mode, Plan
 from tests.plan import samples
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pastalang.plan.draw.measure import cells_of
 from pastalang.plan.draw.text import draw_text
+from pastalang.plan.draw.text_metrics import cells_of
 from pastalang.plan.plan import Plan
 from tests.plan import samples
 from tests.plan.test_draw_svg import HOSTILE, PLANS

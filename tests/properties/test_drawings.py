@@ -10,11 +10,11 @@ from hypothesis import given, settings
 
 from pastalang.plan.draw.dot import draw_dot
 from pastalang.plan.draw.layout import lay_out
-from pastalang.plan.draw.measure import cells_of
 from pastalang.plan.draw.mermaid import draw_mermaid
 from pastalang.plan.draw.pace import pace
 from pastalang.plan.draw.svg import LANES, WIDTH, draw_svg
 from pastalang.plan.draw.text import draw_text
+from pastalang.plan.draw.text_metrics import cells_of
 from pastalang.plan.forecast import forecast
 from pastalang.plan.plan import Plan
 from pastalang.testing import plans

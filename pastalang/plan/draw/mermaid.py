@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pastalang.plan.draw.edges import edges_of, summarise
-from pastalang.plan.draw.measure import printable
 from pastalang.plan.draw.pace import pace
+from pastalang.plan.draw.text_metrics import printable
 from pastalang.plan.plan import Plan
 
 LONGEST = 80

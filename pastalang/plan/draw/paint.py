@@ -6,8 +6,8 @@ from html import escape as _escape
 from typing import assert_never
 
 from pastalang.plan.draw.legend import Sign
-from pastalang.plan.draw.measure import printable
 from pastalang.plan.draw.shapes import BarShape, Bend, Box, Diamond, Label, Line
+from pastalang.plan.draw.text_metrics import printable
 
 LONGEST_TIP = 400
 SANS = "Inter, 'Helvetica Neue', Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pastalang.plan.draw.captions import describe_type
-from pastalang.plan.draw.measure import text_width
 from pastalang.plan.draw.shapes import Style
+from pastalang.plan.draw.text_metrics import text_width
 from pastalang.plan.draw.timeline import Bar, Forked, Joined, Lane, Looped, Prompt, Timeline, Words
 
 BEND = 16.0  # the room in which a line bends into another row

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
-from pastalang.plan.draw.measure import ellipsise, printable, text_width
+from pastalang.plan.draw.text_metrics import ellipsise, printable, text_width
 
 
 @dataclass(frozen=True, slots=True)

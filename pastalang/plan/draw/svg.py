@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pastalang.plan.draw.headline import MOST_ITEMS, Figure, headline_of
 from pastalang.plan.draw.layout import Layout, lay_out
 from pastalang.plan.draw.legend import Sign, signs_of
-from pastalang.plan.draw.measure import text_width
 from pastalang.plan.draw.pace import pace
 from pastalang.plan.draw.paint import (
     STYLESHEET,
@@ -26,6 +25,7 @@ from pastalang.plan.draw.shapes import Box, Style, place_label
 from pastalang.plan.draw.sheet import MARGIN
 from pastalang.plan.draw.stretches import counter_of, stretches_of
 from pastalang.plan.draw.strip import lay_strip, paint_strip
+from pastalang.plan.draw.text_metrics import text_width
 from pastalang.plan.forecast import ANY, forecast
 from pastalang.plan.plan import Plan
 from pastalang.plan.token_bounds import Lengths

@@ -7,9 +7,9 @@ from textwrap import wrap
 from pastalang.plan.draw.captions import describe_type
 from pastalang.plan.draw.headline import MOST_ITEMS, describe_plan, measured_with, speed_up
 from pastalang.plan.draw.load import busiest
-from pastalang.plan.draw.measure import cells_of, fit, printable
 from pastalang.plan.draw.pace import pace
 from pastalang.plan.draw.rows import times_of
+from pastalang.plan.draw.text_metrics import cells_of, fit_columns, printable
 from pastalang.plan.draw.timeline import Bar, Chosen, Joined, Lane, Looped, Timeline
 from pastalang.plan.forecast import ANY, Forecast, Gap, forecast
 from pastalang.plan.plan import Plan
@@ -45,12 +45,12 @@ def _summary(timeline: Timeline, cost: Forecast, width: int) -> list[str]:
         ("cells", f"{cost.peak_cells.high:,} at the peak{exactly}"),
         ("positions", f"up to {cost.highest_position.high:,}"),
     )
-    head = fit(f"{printable(timeline.plan.template)}: {describe_plan(timeline)}", width)
+    head = fit_columns(f"{printable(timeline.plan.template)}: {describe_plan(timeline)}", width)
     return [
         head,
-        fit(measured_with(timeline), width),
+        fit_columns(measured_with(timeline), width),
         "",
-        *(fit(f"  {name:<11}{printable(words)}", width) for name, words in figures),
+        *(fit_columns(f"  {name:<11}{printable(words)}", width) for name, words in figures),
     ]
 
 
@@ -66,7 +66,7 @@ def _lanes(timeline: Timeline, width: int) -> list[str]:
     left = " " * (column + 4)
     lines = [left + _ruler(timeline.passes, scale, room)]
     for lane, name in zip(shown, names, strict=True):
-        shown_name = fit(name, column)
+        shown_name = fit_columns(name, column)
         lines.append(f"  {shown_name}{' ' * (column - cells_of(shown_name))}  {_lane(lane, scale, room)}")
     if len(timeline.lanes) > len(shown):
         lines.append(f"  and {len(timeline.lanes) - len(shown):,} more branches")
@@ -97,7 +97,7 @@ def _with_words(drawn: str, lane: Lane) -> str:
     own = [str(each) for each in lane.events if isinstance(each, Looped)]
     words = " ".join(part for part in (kind, *own, times_of(lane)) if part)
     used = len(drawn.rstrip())
-    return f"{drawn[:used]} {fit(printable(words), len(drawn) - used - 1)}" if len(drawn) - used > 6 else drawn
+    return f"{drawn[:used]} {fit_columns(printable(words), len(drawn) - used - 1)}" if len(drawn) - used > 6 else drawn
 
 
 def _fill(cells: list[str], start: int, end: int, scale: float, letter: str) -> None:
@@ -144,7 +144,9 @@ def _waves(timeline: Timeline, width: int) -> list[str]:
     waves: dict[int, list[str]] = {}
     for bar in timeline.bars:
         waves.setdefault(bar.wave, []).append(printable(bar.hole.field))
-    lines = [fit(f"  {wave:>3}  {_listed(waves[wave], width - 7)}", width) for wave in sorted(waves)[:MOST_WAVES]]
+    lines = [
+        fit_columns(f"  {wave:>3}  {_listed(waves[wave], width - 7)}", width) for wave in sorted(waves)[:MOST_WAVES]
+    ]
     rest = len(waves) - MOST_WAVES
     return [
         "Waves: the values of a line can be decoded together",
@@ -162,7 +164,7 @@ def _listed(names: list[str], room: int) -> str:
         if used > room - 12 and len(names) > 1:
             break
         shown.append(name)
-    shown = shown or [fit(names[0], room - 12)]
+    shown = shown or [fit_columns(names[0], room - 12)]
     rest = len(names) - len(shown)
     return ", ".join(shown) + (f" and {rest} more" if rest else "")
 
@@ -171,5 +173,5 @@ def _gaps(gaps: tuple[Gap, ...], width: int) -> list[str]:
     """The forks that cost most positions; what is shorter than its gap leaves the rest of it unused."""
     if not gaps:
         return []
-    lines = [f"  {gap.positions:>7,}  {fit(printable(gap.name), width - 12)}" for gap in gaps[:MOST_GAPS]]
+    lines = [f"  {gap.positions:>7,}  {fit_columns(printable(gap.name), width - 12)}" for gap in gaps[:MOST_GAPS]]
     return [f"Positions kept free: {sum(gap.positions for gap in gaps):,}; the largest gaps", *lines]

@@ -33,7 +33,7 @@ def cells_of(text: str) -> int:
     return sum(_cells(character) for character in text)
 
 
-def fit(text: str, columns: int) -> str:
+def fit_columns(text: str, columns: int) -> str:
     """As much of the text as fits into so many columns of a terminal."""
     if len(text) <= columns and cells_of(text) <= columns:
         return text
