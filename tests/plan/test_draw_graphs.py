@@ -10,7 +10,7 @@ import pytest
 from pastalang.plan.draw.dot import draw_dot
 from pastalang.plan.draw.edges import edges_of
 from pastalang.plan.draw.mermaid import draw_mermaid
-from pastalang.plan.draw.pace import pace
+from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.plan import Plan
 from tests.plan import samples
 from tests.plan.test_draw_svg import HOSTILE, PLANS
@@ -38,7 +38,7 @@ def dot_tokens(text: str) -> Iterator[str]:
 
 
 def drawn_edges(plan: Plan) -> list[tuple[str, str]]:
-    return [(f"b{edge.start}", f"b{edge.end}") for edge in edges_of(pace(plan))]
+    return [(f"b{edge.start}", f"b{edge.end}") for edge in edges_of(build_timeline(plan))]
 
 
 @pytest.mark.parametrize("plan", ALL.values(), ids=ALL.keys())

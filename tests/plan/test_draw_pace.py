@@ -9,8 +9,8 @@ import pytest
 from pastalang.compile import load
 from pastalang.plan.build import build_plan
 from pastalang.plan.draw.load import busiest
-from pastalang.plan.draw.pace import pace
 from pastalang.plan.draw.timeline import Bar, Joined, Lane, Timeline
+from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.forecast import forecast
 from pastalang.plan.passes import passes_taken
 from pastalang.plan.plan import BranchId, Mode, Plan
@@ -35,41 +35,41 @@ def bar(timeline: Timeline, field: str) -> Bar:
 
 
 def test_the_values_of_a_skeleton_all_start_at_once() -> None:
-    timeline = pace(samples.wide(5))
+    timeline = build_timeline(samples.wide(5))
     assert {bar.start for bar in timeline.bars} == {0}
     assert timeline.passes == max(bar.hole.max_tokens for bar in timeline.bars)
 
 
 def test_the_same_skeleton_left_to_right_takes_the_sum_of_its_limits() -> None:
-    timeline = pace(samples.inline(5))
+    timeline = build_timeline(samples.inline(5))
     assert timeline.passes == sum(bar.hole.max_tokens for bar in timeline.bars)
     assert busiest(timeline) == 1
 
 
 def test_a_join_waits_for_the_slowest_of_what_it_names() -> None:
-    timeline = pace(samples.travel())
+    timeline = build_timeline(samples.travel())
     wait = next(event for event in lane(timeline, "").events if isinstance(event, Joined))
     assert (wait.start, wait.at) == (40, 130)
     assert bar(timeline, "summary").start == 130
 
 
 def test_the_longest_path_goes_through_the_slowest_branch() -> None:
-    timeline = pace(samples.travel())
+    timeline = build_timeline(samples.travel())
     assert timeline.critical == ("opening", "food", "summary")
     assert not bar(timeline, "sights").critical
 
 
 def test_a_field_after_others_starts_when_the_last_of_them_ends() -> None:
-    timeline = pace(samples.product())
+    timeline = build_timeline(samples.product())
     assert bar(timeline, "headline").start == 12 == bar(timeline, "brand").end
 
 
 def test_a_choice_takes_one_pass_before_what_is_chosen() -> None:
-    assert bar(pace(samples.product()), "size.width").start == 1
+    assert bar(build_timeline(samples.product()), "size.width").start == 1
 
 
 def test_an_item_of_a_list_is_one_choice_and_its_root_later_than_the_item_before() -> None:
-    timeline = pace(samples.product())
+    timeline = build_timeline(samples.product())
     (loop,) = lane(timeline, "ports[].count").copies
     assert (loop.minimum, loop.maximum, loop.period, loop.last) == (0, 4, 7, 21)
     assert lane(timeline, "ports[].count").last_end == 11 + 21
@@ -77,11 +77,11 @@ def test_an_item_of_a_list_is_one_choice_and_its_root_later_than_the_item_before
 
 def test_items_that_must_be_there_need_no_choice() -> None:
     """Seven roots of 12 tokens; four of the seven items are a choice."""
-    assert lane(pace(samples.tips()), "").end == 7 * 12 + 4
+    assert lane(build_timeline(samples.tips()), "").end == 7 * 12 + 4
 
 
 def test_a_wave_is_everything_that_waits_for_equally_many_values() -> None:
-    timeline = pace(samples.product())
+    timeline = build_timeline(samples.product())
     assert {bar.hole.field: bar.wave for bar in timeline.bars} == {
         "brand": 1, "screen_size": 1, "sku": 1, "kind": 1, "size.width": 1, "size.unit": 1,
         "ports[].name": 1, "ports[].count": 2, "headline": 2,
@@ -89,17 +89,17 @@ def test_a_wave_is_everything_that_waits_for_equally_many_values() -> None:
 
 
 def test_a_stacked_document_is_counted_once() -> None:
-    assert busiest(pace(samples.stacked())) == 2
+    assert busiest(build_timeline(samples.stacked())) == 2
 
 
 def test_of_the_arms_of_a_choice_the_busier_one_counts() -> None:
     """A call of one of three functions, with four, two and three arguments."""
     program = load(EXAMPLES / "08-function-call.pasta")
-    assert busiest(pace(build_plan(program.only_template, program))) == 4
+    assert busiest(build_timeline(build_plan(program.only_template, program))) == 4
 
 
 def test_every_branch_stands_directly_below_its_family() -> None:
-    lanes = [lane.branch for lane in pace(samples.product()).lanes]
+    lanes = [lane.branch for lane in build_timeline(samples.product()).lanes]
     for index, branch in enumerate(lanes[1:], start=1):
         above = {each.id for each in lanes[:index]}
         assert branch.parent in above
@@ -112,7 +112,7 @@ def passes_of_the_slowest_run(plan: Plan) -> int:
 
 @pytest.mark.parametrize("plan", BY_HAND.values(), ids=BY_HAND.keys())
 def test_the_slowest_run_of_a_plan_takes_as_many_passes_as_are_drawn(plan: Plan) -> None:
-    assert pace(plan).passes == passes_of_the_slowest_run(plan)
+    assert build_timeline(plan).passes == passes_of_the_slowest_run(plan)
 
 
 @pytest.mark.parametrize("mode", [Mode.STRICT, Mode.SEQUENTIAL])
@@ -121,7 +121,7 @@ def test_the_slowest_run_of_an_example_takes_as_many_passes_as_are_drawn(path: P
     program = load(path)
     for template in program.templates.values():
         plan = build_plan(template, program, mode=mode)
-        assert pace(plan).passes == passes_of_the_slowest_run(plan)
+        assert build_timeline(plan).passes == passes_of_the_slowest_run(plan)
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -130,4 +130,4 @@ def test_a_drawing_ends_where_the_forecast_says(path: Path, mode: Mode) -> None:
     program = load(path)
     for template in program.templates.values():
         plan = build_plan(template, program, mode=mode)
-        assert pace(plan).passes == forecast(plan).passes.high
+        assert build_timeline(plan).passes == forecast(plan).passes.high

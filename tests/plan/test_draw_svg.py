@@ -10,11 +10,11 @@ from xml.etree import ElementTree
 import pytest
 
 from pastalang.plan.draw.layout import lay_out
-from pastalang.plan.draw.pace import pace
 from pastalang.plan.draw.stretches import stretches_of
 from pastalang.plan.draw.strip import lay_strip
 from pastalang.plan.draw.svg import LANES, WIDTH, draw_svg
 from pastalang.plan.draw.text_metrics import ellipsise, text_width
+from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.plan import Mode, Plan
 from tests.plan import samples
 
@@ -42,7 +42,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
 def test_no_two_labels_overlap(plan: Plan) -> None:
-    layout = lay_out(pace(plan), width=WIDTH, top=LANES)
+    layout = lay_out(build_timeline(plan), width=WIDTH, top=LANES)
     strip = lay_strip(stretches_of(plan), left=layout.axis.left, right=WIDTH - 40, top=layout.box.bottom + 56)
     labels = [*layout.labels, *layout.chips, *(strip.labels if strip else ())]
     for one, other in combinations(labels, 2):
@@ -51,7 +51,7 @@ def test_no_two_labels_overlap(plan: Plan) -> None:
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
 def test_every_label_stays_on_the_page(plan: Plan) -> None:
-    layout = lay_out(pace(plan), width=WIDTH, top=LANES)
+    layout = lay_out(build_timeline(plan), width=WIDTH, top=LANES)
     for label in layout.labels:
         assert label.box.left >= 0, label.text
         assert label.box.right <= WIDTH, label.text
@@ -59,7 +59,7 @@ def test_every_label_stays_on_the_page(plan: Plan) -> None:
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
 def test_a_bar_is_as_long_as_its_limit_apart_from_the_stretches_where_no_time_passes(plan: Plan) -> None:
-    timeline = pace(plan)
+    timeline = build_timeline(plan)
     layout = lay_out(timeline, width=WIDTH, top=LANES)
     limits = {f"at most {bar.hole.max_tokens} tokens": bar.hole.max_tokens for bar in timeline.bars}
     for shape in layout.bars:
@@ -101,7 +101,7 @@ def test_every_value_of_the_product_is_named() -> None:
 
 
 def test_a_wait_is_dotted_from_the_end_of_a_value_to_the_join() -> None:
-    layout = lay_out(pace(samples.product()), width=WIDTH, top=LANES)
+    layout = lay_out(build_timeline(samples.product()), width=WIDTH, top=LANES)
     assert sum(line.waits for line in layout.lines) == 2  # screen_size until the join, headline from its fork on
     assert sum(bend.joins for bend in layout.bends) == 2
 
@@ -126,7 +126,7 @@ def test_a_text_is_cut_to_the_room_there_is() -> None:
 
 
 def test_a_branch_that_is_joined_late_waits_on_a_dotted_line() -> None:
-    layout = lay_out(pace(samples.travel()), width=WIDTH, top=LANES)
+    layout = lay_out(build_timeline(samples.travel()), width=WIDTH, top=LANES)
     axis = layout.axis
     waits = {(line.start, line.end) for line in layout.lines if line.waits}
     main, sights = (axis.leave(40), axis.leave(130)), (axis.enter(110) + 3, axis.enter(130))

@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from pastalang.plan.draw.dot import draw_dot
 from pastalang.plan.draw.layout import lay_out
 from pastalang.plan.draw.mermaid import draw_mermaid
-from pastalang.plan.draw.pace import pace
 from pastalang.plan.draw.svg import LANES, WIDTH, draw_svg
 from pastalang.plan.draw.text import draw_text
 from pastalang.plan.draw.text_metrics import cells_of
+from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.forecast import forecast
 from pastalang.plan.plan import Plan
 from pastalang.testing import plans
 
 
 def check_drawings(plan: Plan) -> None:
-    timeline = pace(plan)
+    timeline = build_timeline(plan)
     assert {lane.branch.id for lane in timeline.lanes} == {branch.id for branch in plan.branches}
     assert timeline.passes >= forecast(plan).longest.passes
     layout = lay_out(timeline, width=WIDTH, top=LANES)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pastalang.plan.draw.edges import edges_of, summarise
-from pastalang.plan.draw.pace import pace
 from pastalang.plan.draw.text_metrics import printable
+from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.plan import Plan
 
 LONGEST = 120
@@ -17,7 +17,7 @@ def draw_dot(plan: Plan) -> str:
 
 
 def _lines(plan: Plan) -> Iterator[str]:
-    timeline = pace(plan)
+    timeline = build_timeline(plan)
     yield f"digraph {_quote(plan.template)} {{"
     yield "  rankdir=LR;"
     yield '  node [shape=box, style="rounded,filled", fillcolor="#dbe7fd", color="#5b86dd", fontname="Helvetica"];'

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pastalang.plan.draw.edges import edges_of, summarise
-from pastalang.plan.draw.pace import pace
 from pastalang.plan.draw.text_metrics import printable
+from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.plan import Plan
 
 LONGEST = 80
@@ -19,7 +19,7 @@ def draw_mermaid(plan: Plan) -> str:
 
 
 def _lines(plan: Plan) -> Iterator[str]:
-    timeline = pace(plan)
+    timeline = build_timeline(plan)
     yield "flowchart LR"
     for lane in timeline.lanes:
         kind = ":::critical" if any(bar.critical for bar in lane.bars) else ""

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pastalang.plan.draw.headline import MOST_ITEMS, Figure, headline_of
 from pastalang.plan.draw.layout import Layout, lay_out
 from pastalang.plan.draw.legend import Sign, signs_of
-from pastalang.plan.draw.pace import pace
 from pastalang.plan.draw.paint import (
     STYLESHEET,
     escape,
@@ -26,6 +25,7 @@ from pastalang.plan.draw.sheet import MARGIN
 from pastalang.plan.draw.stretches import counter_of, stretches_of
 from pastalang.plan.draw.strip import lay_strip, paint_strip
 from pastalang.plan.draw.text_metrics import text_width
+from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.forecast import ANY, forecast
 from pastalang.plan.plan import Plan
 from pastalang.plan.token_bounds import Lengths
@@ -37,7 +37,7 @@ LANES = 214.0  # where the first lane begins
 
 def draw_svg(plan: Plan, *, lengths: Lengths = ANY) -> str:
     """The plan as one `<svg>` document."""
-    timeline = pace(plan)
+    timeline = build_timeline(plan)
     layout = lay_out(timeline, width=WIDTH, top=LANES)
     parts = [*_head(plan, headline_of(timeline, forecast(plan, lengths, most_items=MOST_ITEMS))), *_lanes(layout)]
     bottom = layout.box.bottom + 26

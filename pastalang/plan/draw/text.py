@@ -7,10 +7,10 @@ from textwrap import wrap
 from pastalang.plan.draw.captions import describe_type
 from pastalang.plan.draw.headline import MOST_ITEMS, describe_plan, measured_with, speed_up
 from pastalang.plan.draw.load import busiest
-from pastalang.plan.draw.pace import pace
 from pastalang.plan.draw.rows import times_of
 from pastalang.plan.draw.text_metrics import cells_of, fit_columns, printable
 from pastalang.plan.draw.timeline import Bar, Chosen, Joined, Lane, Looped, Timeline
+from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.forecast import ANY, Forecast, Gap, forecast
 from pastalang.plan.plan import Plan
 from pastalang.plan.token_bounds import Lengths
@@ -24,7 +24,7 @@ LETTERS = str.maketrans({"█": "#", "▓": "=", "░": "-", "·": ".", "×": "x
 
 def draw_text(plan: Plan, *, lengths: Lengths = ANY, width: int = 96, ascii_only: bool = False) -> str:
     """At most `width` columns. `ascii_only` is for terminals that have no other characters."""
-    timeline, cost = pace(plan), forecast(plan, lengths, most_items=MOST_ITEMS)
+    timeline, cost = build_timeline(plan), forecast(plan, lengths, most_items=MOST_ITEMS)
     blocks = (
         _summary(timeline, cost, width),
         _lanes(timeline, width),

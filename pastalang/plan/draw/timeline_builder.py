@@ -44,9 +44,9 @@ from pastalang.plan.token_bounds import decision_draws
 from pastalang.program.program import Role
 
 
-def pace(plan: Plan) -> Timeline:
+def build_timeline(plan: Plan) -> Timeline:
     """When everything happens, if every value is as long as its limit."""
-    walk = _Walk(plan)
+    walk = _TimelineBuilder(plan)
     walk.run()
     critical = walk.critical_path()
     lanes = tuple(walk.lane(branch, depth, critical) for branch, depth in walk.tree())
@@ -100,7 +100,7 @@ class _Track:
 _Steps = Generator[tuple[BranchId, ...], None, _Clock]
 
 
-class _Walk:
+class _TimelineBuilder:
     """Branches are walked as coroutines: a join gives way until the branches it names have ended."""
 
     def __init__(self, plan: Plan) -> None:
@@ -150,7 +150,7 @@ class _Walk:
         track = self.tracks[branch.id]
         assert track.end is not None
         longest = {id(cause) for cause in critical}
-        events = tuple(self._settle(noted, longest) for noted in track.events)
+        events = tuple(self._finished(noted, longest) for noted in track.events)
         return Lane(branch, depth, track.start, track.end.at, track.rows, events, self._copies(track.loops))
 
     # ── one branch ───────────────────────────────────────────────────────────────────────────────────────
@@ -310,7 +310,7 @@ class _Walk:
     def _last_end(self, branch: BranchId) -> int:
         return self._end_seen_from(branch, ()).at
 
-    def _settle(self, noted: _Noted, longest: set[int]) -> Event:
+    def _finished(self, noted: _Noted, longest: set[int]) -> Event:
         event = noted.event
         if isinstance(event, (Bar, Chosen)):
             arms = tuple(each for number in noted.loops if isinstance(each := self.loops[number], Taken))
