@@ -97,11 +97,11 @@ def _show(plan: Plan, format: Format, lengths: Lengths) -> str:
 
             return to_json(plan)
         case Format.MERMAID:
-            from pastalang.plan.draw.mermaid import draw_mermaid
+            from pastalang.plan.draw.graphs import draw_mermaid
 
             return draw_mermaid(plan)
         case Format.DOT:
-            from pastalang.plan.draw.dot import draw_dot
+            from pastalang.plan.draw.graphs import draw_dot
 
             return draw_dot(plan)
         case Format.SVG:

@@ -7,9 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pastalang.plan.draw.dot import draw_dot
-from pastalang.plan.draw.edges import edges_of
-from pastalang.plan.draw.mermaid import draw_mermaid
+from pastalang.plan.draw.graphs import draw_dot, draw_mermaid, edges_of
 from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.plan import Plan
 from tests.plan import samples
