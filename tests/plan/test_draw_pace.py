@@ -8,7 +8,7 @@ import pytest
 
 from pastalang.compile import load
 from pastalang.plan.build import build_plan
-from pastalang.plan.draw.load import busiest
+from pastalang.plan.draw.figures import busiest
 from pastalang.plan.draw.timeline import Bar, Joined, Lane, Timeline
 from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.forecast import forecast

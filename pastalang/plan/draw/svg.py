@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pastalang.plan.draw.headline import MOST_ITEMS, Figure, headline_of
+from pastalang.plan.draw.figures import MOST_ITEMS, Figure, headline_of
 from pastalang.plan.draw.layout import Layout, lay_out
 from pastalang.plan.draw.legend import Sign, signs_of
 from pastalang.plan.draw.paint import (
