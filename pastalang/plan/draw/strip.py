@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pastalang.plan.draw.paint import paint_label, rectangle
 from pastalang.plan.draw.shapes import Box, Label, Style, place_label
 from pastalang.plan.draw.stretches import Kind, Stretch
+from pastalang.plan.draw.svg_elements import paint_label, rectangle
 from pastalang.plan.draw.text_metrics import text_width
 
 TALLEST = 8  # rows of overlapping branches

@@ -6,9 +6,13 @@ from collections.abc import Iterator
 
 from pastalang.plan.draw.figures import MOST_ITEMS, Figure, headline_of
 from pastalang.plan.draw.layout import Layout, lay_out
-from pastalang.plan.draw.legend import Sign, signs_of
-from pastalang.plan.draw.paint import (
+from pastalang.plan.draw.shapes import Box, Style, place_label
+from pastalang.plan.draw.sheet import MARGIN
+from pastalang.plan.draw.stretches import counter_of, stretches_of
+from pastalang.plan.draw.strip import lay_strip, paint_strip
+from pastalang.plan.draw.svg_elements import (
     STYLESHEET,
+    Sign,
     escape,
     number,
     paint_bar,
@@ -19,11 +23,8 @@ from pastalang.plan.draw.paint import (
     paint_line,
     paint_sign,
     rectangle,
+    signs_of,
 )
-from pastalang.plan.draw.shapes import Box, Style, place_label
-from pastalang.plan.draw.sheet import MARGIN
-from pastalang.plan.draw.stretches import counter_of, stretches_of
-from pastalang.plan.draw.strip import lay_strip, paint_strip
 from pastalang.plan.draw.text_metrics import text_width
 from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.forecast import ANY, forecast
