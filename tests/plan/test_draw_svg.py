@@ -10,8 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from pastalang.plan.draw.layout import lay_out
-from pastalang.plan.draw.stretches import stretches_of
-from pastalang.plan.draw.strip import lay_strip
+from pastalang.plan.draw.position_strip import lay_strip, position_stretches
 from pastalang.plan.draw.svg import LANES, WIDTH, draw_svg
 from pastalang.plan.draw.text_metrics import ellipsise, text_width
 from pastalang.plan.draw.timeline_builder import build_timeline
@@ -43,7 +42,7 @@ HOSTILE = {
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS.keys())
 def test_no_two_labels_overlap(plan: Plan) -> None:
     layout = lay_out(build_timeline(plan), width=WIDTH, top=LANES)
-    strip = lay_strip(stretches_of(plan), left=layout.axis.left, right=WIDTH - 40, top=layout.box.bottom + 56)
+    strip = lay_strip(position_stretches(plan), left=layout.axis.left, right=WIDTH - 40, top=layout.box.bottom + 56)
     labels = [*layout.labels, *layout.chips, *(strip.labels if strip else ())]
     for one, other in combinations(labels, 2):
         assert not one.box.overlaps(other.box), f"{one.text!r} and {other.text!r}"

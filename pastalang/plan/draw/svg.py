@@ -6,10 +6,9 @@ from collections.abc import Iterator
 
 from pastalang.plan.draw.figures import MOST_ITEMS, Figure, headline_of
 from pastalang.plan.draw.layout import Layout, lay_out
+from pastalang.plan.draw.position_strip import counter_of, lay_strip, paint_strip, position_stretches
 from pastalang.plan.draw.shapes import Box, Style, place_label
 from pastalang.plan.draw.sheet import MARGIN
-from pastalang.plan.draw.stretches import counter_of, stretches_of
-from pastalang.plan.draw.strip import lay_strip, paint_strip
 from pastalang.plan.draw.svg_elements import (
     STYLESHEET,
     Sign,
@@ -43,7 +42,7 @@ def draw_svg(plan: Plan, *, lengths: Lengths = ANY) -> str:
     parts = [*_head(plan, headline_of(timeline, forecast(plan, lengths, most_items=MOST_ITEMS))), *_lanes(layout)]
     bottom = layout.box.bottom + 26
     strip = lay_strip(
-        stretches_of(plan, counter_of(lengths)), left=layout.axis.left, right=WIDTH - MARGIN, top=bottom + 30
+        position_stretches(plan, counter_of(lengths)), left=layout.axis.left, right=WIDTH - MARGIN, top=bottom + 30
     )
     if strip:
         parts += [*_text("Positions", Style.SECTION, MARGIN, bottom + 16), *paint_strip(strip)]
