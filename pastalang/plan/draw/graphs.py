@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pastalang.plan.draw.captions import describe_type
-from pastalang.plan.draw.rows import times_of
+from pastalang.plan.draw.grid import times_of
 from pastalang.plan.draw.text_metrics import printable
 from pastalang.plan.draw.timeline import Forked, Joined, Lane, Timeline
 from pastalang.plan.draw.timeline_builder import build_timeline

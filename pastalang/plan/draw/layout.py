@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 
-from pastalang.plan.draw.axis import Axis, make_axis
-from pastalang.plan.draw.rows import Row, make_rows, moments_of, room_on_the_right
+from pastalang.plan.draw.grid import Axis, Row, make_axis, make_rows, moments_of, room_on_the_right
 from pastalang.plan.draw.shapes import BarShape, Bend, Box, Diamond, Label, Line
 from pastalang.plan.draw.sheet import INDENT, MARGIN, Sheet
 from pastalang.plan.draw.text_metrics import text_width

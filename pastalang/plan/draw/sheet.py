@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from pastalang.plan.draw.axis import Axis
 from pastalang.plan.draw.captions import describe_type
-from pastalang.plan.draw.rows import SHOWN_COPIES, STACK, Row, bar_names, bar_words, times_of
+from pastalang.plan.draw.grid import SHOWN_COPIES, STACK, Axis, Row, bar_names, bar_words, times_of
 from pastalang.plan.draw.shapes import BarShape, Bend, Box, Diamond, Label, Line, Style, place_label
 from pastalang.plan.draw.text_metrics import text_width
 from pastalang.plan.draw.timeline import Bar, Chosen, Forked, Joined, Lane, Looped, Prompt, Timeline

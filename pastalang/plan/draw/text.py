@@ -6,7 +6,7 @@ from textwrap import wrap
 
 from pastalang.plan.draw.captions import describe_type
 from pastalang.plan.draw.figures import MOST_ITEMS, busiest, describe_plan, measured_with, speed_up
-from pastalang.plan.draw.rows import times_of
+from pastalang.plan.draw.grid import times_of
 from pastalang.plan.draw.text_metrics import cells_of, fit_columns, printable
 from pastalang.plan.draw.timeline import Bar, Chosen, Joined, Lane, Looped, Timeline
 from pastalang.plan.draw.timeline_builder import build_timeline
