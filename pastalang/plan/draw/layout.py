@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import groupby, pairwise
 
 from pastalang.plan.draw.grid import Axis, Row, make_axis, make_rows, moments_of, room_on_the_right
+from pastalang.plan.draw.lane_canvas import INDENT, MARGIN, LaneCanvas
 from pastalang.plan.draw.shapes import BarShape, Bend, Box, Diamond, Label, Line
-from pastalang.plan.draw.sheet import INDENT, MARGIN, Sheet
 from pastalang.plan.draw.text_metrics import text_width
 from pastalang.plan.draw.timeline import Timeline
 
@@ -40,7 +40,7 @@ def lay_out(timeline: Timeline, *, width: float, top: float) -> Layout:
     left = MARGIN + min(LONGEST_NAME, names) + 18
     right = width - MARGIN - room_on_the_right(timeline)
     axis = make_axis(left, right, timeline.passes, moments_of(rows))
-    sheet = Sheet(timeline, axis, {(row.lane.branch.id, row.number): row for row in rows}, width - MARGIN)
+    sheet = LaneCanvas(timeline, axis, {(row.lane.branch.id, row.number): row for row in rows}, width - MARGIN)
     sheet.draw_all()
     return Layout(
         box=Box(MARGIN, top, width - MARGIN, bottom),

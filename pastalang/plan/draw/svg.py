@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pastalang.plan.draw.figures import MOST_ITEMS, Figure, headline_of
+from pastalang.plan.draw.lane_canvas import MARGIN
 from pastalang.plan.draw.layout import Layout, lay_out
 from pastalang.plan.draw.position_strip import counter_of, lay_strip, paint_strip, position_stretches
 from pastalang.plan.draw.shapes import Box, Style, place_label
-from pastalang.plan.draw.sheet import MARGIN
 from pastalang.plan.draw.svg_elements import (
     STYLESHEET,
     Sign,

@@ -16,7 +16,7 @@ INDENT = 14.0
 
 
 @dataclass(slots=True)
-class Sheet:
+class LaneCanvas:
     timeline: Timeline
     axis: Axis
     rows: dict[tuple[BranchId, int], Row]
