@@ -89,7 +89,7 @@ def _show(plan: Plan, format: Format, lengths: Lengths) -> str:
     """Only the module of the format that is asked for is imported."""
     match format:
         case Format.TEXT:
-            from pastalang.plan.draw.text import draw_text
+            from pastalang.plan.draw.terminal import draw_text
 
             return draw_text(plan, lengths=lengths, ascii_only=not _can_show_blocks())
         case Format.JSON:

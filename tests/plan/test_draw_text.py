@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pastalang.plan.draw.text import draw_text
+from pastalang.plan.draw.terminal import draw_text
 from pastalang.plan.draw.text_metrics import cells_of
 from pastalang.plan.plan import Plan
 from tests.plan import samples

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from pastalang.plan.draw.graphs import draw_dot, draw_mermaid
 from pastalang.plan.draw.svg import LANES, WIDTH, draw_svg, lay_out
-from pastalang.plan.draw.text import draw_text
+from pastalang.plan.draw.terminal import draw_text
 from pastalang.plan.draw.text_metrics import cells_of
 from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.forecast import forecast
