@@ -35,9 +35,9 @@ def command(
     ] = False,
 ) -> None:
     if explain_constraints:
-        from pastalang.cli.constraints import constraints_table
+        from pastalang.values.keywords import keyword_table
 
-        say(constraints_table(), end="")
+        say(keyword_table(), end="")
         return
     if not files:
         raise Refused("pasta check needs at least one file or folder", EXIT_USAGE)
