@@ -9,9 +9,8 @@ from typing import Any
 
 import typer
 
-from pastalang.cli.interrupt import STOPPED
+from pastalang.cli.exit_codes import EXIT_CLOSED_PIPE, EXIT_PROBLEMS, EXIT_UNREADABLE, STOPPED, Refused, refused_for
 from pastalang.cli.output import reason_of, say_document, tell
-from pastalang.cli.refused import EXIT_CLOSED_PIPE, EXIT_PROBLEMS, EXIT_UNREADABLE, Refused, refused_for
 from pastalang.errors import FileError, PastaError
 from pastalang.limits import MAX_NAME_CHARS
 

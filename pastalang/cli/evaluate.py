@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pastalang.cli.ending import ending
+from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, ends_at_once
 from pastalang.cli.hub import look_for_hub
-from pastalang.cli.interrupt import ends_at_once
 from pastalang.cli.model_source import load_engine, refuse_folder
 from pastalang.cli.output import say, say_document, tell
 from pastalang.cli.places import refuse_place
 from pastalang.cli.plan_source import read_plan
-from pastalang.cli.refused import EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models.source import DEFAULT
 

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from pastalang.cli.ending import ending
+from pastalang.cli.exit_codes import EXIT_USAGE, Refused
 from pastalang.cli.output import say
-from pastalang.cli.refused import EXIT_USAGE, Refused
 from pastalang.diagnostics.registry import CODES
 from pastalang.diagnostics.suggest import did_you_mean
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from pastalang.cli.exit_codes import EXIT_UNREADABLE, Refused
 from pastalang.cli.output import reason_of
-from pastalang.cli.refused import EXIT_UNREADABLE, Refused
 from pastalang.limits import MAX_FILE_BYTES
 from pastalang.reading import Reading, read_bytes, read_file
 

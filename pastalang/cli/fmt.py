@@ -13,9 +13,9 @@ from typing import Annotated
 import typer
 
 from pastalang.cli.ending import ending
+from pastalang.cli.exit_codes import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.files import Given, read_all
 from pastalang.cli.output import say, say_document, tell
-from pastalang.cli.refused import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_text
 from pastalang.grammar.format import format_source

@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import typer
 
 from pastalang.cli.ending import ending
+from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.findings import refused_findings
 from pastalang.cli.output import say_document, tell
 from pastalang.cli.places import refuse_overwriting
-from pastalang.cli.refused import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.compile import check_source
 from pastalang.limits import DEFAULT_ITEMS, MAX_SCHEMA_BYTES
 from pastalang.values.breadth import lists_without_end

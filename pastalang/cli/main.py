@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from pastalang.cli.interrupt import ends_at_once
+from pastalang.cli.exit_codes import ends_at_once
 
 
 def main() -> None:

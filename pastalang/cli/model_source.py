@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, ends_at_once
 from pastalang.cli.hub import look_for_hub
-from pastalang.cli.interrupt import ends_at_once
-from pastalang.cli.refused import EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.errors import PastaError
 from pastalang.runtime.models.source import check_source
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final, TextIO, TypeVar, cast
 
-from pastalang.cli.refused import EXIT_UNREADABLE, Refused
+from pastalang.cli.exit_codes import EXIT_UNREADABLE, Refused
 
 T = TypeVar("T")
 _ENCODING: Final = "utf-8"

@@ -6,9 +6,8 @@ import json
 import sys
 from collections.abc import Callable
 
-from pastalang.cli.interrupt import STOPPED
+from pastalang.cli.exit_codes import EXIT_CLOSED_PIPE, EXIT_FINE, EXIT_PROBLEMS, EXIT_USAGE, STOPPED, Refused
 from pastalang.cli.output import say_document, tell
-from pastalang.cli.refused import EXIT_CLOSED_PIPE, EXIT_FINE, EXIT_PROBLEMS, EXIT_USAGE, Refused
 
 
 def run_outside(act: Callable[[], object]) -> int:

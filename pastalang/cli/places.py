@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pastalang.cli.refused import EXIT_UNREADABLE, EXIT_USAGE, Refused
+from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused
 
 
 def refuse_place(path: Path | None, *sources: Path | str | None) -> None:

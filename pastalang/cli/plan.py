@@ -10,10 +10,10 @@ from typing import Annotated, assert_never
 import typer
 
 from pastalang.cli.ending import ending
+from pastalang.cli.exit_codes import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.output import say, say_document, tell
 from pastalang.cli.places import refuse_overwriting
 from pastalang.cli.plan_source import read_plan
-from pastalang.cli.refused import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.tokenizer import load_encoder
 from pastalang.plan.diff import differences
 from pastalang.plan.forecast import Capacity, DoesNotFit, fit

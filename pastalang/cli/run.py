@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pastalang.cli.ending import ending
+from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, refused_for
 from pastalang.cli.given import files_of, read_inputs
 from pastalang.cli.live import Live
 from pastalang.cli.model_source import load_engine, refuse_folder
 from pastalang.cli.output import say, say_document, tell
 from pastalang.cli.places import refuse_place
 from pastalang.cli.plan_source import read_plan
-from pastalang.cli.refused import EXIT_UNREADABLE, EXIT_USAGE, Refused, refused_for
 from pastalang.plan.plan import Mode, Plan
 from pastalang.runtime.models.source import DEFAULT
 from pastalang.values.json_text import write_json

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pastalang.cli.refused import EXIT_UNREADABLE, Refused
+from pastalang.cli.exit_codes import EXIT_UNREADABLE, Refused
 from pastalang.plan.token_bounds import Encoder
 
 FILE = "tokenizer.json"
