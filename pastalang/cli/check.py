@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from pastalang.cli.ending import ending
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.files import Given, read_all
 from pastalang.cli.output import say, say_document
+from pastalang.cli.process import exits_with_code
 from pastalang.compile import check_reading
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_github, render_json, render_text, summary
@@ -23,7 +23,7 @@ class Format(StrEnum):
     GITHUB = "github"
 
 
-@ending
+@exits_with_code
 def command(
     files: Annotated[
         list[Path] | None, typer.Argument(help="Programs, or folders of programs; - is the standard input.")

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pastalang.cli.ending import ending
 from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, ends_at_once
 from pastalang.cli.hub import look_for_hub
 from pastalang.cli.model_source import load_engine, refuse_folder
 from pastalang.cli.output import say, say_document, tell
 from pastalang.cli.places import refuse_place
 from pastalang.cli.plan_source import read_plan
+from pastalang.cli.process import exits_with_code
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models.source import DEFAULT
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _TWO_WAYS = "give the two files RIGHT and GIVEN, or --program and --data (and --model)"
 
 
-@ending
+@exits_with_code
 def command(
     right: Annotated[Path | None, typer.Argument(help="JSON lines: the right answer as `value`, a `category`.")] = None,
     given: Annotated[Path | None, typer.Argument(help="JSON lines, same order: `value`, null if unreadable.")] = None,

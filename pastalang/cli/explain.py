@@ -6,14 +6,14 @@ from typing import Annotated
 
 import typer
 
-from pastalang.cli.ending import ending
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused
 from pastalang.cli.output import say
+from pastalang.cli.process import exits_with_code
 from pastalang.diagnostics.registry import CODES
 from pastalang.diagnostics.suggest import did_you_mean
 
 
-@ending
+@exits_with_code
 def command(
     code: Annotated[str | None, typer.Argument(help="The word in brackets; without it, all codes are listed.")] = None,
 ) -> None:

@@ -12,10 +12,10 @@ from typing import Annotated
 
 import typer
 
-from pastalang.cli.ending import ending
 from pastalang.cli.exit_codes import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.files import Given, read_all
 from pastalang.cli.output import say, say_document, tell
+from pastalang.cli.process import exits_with_code
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_text
 from pastalang.grammar.format import format_source
@@ -37,7 +37,7 @@ class Outcome:
         return self.text is not None and (has_mark or self.text != self.given.reading.source.text)
 
 
-@ending
+@exits_with_code
 def command(
     files: Annotated[
         list[Path] | None, typer.Argument(help="Programs, or folders of programs; - is the standard input.")

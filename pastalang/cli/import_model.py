@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import typer
 
-from pastalang.cli.ending import ending
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.findings import refused_findings
 from pastalang.cli.output import say_document, tell
 from pastalang.cli.places import refuse_overwriting
+from pastalang.cli.process import exits_with_code
 from pastalang.compile import check_source
 from pastalang.limits import DEFAULT_ITEMS, MAX_SCHEMA_BYTES
 from pastalang.values.breadth import lists_without_end
@@ -22,7 +22,7 @@ from pastalang.values.converted import Converted, NotExpressible
 from pastalang.values.to_source import program_source
 
 
-@ending
+@exits_with_code
 def command(
     source: Annotated[str, typer.Argument(help="A Pydantic model as module:Model, or a JSON Schema file.")],
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,

@@ -11,15 +11,15 @@ def main() -> None:
     with ends_at_once():
         from pastalang import __version__
         from pastalang.cli.output import prepare_streams, say
-        from pastalang.cli.outside import run_outside
+        from pastalang.cli.process import exit_code_of
 
         prepare_streams()
         if sys.argv[1:] == ["--version"]:
-            sys.exit(run_outside(lambda: say(f"pasta {__version__}")))
+            sys.exit(exit_code_of(lambda: say(f"pasta {__version__}")))
         from pastalang.cli.app import build_app, named_commands
 
         app = build_app(named_commands())
-    sys.exit(run_outside(lambda: app(prog_name="pasta")))
+    sys.exit(exit_code_of(lambda: app(prog_name="pasta")))
 
 
 if __name__ == "__main__":

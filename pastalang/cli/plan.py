@@ -9,11 +9,11 @@ from typing import Annotated, assert_never
 
 import typer
 
-from pastalang.cli.ending import ending
 from pastalang.cli.exit_codes import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.output import say, say_document, tell
 from pastalang.cli.places import refuse_overwriting
 from pastalang.cli.plan_source import read_plan
+from pastalang.cli.process import exits_with_code
 from pastalang.cli.tokenizer import load_encoder
 from pastalang.plan.diff import differences
 from pastalang.plan.forecast import Capacity, DoesNotFit, fit
@@ -29,7 +29,7 @@ class Format(StrEnum):
     SVG = "svg"
 
 
-@ending
+@exits_with_code
 def command(
     file: Annotated[
         Path | None, typer.Argument(help="A program, or a plan saved as JSON; - is standard input.")

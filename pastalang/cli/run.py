@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pastalang.cli.ending import ending
 from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, refused_for
 from pastalang.cli.given import files_of, read_inputs
 from pastalang.cli.live import Live
@@ -19,6 +18,7 @@ from pastalang.cli.model_source import load_engine, refuse_folder
 from pastalang.cli.output import say, say_document, tell
 from pastalang.cli.places import refuse_place
 from pastalang.cli.plan_source import read_plan
+from pastalang.cli.process import exits_with_code
 from pastalang.plan.plan import Mode, Plan
 from pastalang.runtime.models.source import DEFAULT
 from pastalang.values.json_text import write_json
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pastalang.runtime.result import Result
 
 
-@ending
+@exits_with_code
 def command(
     file: Annotated[Path, typer.Argument(help="A program, or a plan saved as JSON; - is standard input.")],
     model: Annotated[str, typer.Option(help="A folder with a model, or its name on the hub.")] = DEFAULT,
