@@ -12,8 +12,7 @@ import typer
 
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.findings import refused_findings
-from pastalang.cli.output import say_document, tell
-from pastalang.cli.places import refuse_overwriting
+from pastalang.cli.output import refuse_overwriting, say_document, tell
 from pastalang.cli.process import exits_with_code
 from pastalang.compile import check_source
 from pastalang.limits import DEFAULT_ITEMS, MAX_SCHEMA_BYTES

@@ -1,6 +1,8 @@
-"""The two streams of a command: an answer is written or the command fails in words; progress never makes it fail.
+"""Where a command writes: its two streams, and files.
 
-A stream that the shell has closed is opened such that every use of it fails, so that it needs no case of its own.
+An answer is written or the command fails in words; progress never makes it fail. A stream that the shell has
+closed is opened such that every use of it fails, so that it needs no case of its own. A file that cannot be
+written is refused before anything is done, and no source is overwritten.
 """
 
 from __future__ import annotations
@@ -10,9 +12,10 @@ import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final, TextIO, TypeVar, cast
 
-from pastalang.cli.exit_codes import EXIT_UNREADABLE, Refused
+from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused
 
 T = TypeVar("T")
 _ENCODING: Final = "utf-8"
@@ -117,3 +120,25 @@ def _unusable(descriptor: int, flags: int, mode: str) -> TextIO:
         os.dup2(opened, descriptor)
         os.close(opened)
     return cast(TextIO, open(descriptor, mode, encoding=_ENCODING, closefd=False))
+
+
+def refuse_place(path: Path | None, *sources: Path | str | None) -> None:
+    """Raises `Refused` where nothing can be written, or where one of the files that are read would be lost."""
+    if path is None:
+        return
+    refuse_overwriting(path, *sources)
+    if not path.parent.is_dir():
+        raise Refused(f"{path} cannot be written: there is no folder {path.parent}", EXIT_UNREADABLE)
+    if path.is_dir():
+        raise Refused(f"{path} cannot be written: it is a folder", EXIT_UNREADABLE)
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise Refused(f"{path} cannot be written: permission denied", EXIT_UNREADABLE)
+
+
+def refuse_overwriting(path: Path | None, *sources: Path | str | None) -> None:
+    """Raises `Refused` where the place is one of the files that the command reads, by whatever name."""
+    if path is None or not path.is_file():
+        return
+    for source in sources:
+        if source is not None and Path(source).is_file() and path.samefile(source):
+            raise Refused(f"{path} is read by this command, and would be lost: write to another file", EXIT_USAGE)

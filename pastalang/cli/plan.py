@@ -10,8 +10,7 @@ from typing import Annotated, assert_never
 import typer
 
 from pastalang.cli.exit_codes import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
-from pastalang.cli.output import say, say_document, tell
-from pastalang.cli.places import refuse_overwriting
+from pastalang.cli.output import refuse_overwriting, say, say_document, tell
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.tokenizer import load_encoder

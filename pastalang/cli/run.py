@@ -15,8 +15,7 @@ from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, refus
 from pastalang.cli.given import files_of, read_inputs
 from pastalang.cli.live import Live
 from pastalang.cli.model_source import load_engine, refuse_folder
-from pastalang.cli.output import say, say_document, tell
-from pastalang.cli.places import refuse_place
+from pastalang.cli.output import refuse_place, say, say_document, tell
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
 from pastalang.plan.plan import Mode, Plan
