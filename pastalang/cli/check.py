@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
-from pastalang.cli.files import Given, read_all
 from pastalang.cli.output import say, say_document
 from pastalang.cli.process import exits_with_code
+from pastalang.cli.program_files import ProgramFile, read_all
 from pastalang.compile import check_reading
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_github, render_json, render_text, summary
@@ -49,11 +49,11 @@ def command(
     raise typer.Exit(_exit_code(given, found, strict=strict))
 
 
-def _findings(given: Given) -> tuple[Diagnostic, ...]:
+def _findings(given: ProgramFile) -> tuple[Diagnostic, ...]:
     return check_reading(given.reading, path=given.path)[1]
 
 
-def _exit_code(given: list[Given], found: list[Diagnostic], *, strict: bool) -> int:
+def _exit_code(given: list[ProgramFile], found: list[Diagnostic], *, strict: bool) -> int:
     if not all(one.reading.was_opened for one in given):
         return EXIT_UNREADABLE
     return EXIT_PROBLEMS if any(finding.is_error or strict for finding in found) else 0

@@ -13,9 +13,9 @@ from typing import Annotated
 import typer
 
 from pastalang.cli.exit_codes import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
-from pastalang.cli.files import Given, read_all
 from pastalang.cli.output import say, say_document, tell
 from pastalang.cli.process import exits_with_code
+from pastalang.cli.program_files import ProgramFile, read_all
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_text
 from pastalang.grammar.format import format_source
@@ -27,7 +27,7 @@ CRLF = b"\r\n"
 class Outcome:
     """One program and its canonical text; None where it has errors."""
 
-    given: Given
+    given: ProgramFile
     text: str | None
     diagnostics: tuple[Diagnostic, ...]
 
@@ -61,7 +61,7 @@ def command(
     raise typer.Exit(_exit_code(outcomes, must_be_formatted=check or diff))
 
 
-def _format(given: Given) -> Outcome:
+def _format(given: ProgramFile) -> Outcome:
     """Warnings are `pasta check`'s business; only errors stop the formatter."""
     if not given.reading.is_usable:
         return Outcome(given, None, given.reading.diagnostics)

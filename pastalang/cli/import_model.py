@@ -11,9 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
-from pastalang.cli.findings import refused_findings
 from pastalang.cli.output import refuse_overwriting, say_document, tell
 from pastalang.cli.process import exits_with_code
+from pastalang.cli.program_files import refused_findings
 from pastalang.compile import check_source
 from pastalang.limits import DEFAULT_ITEMS, MAX_SCHEMA_BYTES
 from pastalang.values.breadth import lists_without_end

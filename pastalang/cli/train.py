@@ -10,12 +10,11 @@ from typing import Annotated
 import typer
 
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused, ends_at_once
-from pastalang.cli.files import read_all
-from pastalang.cli.findings import refused_findings
 from pastalang.cli.hub import look_for_hub
 from pastalang.cli.model_source import refuse_device, refuse_folder
 from pastalang.cli.output import say
 from pastalang.cli.process import exits_with_code
+from pastalang.cli.program_files import read_all, refused_findings
 from pastalang.compile import check_reading
 from pastalang.program.program import Program
 from pastalang.training.settings import TrainingMode

@@ -1,4 +1,4 @@
-"""From the paths on the command line to the programs that they mean."""
+"""The programs that the paths on the command line mean, and the refusal of those with errors."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 
 from pastalang.cli.exit_codes import EXIT_UNREADABLE, Refused
 from pastalang.cli.output import reason_of
+from pastalang.diagnostics.diagnostic import Diagnostic
+from pastalang.diagnostics.render import render_text
 from pastalang.limits import MAX_FILE_BYTES
 from pastalang.reading import Reading, read_bytes, read_file
 
@@ -17,24 +19,24 @@ SUFFIX = ".pasta"
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class ProgramFile:
     """One program. `path` is None where it comes from the standard input."""
 
     reading: Reading
     path: Path | None
 
 
-def read_all(paths: Iterable[Path]) -> Iterator[Given]:
+def read_all(paths: Iterable[Path]) -> Iterator[ProgramFile]:
     """Every file once, in the order given; the programs in a folder in the order of their names."""
     seen: set[Path] = set()
     for path in paths:
         if str(path) == STANDARD_INPUT:
-            yield Given(read_bytes("<stdin>", _standard_input()), None)
+            yield ProgramFile(read_bytes("<stdin>", _standard_input()), None)
             continue
         for file in _programs_in(path) if path.is_dir() else (path,):
             if file not in seen:
                 seen.add(file)
-                yield Given(read_file(file), file)
+                yield ProgramFile(read_file(file), file)
 
 
 def _standard_input() -> bytes:
@@ -49,3 +51,11 @@ def _programs_in(folder: Path) -> Iterator[Path]:
         parts = path.relative_to(folder).parts
         if path.is_file() and not any(part.startswith(".") for part in parts):
             yield path
+
+
+def refused_findings(findings: Iterable[Diagnostic], code: int) -> Refused:
+    """At least one of them has to be an error; the errors alone are told."""
+    errors = [finding for finding in findings if finding.is_error]
+    first = errors[0]
+    line = first.source.place(first.span.start).line if first.source.text else None
+    return Refused(render_text(errors), code, word=first.code, line=line)
