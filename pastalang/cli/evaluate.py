@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, ends_at_once
-from pastalang.cli.hub import look_for_hub
-from pastalang.cli.model_source import load_engine, refuse_folder
+from pastalang.cli.model_source import load_engine, look_for_hub, refuse_folder
 from pastalang.cli.output import refuse_place, say, say_document, tell
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code

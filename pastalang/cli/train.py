@@ -10,8 +10,7 @@ from typing import Annotated
 import typer
 
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused, ends_at_once
-from pastalang.cli.hub import look_for_hub
-from pastalang.cli.model_source import refuse_device, refuse_folder
+from pastalang.cli.model_source import look_for_hub, refuse_device, refuse_folder
 from pastalang.cli.output import say
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.program_files import read_all, refused_findings
