@@ -1,11 +1,12 @@
-"""`pasta plan FILE`: from a program, or a plan that was saved, to a picture of it; or to what two plans differ in."""
+"""`pasta plan FILE`: draws a program or a saved plan, or reports how two plans differ."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, assert_never
+from typing import Annotated, Any, assert_never
 
 import typer
 
@@ -13,11 +14,10 @@ from pastalang.cli.exit_codes import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, 
 from pastalang.cli.output import refuse_overwriting, say, say_document, tell
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
-from pastalang.cli.tokenizer import load_encoder
 from pastalang.plan.diff import differences
 from pastalang.plan.forecast import Capacity, DoesNotFit, fit
 from pastalang.plan.plan import Mode, Plan
-from pastalang.plan.token_bounds import Lengths
+from pastalang.plan.token_bounds import Encoder, Lengths
 
 
 class Format(StrEnum):
@@ -127,3 +127,62 @@ def _write(text: str, output: Path | None, *, is_document: bool = False) -> None
     except OSError as error:
         reason = error.strerror or str(error)
         raise Refused(f"{output} could not be written: {reason}", EXIT_UNREADABLE) from error
+
+
+TOKENIZER_FILE = "tokenizer.json"
+
+
+def load_encoder(path: Path) -> Encoder:
+    """A `tokenizer.json`, a folder that holds one, or a folder that transformers can read. Raises `Refused`."""
+    if not path.exists():
+        raise Refused(f"there is no tokenizer {path}", EXIT_UNREADABLE)
+    if path.is_file():
+        return _from_file(path)
+    if (path / TOKENIZER_FILE).is_file():
+        return _from_file(path / TOKENIZER_FILE)
+    return _from_folder(path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fast:
+    """A tokenizer of the tokenizers library."""
+
+    tokenizer: Any
+
+    def encode(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
+
+
+@dataclass(frozen=True, slots=True)
+class _Slow:
+    """A tokenizer of transformers."""
+
+    tokenizer: Any
+
+    def encode(self, text: str) -> list[int]:
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+
+def _from_file(path: Path) -> Encoder:
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises nothing more precise
+        raise Refused(f"{path} is no tokenizer that can be read: {error}", EXIT_UNREADABLE) from error
+
+    return _Fast(tokenizer)
+
+
+def _from_folder(path: Path) -> Encoder:
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(str(path), local_files_only=True)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        reason = str(error).splitlines()[0]
+        raise Refused(
+            f"{path} holds no {TOKENIZER_FILE}, and transformers cannot read it: {reason}", EXIT_UNREADABLE
+        ) from error
+
+    return _Slow(tokenizer)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from pastalang.cli import plan_source
 from pastalang.cli.app import build_app
-from pastalang.cli.tokenizer import load_encoder
+from pastalang.cli.plan import load_encoder
 from pastalang.plan.builder import PlanError
 from pastalang.source import Span
 
