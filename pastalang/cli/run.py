@@ -1,24 +1,25 @@
-"""`pasta run FILE`: a program, its inputs and a model come in; fields are shown as they grow, then the answer."""
+"""`pasta run FILE`: decodes a program with its inputs; shows fields while they are written, then the answer."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
 from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, refused_for
 from pastalang.cli.given import files_of, read_inputs
-from pastalang.cli.live import Live
 from pastalang.cli.model_source import load_engine, refuse_folder
 from pastalang.cli.output import refuse_place, say, say_document, tell
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
 from pastalang.plan.plan import Mode, Plan
+from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.models.source import DEFAULT
 from pastalang.values.json_text import write_json
 
@@ -132,3 +133,65 @@ def _trace(plan: Plan, result: Result, suffix: str) -> str:
         ".html": lambda: render_page(page_of(result, plan)),
     }
     return written[suffix]()
+
+
+UP_AND_CLEAR = "\x1b[{lines}A\x1b[J"
+
+
+class Live:
+    def __init__(self, stream: TextIO, *, is_quiet: bool = False) -> None:
+        self._stream = stream
+        self._is_quiet = is_quiet
+        self._is_terminal = stream.isatty()
+        self._growing: dict[tuple[str, tuple[int, ...]], str] = {}
+        self._shown = 0
+
+    def tell(self, event: Event) -> None:
+        if self._is_quiet:
+            return
+        match event:
+            case FieldStarted(field=field, items=items):
+                self._growing[field, items] = ""
+            case TextDelta(field=field, items=items, text=text):
+                self._growing[field, items] = self._growing.get((field, items), "") + text
+            case FieldDone(field=field, items=items, text=text, truncated=truncated):
+                self._growing.pop((field, items), None)
+                self._erase()
+                self._line(_field_line(field, items, text) + (" (cut)" if truncated else ""))
+            case FieldAgain(field=field, items=items, reason=reason):
+                self._growing.pop((field, items), None)
+                self._erase()
+                self._line(_field_line(field, items, f"again ({reason})"))
+            case _:
+                return
+        if self._is_terminal:
+            self._redraw()
+
+    def close(self) -> None:
+        self._erase()
+        self._growing.clear()
+
+    def _redraw(self) -> None:
+        self._erase()
+        size = shutil.get_terminal_size()
+        growing = list(self._growing.items())[: max(size.lines - 2, 1)]
+        for (field, items), text in growing:
+            self._line(_field_line(field, items, text)[: size.columns - 1])
+        self._shown = len(growing)
+
+    def _erase(self) -> None:
+        if self._shown:
+            self._stream.write(UP_AND_CLEAR.format(lines=self._shown))
+            self._shown = 0
+
+    def _line(self, text: str) -> None:
+        self._stream.write(text + "\n")
+        self._stream.flush()
+
+
+def _field_line(field: str, items: tuple[int, ...], text: str) -> str:
+    """What a model wrote never moves the cursor: whatever is not printable is written as its code."""
+    numbers = "".join(f"[{item}]" for item in items)
+    return f"{field}{numbers}: " + "".join(
+        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
+    )

@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from pastalang.cli.live import Live
+from pastalang.cli.run import Live
 from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 
 AGAIN: tuple[Event, ...] = (
