@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, refused_for
-from pastalang.cli.given import files_of, read_inputs
+from pastalang.cli.inputs import files_of, read_inputs
 from pastalang.cli.model_source import load_engine, refuse_folder
 from pastalang.cli.output import refuse_place, say, say_document, tell
 from pastalang.cli.plan_source import read_plan
