@@ -7,10 +7,8 @@ schedules(plan)   who rests in which pass            check_cells(plan, run, sche
 """
 
 from pastalang.testing.checks import check_cells, check_passes, check_plan, check_schedule_changes_nothing
-from pastalang.testing.plans import plans
-from pastalang.testing.programs import programs
-from pastalang.testing.runs import runs
-from pastalang.testing.schedules import Schedule, execute, schedules
+from pastalang.testing.runs import Schedule, execute, runs, schedules
+from pastalang.testing.strategies import plans, programs
 
 __all__ = [
     "Schedule",

@@ -8,7 +8,7 @@ from pastalang.plan.plan import Plan
 from pastalang.plan.run_actions import actions_of
 from pastalang.plan.simulate import simulate
 from pastalang.plan.verify import breaches
-from pastalang.testing.schedules import Schedule, execute
+from pastalang.testing.runs import Schedule, execute
 
 
 def check_plan(plan: Plan) -> None:

@@ -22,8 +22,8 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.errors import DeadEnd
 from pastalang.testing import slow
-from pastalang.testing.exact import slowly
-from pastalang.testing.programs import programs
+from pastalang.testing.differential import slowly
+from pastalang.testing.strategies import programs
 from tests.properties.models import KINDS, WORDS, Hashes, Kind, encoder_of, guides_of
 from tests.properties.sources import compiled, sources
 from tests.properties.wishes import Wish, wishes

@@ -17,7 +17,7 @@ from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.testing import slow
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.exact import guides_for
+from pastalang.testing.differential import guides_for
 from pastalang.testing.fakes import FakeModel, Score, hashed_model, hashed_score
 from pastalang.testing.slow.plainly import KINDS as WRITTEN_OUT
 from pastalang.testing.slow.plainly import plainly

@@ -31,7 +31,7 @@ from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.decode.tokens import Tokens
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import FieldDone, TextDelta
-from pastalang.testing.exact import check_exact
+from pastalang.testing.differential import check_exact
 from pastalang.testing.fakes import FakeModel, hashed_model, hashed_score
 from pastalang.testing.slow import scored
 from pastalang.training.recording import IGNORED, TrainingRow, record

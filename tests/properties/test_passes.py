@@ -32,7 +32,7 @@ from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
-from pastalang.testing.programs import programs
+from pastalang.testing.strategies import programs
 from tests.properties.cases import planned
 from tests.properties.models import LIKED, WORDS, tokenizer_of
 from tests.properties.sources import compiled, sources

@@ -22,7 +22,7 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, scripted_model
-from pastalang.testing.programs import programs
+from pastalang.testing.strategies import programs
 from pastalang.training.answer import answer_of
 from pastalang.training.errors import BadRow
 from tests.properties.test_runtime import FEW, MANY, SEEDS, check_schedules, outcome
