@@ -28,9 +28,9 @@ from pastalang.runtime.chat import Encoder
 from pastalang.runtime.errors import Problem, ValidatorFailed
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.repair.policy import Policy
+from pastalang.testing.slow.answer import Answer, Field, sheets_of
 from pastalang.testing.slow.holes import Given, Refused
 from pastalang.testing.slow.logits import logits_of, scored
-from pastalang.testing.slow.page import Answer, Field, sheets_of
 from pastalang.testing.slow.repair import Repair
 from pastalang.testing.slow.run import Cost, Run
 from pastalang.testing.slow.segments import write_all

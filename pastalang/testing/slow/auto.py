@@ -19,10 +19,9 @@ from pastalang.program.program import AutoPolicy
 from pastalang.program.types import String
 from pastalang.runtime.decode.guide import State
 from pastalang.runtime.decode.mask import tokens_of
+from pastalang.testing.slow.answer import Field, Loop, Place, Thread
 from pastalang.testing.slow.branch import Instance
 from pastalang.testing.slow.holes import Given, draw
-from pastalang.testing.slow.page import Field, Thread
-from pastalang.testing.slow.place import Loop, Place
 from pastalang.testing.slow.run import Run
 
 THREAD = "thread[]"

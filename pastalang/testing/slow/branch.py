@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pastalang.plan.plan import Branch, BranchId, Choose, Each, Fork, Join, Overrun, Repeat, Segment
-from pastalang.testing.slow.page import Entry, Field
-from pastalang.testing.slow.place import Loop, Place, agree
+from pastalang.testing.slow.answer import Entry, Field, Loop, Place, agree
 from pastalang.testing.slow.token import Path, Token, extended
 
 T = TypeVar("T")

@@ -24,9 +24,8 @@ from pastalang.runtime.decode.draws import Draw
 from pastalang.runtime.decode.guide import GuideError, NoEndingFits, State
 from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.errors import RunError
+from pastalang.testing.slow.answer import Field, Place
 from pastalang.testing.slow.branch import Instance
-from pastalang.testing.slow.page import Field
-from pastalang.testing.slow.place import Place
 from pastalang.testing.slow.token import Logits
 from pastalang.values.fits import value_fits
 

@@ -7,10 +7,9 @@ from typing import Any
 
 from pastalang.plan.plan import Form
 from pastalang.runtime.inputs import part_of
+from pastalang.testing.slow.answer import Field, Place, agree
 from pastalang.testing.slow.branch import Instance
 from pastalang.testing.slow.holes import Refused
-from pastalang.testing.slow.page import Field
-from pastalang.testing.slow.place import Place, agree
 from pastalang.testing.slow.run import Run
 from pastalang.values.read import read, to_plain
 

@@ -19,8 +19,8 @@ from pastalang.runtime.errors import Problem
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.validation import Objection, validate
 from pastalang.testing.slow.again import Taken, all_behind, behind, outdated, take_up, undo
+from pastalang.testing.slow.answer import Sheet, sheets_of
 from pastalang.testing.slow.branch import Instance
-from pastalang.testing.slow.page import Sheet, sheets_of
 from pastalang.testing.slow.run import Run
 from pastalang.testing.slow.targets import Key, Target, fields_of, targets_of
 from pastalang.values.json_places import places_of

@@ -12,10 +12,9 @@ from pastalang.plan.plan import ROOT, Address, BranchId, Each, Fork, Form, Join,
 from pastalang.plan.plan import Place as PlaceOf
 from pastalang.plan.structure import walk_plan
 from pastalang.runtime.chat import Turn, turns_of
+from pastalang.testing.slow.answer import Items, Loop, Of, Place, agree
 from pastalang.testing.slow.branch import Instance, forked_in
 from pastalang.testing.slow.holes import Given
-from pastalang.testing.slow.page import Items, Of
-from pastalang.testing.slow.place import Loop, Place, agree
 from pastalang.testing.slow.token import Token
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pastalang.runtime.repair.validation import Objection
+from pastalang.testing.slow.answer import Field, Sheet
 from pastalang.testing.slow.branch import Instance, Point
-from pastalang.testing.slow.page import Field, Sheet
 from pastalang.values.json_places import Node, places_of
 from pastalang.values.json_places import Place as Span
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 from pastalang.plan.plan import Form, Hole
 from pastalang.program.types import String
 from pastalang.runtime.decode.mask import tokens_of
+from pastalang.testing.slow.answer import Thought
 from pastalang.testing.slow.branch import Instance
 from pastalang.testing.slow.holes import Given, draw
-from pastalang.testing.slow.page import Thought
 
 _END = "</think>"
 _ANY_TEXT = String(stop=("\x00\x00",))  # a stop that does not come, so that line ends are text, too

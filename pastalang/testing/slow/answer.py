@@ -1,17 +1,24 @@
-"""What has been written, in reading order: entries of branches come in, text, fields and values go out."""
+"""The answer: text, fields and values in reading order."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
-from pastalang.plan.plan import Form, Hole, Plan
-from pastalang.testing.slow.place import Place
+from pastalang.plan.plan import Address, BranchId, Form, Hole, Plan
 from pastalang.values.json_places import Place as Span
 from pastalang.values.json_text import JsonValue
 from pastalang.values.read import read, to_python
+
+Loop: TypeAlias = tuple[BranchId, Address]  # a repeat or a fan-out: the branch that it stands in, and where
+Place: TypeAlias = Mapping[Loop, int]  # the loops around something, outermost first, each with its item
+
+
+def agree(one: Place, other: Place) -> bool:
+    """The same item of every loop that both stand in."""
+    return all(other[loop] == item for loop, item in one.items() if loop in other)
 
 
 @dataclass(eq=False)
