@@ -14,12 +14,11 @@ from pastalang.program.program import Role
 from pastalang.runtime.binding.spaced import fed_end, fed_text
 from pastalang.runtime.inputs import part_of, text_of
 from pastalang.testing.slow.answer import Items, Of, Place
-from pastalang.testing.slow.auto import write_freely
 from pastalang.testing.slow.branch import Instance, Level
+from pastalang.testing.slow.free_text import think, write_freely
 from pastalang.testing.slow.holes import decide, fill
 from pastalang.testing.slow.lists import elements_of, sources_of
 from pastalang.testing.slow.run import Run
-from pastalang.testing.slow.thought import think
 
 Waits: TypeAlias = Iterator[Callable[[], bool]]
 
