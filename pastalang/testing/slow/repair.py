@@ -1,30 +1,181 @@
-"""What is decoded again: a finished run and what is asked of its answer come in; branches are taken up, round by
-round, until nothing is to be done.
+"""What is decoded again: branches of a finished run are taken up, round by round, until nothing is to be done.
 
-    a round    1  a field that was unsure and is written anew: the surer one of the two stays
-               2  fields that the validator objects to, and unsure ones, all at once
-               3  whoever has joined a field that has changed, when that is right
+a round    1  a field that was unsure and is written anew: the surer one of the two stays
+           2  fields that the validator objects to, and unsure ones, all at once
+           3  every branch that has joined a field that has changed, when that is right
+
+old  … "brand": ┬ "Foo"                        out of the answer, with all that was forked after the point
+new             └ the lead … "Bar"             sees what the old one saw there, and its own lead
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from pydantic import BaseModel
 
+from pastalang.runtime.binding.spaced import given_to
 from pastalang.runtime.errors import Problem
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.validation import Objection, validate
-from pastalang.testing.slow.again import Taken, all_behind, behind, outdated, take_up, undo
-from pastalang.testing.slow.answer import Sheet, sheets_of
-from pastalang.testing.slow.branch import Instance
+from pastalang.testing.slow.answer import Field, Sheet, sheets_of
+from pastalang.testing.slow.branch import Again, Instance, Point
 from pastalang.testing.slow.run import Run
-from pastalang.testing.slow.targets import Key, Target, fields_of, targets_of
-from pastalang.values.json_places import places_of
+from pastalang.values.json_places import Node, places_of
+from pastalang.values.json_places import Place as Span
 from pastalang.values.misfit import path_text
+
+Key: TypeAlias = tuple[str, tuple[int, ...]]
+_BEFORE_VALUE = re.compile(r'"([^"\\]|\\.)*": ')
+
+
+@dataclass(frozen=True, eq=False)
+class Target:
+    """`key` is the same in every attempt."""
+
+    key: Key
+    sheet: Sheet
+    span: Span
+    point: Point
+    field: Field | None
+
+    @property
+    def branch(self) -> Instance:
+        return self.point.branch.latest
+
+    @property
+    def text(self) -> str:
+        return self.sheet.text[self.span.start : self.span.end]
+
+    @property
+    def confidence(self) -> float:
+        return math.exp(math.fsum(self.field.log_probabilities)) if self.field else 1.0
+
+
+def fields_of(sheet: Sheet) -> list[Target]:
+    return [Target((one.hole.field, one.items), sheet, span, one.point, one) for one, span in sheet.fields]
+
+
+def targets_of(sheet: Sheet, objection: Objection) -> list[Target]:
+    """Nobody, where all of it is known text."""
+    value = places_of(sheet.text).at(objection.path)
+    found: dict[Key, Target] = {}
+    for part in _parts_read(value, objection):
+        for target in _writers(sheet, part.place):
+            found[target.key] = target
+    return list(found.values())
+
+
+def _parts_read(value: Node, objection: Objection) -> list[Node]:
+    return [value.parts[key] for key in objection.fields if key in value.parts] or [value]
+
+
+def _writers(sheet: Sheet, value: Span) -> list[Target]:
+    around = [target for target in _branches_of(sheet) if target.span.contains(value)]
+    holes = [target for target in fields_of(sheet) if target.span.touches(value)]
+    whole = [target for target in around if target.span == value]
+    if whole and not any(hole.span == value for hole in holes):
+        return whole[:1]
+    return holes or sorted(around, key=lambda target: target.span.end - target.span.start)[:1]
+
+
+def _branches_of(sheet: Sheet) -> Iterator[Target]:
+    """Inner ones first. Where a branch writes its key itself, its value begins behind that."""
+    for author, span in sheet.branches:
+        assert isinstance(author, Instance)
+        if author.beginning is not None:
+            key = _BEFORE_VALUE.match(sheet.text, span.start, span.end)
+            value = Span(key.end() if key else span.start, span.end)
+            yield Target((author.spec.name, author.items), sheet, value, author.beginning, None)
+
+
+@dataclass(frozen=True, eq=False)
+class Taken:
+    """`hidden` is out of the answer together with the old branch."""
+
+    point: Point
+    old: Instance
+    new: Instance
+    hidden: tuple[Instance, ...]
+
+
+def behind(point: Point) -> list[Instance]:
+    """Who has written or seen what stands at the point: its branch, and all that was forked from there on."""
+    branch = point.branch.latest
+    return [branch, *_descendants(branch.forked[point.forked :])]
+
+
+def _descendants(forked: Iterable[Instance]) -> Iterator[Instance]:
+    for child in forked:
+        yield child.latest
+        yield from _descendants(child.latest.forked)
+
+
+def all_behind(points: Iterable[Point]) -> set[Instance]:
+    return {one for point in points for one in behind(point)}
+
+
+def outdated(run: Run, wrong: set[Instance]) -> list[Point]:
+    """Who else has joined anything wrong or outdated goes on from the first such join; who is behind another one of
+    these comes anew with that."""
+    found: Mapping[Instance, Point] = {}
+    while True:
+        gone = wrong | all_behind(found.values())
+        first = {one: _first_join(one, gone) for one in run.live if one not in wrong}
+        now = {one: point for one, point in first.items() if point is not None}
+        if now.keys() == found.keys() and all(now[one] is found[one] for one in now):
+            return [point for one, point in now.items() if not _is_behind_another(one, now)]
+        found = now
+
+
+def _first_join(branch: Instance, gone: set[Instance]) -> Point | None:
+    return next((point for point in branch.points if not gone.isdisjoint(point.joined)), None)
+
+
+def _is_behind_another(branch: Instance, points: Mapping[Instance, Point]) -> bool:
+    return any(other is not branch and branch in behind(point) for other, point in points.items())
+
+
+def take_up(run: Run, places: Sequence[tuple[Point, str]]) -> list[Taken]:
+    """All of them stand before the first one is written: who waits for others waits for the new ones. Where somebody
+    joins it, what is told something stands behind all positions of the answer, and so does the next one behind it."""
+    free = 1 + max(token.position for one in run.live for token in one.path)
+    taken = []
+    for point, text in places:
+        lead = run.given.encoder.text(text.removesuffix(given_to(point.segment)))
+        is_moved = bool(text) and point.branch.spec.id in run.joined
+        taken.append(_take_up(run, point, lead, free if is_moved else point.position))
+        new = taken[-1].new
+        free = max(free, new.position + len(lead) + new.spec.reserve)
+    return taken
+
+
+def _take_up(run: Run, point: Point, lead: tuple[int, ...], position: int) -> Taken:
+    old = point.branch.latest
+    hidden = tuple(one for one in behind(point) if one is not old)
+    new = Instance(
+        old.spec, old.place, old.key, point.path, position, old.names, point.sees, run.passes,
+        again=Again(point, lead), own_before=point.own,
+    )  # fmt: skip
+    run.add(new)
+    old.replaced_by = new
+    for one in (old, *hidden):
+        one.is_out = True
+    return Taken(point, old, new, hidden)
+
+
+def undo(taken: Taken) -> None:
+    """The old branch is in the answer again, and all that was hidden with it."""
+    for one in (taken.new, *_descendants(taken.new.forked[taken.point.forked :])):
+        one.is_out = True
+    for one in (taken.old, *taken.hidden):
+        one.is_out = False
+    taken.old.replaced_by = None
 
 
 @dataclass(frozen=True, eq=False)
