@@ -19,8 +19,8 @@ from pastalang.testing import slow
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.differential import guides_for
 from pastalang.testing.fakes import FakeModel, Score, hashed_model, hashed_score
-from pastalang.testing.slow.plainly import KINDS as WRITTEN_OUT
-from pastalang.testing.slow.plainly import plainly
+from pastalang.testing.slow.logits import KINDS as WRITTEN_OUT
+from pastalang.testing.slow.logits import plainly
 from pastalang.testing.toy_models import Family, toy_model
 from tests.runtime.float64 import in_float64
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastalang.testing import slow
-from pastalang.testing.slow.plainly import plainly
+from pastalang.testing.slow.logits import plainly
 from tests.properties.models import FAMILIES, VOCABULARY, Weights, weights
 from tests.runtime.float64 import wide_softmax
 
