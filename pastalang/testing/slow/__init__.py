@@ -5,13 +5,11 @@ are written one at a time, each from its beginning as far as it can go; for ever
 everything that the token sees. Guides, tokenizers and the numbers of draws are those of the runtime: they are what
 a run is given, not how it is executed.
 
-    token     what a token sees: paths               holes     how a hole is filled, how a choice is made
-    branch    fork, feed, join: paths, positions     segments  the meaning of each segment
-    run       who there is, and who waits for whom   page      text, fields and values in reading order
-    draws     from logits to a token                 logits    a forward pass per token
-    thought   what is written before the answer      plainly   models written out
-    repair    what is decoded again                  again     branches taken up again
-    targets   what an objection is about
+    token     what a token sees: paths               holes      how a hole is filled, how a choice is made
+    branch    fork, feed, join: paths, positions     segments   the meaning of each segment
+    run       who there is, and who waits for whom   answer     text, fields and values in reading order
+    logits    a forward pass per token               free_text  thoughts, and tags that the model writes
+    repair    what is decoded again
 """
 
 from __future__ import annotations
