@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo examples test test-long invariants fuzz holes corpus-update format lint types imports check clean
+.PHONY: help install demo examples test test-long invariants fuzz holes corpus-update recorded-update format lint types imports check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -43,6 +43,9 @@ holes: install ## let hostile models write 100,000 values, and 36,000 of types d
 
 corpus-update: install ## write what is said about the invalid programs anew, to be read as a difference
 	PASTA_UPDATE_CORPUS=1 $(BIN)/python -m pytest -q tests/corpus
+
+recorded-update: install ## record the runs of tests/recorded anew, to be read as a difference
+	PASTA_UPDATE_RECORDED=1 $(BIN)/python -m pytest -q -m "long or not long" tests/recorded
 
 format: install ## format the code
 	$(BIN)/ruff format . && $(BIN)/ruff check --fix .

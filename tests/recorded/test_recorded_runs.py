@@ -1,0 +1,65 @@
+"""Runs that were recorded once: the same programs, models and seeds give the same answers, token for token.
+
+`make recorded-update` records them anew, after a change that was meant to change an answer; the difference between
+the files of `data` is then read by a person.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.recorded.compare import difference
+from tests.recorded.plans import PLANNED, plan_records
+from tests.recorded.record import record
+from tests.recorded.runs import GROUPS
+
+DATA = Path(__file__).parent / "data"
+MUST_UPDATE = os.environ.get("PASTA_UPDATE_RECORDED") == "1"
+LONG = {"examples-lockstep", "examples-sequential", "corpus-warm", "holes-other-modes"}
+SHOWN = 12
+
+
+def check(name: str, found: list[dict[str, Any]]) -> None:
+    path = DATA / f"{name}.jsonl"
+    if MUST_UPDATE:
+        lines = [json.dumps(one, ensure_ascii=False, separators=(",", ":")) for one in found]
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    recorded = [json.loads(line) for line in path.read_text("utf-8").split("\n") if line]
+    assert [one["run"] for one in recorded] == [one["run"] for one in found], "other runs than those that were recorded"
+    changed = [
+        f"{before['run']} ({before['how']}): {said}"
+        for before, after in zip(recorded, found, strict=True)
+        if (said := difference(before, after))
+    ]
+    more = [f"… and {len(changed) - SHOWN} more"] if len(changed) > SHOWN else []
+    assert not changed, "\n".join([f"{len(changed)} of {len(found)} runs differ", *changed[:SHOWN], *more])
+
+
+@pytest.mark.parametrize(
+    "group", [pytest.param(name, marks=pytest.mark.long if name in LONG else ()) for name in GROUPS]
+)
+def test_runs_give_what_they_gave_when_they_were_recorded(group: str) -> None:
+    check(group, [json.loads(json.dumps(record(run))) for run in GROUPS[group]()])
+
+
+def test_plans_are_what_they_were_when_they_were_recorded() -> None:
+    check("plans", [one for path in PLANNED for one in plan_records(path)])
+
+
+def test_every_file_of_records_belongs_to_a_group() -> None:
+    assert {path.stem for path in DATA.glob("*.jsonl")} == {*GROUPS, "plans"}
+
+
+def test_names_of_runs_are_unique() -> None:
+    for group in GROUPS.values():
+        names = [run.name for run in group()]
+        assert len(names) == len(set(names))
+
+
+def test_there_are_enough_runs_to_mean_something() -> None:
+    assert sum(len(list(group())) for group in GROUPS.values()) >= 300
