@@ -197,8 +197,8 @@ def _limits() -> Iterator[Run]:
 
 def _memory() -> Iterator[Run]:
     """Enough for all at once, for some, for one branch at a time, and for nothing."""
-    rigs = {cells: Rig("bpe", "qwen3", 1, cells=cells) for cells in (300, 200, 160, 130, 100, 20)}
-    yield from _scheduled("cells", *(rigs[cells] for cells in (300, 200, 130)), way=Way.IN_TURNS)
+    rigs = {cells: Rig("bpe", "qwen3", 1, cells=cells) for cells in (300, 260, 230, 160, 100, 20)}
+    yield from _scheduled("cells", *(rigs[cells] for cells in (300, 260, 230)), way=Way.IN_TURNS)
     yield from _scheduled("cells together", *(rigs[cells] for cells in (160, 100)), way=Way.BATCH)
     yield from itertools.islice(_scheduled("cells together", rigs[20], way=Way.BATCH), 1)
 
