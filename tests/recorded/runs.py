@@ -38,6 +38,7 @@ SAMPLINGS = (
 )
 TITLE = 'Sharp "Aquos" 42 inch 4K TV, 899 €'
 TITLES = (TITLE, "Tea, green, 100 g", "Ein Fahrrad für Kinder, 16 Zoll, rot", "", "A B")
+GOODS = ("Tea, green, 100 g", "Coffee from Peru, dark", "A red bicycle for children", "A lamp, 40 W, of brass", "Pens")
 MORE = {
     "other": "the second text is here",
     "points": [{"name": "price", "why": "it is low"}, {"name": "size", "why": "42 inch"}],
@@ -208,8 +209,8 @@ def _kept() -> Iterator[Run]:
     yield from _scheduled("kept", Rig("bpe", "llama", 4, cells=600, kept=400), way=Way.STREAM)
     yield from _scheduled("kept", Rig("byte", "llama", 4, cells=420, kept=100), way=Way.BATCH)
     yield from _scheduled("kept", Rig(kept=2000, chunk=9), way=Way.IN_TURNS)
-    for kept in (40, 60, 90):
-        inputs = [{"title": title} for at in (0, 1, 0, 2, 1, 3, 0, 2, 4, 1) for title in [TITLES[at]]]
+    for kept in (60, 90, 120):
+        inputs = [{"title": GOODS[at]} for at in (0, 1, 2, 1, 3, 1, 4, 2, 0, 1, 3, 2)]
         yield Run(
             name=f"in turns {kept}", program=HERE / "programs/holes.pasta", inputs=inputs, is_brief=True,
             rig=Rig("bpe", "llama", 4, cells=400, kept=kept), options={"template": "only_scalar", "seed": 1},
