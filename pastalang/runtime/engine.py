@@ -269,6 +269,7 @@ class Engine:
             while not request.is_over:
                 self._step_for(request)
                 yield from request.events.take()
+            yield from request.events.take()  # another caller may have run the last step
             outcome = self._outcome_of(request)
             if isinstance(outcome, Result):
                 yield Done(outcome)
