@@ -31,7 +31,7 @@ from pastalang.values.read import read, to_plain, to_python
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """An answer laid out: `exact` is its JSON value, `fields` and `branches` are who wrote what of its text."""
+    """An answer with the places of its parts: which field and which branch wrote which part of its text."""
 
     answer: Answer
     exact: JsonValue
@@ -40,7 +40,7 @@ class Layout:
 
 
 def answers_of(request: RequestState) -> tuple[tuple[Answer, ...], bool]:
-    """The answers, and whether they are those of stacked documents."""
+    """The answers, and whether documents were stacked."""
     sheets, is_stacked = layouts_of(request)
     return tuple(sheet.answer for sheet in sheets), is_stacked
 
@@ -55,7 +55,7 @@ def layouts_of(request: RequestState) -> tuple[tuple[Layout, ...], bool]:
 
 
 def run_outcomes_of(request: RequestState, *, chunk: int | None = None) -> RunOutcomes:
-    """What happened until the first answer was complete, in counts: for the forecast of passes."""
+    """The lengths and choices of the first complete answer, from which its passes can be computed."""
     runs = {
         Instance(branch.spec.id, branch.items): InstanceOutcomes(tuple(branch.outcomes), tuple(branch.forced))
         for branch in request.branches[: request.first_answer.branches if request.first_answer else None]
@@ -67,7 +67,7 @@ def _layout(request: RequestState, branch: BranchState) -> Layout:
     page = _LayoutBuilder(request, branch)
     page.write(branch.written, branch, page.values)
     text = "".join(stretch.text for stretch in page.stretches)
-    value, exact = _parted(page.values)
+    value, exact = _split(page.values)
     if request.plan.output is not None:
         exact, value = _typed(request, branch, text)
     answer = Answer(value, text, tuple(page.fields), tuple(page.stretches), page.thinking, exact)
@@ -88,29 +88,29 @@ def _typed(request: RequestState, branch: BranchState, text: str) -> tuple[JsonV
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """Of one field: as Python has it, and as its text says."""
+    """The value of a field in Python and in JSON."""
 
     value: Any
     exact: JsonValue
 
 
-def _parted(values: Any) -> tuple[Any, JsonValue]:
-    """Fields by name and forks as lists: as Python has the values, and as their texts say."""
+def _split(values: Any) -> tuple[Any, JsonValue]:
+    """Split a tree of values into one of Python values and one of JSON values."""
     match values:
         case _Value(value=value, exact=exact):
             return value, exact
         case dict():
-            parts = {key: _parted(part) for key, part in values.items()}
+            parts = {key: _split(part) for key, part in values.items()}
             return {key: value for key, (value, _) in parts.items()}, {key: exact for key, (_, exact) in parts.items()}
         case list():
-            pairs = [_parted(part) for part in values]
+            pairs = [_split(part) for part in values]
             return [value for value, _ in pairs], [exact for _, exact in pairs]
         case _:
             return values, values
 
 
 class _LayoutBuilder:
-    """Grows while one answer is put together."""
+    """Lays out one answer."""
 
     def __init__(self, request: RequestState, document: BranchState) -> None:
         self.stretches: list[Stretch] = []
@@ -185,7 +185,7 @@ class _LayoutBuilder:
     def _text_with_threads(
         self, text: str, threads: Sequence[Thread], branch: BranchState, into: dict[str, Any]
     ) -> None:
-        """Each thread stands where its tag stood."""
+        """The text of each thread replaces its tag."""
         done = 0
         for thread in threads:
             self._text(text[done : thread.at], branch, is_forced=False)
@@ -205,7 +205,7 @@ class _LayoutBuilder:
 
 
 def _options(details: Details) -> tuple[tuple[str, float], ...] | None:
-    """The likeliest first; None where the type is no closed choice."""
+    """The options, likeliest first; None if the type is not a closed choice."""
     options = details.weights.options()
     return tuple(sorted(options.items(), key=lambda option: (-option[1], option[0]))) or None
 

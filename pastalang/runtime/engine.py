@@ -136,7 +136,7 @@ class Engine:
         """Load a model: a folder, a name on the hub, `"pasta-mini"`, or a pair of a `transformers` model and tokenizer.
 
         `cells` is the size of the KV cache in tokens. Weights loaded onto a CPU are `packed` into the layout that its
-        kernels read fastest; a model passed as a pair is never changed. A file `pastalang.json` beside the weights
+        kernels read fastest; a model passed as a pair is never changed. A file `pastalang.json` next to the weights
         names the modes they were trained for. Raises `LoadError`.
         """
         check_size("cells", cells, minimum=1)

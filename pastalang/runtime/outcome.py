@@ -84,7 +84,7 @@ def _critical_path(request: RequestState, first: FirstAnswerStats, chunk: int | 
 
 
 def _planned_passes(request: RequestState, chunk: int | None) -> int:
-    """Those of the plan; if the model placed the branches, those of its threads."""
+    """The passes that the plan asks for, or the threads if the model opened them."""
     if request.plan.auto is None:
         return passes_taken(request.plan, run_outcomes_of(request, chunk=chunk))
     texts = [
@@ -97,7 +97,7 @@ def _planned_passes(request: RequestState, chunk: int | None) -> int:
 
 
 def _input_tokens(request: RequestState) -> int:
-    """What stands before the model's own turn; of stacked documents, what they share is counted once."""
+    """The tokens before the model's turn. What stacked documents share is counted once."""
     root = request.root
     shared = root.prompt or root.start + len(root.tokens)
     return shared + sum(branch.prompt for branch in request.branches if branch is not root)
@@ -122,7 +122,7 @@ def _lane(branch: BranchState) -> Lane:
     passes = [*(run[2] for run in branch.runs[:1]), *(drawn.forward_pass for drawn in branch.drawn[:1])]
     sees: dict[int, int] = {}
     for seen in branch.view:
-        lane = max(seen.branch.number, ROOT_LANE)  # what is kept of a prompt is the root's
+        lane = max(seen.branch.number, ROOT_LANE)  # a kept prompt counts as the root's
         if lane != branch.number:
             sees[lane] = sees.get(lane, 0) + seen.length
     parent = None if branch.parent is None else branch.parent.number
@@ -130,7 +130,7 @@ def _lane(branch: BranchState) -> Lane:
 
 
 def _prompt(request: RequestState) -> Iterator[Fed]:
-    """The beginning of the root that the memory of prompts holds: what was there before, and what is new in it."""
+    """The beginning of the root that the prefix cache holds: tokens of earlier requests, and new ones."""
     if not request.branches:
         return
     tokens = [token for seen in request.root.view for token in seen.branch.tokens[: seen.length]]
@@ -142,7 +142,7 @@ def _prompt(request: RequestState) -> Iterator[Fed]:
 
 
 def _fed(branch: BranchState) -> Iterator[Fed]:
-    """Runs of forced tokens, cut where a drawn one stands between them."""
+    """Runs of forced tokens, cut at each sampled token."""
     drawn = {one.index for one in branch.drawn}
     decode = branch.request.tokens.encoder.decode
     for first, count, forward_pass in branch.runs:

@@ -1,7 +1,7 @@
 """One branch while it runs: its tokens, its place in its segments, what it sees, and which cells it owns.
 
 tokens   [ fed │ not fed yet ]       `cells` has one cell for each fed token
-demand   how many of them are needed; a token that nobody needs is never fed
+demand   how many of them are needed; other tokens are never fed
 """
 
 from __future__ import annotations

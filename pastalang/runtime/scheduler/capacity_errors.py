@@ -15,7 +15,7 @@ MOST_NAMED = 3
 
 
 def check_length(branch: BranchState, max_position: int) -> None:
-    """Positions beyond the model's last one are refused before they are fed."""
+    """Raises `TooLong` before a token beyond the model's last position is fed."""
     if branch.position - 1 > max_position:
         raise too_long(branch, max_position)
 
@@ -31,7 +31,7 @@ def too_long(branch: BranchState, max_position: int) -> TooLong:
 
 
 def _inputs(request: RequestState) -> str:
-    """The inputs that the prompt is long for, in tokens."""
+    """The longest inputs, with their lengths in tokens."""
     lengths: dict[str, int] = {}
     for one in request.plan.branches:
         for segment in one.segments:
@@ -44,7 +44,7 @@ def _inputs(request: RequestState) -> str:
 
 
 def _tokens(request: RequestState, path: tuple[str, ...]) -> int:
-    """Of stacked documents, the longest one counts: they stand at the same positions."""
+    """Stacked documents share positions, so the longest one counts."""
     name, *rest = path
     value = request.values[name]
     is_stack = any(one.name == name and one.each for one in request.plan.inputs)
@@ -53,7 +53,7 @@ def _tokens(request: RequestState, path: tuple[str, ...]) -> int:
 
 
 def _gaps(request: RequestState) -> str:
-    """The fields that most positions are left free for."""
+    """The fields that reserve the most positions."""
     named = ", ".join(f"`{gap.name}` ({gap.positions:,})" for gap in costliest_gaps(request.plan)[:MOST_NAMED])
     return f"lower the limits of the fields with the largest gaps: {named}" if named else ""
 

@@ -15,7 +15,7 @@ from pastalang.runtime.scheduler.transcript import Written, WrittenLoop
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A frame as it stood: `written` and `loop` are the live lists, of which `length` and `items` were there."""
+    """A frame at a checkpoint. `written` and `loop` are the live lists; `length` and `items` are their lengths then."""
 
     segments: tuple[Segment, ...]
     address: tuple[int, ...]
@@ -31,20 +31,20 @@ class Level:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Checkpoint:
-    """Right before a hole, a choice, a list or a join of `branch`. `branches` counts those made until then."""
+    """The state of `branch` before a hole, a choice, a list or a join. `branches` counts those that existed then."""
 
     branch: BranchState
     levels: tuple[Level, ...]
     source: Source | None
     view: tuple[Seen, ...]
-    own: tuple[Seen, ...]  # what of it the branch has written itself
+    own: tuple[Seen, ...]  # the part of the view that the branch wrote itself
     position: int
     highest: int
     start: int
     branches: int
-    reported: int  # values of it that the caller knew of
+    reported: int  # how many of its values had been reported
     join_checkpoints: tuple[Checkpoint, ...]
-    joined: tuple[BranchState, ...] = ()  # what the join adds, where a join stands here
+    joined: tuple[BranchState, ...] = ()  # what the join adds, if it is before a join
 
 
 def checkpoint_of(branch: BranchState, *, joined: tuple[BranchState, ...] = ()) -> Checkpoint:
@@ -58,7 +58,7 @@ def checkpoint_of(branch: BranchState, *, joined: tuple[BranchState, ...] = ()) 
 
 
 def mark_checkpoint(branch: BranchState) -> Checkpoint | None:
-    """The checkpoint where a branch stands, noted as a place to take it up at; None where nobody ever will."""
+    """A checkpoint at the current place of a branch; None if the request has no reviewer and never rewinds."""
     if branch.request.reviewer is None:
         return None
     checkpoint: Checkpoint = branch.retry_from or checkpoint_of(branch)
@@ -68,7 +68,7 @@ def mark_checkpoint(branch: BranchState) -> Checkpoint | None:
 
 
 def rewound(checkpoint: Checkpoint) -> list[Frame]:
-    """The frames as they stood, with lists of their own: what is written from here on leaves the old ones alone."""
+    """The frames at the checkpoint, with new lists: writing on leaves the old transcript alone."""
     frames: list[Frame] = []
     for level in checkpoint.levels:
         written = level.written[: level.length]
@@ -82,7 +82,7 @@ def rewound(checkpoint: Checkpoint) -> list[Frame]:
             assert isinstance(last, WrittenLoop), "a list stands last in what its branch had written"
             outer[-1] = WrittenLoop(last.name, loop, last.stacked)
         elif frames:
-            written = frames[-1].written  # an arm writes where its choice stands
+            written = frames[-1].written  # an arm writes into the transcript of its choice
         frames.append(
             Frame(level.segments, written, level.address, level.index, level.repeat, level.item, level.elements, loop)
         )  # fmt: skip

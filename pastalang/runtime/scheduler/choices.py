@@ -1,4 +1,4 @@
-"""Choices and lists: a branch where the model decides how it goes on comes in; it goes on as was decided."""
+"""Choices and lists: places where the model decides how its branch goes on."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pastalang.runtime.scheduler.transcript import DrawnToken, WrittenLoop, Writ
 
 
 def open_choice(branch: BranchState, choose: Choose) -> None:
-    """Which arm it goes on with."""
+    """Start deciding which arm the branch goes on with."""
     mark_checkpoint(branch)
     options = arms_of(choose, branch.request.tokens.encoder)
     _decide(branch, options, field=choose.field, sampling=choose.sampling, span=choose.span)
@@ -36,7 +36,7 @@ def _decide(branch: BranchState, options: list[Option], **about: Any) -> None:
 def take_in_decision(
     branch: BranchState, decision: Decision, token: int, log_probability: float, forward_pass: int
 ) -> None:
-    """A drawn token, for the choice or the list where the branch stands."""
+    """A sampled token for the choice or the list that the branch has reached."""
     taken = decision.take(token)
     is_fed = bool(taken.feed)
     text = branch.request.tokens.encoder.decode([token]) if is_fed else ""
@@ -67,7 +67,7 @@ def _decided(branch: BranchState, decision: Decision, option: int) -> None:
 
 
 def open_repeat(branch: BranchState, frame: Frame, repeat: Repeat) -> None:
-    """A frame for its items, before the first of them."""
+    """Enter a list, before its first item."""
     mark_checkpoint(branch)
     address = (*frame.address, frame.index, 0)
     inner = Frame(repeat.body, [], address, index=len(repeat.body), repeat=repeat, item=-1)
@@ -81,7 +81,10 @@ def open_repeat(branch: BranchState, frame: Frame, repeat: Repeat) -> None:
 
 
 def next_item(branch: BranchState, frame: Frame, repeat: Repeat) -> None:
-    """Behind an item, or before the first one: another one or the end, whoever may say so."""
+    """Before the first item or after one: go on to the next item, or leave the list.
+
+    A list over known elements has as many items; otherwise the model decides between the limits.
+    """
     done = frame.item + 1
     if frame.elements is not None:
         if done < len(frame.elements):
@@ -98,7 +101,7 @@ def next_item(branch: BranchState, frame: Frame, repeat: Repeat) -> None:
         options.append(closing)
     if len(options) == 1:
         option = options[0]
-        if option.tokens is None:  # nothing is left to stop: the list is full
+        if option.tokens is None:  # the list is full and needs no closing text
             options = [Option("", ())]
     _decide(branch, options, field=repeat.field, sampling=repeat.sampling, span=repeat.span)
 

@@ -15,13 +15,13 @@ from pastalang.plan.plan import Choose, ItemNumber, Repeat
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.spaced import fed_end, fed_text
 from pastalang.runtime.chat import Encoder
-from pastalang.runtime.scheduler.transcript import Tally
+from pastalang.runtime.scheduler.transcript import TokenCounts
 from pastalang.source import Span
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """`tokens` is how it is written; None: the end of the turn, which is drawn and never fed."""
+    """`tokens` spell the option. None: the end of the turn, which is sampled and never fed."""
 
     text: str
     tokens: tuple[int, ...] | None
@@ -29,15 +29,15 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one token did: the tokens to feed, and the option once it is known."""
+    """The effect of one token: the tokens to feed, and the option once it is known."""
 
     feed: tuple[int, ...]
-    forced: int  # how many of `feed` were not drawn: all but the first, or all
+    forced: int  # how many of `feed` were not sampled: all but the first, or all
     option: int | None
 
 
 class Decision:
-    """Stands in the tree of the options. `field` and `span` are for messages."""
+    """A place in the tree of the options. `field` and `span` are for messages."""
 
     def __init__(
         self, options: Sequence[Option], *, ends: frozenset[int], field: str, sampling: Sampling, span: Span
@@ -45,7 +45,7 @@ class Decision:
         self.field = field
         self.sampling = sampling
         self.span = span
-        self.tally = Tally()
+        self.tally = TokenCounts()
         self.text = ""
         self._ends = ends
         self._options = tuple(options)
@@ -53,11 +53,11 @@ class Decision:
         self._depth = 0
 
     def start(self) -> Taken:
-        """What is forced before anything is drawn."""
+        """The tokens that all options have in common."""
         return self._forced(())
 
     def allowed(self) -> frozenset[int] | None:
-        """The tokens to draw from; None: every token."""
+        """The tokens to sample from; None: every token."""
         if any(self._is_complete(option) for option in self._alive):
             return None
         tokens: set[int] = set()
@@ -67,7 +67,7 @@ class Decision:
         return frozenset(tokens)
 
     def take(self, token: int) -> Taken:
-        """A drawn token. Where it is not fed, `feed` is empty."""
+        """Accept a sampled token. `feed` is empty if it is not fed."""
         self.tally.draw()
         going_on = [option for option in self._alive if self._next(option) == token]
         if not going_on:
@@ -77,7 +77,7 @@ class Decision:
         return self._forced((token,))
 
     def _ended(self, token: int) -> Taken:
-        """The end of the turn, or the border behind an option that another one goes on from."""
+        """The token ends an option: it ends the turn, or does not continue a longer option."""
         self.tally.dropped = True
         by_end = [option for option in self._alive if self._options[option].tokens is None and token in self._ends]
         complete = [option for option in self._alive if self._is_complete(option)]
@@ -109,7 +109,7 @@ def arms_of(choose: Choose, encoder: Encoder) -> list[Option]:
 
 
 def opening_of(repeat: Repeat, item: int, encoder: Encoder) -> Option:
-    """How an item begins; numbers are tokens of their own, so that they look alike in every item."""
+    """How an item begins. Item numbers are encoded on their own, so that items look alike."""
     lead = repeat.between if item else repeat.first
     number = str(item + 1)
     text = "".join(number if isinstance(part, ItemNumber) else part.text for part in lead)
@@ -118,7 +118,7 @@ def opening_of(repeat: Repeat, item: int, encoder: Encoder) -> Option:
 
 
 def closing_of(repeat: Repeat, done: int, encoder: Encoder) -> Option:
-    """How the list ends behind so many items."""
+    """How the list ends after `done` items."""
     text = repeat.empty if done == 0 and repeat.empty is not None else repeat.stop
     fed = fed_end(repeat, is_empty=done == 0)
     return Option("", None) if text is None or fed is None else Option(text, encoder.text(fed))

@@ -17,7 +17,7 @@ from pastalang.runtime.scheduler.transcript import Field
 
 
 class EventLog:
-    """The events of a request since they were last taken. A log that nobody reads keeps nothing."""
+    """The events of a request since they were last taken. A log that is not read keeps nothing."""
 
     def __init__(self, *, is_read: bool) -> None:
         self.is_read = is_read

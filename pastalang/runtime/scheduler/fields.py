@@ -20,7 +20,10 @@ from pastalang.values.fits import value_fits
 
 
 def start_guide(branch: BranchState, hole: Hole) -> tuple[State, tuple[int, ...]]:
-    """Raises `NoEndingFits`. Where no value fits behind its lead, the lead is fed on its own."""
+    """The state of the guide of a hole, and white space to feed before it. Raises `NoEndingFits`.
+
+    White space is usually sampled with the value; if no value fits after it, it is fed on its own.
+    """
     request = branch.request
     room = request.room(branch)
     limit = hole.max_tokens if room is None else min(hole.max_tokens, room)
@@ -38,7 +41,7 @@ def start_guide(branch: BranchState, hole: Hole) -> tuple[State, tuple[int, ...]
 
 
 def fall_back_to_null(branch: BranchState, field: Field, hole: Hole, problem: NoEndingFits) -> None:
-    """Raises the problem where the value may not be null."""
+    """No value fits into the hole: it is null. Raises the problem if the type does not allow null."""
     request = branch.request
     if hole.form is not Form.JSON or value_fits(hole.type, None, dict(request.plan.types)):
         raise problem
@@ -53,7 +56,7 @@ def fall_back_to_null(branch: BranchState, field: Field, hole: Hole, problem: No
 
 
 def open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
-    """Begin the field of a hole, up to where its first token is drawn."""
+    """Begin the field of a hole, up to its first sample."""
     request = branch.request
     items = branch.items_here()
     field = Field(hole.field, hole.type, hole.form, hole.span, branch.name, items)
@@ -76,7 +79,7 @@ def open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
 def take_in_hole(
     branch: BranchState, hole: OpenHole, token: int, log_probability: float, forward_pass: int
 ) -> list[BranchState]:
-    """Gives the threads that begin with this token."""
+    """Accept a sampled token. Gives the threads that it begins."""
     with field_errors(hole.hole, branch.request.plan):
         fill = hole.take(token, log_probability)
     index = len(branch.tokens) if fill.is_kept else None
@@ -91,7 +94,7 @@ def take_in_hole(
 def go_on_with_tags(
     branch: BranchState, hole: OpenHole, fill: Fill, tags: tuple[tuple[int, Tag], ...]
 ) -> list[BranchState]:
-    """Feeds what is fed of a drawn token, and gives the threads that it begins."""
+    """Feed a token whose tags are read. Gives the threads that it begins."""
     assert isinstance(hole.state, AutoState)
     branch.append(fill.feed)
     begun = begin_threads(branch, hole.field, tags)
@@ -116,10 +119,10 @@ def _filled(branch: BranchState, hole: OpenHole, fill: Fill) -> None:
 
 
 def wait_for_logits(branch: BranchState) -> None:
-    """Draw from the row behind its last token: that of a coming step, or of this one where it has been fed."""
+    """Sample from the logits of its last token: in a later step, or in this one if the token has been fed."""
     source = branch.last
-    assert source is not None, f"`{branch.name}` draws before anything was fed"
-    assert len(branch.tokens) not in branch.joins, f"`{branch.name}` draws right behind a join"
+    assert source is not None, f"`{branch.name}` samples before anything was fed"
+    assert len(branch.tokens) not in branch.joins, f"`{branch.name}` samples right after a join"
     branch.stage = Stage.DRAWING
     request = branch.request
     request.drawing += 1

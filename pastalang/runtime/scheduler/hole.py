@@ -1,4 +1,4 @@
-"""A hole being filled: drawn tokens come in; what is fed of them, and the text they add, go out."""
+"""A hole while it is filled: accepts sampled tokens and says what is fed and which text they add."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pastalang.runtime.chat import Encoder
 from pastalang.runtime.decode.guide import Accepted, GuideError, State, TokenMask
 from pastalang.runtime.decode.lead import Led
 from pastalang.runtime.errors import DeadEnd
-from pastalang.runtime.scheduler.transcript import Details, Field, Tally
+from pastalang.runtime.scheduler.transcript import Details, Field, TokenCounts
 
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """`feed`: tokens for the branch, the drawn one first if it `is_kept`."""
+    """`feed` are tokens for the branch, the sampled one first if it `is_kept`."""
 
     feed: tuple[int, ...]
     text: str
@@ -25,7 +25,7 @@ class Fill:
 
 @contextmanager
 def field_errors(hole: Hole, plan: Plan) -> Iterator[None]:
-    """A type that cannot be enforced, or a value that cannot be closed, is an error of its field."""
+    """Turns an error of a guide into an error of the field: a type that cannot be enforced, a value without an end."""
     try:
         yield
     except GuideError as problem:
@@ -38,7 +38,7 @@ class OpenHole:
         self.field = field
         self._state = state
         self._encoder = encoder
-        self.lead = state.lead if isinstance(state, Led) else ""  # white space that is drawn with the value
+        self.lead = state.lead if isinstance(state, Led) else ""  # white space that is sampled with the value
 
     @property
     def is_finished(self) -> bool:
@@ -52,12 +52,12 @@ class OpenHole:
         return self._state.allowed()
 
     def start(self) -> Fill:
-        """What the type forces before anything is drawn."""
+        """The tokens that the type forces before the first sample."""
         feed, text = self._ride()
         return Fill(feed, text, is_kept=True)
 
     def take(self, token: int, log_probability: float) -> Fill:
-        """A drawn token, and all that its type leaves no choice about behind it."""
+        """Accept a sampled token, and everything that the type then forces."""
         tally = self.field.tally
         tally.draw()
         accepted = self._state.advance(token)
@@ -70,13 +70,12 @@ class OpenHole:
         tally.force(len(rest))
         return Fill(rest, accepted.text, is_kept=False)
 
-    def beside(self) -> OpenHole:
-        """One that stands where this one does and goes its own way: its field is no part of the answer, and only what
-        its options weigh is noted with those of this one."""
+    def copy_for_probe(self) -> OpenHole:
+        """A copy for a probe. Its field is not part of the answer; the copies share the weights of their options."""
         known = self.field.details
         details = Details() if known is None else Details(weights=known.weights)
         field = replace(
-            self.field, tokens=list(self.field.tokens), log_probabilities=[], tally=Tally(), details=details
+            self.field, tokens=list(self.field.tokens), log_probabilities=[], tally=TokenCounts(), details=details
         )
         return OpenHole(self.hole, field, self._state.fork(), self._encoder)
 
@@ -93,7 +92,7 @@ class OpenHole:
                 accepted = self._state.advance(token)
                 self._note(token, 0.0)
                 text += accepted.text
-                # A forced token that ends the value from outside is not fed; what it adds is spelled anew.
+                # A forced token that reaches beyond the value is not fed; its part of the value is encoded anew.
                 fed += [token] if accepted.kept else list(self._written(accepted))
                 if accepted.finished:
                     break
@@ -101,7 +100,7 @@ class OpenHole:
         return tuple(fed), text
 
     def _written(self, accepted: Accepted) -> tuple[int, ...]:
-        """What is kept of a token that is not fed as it is."""
+        """The tokens for the part of a sampled token that belongs to the value."""
         text = accepted.lead + accepted.text
         return self._encoder.text(text) if text else ()
 

@@ -41,7 +41,7 @@ from pastalang.runtime.scheduler.transcript import (
 
 
 def text_tokens(branch: BranchState, frame: Frame, segment: Text | InputText | ItemNumber) -> tuple[int, ...]:
-    """Note a forced text and give its tokens."""
+    """Add a forced text to the transcript. Gives its tokens."""
     encoder: Encoder = branch.request.tokens.encoder
     if isinstance(segment, Text) and not segment.shown:
         return encoder.control(segment.text)
@@ -117,7 +117,7 @@ def fan_out(branch: BranchState, frame: Frame, each: Each) -> None:
 
 
 def advance(branch: BranchState) -> None:
-    """Go on until something has to be drawn or waited for, or to the end; and the same for all that this starts."""
+    """Advance a branch until it needs a sample, has to wait, or has ended; and all branches that it forks."""
     started = [branch]
     while started:
         one = started.pop()
@@ -130,7 +130,7 @@ def advance(branch: BranchState) -> None:
 
 
 def try_join(branch: BranchState) -> bool:
-    """Let a waiting branch go on if all that it joins has ended. Says whether it did."""
+    """Advance a waiting branch if all branches that it joins have ended. Says whether it did."""
     if branch.hole is not None:
         return _try_to_see(branch, branch.hole)
     frame = branch.frames[-1]
@@ -156,7 +156,7 @@ def _try_to_see(branch: BranchState, hole: OpenHole) -> bool:
 
 
 def accept_token(branch: BranchState, token: int, log_probability: float, forward_pass: int) -> None:
-    """A drawn token: to the hole or the decision that waited for it, and on from there."""
+    """Hand a sampled token to the hole or the decision that waits for it, and advance."""
     branch.request.drawing -= 1
     branch.request.last_draw = forward_pass
     branch.draws += 1
@@ -232,7 +232,7 @@ def _segment(branch: BranchState, frame: Frame, segment: Segment) -> None:
 
 
 def _begin_answer(branch: BranchState) -> None:
-    """What stands before the model's own turn is no part of the answer."""
+    """Text before the model's turn is not part of the answer."""
     branch.written[:] = [
         written if isinstance(written, WrittenLoop) else WrittenText(written.text, in_answer=False)
         for written in branch.written

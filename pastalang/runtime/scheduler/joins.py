@@ -35,14 +35,14 @@ def has_pending_instances(joiner: BranchState, id: BranchId, shared: tuple[int, 
     for parent in parents:
         if parent is not joiner and not parent.has_ended and not _has_passed(parent, origin.address, shared):
             return True
-    # An ancestor of the joiner exists already, and another instance of it is none of the joiner's business.
+    # The ancestors of the joiner exist already; it does not wait for other instances of them.
     if any(parent is joiner for parent in parents):
         return False
     return has_pending_instances(joiner, origin.parent, shared[:loops])
 
 
 def _has_passed(parent: BranchState, address: Address, shared: tuple[int, ...]) -> bool:
-    """Whether `parent` stands behind the fork at `address`, in the items that `shared` names."""
+    """Whether `parent` has passed the fork at `address`, in the items that `shared` names."""
     loops = len(parent.items)
     for depth, frame in enumerate(parent.frames):
         wanted = address[2 * depth]
@@ -67,7 +67,7 @@ def _has_passed(parent: BranchState, address: Address, shared: tuple[int, ...]) 
 
 
 def joined_by(branch: BranchState, segment: Join, address: tuple[int, ...]) -> tuple[BranchState, ...] | None:
-    """What a join shows, in the order of the program; None while some of it has not ended or not even begun."""
+    """The branches that a join waits for, in the order of the program; None while one of them has not ended."""
     request = branch.request
     nesting = request.tokens.nesting
     here = branch.items_here()
@@ -106,7 +106,10 @@ def join(branch: BranchState, joined: tuple[BranchState, ...]) -> None:
 
 
 def prefetch_joined(request: RequestState) -> None:
-    """What is to be joined, what stands before a join that waits, and what a branch was forked behind that waits."""
+    """With chunks, feed text that a join will need while other branches are still awaited.
+
+    Otherwise its passes would come after theirs. Without chunks the text takes one pass, the one that needs it.
+    """
     for branch in list(request.held):
         if len(branch.tokens) > branch.demand:
             if _will_be_seen(branch):
@@ -122,5 +125,5 @@ def _will_be_seen(branch: BranchState) -> bool:
 
 
 def _may_draw(segments: Iterable[Segment]) -> bool:
-    """Whether anything behind a join may see what stands before it."""
+    """Whether anything after a join may see what comes before it."""
     return any(isinstance(segment, Hole | Choose | Repeat | Fork | Each) for segment in segments)

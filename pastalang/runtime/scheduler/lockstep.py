@@ -1,7 +1,7 @@
-"""Values in lock-step: a branch comes in, the values before or behind it in its group go out, the nearest first.
+"""Values in lock-step: which earlier values of its group a value sees, token by token.
 
-Which these are is settled when all of them have begun. A value keeps them when one of them is decoded again: what it
-has written stays, and so does what that has seen.
+They are fixed once all of them have begun. When one of them is decoded again, a value that stays keeps the old one:
+what it has written was written in sight of that one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pastalang.runtime.scheduler.branch import BranchState
 
 
 def values_before(branch: BranchState) -> list[BranchState | None]:
-    """None: not begun."""
+    """The earlier values of its group, the nearest first. None stands for a value that has not begun."""
     assert branch.spec.lockstep is not None
     if branch.values_before is not None:
         return list(branch.values_before)
@@ -23,14 +23,14 @@ def values_before(branch: BranchState) -> list[BranchState | None]:
     return found
 
 
-def values_behind(branch: BranchState) -> list[BranchState | None]:
-    """The nearest first. None: not begun."""
+def values_after(branch: BranchState) -> list[BranchState | None]:
+    """The later values of its group. None stands for a value that has not begun."""
     assert branch.spec.lockstep is not None
     return [value for index, value in _values(branch) if index > branch.spec.lockstep.index]
 
 
 def _values(branch: BranchState) -> Iterator[tuple[int, BranchState | None]]:
-    """All of its group, each with its place in it."""
+    """All values of its group, each with its index."""
     assert branch.spec.lockstep is not None
     for member in branch.request.tokens.lockstep_groups[branch.spec.lockstep.group]:
         assert member.lockstep is not None
@@ -38,15 +38,15 @@ def _values(branch: BranchState) -> Iterator[tuple[int, BranchState | None]]:
         yield member.lockstep.index, instances[0] if instances else None
 
 
-def settle_values_before(branches: Iterable[BranchState]) -> None:
-    """Before any of them is decoded again."""
+def fix_values_before(branches: Iterable[BranchState]) -> None:
+    """Fix which values each branch has seen, before any of them is decoded again."""
     for branch in branches:
         if branch.spec.lockstep is not None:
             values_before(branch)
 
 
 def highest_seen(branch: BranchState) -> int:
-    """The highest position that a branch has or sees, what it sees in lock-step included."""
+    """The highest position that a branch has or sees, including the tokens it sees in lock-step."""
     if branch.spec.lockstep is None:
         return branch.highest
     levels = (

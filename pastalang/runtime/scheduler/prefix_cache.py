@@ -48,8 +48,8 @@ _STRETCH = Branch(ROOT, "kept prefix", None, (), (), 0, Overrun.CONTINUE, Releas
 class _Node:
     branch: BranchState
     parent: _Node | None
-    at: int  # how many tokens of the parent it goes on from
-    used: int = 0  # when it was last asked for
+    at: int  # how many tokens of the parent it follows
+    used: int = 0  # when it was last used
     children: dict[tuple[int, int], _Node] = field(default_factory=dict)  # (tokens of this one, first token)
 
 
@@ -166,7 +166,7 @@ def _prefix_of(path: Sequence[tuple[_Node, int]]) -> Prefix:
 
 
 def _common(kept: Sequence[int], tokens: Sequence[int], at: int) -> int:
-    """How many tokens of `kept` stand in `tokens` from `at` on."""
+    """How many tokens `kept` and `tokens[at:]` have in common at their beginning."""
     most = min(len(kept), len(tokens) - at)
     if list(kept[:most]) == list(tokens[at : at + most]):
         return most

@@ -1,7 +1,7 @@
 """Probes: branches that are fed once, for the probability of an option that the value did not take.
 
     main     … ── `"` ── `ph` ── …          the value, as ever
-    probe          ├──── `t`                nobody sees a probe, and nothing is drawn after it:
+    probe          ├──── `t`                no branch sees a probe, nothing is sampled after it:
                    └──── `t` `e`            only the logits of its last token are read
 
 All probes of a choice are fed in the next pass, so the distribution is exact from there on. Constraint details cost a
@@ -23,15 +23,17 @@ from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
 from pastalang.runtime.scheduler.hole import OpenHole
 from pastalang.runtime.scheduler.transcript import Details, Field
 
-WAYS = 64  # of one choice: its likeliest, as far as that can be told
-OPTIONS = 256  # of a longer list only the ways that its value takes are looked at
+WAYS = 64  # probes of one choice: the likeliest spellings, by a guess
+OPTIONS = 256  # a longer list of options is not probed
 _UNLIKELY = 1e-9
-_LETTER = 4.0  # so many times likelier than a token with a letter less: a guess, for the order only
+_LETTER = 4.0  # a token is guessed to be so many times likelier than one with a letter less; decides the order only
 
 
 def probe_options(branch: BranchState, shares: Shares) -> None:
-    """`branch` has just got the row of its first token. In lock-step a value sees others token by token, which one
-    that stands aside cannot do."""
+    """Probe the options of a choice once the logits of its first token are there.
+
+    Not in lock-step: a value sees others token by token there, which a probe cannot do.
+    """
     hole = branch.hole
     assert hole is not None and hole.field.details is not None
     standing = standing_of(hole.state)
@@ -42,7 +44,7 @@ def probe_options(branch: BranchState, shares: Shares) -> None:
 
 
 def _ways(hole: OpenHole, shares: Shares) -> Iterator[tuple[OpenHole, tuple[int, ...]]]:
-    """The likeliest first: the hole as it is at the end of each, and what is fed on the way there."""
+    """Spellings that lead into the options, the likeliest first: the hole after each, and the tokens to feed."""
     order = count()
     heap: list[tuple[float, int, OpenHole, tuple[int, ...], int]] = []
     for token, chance in shares.open.items():
@@ -51,7 +53,7 @@ def _ways(hole: OpenHole, shares: Shares) -> Iterator[tuple[OpenHole, tuple[int,
     left = WAYS
     while heap and left:
         chance, _, before, fed, token = heapq.heappop(heap)
-        way = before.beside()
+        way = before.copy_for_probe()
         fill = way.take(token, 0.0)
         if way.is_finished or not fill.is_kept:
             continue
@@ -63,7 +65,7 @@ def _ways(hole: OpenHole, shares: Shares) -> Iterator[tuple[OpenHole, tuple[int,
 
 
 def _open_tokens(state: State) -> list[tuple[float, int]]:
-    """The tokens behind which several options are left, with a guess at their shares."""
+    """The tokens after which several options are left, with a guess at their shares."""
     standing = standing_of(state)
     assert standing is not None
     weights: dict[int, float] = {}
@@ -78,19 +80,19 @@ def _open_tokens(state: State) -> list[tuple[float, int]]:
 def _add_probe(branch: BranchState, hole: OpenHole, tokens: tuple[int, ...]) -> None:
     request = branch.request
     view = (*branch.view, Seen(branch, len(branch.tokens))) if branch.tokens else branch.view
-    aside = BranchState(
+    probe = BranchState(
         owner=request, spec=branch.spec, items=branch.items, number=branch.number, source=branch.last, view=view,
         start=branch.position, position=branch.position, highest=branch.highest, names={}, parent=branch,
         draw_items=branch.draw_items,
     )  # fmt: skip
-    aside.hole = hole
-    aside.append(tokens)
-    aside.stage = Stage.DRAWING
-    request.add_probe(aside)
+    probe.hole = hole
+    probe.append(tokens)
+    probe.stage = Stage.DRAWING
+    request.add_probe(probe)
 
 
 def note_details(branch: BranchState, logits: torch.Tensor) -> None:
-    """`logits`: (vocabulary,). To be called before the drawn token is told."""
+    """Note what the type does to one row of `logits`, (vocabulary,). Call it before the sampled token is accepted."""
     if branch.hole is None:
         return
     field: Field = branch.hole.field

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pastalang.plan.plan import Release
 from pastalang.runtime.scheduler.branch import BranchState, Stage
-from pastalang.runtime.scheduler.lockstep import values_behind
+from pastalang.runtime.scheduler.lockstep import values_after
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.request import RequestState
 
@@ -95,4 +95,4 @@ def _may_be_demanded(branch: BranchState) -> bool:
     """Whether later values in lock-step may still need tokens of a branch that does not even have a row."""
     if branch.row is not None or not branch.tokens or not _is_seen_in_lockstep(branch):
         return False
-    return not all(value is not None and value.has_ended for value in values_behind(branch))
+    return not all(value is not None and value.has_ended for value in values_after(branch))

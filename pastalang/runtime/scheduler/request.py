@@ -15,7 +15,7 @@ from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Seen, Source
 from pastalang.runtime.scheduler.event_log import EventLog
-from pastalang.runtime.scheduler.lockstep import settle_values_before
+from pastalang.runtime.scheduler.lockstep import fix_values_before
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class RequestState(BranchOwner):
     def review(self) -> bool:
         """Let the reviewer judge the complete answer. Says whether anything is decoded again."""
         self.first_answer = self.first_answer or self.stats
-        settle_values_before(self.live)
+        fix_values_before(self.live)
         return self.reviewer is not None and self.reviewer.review(self)
 
     @property

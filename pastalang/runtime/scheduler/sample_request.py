@@ -13,8 +13,8 @@ from pastalang.runtime.scheduler.branch import BranchState
 
 
 def penalty_tokens(branch: BranchState, sampling: Sampling) -> tuple[int, ...]:
-    """The tokens that a repetition penalty holds against: those that the branch has written itself, and its beginning,
-    be it kept from an earlier request or written by the branch that it stands for."""
+    """The tokens that a repetition penalty counts: those of the branch itself, and its beginning if the prefix cache
+    or an earlier attempt holds it."""
     if sampling.repetition_penalty in (None, 1.0):
         return ()
     beginning = (seen.branch.tokens[: seen.length] for seen in branch.own_before)
@@ -33,18 +33,18 @@ def sample_request(branch: BranchState) -> Ask:
     request = branch.request
     decision = branch.decision
     if branch.hole is not None:
-        sampling = _settled(branch.hole.hole.sampling, request.base)
+        sampling = _combined(branch.hole.hole.sampling, request.base)
         allowed: TokenMask | None = branch.hole.allowed()
     else:
         assert decision is not None
         tokens = decision.allowed()
-        sampling = _settled(decision.sampling, request.base)
+        sampling = _combined(decision.sampling, request.base)
         allowed = None if tokens is None else request.tokens.mask(tokens)
     draw = Draw(request.seed, branch.name, branch.draw_items, branch.draws, branch.purpose)
     return Ask(draw, sampling, allowed, penalty_tokens(branch, sampling))
 
 
 @lru_cache(maxsize=256)
-def _settled(sampling: Sampling, base: Sampling) -> Sampling:
-    """The few that there are come again for every token."""
+def _combined(sampling: Sampling, base: Sampling) -> Sampling:
+    """Cached: the same few samplings are combined for every token."""
     return sampling.over(base)

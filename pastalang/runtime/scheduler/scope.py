@@ -1,4 +1,4 @@
-"""The values that names stand for at one place of a branch: inputs, elements of loops, fields that are visible."""
+"""What a name means at the current place of a branch: an input, an element of a loop, a visible field."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pastalang.values.read import read, to_plain
 
 
 def sources_of(branch: BranchState) -> dict[str, str]:
-    """The texts that a span may be copied from: inputs, elements of the loops around this place, what is seen."""
+    """The texts that a `verbatim` value may copy from: inputs, elements of enclosing loops, visible fields."""
     sources: dict[str, str] = {}
     for name, value in {**branch.request.values, **names_here(branch)}.items():
         _add_texts(sources, name, value)
@@ -30,7 +30,7 @@ def sources_of(branch: BranchState) -> dict[str, str]:
 
 
 def names_here(branch: BranchState) -> dict[str, Any]:
-    """The elements by name: of the fan-outs around the branch, and of the lists that it goes over itself."""
+    """The elements of enclosing loops by name: of fan-outs around the branch, and of lists it goes over itself."""
     names = dict(branch.names)
     for frame in branch.frames:
         if frame.repeat is not None and frame.elements is not None:
@@ -56,10 +56,10 @@ def _fields_seen(branch: BranchState) -> list[Field]:
 
 
 def elements_of(branch: BranchState, over: str, *, over_hole: bool, maximum: int, span: Span) -> tuple[Any, ...]:
-    """Raises `BadList` where there is no list, or a longer one than the plan can hold."""
+    """The elements that a fan-out or a list goes over. Raises `BadList` if there is no list, or too long a one."""
     value = _from_hole(branch, over, span) if over_hole else _from_inputs(branch, over)
     if not isinstance(value, list | tuple):
-        raise BadList(f"`{over}` is no list", plan=branch.request.plan, field=over, span=span)
+        raise BadList(f"`{over}` is not a list", plan=branch.request.plan, field=over, span=span)
     if len(value) > maximum:
         raise BadList(
             f"`{over}` has {len(value)} items, and at most {maximum} are possible",
@@ -93,7 +93,7 @@ def _from_hole(branch: BranchState, over: str, span: Span) -> Any:
 
 
 def _fields_before(branch: BranchState) -> Iterator[Field]:
-    """Finished fields, the nearest first: this item's, this branch's, those that it sees."""
+    """Finished fields, the nearest first: of this item, of this branch, of branches that it sees."""
     for frame in reversed(branch.frames):
         yield from _finished(frame.written)
     for seen in reversed(branch.view):

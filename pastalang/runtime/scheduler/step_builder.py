@@ -134,7 +134,7 @@ class StepBuilder:
                 return
 
     def _place_stretch(self, branch: BranchState, stop: int) -> bool:
-        """The tokens up to `stop`, which see the same other branches. Says whether all of them were taken."""
+        """Take the tokens up to `stop`, which see the same other branches. Says whether all of them fitted."""
         at = branch.placed
         joined = branch.joins.get(at, ())
         if at == 0 and not self._is_reached(branch.source):
@@ -151,14 +151,14 @@ class StepBuilder:
         return at + count == stop
 
     def _is_reached(self, source: Source | None) -> bool:
-        """Whether a token is fed once this step is over; where it can be, this makes it so."""
+        """Whether a token is fed once this step is over. Feeds it in this step if that is possible."""
         if source is None or source.index < source.branch.fed:
             return True
         self._place(source.branch)
         return source.index < source.branch.placed
 
     def _connect(self, branch: BranchState, joined: Sequence[BranchState]) -> tuple[After, ...]:
-        """What the next run of a branch goes on from, in the order of its path."""
+        """What the next run of a branch follows, in the order of its path."""
         after = self._own(branch)
         for one in joined:
             last = one.last
@@ -170,7 +170,7 @@ class StepBuilder:
         return tuple(after)
 
     def _own(self, branch: BranchState) -> list[After]:
-        """The token before, where it is one of this step: the branch's own, or the one it was forked behind."""
+        """The token before, if this step feeds it: the branch's own, or the one it was forked after."""
         if branch.placed > branch.fed:
             return [branch.index_in_step(branch.placed - 1)]
         if branch.row is not None:
@@ -195,7 +195,7 @@ class StepBuilder:
     # ── lock-step ────────────────────────────────────────────────────────────────────────────────────────
 
     def _place_in_lockstep(self, branch: BranchState, end: int) -> None:
-        """Token k goes when token k of every value before it has gone, or that value has ended."""
+        """Token k is fed when token k of every earlier value has been fed, or that value has ended."""
         values = values_before(branch)
         while branch.placed < end:
             at = branch.placed
@@ -204,17 +204,17 @@ class StepBuilder:
             seen = self._seen_in_lockstep(values, at)
             if seen is None:
                 return
-            if self._free == 0:  # asked behind the values before: those of this step were placed just now
+            if self._free == 0:  # asked after the earlier values, which may just have taken cells
                 self.was_short = True
                 return
             now, earlier = seen
-            alone = not now and not earlier and branch.placed == branch.fed and not _are_waited_for(values, at)
+            alone = not now and not earlier and branch.placed == branch.fed and not _may_grow(values, at)
             count = min(end - at, self._free) if alone else 1
             shown = (OfCells(earlier),) if earlier else ()
             self._feed(branch, count, (*self._own(branch), *now, *shown))
 
     def _demand_values_before(self, branch: BranchState) -> None:
-        """Before anybody is placed, so that all they have goes now; who still draws has asked for it itself."""
+        """Before any branch is placed: earlier values that have ended feed what later ones need."""
         for value in values_before(branch):
             if value is not None and value.has_ended:
                 value.owner.demand(value, min(branch.demand, len(value.tokens)))
@@ -222,8 +222,10 @@ class StepBuilder:
     def _seen_in_lockstep(
         self, values: Sequence[BranchState | None], at: int
     ) -> tuple[tuple[int, ...], tuple[CellId, ...]] | None:
-        """Token `at` of the values before: the last one of this step, and those behind it, which are of earlier steps
-        where only the one of this step is decoded again. None: some are to come."""
+        """Token `at` of the earlier values: the last one of this step, and cells of tokens fed in earlier steps.
+
+        The latter only exist when a value is decoded again. None: some tokens are still to come.
+        """
         earlier: list[CellId] = []
         for index, value in enumerate(values):
             if value is None:
@@ -237,21 +239,21 @@ class StepBuilder:
                 continue
             self._place(value)
             if at >= value.placed or value.values_before != list(values[index + 1 :]):
-                return None  # the last tokens of a value that has seen others are fed in a step before
-            return (value.index_in_step(at),), tuple(reversed(earlier))  # it sees all values before it
+                return None  # the last tokens of a value that has seen others are fed one step earlier
+            return (value.index_in_step(at),), tuple(reversed(earlier))  # it sees all earlier values
         return (), tuple(reversed(earlier))
 
-    # ── behind the step ──────────────────────────────────────────────────────────────────────────────────
+    # ── after the step ───────────────────────────────────────────────────────────────────────────────────
 
     def _captures(self) -> list[Capture]:
-        """Rows for the children of what was fed that begin later."""
+        """Rows for children that follow a token of this step and begin later."""
         captures: list[Capture] = []
         for branch in self._fed:
             later = []
             for index, child in branch.children:
                 if index >= branch.placed:
                     later.append((index, child))
-                elif child.row is None and _is_to_come(child):
+                elif child.row is None and _needs_row(child):
                     captures.append(Capture(self._memory.open_row(child), branch.index_in_step(index)))
             branch.children[:] = later
         return captures
@@ -266,13 +268,13 @@ class StepBuilder:
         return wanted, sources
 
 
-def _are_waited_for(values: Sequence[BranchState | None], at: int) -> bool:
-    """Whether some value before may still have more tokens than `at`."""
+def _may_grow(values: Sequence[BranchState | None], at: int) -> bool:
+    """Whether an earlier value may still have more tokens than `at`."""
     return any(value is None or not value.has_ended or len(value.tokens) > at for value in values)
 
 
-def _is_to_come(child: BranchState) -> bool:
-    """Whether anybody may still need a row for it."""
+def _needs_row(child: BranchState) -> bool:
+    """Whether the child may still need a row."""
     if child.fed or not child.is_held:
         return False
     return child.stage is not Stage.ENDED or bool(child.tokens) or bool(child.request.tokens.joiners[child.spec.id])

@@ -1,4 +1,4 @@
-"""Branches that the model itself places: tags in what a branch has just written come in, threads stand beside it then.
+"""Threads: branches that the model opens itself with control tags in its text.
 
     text ──<promise …/>──┬── text goes on without seeing the thread ──<sync/>── sees all threads
                          └── <async> … </async>
@@ -31,7 +31,7 @@ _CLOSING = {AutoPolicy.PASTA: "</async>", AutoPolicy.APAR: ""}
 
 
 def with_threads(plan: Plan) -> Plan:
-    """The plan with the branch that threads are instances of; the same one where the model places no branches."""
+    """The plan with the branch whose instances are threads. A plan without `auto` stays as it is."""
     if plan.auto is None:
         return plan
     hole, parent = next(
@@ -53,7 +53,7 @@ def _named(hole: Hole) -> Hole:
 
 
 def must_wait(branch: BranchState, fill: Fill, tags: tuple[tuple[int, Tag], ...]) -> bool:
-    """Whether the token just drawn waits for threads before it is fed; then the branch has stopped."""
+    """Whether the sampled token must wait for threads before it is fed. If so, the branch waits."""
     if not any(isinstance(tag, Wait) for _, tag in tags):
         return False
     threads = threads_of(branch)
@@ -66,7 +66,7 @@ def must_wait(branch: BranchState, fill: Fill, tags: tuple[tuple[int, Tag], ...]
 
 
 def try_to_see(branch: BranchState) -> Pending | None:
-    """What a waiting text goes on with, where all its threads have ended; it sees them then."""
+    """The token that the text waits with, if all its threads have ended. From then on the text sees them."""
     threads = threads_of(branch)
     if not all(thread.branch.has_ended for thread in threads.begun):
         return None
@@ -80,7 +80,7 @@ def try_to_see(branch: BranchState) -> Pending | None:
 
 
 def begin_threads(branch: BranchState, field: Field, tags: tuple[tuple[int, Tag], ...]) -> list[BranchState]:
-    """The threads whose tags have just been completed and fed."""
+    """Begin the threads whose tags have been completed and fed."""
     field.threads = threads = field.threads or Threads()
     begun = []
     for at, tag in tags:
@@ -105,7 +105,7 @@ def _begin(branch: BranchState, number: int, room: int) -> BranchState:
 
 
 def close(branch: BranchState, hole: OpenHole, state: AutoState) -> None:
-    """What the limit or the end of the model's turn has ended looks like the others to who sees it."""
+    """Write the closing tag of a text that ended without it, so that branches that see the text see a closed one."""
     if state.is_closed:
         return
     if hole.hole.form is Form.THOUGHT:
@@ -132,7 +132,7 @@ def _limit(branch: BranchState) -> int:
 
 
 def passes_of(text: BranchState, threads: Threads) -> int:
-    """How many passes a text and its threads take where nothing has to wait for room: the longest way through them.
+    """How many passes a text and its threads take if nothing waits for memory: the longest path through them.
 
     A draw takes a pass. A thread draws first in the pass that feeds the tag which began it; a text that waits goes on
     in the pass after the last draw of those it waits for.

@@ -1,4 +1,4 @@
-"""What a branch has written, in reading order, as a tree: text, fields, other branches, loops."""
+"""The transcript of a branch: what it has written, in reading order, as a tree of texts, fields, branches and loops."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Tally:
-    """How the tokens of one hole or decision came about: see `plan.realised.Drawn`."""
+class TokenCounts:
+    """How many tokens of one hole or decision were sampled, and how many were forced after each."""
 
     rides: list[int] = field(default_factory=lambda: [0])
     dropped: bool = False
@@ -41,7 +41,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class DrawnToken:
-    """`index` is where the token stands among the tokens of its branch; None: it was not fed as it is."""
+    """A sampled token. `index` is its place among the tokens of its branch; None: it was not fed as it is."""
 
     token: int
     log_probability: float
@@ -52,7 +52,7 @@ class DrawnToken:
 
 @dataclass(slots=True)
 class Details:
-    """What a type did to the model's probabilities: per drawn token, and per option where it is a closed choice."""
+    """What a type did to the model's probabilities: per sampled token, and per option of a closed choice."""
 
     pushed_aside: list[float] = field(default_factory=list)
     weights: Weights = field(default_factory=Weights)
@@ -60,7 +60,7 @@ class Details:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """`at`: how much of the text stands before it; `draw`: the draw of the text that completed its tag."""
+    """`at` is the length of the text before it, `draw` the draw of the text that completed its tag."""
 
     topic: str
     at: int
@@ -79,7 +79,7 @@ class Threads:
 
 @dataclass(slots=True)
 class Field:
-    """A hole being filled, or filled. `tokens` holds the drawn and the forced ones."""
+    """A hole that is filled or being filled. `tokens` holds sampled and forced tokens."""
 
     path: str
     type: Type
@@ -95,8 +95,8 @@ class Field:
     problem: str | None = None  # why there is no value, or what a validator objects to
     checkpoint: Checkpoint | None = None  # where it is decoded again from
     details: Details | None = None
-    threads: Threads | None = None  # that the model began inside it
-    tally: Tally = field(default_factory=Tally)
+    threads: Threads | None = None  # threads that the model began inside it
+    tally: TokenCounts = field(default_factory=TokenCounts)
     reported: int = 0  # characters of its text that the caller knows
 
 
@@ -113,14 +113,14 @@ class WrittenField:
 
 @dataclass(frozen=True, slots=True)
 class WrittenBranch:
-    """The text of another branch stands here."""
+    """The place of another branch's text."""
 
     branch: BranchState
 
 
 @dataclass(frozen=True, slots=True)
 class WrittenLoop:
-    """Items one after another; `stacked`: each is an answer of its own."""
+    """Items one after another. If `stacked`, each of them is an answer of its own."""
 
     name: str
     items: list[list[Written]]
