@@ -1,6 +1,10 @@
-"""PastaLang: declare what a language model should write; decode what is independent at the same time.
+"""PastaLang: declare what a language model should write, and decode its independent parts at the same time.
 
-The names below are imported when they are first used, so that `import pastalang` costs nothing.
+    program = pastalang.load("product.pasta")
+    engine = pastalang.Engine.load("pasta-mini")
+    engine.run(program, {"title": "Sharp 42 inch TV"}).value
+
+Names are imported when they are first used, so `import pastalang` costs nothing.
 """
 
 from __future__ import annotations
@@ -33,12 +37,33 @@ if TYPE_CHECKING:
     from pastalang.program.program import Program as Program
     from pastalang.program.types import Sampling as Sampling
     from pastalang.runtime.engine import Engine as Engine
+    from pastalang.runtime.errors import BadInputs as BadInputs
+    from pastalang.runtime.errors import BadList as BadList
+    from pastalang.runtime.errors import Cancelled as Cancelled
+    from pastalang.runtime.errors import DeadEnd as DeadEnd
+    from pastalang.runtime.errors import LoadError as LoadError
+    from pastalang.runtime.errors import NotFiniteLogits as NotFiniteLogits
+    from pastalang.runtime.errors import OutOfMemory as OutOfMemory
+    from pastalang.runtime.errors import Problem as Problem
     from pastalang.runtime.errors import RunError as RunError
+    from pastalang.runtime.errors import TooLong as TooLong
+    from pastalang.runtime.errors import ValidatorFailed as ValidatorFailed
+    from pastalang.runtime.errors import WrongMode as WrongMode
+    from pastalang.runtime.events import Done as Done
+    from pastalang.runtime.events import Event as Event
+    from pastalang.runtime.events import Failed as Failed
+    from pastalang.runtime.events import FieldAgain as FieldAgain
+    from pastalang.runtime.events import FieldDone as FieldDone
+    from pastalang.runtime.events import FieldStarted as FieldStarted
+    from pastalang.runtime.events import Joined as Joined
+    from pastalang.runtime.events import TextDelta as TextDelta
     from pastalang.runtime.result import Answer as Answer
     from pastalang.runtime.result import FieldResult as FieldResult
+    from pastalang.runtime.result import Invalid as Invalid
     from pastalang.runtime.result import Result as Result
     from pastalang.runtime.result import Usage as Usage
     from pastalang.runtime.scheduler.scheduler import Limits as Limits
+    from pastalang.runtime.trace import Trace as Trace
     from pastalang.values.converted import NotExpressible as NotExpressible
 
 _HOMES = {
@@ -66,6 +91,27 @@ _HOMES = {
     "Sampling": "pastalang.program.types",
     "Engine": "pastalang.runtime.engine",
     "RunError": "pastalang.runtime.errors",
+    "BadInputs": "pastalang.runtime.errors",
+    "BadList": "pastalang.runtime.errors",
+    "Cancelled": "pastalang.runtime.errors",
+    "DeadEnd": "pastalang.runtime.errors",
+    "LoadError": "pastalang.runtime.errors",
+    "NotFiniteLogits": "pastalang.runtime.errors",
+    "OutOfMemory": "pastalang.runtime.errors",
+    "Problem": "pastalang.runtime.errors",
+    "TooLong": "pastalang.runtime.errors",
+    "ValidatorFailed": "pastalang.runtime.errors",
+    "WrongMode": "pastalang.runtime.errors",
+    "Done": "pastalang.runtime.events",
+    "Event": "pastalang.runtime.events",
+    "Failed": "pastalang.runtime.events",
+    "FieldAgain": "pastalang.runtime.events",
+    "FieldDone": "pastalang.runtime.events",
+    "FieldStarted": "pastalang.runtime.events",
+    "Joined": "pastalang.runtime.events",
+    "TextDelta": "pastalang.runtime.events",
+    "Invalid": "pastalang.runtime.result",
+    "Trace": "pastalang.runtime.trace",
     "Answer": "pastalang.runtime.result",
     "FieldResult": "pastalang.runtime.result",
     "Result": "pastalang.runtime.result",
