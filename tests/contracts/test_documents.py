@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -75,16 +76,18 @@ def test_the_documented_limits_are_the_limits() -> None:
     assert {what: int(number.replace(",", "")) for what, number in rows} == LIMITS
 
 
-CALL = re.compile(r"^```text\n\$ pasta (\w+) (\S+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+CALL = re.compile(r"^```text\n\$ pasta ([^\n]+)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
-@pytest.mark.parametrize(("command", "file", "output"), CALL.findall(Path("README.md").read_text("utf-8")))
+@pytest.mark.parametrize(("call", "output"), CALL.findall(Path("README.md").read_text("utf-8")))
 def test_the_readme_shows_what_the_tool_prints(
-    command: str, file: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    call: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = PROGRAM.findall(Path("README.md").read_text("utf-8"))[0]
+    coffee, product, *_ = PROGRAM.findall(Path("README.md").read_text("utf-8"))
     monkeypatch.chdir(tmp_path)
-    Path("product.pasta").write_text(first, encoding="utf-8")
-    Path("wrong.pasta").write_text(first.replace("after brand", "after brnad"), encoding="utf-8")
-    result = CliRunner().invoke(build_app({command}), [command, file])
-    assert result.output.startswith(output)
+    Path("coffee.pasta").write_text(coffee, encoding="utf-8")
+    Path("product.pasta").write_text(product, encoding="utf-8")
+    Path("wrong.pasta").write_text(product.replace("after brand", "after brnad"), encoding="utf-8")
+    arguments = shlex.split(call)
+    result = CliRunner().invoke(build_app({arguments[0]}), arguments)
+    assert result.stdout.startswith(output)

@@ -1,4 +1,4 @@
-"""Every Python block of the README and the pages runs as it stands there, beside the examples."""
+"""Every Python block of the README and the pages runs as it stands there, next to the examples and `coffee.pasta`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PROGRAM = re.compile(r"^```pasta\n(.*?)^```", re.DOTALL | re.MULTILINE)
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -32,5 +33,6 @@ def test_a_python_block_runs_as_it_stands(
     if "outlines" in code:
         pytest.importorskip("outlines")
     (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "coffee.pasta").write_text(PROGRAM.findall(PAGES[0].read_text("utf-8"))[0], encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     exec(compile(code, place, "exec", dont_inherit=True), {"__name__": "documented"})
