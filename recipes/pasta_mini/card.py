@@ -141,11 +141,11 @@ def _read(path: Path) -> Any:
 
 
 _INTRODUCTION = """
-A language model of {millions:.1f} million weights that extracts attributes from the titles of product listings, and was
+A language model of {millions:.1f} million weights that extracts attributes from the titles of product listings. It was
 trained to write them at the same time: values that do not see one another, at positions with gaps between them. One set
-of weights for the modes `strict`, `lockstep` and `sequential` of PastaLang. The shape is Llama's: {layers} layers of
-{hidden}, a vocabulary of {vocabulary:,}, {positions:,} positions. It was trained from nothing, on a processor, and is
-here to try PastaLang with, and to test it.
+of weights serves the modes `strict`, `lockstep` and `sequential` of PastaLang. The shape is Llama's: {layers} layers of
+{hidden}, a vocabulary of {vocabulary:,}, {positions:,} positions. It was trained from scratch, on a CPU, so that you can
+try PastaLang and test it.
 
 ```console
 $ pasta run examples/demo/listings.pasta --template coffee -i title="Norvika Coffee, Dark Roast, 12 oz"
@@ -153,23 +153,24 @@ $ pasta run examples/demo/listings.pasta --template coffee -i title="Norvika Cof
 """
 
 _MEASURED = """
-F1 is exact match as published for OA-Mine: attributes that a title does not state count only in the strict figures, and
-*invented* is the share of absent attributes that got a value. The held-out tenth of OA-Mine was chosen by a hash of the
-title; the values of the made-up listings never occur in training. These figures are taken in one forward pass over
-the right answers, in strict mode, where that is what greedy decoding gives. They are of one run with one seed.
+F1 is exact match over the attributes that the right answer names; *F1, strict* is exact match over all attributes of the
+category. In these rows the right answer names every attribute that the model is asked for, absent ones as null, so an
+invented value costs in both. *Invented* is the share of absent attributes that got a value. The held-out tenth of OA-Mine
+was chosen by a hash of the title. The values of the made-up listings never occur in training. The figures come from one
+forward pass over the right answers, in strict mode, where that equals greedy decoding, and from one run with one seed.
 """
 
 _LEFT_OUT = """
-Data that is for research only, or not for commercial use, did not shape these weights.
+No data that is for research only, or not for commercial use, shaped these weights.
 """
 
 _LIMITS = """
 - It knows titles of product listings in English, and nothing else. It does not chat, follow instructions or know facts.
-- It copies spans of what it reads. A value that does not stand in the text letter for letter is out of its reach; so,
-  mostly, are descriptions of more than a few sentences.
-- Names of attributes that are far from those of its training are guesses. Ask for `verbatim(title) | null`, not for
-  free text, and check what it gives: the figures above say how often it is wrong.
-- Larger models extract far better. Figures for one of them cannot be read off these.
+- It copies spans of the text that it reads. It cannot give a value that is not in the text letter for letter, and it
+  mostly fails on descriptions of more than a few sentences.
+- For attributes whose names are far from those of its training, it guesses. Ask for `verbatim(title) | null`, not for
+  free text, and check the answers: the figures above say how often they are wrong.
+- Larger models extract far better. Their figures cannot be derived from these.
 """
 
 
