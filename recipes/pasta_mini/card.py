@@ -144,8 +144,8 @@ _INTRODUCTION = """
 A language model of {millions:.1f} million weights that extracts attributes from the titles of product listings. It was
 trained to write them at the same time: values that do not see one another, at positions with gaps between them. One set
 of weights serves the modes `strict`, `lockstep` and `sequential` of PastaLang. The shape is Llama's: {layers} layers of
-{hidden}, a vocabulary of {vocabulary:,}, {positions:,} positions. It was trained from scratch, on a CPU, so that you can
-try PastaLang and test it.
+{hidden}, a vocabulary of {vocabulary:,}, {positions:,} positions. It was trained from scratch, on a CPU, so that you
+can try PastaLang and test it.
 
 ```console
 $ pasta run examples/demo/listings.pasta --template coffee -i title="Norvika Coffee, Dark Roast, 12 oz"
@@ -153,11 +153,12 @@ $ pasta run examples/demo/listings.pasta --template coffee -i title="Norvika Cof
 """
 
 _MEASURED = """
-F1 is exact match over the attributes that the right answer names; *F1, strict* is exact match over all attributes of the
-category. In these rows the right answer names every attribute that the model is asked for, absent ones as null, so an
-invented value costs in both. *Invented* is the share of absent attributes that got a value. The held-out tenth of OA-Mine
-was chosen by a hash of the title. The values of the made-up listings never occur in training. The figures come from one
-forward pass over the right answers, in strict mode, where that equals greedy decoding, and from one run with one seed.
+F1 is exact match over the attributes that the right answer names; *F1, strict* is exact match over all attributes of
+the category. In these rows the right answer names every attribute that the model is asked for, absent ones as null, so
+an invented value costs in both. *Invented* is the share of absent attributes that got a value. The held-out tenth of
+OA-Mine was chosen by a hash of the title. The values of the made-up listings never occur in training. The figures come
+from one forward pass over the right answers, in strict mode, where that equals greedy decoding, and from one run with
+one seed.
 """
 
 _LEFT_OUT = """
