@@ -16,7 +16,7 @@ import sys
 import sysconfig
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 
@@ -24,9 +24,12 @@ import numpy as np
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from pastalang.plan.plan import Form
+import pastalang
+from pastalang.plan.build import build_plan
+from pastalang.plan.plan import Form, Hole, Plan
+from pastalang.plan.structure import walk_plan
 from pastalang.program import types as t
-from pastalang.runtime.decode.cache import GuideCache
+from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.decode.engines.automata.machines import forget
 from pastalang.runtime.decode.guide import Guide, State
 from pastalang.runtime.decode.guides import compile_guide, prepare
@@ -131,13 +134,21 @@ def measure(type: t.Type, prepared: Tokens, source: str) -> Costs:
     tokens = _as_new(prepared)
     guide, _ = _compiled(type, tokens, source, FOLLOW)
     again = [_compiled(type, tokens, source, f",{' ' * at}x")[1] for at in range(5)]
-    cache = GuideCache(tokens)
-    cached = _timed(lambda: cache.guide(type, form=Form.JSON, follow=FOLLOW, sources={"source": source}))
+    cache, (plan, hole) = GuideCache(tokens), _hole(type)
+    cached = _timed(lambda: cache(hole, plan, {"source": source}))
     warm: list[float] = []
     for _ in range(20):
         _walk(guide.start(max_tokens=64), rng, warm)
     guide, _ = _compiled(type, _as_new(prepared), source, FOLLOW)
     return Costs(statistics.median(first), statistics.median(again), cached, cold, warm, _steps(guide, rng))
+
+
+def _hole(type: t.Type) -> tuple[Plan, Hole]:
+    """A plan, and a hole of the type, as a request asks for its guide."""
+    program = pastalang.compile("template t()\n\nassistant json {\n  f: string\n}\n")
+    plan = build_plan(program.only_template, program)
+    hole = next(segment for _, _, segment in walk_plan(plan) if isinstance(segment, Hole))
+    return plan, replace(hole, type=type, follow=FOLLOW)
 
 
 def _as_new(prepared: Tokens) -> Tokens:

@@ -27,7 +27,6 @@ class Tokens:
     vocabulary: Vocabulary
     kept: dict[Any, Any] = field(default_factory=dict, repr=False)
     recent: dict[Any, Any] = field(default_factory=dict, repr=False)
-    stored: TokenTrie | None = field(default=None, repr=False)  # a trie that was built before
 
     @property
     def size(self) -> int:
@@ -35,7 +34,7 @@ class Tokens:
 
     @cached_property
     def trie(self) -> TokenTrie:
-        return build_trie(self.vocabulary) if self.stored is None else self.stored
+        return build_trie(self.vocabulary)
 
     @cached_property
     def ids(self) -> dict[bytes, int]:
