@@ -1,15 +1,17 @@
-"""Guides for the holes of a plan, compiled once each: a tokenizer's vocabulary comes in, a `MakeGuide` goes out."""
+"""Guides for the holes of a plan, compiled once each.
+
+The key of a guide holds a number in place of its type, so a large type is hashed once and not at every look-up.
+"""
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pastalang.plan.plan import Choose, Hole, Plan, Repeat, Segment, Text
 from pastalang.program import types as t
 from pastalang.runtime.binding.spaced import given_to
-from pastalang.runtime.decode.cache import Numbers
 from pastalang.runtime.decode.guide import Guide, GuideError
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.lead import LeadGuide
@@ -116,3 +118,27 @@ def _inside(type: t.Type, types: Mapping[str, t.Type]) -> tuple[t.Type, ...]:
             return tuple(field.type for field in fields)
         case _:
             return ()
+
+
+class Numbers:
+    """A number for every value, the same for equal ones: a large type is hashed once and not at every look-up."""
+
+    def __init__(self, *, most: int = 2_048) -> None:
+        self._most = most
+        self._next = 0
+        self._seen: dict[int, tuple[Hashable, int]] = {}  # by identity; the object is held, so it stays the same
+        self._numbers: dict[Hashable, int] = {}
+
+    def __call__(self, value: Hashable) -> int:
+        known = self._seen.get(id(value))
+        if known is not None:
+            return known[1]
+        if len(self._seen) >= self._most:  # what is numbered anew from here on is no number that was given before
+            self._seen.clear()
+            self._numbers.clear()
+        number = self._numbers.get(value)
+        if number is None:
+            number = self._numbers[value] = self._next
+            self._next += 1
+        self._seen[id(value)] = (value, number)
+        return number
