@@ -26,7 +26,7 @@ class GuideCache:
         self._tokens = tokens
         self._limit = limit
         self._known: OrderedDict[Any, Guide] = OrderedDict()
-        self._number = Numbers()
+        self._number = ValueNumbers()
         self._names: dict[tuple[int, int], tuple[str, ...]] = {}  # of the texts that a type quotes from
         self._tags: tuple[Plan, tuple[str, ...]] | None = None  # of the plan that was asked for last
 
@@ -120,7 +120,7 @@ def _inside(type: t.Type, types: Mapping[str, t.Type]) -> tuple[t.Type, ...]:
             return ()
 
 
-class Numbers:
+class ValueNumbers:
     """A number for every value, the same for equal ones: a large type is hashed once and not at every look-up."""
 
     def __init__(self, *, most: int = 2_048) -> None:
