@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.decode.engines.choice import ChoiceMachine
 from pastalang.runtime.decode.guide import Accepted, Guide, NoEndingFits, State, TokenMask
-from pastalang.runtime.decode.kept import Kept
 from pastalang.runtime.decode.machine import Machine
 from pastalang.runtime.decode.mask import allows, mask_of
 from pastalang.runtime.decode.tokens import Tokens
@@ -68,7 +68,7 @@ class LeadGuide:
         self.inner = inner
         self.lead = lead
         self.tokens = tokens
-        self._masks: Kept[Hashable, tuple[TokenMask, object]] = Kept(MANY)
+        self._masks: BoundedCache[Hashable, tuple[TokenMask, object]] = BoundedCache(MANY)
         self._others: dict[bytes, dict[int, Ints]] = {}
         self._ways: dict[bytes, tuple[int, ...]] | None = None
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pastalang.runtime.decode.kept import Kept
+from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.decode.trie import Ints, TokenTrie, build_trie
 from pastalang.runtime.decode.vocabulary import Vocabulary
 
@@ -81,9 +81,9 @@ class Tokens:
         return known[text]
 
     @cached_property
-    def _spelled(self) -> Kept[bytes, tuple[int, ...] | None]:
+    def _spelled(self) -> BoundedCache[bytes, tuple[int, ...] | None]:
         """Short texts and their tokens: keys and endings come again and again."""
-        return Kept(MAX_KNOWN)
+        return BoundedCache(MAX_KNOWN)
 
     def canonical(self, text: bytes) -> tuple[int, ...] | None:
         """The text as the tokenizer itself would write it, where it does so without control tokens."""

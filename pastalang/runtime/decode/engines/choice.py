@@ -12,11 +12,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.options import NEVER, Flags, OptionList
 from pastalang.runtime.decode.guide import GuideError, TokenMask
-from pastalang.runtime.decode.kept import Kept
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import mask_of
 from pastalang.runtime.decode.tokens import Tokens
@@ -47,7 +47,7 @@ class ChoiceMachine:
             raise GuideError("there is nothing to choose from")
         self.start: MachineState = Range(0, len(self.options), 0)
         self._list = OptionList(self.options)
-        self._masks: Kept[tuple[Range, int | None], TokenMask] = Kept(_MAX_MASKS)
+        self._masks: BoundedCache[tuple[Range, int | None], TokenMask] = BoundedCache(_MAX_MASKS)
         self._longest = max(map(len, self.options))
 
     def step(self, state: MachineState, byte: int) -> MachineState | None:

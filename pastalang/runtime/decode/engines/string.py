@@ -16,11 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.characters import DEAD, Spelling
 from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.guide import TokenMask
-from pastalang.runtime.decode.kept import Kept
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import frozen, join_masks, mask_of
 from pastalang.runtime.decode.rows import ranges
@@ -87,7 +87,7 @@ class StringMachine:
         self._tokens: Tokens = border.tokens
         self._least = least
         self._most = most
-        self._masks: Kept[object, TokenMask] = Kept(_MAX_MASKS)
+        self._masks: BoundedCache[object, TokenMask] = BoundedCache(_MAX_MASKS)
         kept: dict[tuple[int, int], tuple[int, ...] | None] = border.tokens.keep(("tails", id(spelling)), dict)
         self._tails = kept  # by place and by how many characters are missing
         self.start: MachineState = Inside(spelling.start, 0)

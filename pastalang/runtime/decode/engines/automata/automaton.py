@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.table import Automaton
 from pastalang.runtime.decode.guide import TokenMask
-from pastalang.runtime.decode.kept import Kept
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import mask_of
 from pastalang.runtime.decode.tokens import Tokens
@@ -53,8 +53,8 @@ class AutomatonMachine:
         self._ready: NDArray[np.bool_] = np.zeros(16, dtype=np.bool_)
         self._accepting: NDArray[np.bool_] = np.zeros(16, dtype=np.bool_)
         self._endings: dict[int, bytes] = {}
-        self._reach: Kept[int, _Reach] = Kept(_MAX_MASKS)
-        self._masks: Kept[tuple[int, int | None], TokenMask] = Kept(_MAX_MASKS)
+        self._reach: BoundedCache[int, _Reach] = BoundedCache(_MAX_MASKS)
+        self._masks: BoundedCache[tuple[int, int | None], TokenMask] = BoundedCache(_MAX_MASKS)
 
     @property
     def start(self) -> MachineState:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.characters import Spelling
 from pastalang.runtime.decode.engines.automata.closers import Closers
@@ -22,7 +23,6 @@ from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.automata.table import DEAD, Table
 from pastalang.runtime.decode.engines.automata.tabled import closing_follower, shared_follower
 from pastalang.runtime.decode.guide import TokenMask
-from pastalang.runtime.decode.kept import Kept
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import frozen
 from pastalang.runtime.decode.rows import Rows, crossing_rows, rows_of
@@ -53,8 +53,10 @@ class CountedMachine:
         self._cut = crossing_rows(border.tokens, border.follow) if border.follow else None
         self._crossing = None if self._cut is None else Follower(table, _numbered(self._cut), len(self._cut))
         self._cut_counts: dict[int, Ints] = {}
-        self._masks: Kept[object, TokenMask] = Kept(_MAX_MASKS)
-        self._endings: Kept[tuple[int, int], tuple[int, ...] | None] = Kept(_MAX_ENDINGS)  # by state and characters
+        self._masks: BoundedCache[object, TokenMask] = BoundedCache(_MAX_MASKS)
+        self._endings: BoundedCache[tuple[int, int], tuple[int, ...] | None] = BoundedCache(
+            _MAX_ENDINGS
+        )  # by state and characters
         self.start: MachineState = Counted(0, spelling.start, 0)
 
     def step(self, state: MachineState, byte: int) -> MachineState | None:

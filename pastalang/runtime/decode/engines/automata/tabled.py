@@ -12,13 +12,13 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.closers import Closers
 from pastalang.runtime.decode.engines.automata.reach import Follower, Reach
 from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.automata.table import Table
 from pastalang.runtime.decode.guide import TokenMask
-from pastalang.runtime.decode.kept import Kept
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.rows import crossing_rows, rows_of
 from pastalang.runtime.decode.tokens import Tokens
@@ -42,7 +42,7 @@ class TableMachine:
         self._inside = shared_follower(table, border.tokens)
         self._crossing = _crossing_follower(table, border)
         self._costs = border.tokens.keep_some(("costs", table), lambda: _Costs(table, border.tokens))
-        self._masks: Kept[tuple[int, int | None], TokenMask] = Kept(_MAX_MASKS)
+        self._masks: BoundedCache[tuple[int, int | None], TokenMask] = BoundedCache(_MAX_MASKS)
         self._behind: dict[int, TokenMask] = {}
         self.start: MachineState = 0
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.program import types as t
+from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.counted import CountedMachine
 from pastalang.runtime.decode.engines.automata.tabled import TableMachine
@@ -34,7 +35,6 @@ from pastalang.runtime.decode.engines.structures.quoted import is_small
 from pastalang.runtime.decode.engines.structures.standing import Alike, Text, is_free, openings, shape, string_at
 from pastalang.runtime.decode.engines.structures.trace import Trace
 from pastalang.runtime.decode.guide import GuideError, TokenMask
-from pastalang.runtime.decode.kept import Kept
 from pastalang.runtime.decode.machine import Machine, MachineState
 from pastalang.runtime.decode.mask import join_masks, mask_of
 from pastalang.runtime.decode.tokens import Tokens
@@ -73,8 +73,8 @@ class OpenStrings:
         self._plain = plain
         self.alike = Alike(type, types)
         self._machines: dict[Text, Machine | None] = {}
-        self._behind: Kept[bytes, NDArray[np.bool_] | None] = Kept(_MAX_KEPT)
-        self._masks: Kept[object, tuple[TokenMask, TokenMask]] = Kept(_MAX_KEPT)
+        self._behind: BoundedCache[bytes, NDArray[np.bool_] | None] = BoundedCache(_MAX_KEPT)
+        self._masks: BoundedCache[object, tuple[TokenMask, TokenMask]] = BoundedCache(_MAX_KEPT)
 
     def warm_first(self, trace: Trace, matcher: Callable[[], Matcher]) -> None:
         """Makes the masks of the strings that a value begins with; those of others are made when they are opened."""

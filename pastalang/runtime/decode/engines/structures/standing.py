@@ -8,10 +8,10 @@ from itertools import islice
 from typing import TypeAlias
 
 from pastalang.program import types as t
+from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.decode.engines.structures.quoted import Patterned
 from pastalang.runtime.decode.engines.structures.trace import Trace
 from pastalang.runtime.decode.guide import TokenMask
-from pastalang.runtime.decode.kept import Kept
 from pastalang.values.inner_limits import Quoted, arms_of, may_be_text, opens
 from pastalang.values.json_text import parse_json, write_json
 
@@ -111,7 +111,7 @@ class Alike:
     def __init__(self, type: t.Type, types: Mapping[str, t.Type]) -> None:
         self._type = type
         self._types = types
-        self._masks: Kept[bytes, TokenMask] = Kept(_MAX_KEPT)
+        self._masks: BoundedCache[bytes, TokenMask] = BoundedCache(_MAX_KEPT)
 
     def mask(self, trace: Trace, ask: Callable[[Keep], TokenMask]) -> TokenMask:
         """`ask` makes it, and says whether it may be kept."""

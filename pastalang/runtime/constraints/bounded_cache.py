@@ -8,7 +8,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class Kept(dict[K, V]):
+class BoundedCache(dict[K, V]):
     """At most so many values. Where one more comes, all others go: which of them are asked for again nobody knows."""
 
     __slots__ = ("_most",)
