@@ -27,8 +27,8 @@ from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.chat import Encoder
-from pastalang.runtime.decode.tokens import Tokens
-from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel

@@ -14,7 +14,7 @@ from pastalang.plan.plan import Hole, Mode, Plan
 from pastalang.plan.serialise import fingerprint
 from pastalang.plan.structure import walk
 from pastalang.program.program import Program
-from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.models.loading import default_device, told_in_words
 from pastalang.runtime.models.refuse import refuse_config
 from pastalang.runtime.models.source import check_source, shipped_folder

@@ -12,8 +12,8 @@ from pastalang.program.program import Program
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.chat import Encoder
-from pastalang.runtime.decode.tokens import Tokens
-from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.training.recording import TrainingRow, record
 from pastalang.values.json_text import JsonValue
 

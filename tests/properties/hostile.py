@@ -9,7 +9,7 @@ from decimal import Decimal
 import numpy as np
 
 from pastalang.program import types as t
-from pastalang.runtime.decode.tokens import Tokens
+from pastalang.runtime.constraints.tokens import Tokens
 
 Pick = Callable[[np.ndarray, Tokens, random.Random], int]
 

@@ -12,8 +12,8 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from transformers import PreTrainedTokenizerFast
 
 from pastalang.runtime.chat import Encoder
-from pastalang.runtime.decode.tokens import Tokens
-from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 
 END = "<|end|>"

@@ -17,9 +17,9 @@ from pastalang.plan.plan import Mode
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.chat import Encoder
+from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.decode.sampler import Choice
-from pastalang.runtime.decode.tokens import Tokens
-from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState

@@ -10,8 +10,8 @@ from typing import Any
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from pastalang.runtime.decode.tokens import Tokens
-from pastalang.runtime.decode.vocabulary import vocabulary_of
+from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 
 END = "<|end|>"

@@ -13,8 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.runtime.decode.tokens import Tokens
-from pastalang.runtime.decode.trie import Ints
+from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.trie import Ints
 
 Bytes = NDArray[np.uint8]
 Flags = NDArray[np.bool_]

@@ -15,6 +15,8 @@ import torch
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.confidence import probability_of, pushed_aside, shares_of, standing_of
 from pastalang.runtime.decode.engines.choice import ChoiceMachine
@@ -23,8 +25,6 @@ from pastalang.runtime.decode.engines.verbatim import find_occurrences
 from pastalang.runtime.decode.guide import GuideError, NoEndingFits, State
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.mask import allows, tokens_of
-from pastalang.runtime.decode.tokens import Tokens
-from pastalang.runtime.decode.vocabulary import vocabulary_of
 from pastalang.runtime.decode.walk import MachineGuide
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.values.read import read

@@ -11,9 +11,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.trie import ROOT, Ints, TokenTrie
 from pastalang.runtime.decode.rows import ranges
-from pastalang.runtime.decode.tokens import Tokens
-from pastalang.runtime.decode.trie import ROOT, Ints, TokenTrie
 
 _MAX_SOURCES = 16  # of which the tokens are kept
 _NOTHING = -1

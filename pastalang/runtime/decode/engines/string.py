@@ -17,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.trie import ROOT, Ints
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.characters import DEAD, Spelling
 from pastalang.runtime.decode.engines.automata.slices import scattered
@@ -24,8 +26,6 @@ from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import frozen, join_masks, mask_of
 from pastalang.runtime.decode.rows import ranges
-from pastalang.runtime.decode.tokens import Tokens
-from pastalang.runtime.decode.trie import ROOT, Ints
 
 _MAX_MASKS = 512
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.machine import Machine, MachineState
 from pastalang.runtime.decode.mask import join_masks
-from pastalang.runtime.decode.tokens import Tokens
 
 Alive: TypeAlias = tuple[tuple[int, MachineState], ...]  # the arms that are left, by number
 

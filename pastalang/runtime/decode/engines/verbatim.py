@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.trie import ROOT, Ints
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.source import SpelledSource, matches_of
@@ -18,8 +20,6 @@ from pastalang.runtime.decode.guide import GuideError, TokenMask
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import mask_of
 from pastalang.runtime.decode.rows import ranges
-from pastalang.runtime.decode.tokens import Tokens
-from pastalang.runtime.decode.trie import ROOT, Ints
 
 _MAX_MASKS = 256
 _MAX_PLACES = 2_000  # spans whose places are kept

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.trie import ROOT, Ints
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.table import Automaton
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import mask_of
-from pastalang.runtime.decode.tokens import Tokens
-from pastalang.runtime.decode.trie import ROOT, Ints
 
 DEAD = -1
 _MAX_MASKS = 512

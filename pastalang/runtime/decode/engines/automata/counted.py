@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.characters import Spelling
 from pastalang.runtime.decode.engines.automata.closers import Closers
@@ -26,8 +28,6 @@ from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import frozen
 from pastalang.runtime.decode.rows import Rows, crossing_rows, rows_of
-from pastalang.runtime.decode.tokens import Tokens
-from pastalang.runtime.decode.trie import Ints
 
 _MAX_MASKS = 512
 _MAX_ENDINGS = 4_096

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.closers import Closers
 from pastalang.runtime.decode.engines.automata.reach import Follower, Reach
@@ -21,8 +23,6 @@ from pastalang.runtime.decode.engines.automata.table import Table
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.rows import crossing_rows, rows_of
-from pastalang.runtime.decode.tokens import Tokens
-from pastalang.runtime.decode.trie import Ints
 
 Flags: TypeAlias = NDArray[np.bool_]
 _MAX_MASKS = 512

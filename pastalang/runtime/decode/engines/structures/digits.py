@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.rows import Rows, rows_of
-from pastalang.runtime.decode.tokens import Tokens
-from pastalang.runtime.decode.trie import Ints
 
 
 def more_digits(tokens: Tokens, most: int) -> TokenMask:

@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from pastalang.program import types as t
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.counted import CountedMachine
 from pastalang.runtime.decode.engines.automata.tabled import TableMachine
@@ -37,8 +39,6 @@ from pastalang.runtime.decode.engines.structures.trace import Trace
 from pastalang.runtime.decode.guide import GuideError, TokenMask
 from pastalang.runtime.decode.machine import Machine, MachineState
 from pastalang.runtime.decode.mask import join_masks, mask_of
-from pastalang.runtime.decode.tokens import Tokens
-from pastalang.runtime.decode.trie import Ints
 from pastalang.values.inner_limits import Quoted
 
 _MAX_KEPT = 512

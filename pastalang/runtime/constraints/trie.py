@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.runtime.decode.vocabulary import Vocabulary
+from pastalang.runtime.constraints.vocabulary import Vocabulary
 
 Ints = NDArray[np.int64]
 ROOT = 0

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
-from pastalang.runtime.decode.trie import Ints, TokenTrie, build_trie
-from pastalang.runtime.decode.vocabulary import Vocabulary
+from pastalang.runtime.constraints.trie import Ints, TokenTrie, build_trie
+from pastalang.runtime.constraints.vocabulary import Vocabulary
 
 T = TypeVar("T")
 
