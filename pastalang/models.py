@@ -29,7 +29,7 @@ def from_model(model: type[BaseModel], *, name: str | None = None) -> Program:
 
 def from_outlines(term: object, *, name: str = "answer") -> Program:
     """A program that reads a `text` and answers with a value of a type of outlines. Raises `NotExpressible`."""
-    from pastalang.runtime.decode.guide import GuideError
+    from pastalang.runtime.constraints.guide import GuideError
     from pastalang.runtime.outlines_types import from_outlines as type_of_term
     from pastalang.values.converted import NotExpressible
     from pastalang.values.misfit import Misfit

@@ -11,7 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 from pastalang.program import types as t
-from pastalang.runtime.decode.guide import GuideError
+from pastalang.runtime.constraints.guide import GuideError
 from pastalang.values.converted import Converted, NotExpressible
 from pastalang.values.from_json_schema import type_of_schema
 from pastalang.values.json_text import parse_json

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.training.batches import collate
 from pastalang.training.forward import logits_of
 from pastalang.training.metrics import Example, Report, evaluate

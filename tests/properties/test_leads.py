@@ -24,8 +24,8 @@ from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.binding.spaced import LedHole, given_to
 from pastalang.runtime.binding.whitespace import with_leads
+from pastalang.runtime.constraints.guide import Guide, State
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.guide import Guide, State
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.lead import LeadGuide
 from pastalang.runtime.decode.mask import tokens_of

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.guide import Guide, GuideError, MachineState
 from pastalang.runtime.decode.engines.automata.machines import number_table
 from pastalang.runtime.decode.engines.structures.llguidance import StructureGuide
-from pastalang.runtime.decode.guide import Guide, GuideError
 from pastalang.runtime.decode.guides import compile_guide
-from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.walk import MachineGuide
 from pastalang.values.fits import value_fits
 from tests.properties.vocabularies import plain_bytes

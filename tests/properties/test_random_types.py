@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.guide import Guide, GuideError
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.guide import Guide, GuideError
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.mask import allows
 from pastalang.values.json_text import JsonValue, write_json

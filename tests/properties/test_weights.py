@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import pastalang
 from pastalang.plan.plan import Mode
 from pastalang.runtime.attention.plain_views import Fed
-from pastalang.runtime.decode.guide import State
+from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import Result

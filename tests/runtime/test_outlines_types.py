@@ -15,9 +15,9 @@ import pastalang
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.program.types import Sampling
+from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.decode.guide import GuideError
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.engine import Engine

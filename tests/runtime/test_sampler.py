@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pastalang.program.types import Sampling
+from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.decode.draws import Draw
-from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.sampler import Ask, Choice, NotFinite, NothingAllowed, Outcome, Sampler
 
 VOCABULARY = 300

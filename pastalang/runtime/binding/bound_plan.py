@@ -14,7 +14,7 @@ from pastalang.plan.structure import Nesting, nesting_of, shared_loops, walk
 from pastalang.program.types import Anything, Null, Regex, String
 from pastalang.runtime.binding.whitespace import with_leads
 from pastalang.runtime.chat import Encoder, Turn, turns_of
-from pastalang.runtime.decode.guide import Guide, GuideError, TokenMask
+from pastalang.runtime.constraints.guide import Guide, GuideError, TokenMask
 from pastalang.runtime.errors import DeadEnd
 from pastalang.values.inner_limits import arms_of, quotes
 from pastalang.values.shortest import shortest_text

@@ -12,8 +12,8 @@ from typing import Any
 from pastalang.plan.plan import Choose, Hole, Plan, Repeat, Segment, Text
 from pastalang.program import types as t
 from pastalang.runtime.binding.spaced import given_to
+from pastalang.runtime.constraints.guide import Guide, GuideError
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.guide import Guide, GuideError
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.lead import LeadGuide
 from pastalang.runtime.errors import RunError

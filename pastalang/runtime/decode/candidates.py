@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.constraints.guide import TokenMask
 
 BLOCK = 128  # rows are whole blocks, so that maxima and sums can be taken block by block
 _FEW = 4 * BLOCK  # up to here allowed logits are gathered

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.guide import Guide, GuideError, Machine
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.characters import spell_json, spell_text
@@ -33,8 +34,6 @@ from pastalang.runtime.decode.engines.structures.digits import prepare_digits
 from pastalang.runtime.decode.engines.structures.grammar import NO_SOURCES
 from pastalang.runtime.decode.engines.union import UnionMachine
 from pastalang.runtime.decode.engines.verbatim import VerbatimMachine
-from pastalang.runtime.decode.guide import Guide, GuideError
-from pastalang.runtime.decode.machine import Machine
 from pastalang.runtime.decode.rows import rows_of
 from pastalang.runtime.decode.walk import MachineGuide
 from pastalang.values.bounds import NO_TYPES, spell

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.runtime.decode.guide import TokenMask
+from pastalang.runtime.constraints.guide import TokenMask
 
 
 def empty_mask(size: int) -> TokenMask:

@@ -15,9 +15,9 @@ from typing import TypeAlias
 import torch
 
 from pastalang.program.types import Sampling
+from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.decode.candidates import BLOCK, Candidates, Masks, peaks_of
 from pastalang.runtime.decode.draws import Draw
-from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.truncation import draw_columns
 from pastalang.runtime.device_memory import in_short, is_shortage
 

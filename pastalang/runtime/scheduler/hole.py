@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pastalang.plan.plan import Hole, Plan
 from pastalang.runtime.chat import Encoder
-from pastalang.runtime.decode.guide import Accepted, GuideError, State, TokenMask
+from pastalang.runtime.constraints.guide import Accepted, GuideError, State, TokenMask
 from pastalang.runtime.decode.lead import Led
 from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.scheduler.transcript import Details, Field, TokenCounts

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from pastalang.program.types import Sampling
+from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.decode.draws import Draw
-from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.sampler import Ask, NoMemory, NotFinite, Outcome
 from pastalang.runtime.errors import DeadEnd, NotFiniteLogits, OutOfMemory, RunError
 from pastalang.runtime.scheduler.branch import BranchState

@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from pastalang.plan.plan import Branch, BranchId, Form, Hole, Release, Text
 from pastalang.program.program import AutoPolicy
 from pastalang.program.types import String
-from pastalang.runtime.decode.guide import State
+from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.decode.mask import tokens_of
 from pastalang.testing.slow.answer import Field, Loop, Place, Thought, Thread
 from pastalang.testing.slow.branch import Instance

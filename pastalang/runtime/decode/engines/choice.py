@@ -13,13 +13,12 @@ from typing import NamedTuple
 import numpy as np
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.options import NEVER, Flags, OptionList
-from pastalang.runtime.decode.guide import GuideError, TokenMask
-from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import mask_of
 
 _MAX_MASKS = 512
@@ -35,7 +34,7 @@ class Range(NamedTuple):
 
 
 class ChoiceMachine:
-    """See `machine.Machine`."""
+    """See `guide.Machine`."""
 
     def __init__(self, options: Iterable[bytes], border: Border) -> None:
         self.options = sorted(set(options))

@@ -17,13 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.characters import DEAD, Spelling
 from pastalang.runtime.decode.engines.automata.slices import scattered
-from pastalang.runtime.decode.guide import TokenMask
-from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import frozen, join_masks, mask_of
 from pastalang.runtime.decode.rows import ranges
 
@@ -79,7 +78,7 @@ class _Groups:
 
 
 class StringMachine:
-    """See `machine.Machine`."""
+    """See `guide.Machine`."""
 
     def __init__(self, spelling: Spelling, border: Border, *, least: int, most: int | None) -> None:
         self._spelling = spelling

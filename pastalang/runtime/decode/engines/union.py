@@ -5,16 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from pastalang.runtime.constraints.guide import Machine, MachineState, TokenMask
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.guide import TokenMask
-from pastalang.runtime.decode.machine import Machine, MachineState
 from pastalang.runtime.decode.mask import join_masks
 
 Alive: TypeAlias = tuple[tuple[int, MachineState], ...]  # the arms that are left, by number
 
 
 class UnionMachine:
-    """See `machine.Machine`."""
+    """See `guide.Machine`."""
 
     def __init__(self, arms: Sequence[Machine], tokens: Tokens) -> None:
         self._arms = tuple(arms)

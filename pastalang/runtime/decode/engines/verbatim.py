@@ -11,13 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.source import SpelledSource, matches_of
-from pastalang.runtime.decode.guide import GuideError, TokenMask
-from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import mask_of
 from pastalang.runtime.decode.rows import ranges
 
@@ -49,7 +48,7 @@ def find_occurrences(source: str, span: str) -> tuple[tuple[int, int], ...]:
 
 
 class VerbatimMachine:
-    """See `machine.Machine`. A span has at least one character."""
+    """See `guide.Machine`. A span has at least one character."""
 
     def __init__(self, source: SpelledSource, border: Border, *, quoted: bool) -> None:
         if not source.spelled:

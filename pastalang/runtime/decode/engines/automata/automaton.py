@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.table import Automaton
-from pastalang.runtime.decode.guide import TokenMask
-from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import mask_of
 
 DEAD = -1
@@ -40,7 +39,7 @@ class _Reach:
 
 
 class AutomatonMachine:
-    """See `machine.Machine`. States are found on demand; `index` numbers those that were met."""
+    """See `guide.Machine`. States are found on demand; `index` numbers those that were met."""
 
     def __init__(self, automaton: Automaton, border: Border) -> None:
         self._automaton = automaton

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.border import Border
@@ -24,8 +25,6 @@ from pastalang.runtime.decode.engines.automata.reach import Follower, Reach
 from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.automata.table import DEAD, Table
 from pastalang.runtime.decode.engines.automata.tabled import closing_follower, shared_follower
-from pastalang.runtime.decode.guide import TokenMask
-from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.mask import frozen
 from pastalang.runtime.decode.rows import Rows, crossing_rows, rows_of
 
@@ -42,7 +41,7 @@ class Counted(NamedTuple):
 
 
 class CountedMachine:
-    """See `machine.Machine`."""
+    """See `guide.Machine`."""
 
     def __init__(self, table: Table, lengths: Lengths, spelling: Spelling, border: Border) -> None:
         self._table = table

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from pastalang.program import types as t
 from pastalang.program.regex import Chars, Node, RegexError, Repetition, parse_regex
+from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.automaton import AutomatonMachine
 from pastalang.runtime.decode.engines.automata.characters import Spelling, spell_characters, spell_json
@@ -17,7 +18,6 @@ from pastalang.runtime.decode.engines.automata.number import NumberAutomaton
 from pastalang.runtime.decode.engines.automata.pattern import PatternAutomaton
 from pastalang.runtime.decode.engines.automata.table import Automaton, Table, tabulate
 from pastalang.runtime.decode.engines.automata.tabled import TableMachine
-from pastalang.runtime.decode.guide import GuideError
 
 _KEPT = 256
 _MANY_STATES = 4_000  # a third of a second in a grammar, which counts such steps in few spellings or not at all

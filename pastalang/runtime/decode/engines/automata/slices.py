@@ -11,9 +11,9 @@ from functools import cached_property
 
 import numpy as np
 
+from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.engines.automata.table import CharacterClass, Table
-from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.mask import frozen, mask_of
 from pastalang.runtime.decode.rows import Flags, Rows, ranges
 

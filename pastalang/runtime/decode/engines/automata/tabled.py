@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.border import Border
@@ -20,8 +21,6 @@ from pastalang.runtime.decode.engines.automata.closers import Closers
 from pastalang.runtime.decode.engines.automata.reach import Follower, Reach
 from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.automata.table import Table
-from pastalang.runtime.decode.guide import TokenMask
-from pastalang.runtime.decode.machine import MachineState
 from pastalang.runtime.decode.rows import crossing_rows, rows_of
 
 Flags: TypeAlias = NDArray[np.bool_]
@@ -34,7 +33,7 @@ _WARM_BYTES = 12
 
 
 class TableMachine:
-    """See `machine.Machine`. States are the numbers of the table."""
+    """See `guide.Machine`. States are the numbers of the table."""
 
     def __init__(self, table: Table, border: Border) -> None:
         self._table = table

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.engines.automata.slices import scattered
-from pastalang.runtime.decode.guide import TokenMask
 from pastalang.runtime.decode.rows import Rows, rows_of
 
 

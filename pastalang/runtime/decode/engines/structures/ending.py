@@ -9,12 +9,12 @@ from typing import TypeAlias
 
 import numpy as np
 
+from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.decode.engines.automata.number import NumberAutomaton
 from pastalang.runtime.decode.engines.automata.pattern import PatternAutomaton
 from pastalang.runtime.decode.engines.structures.matcher import Matcher
 from pastalang.runtime.decode.engines.structures.trace import Trace
-from pastalang.runtime.decode.guide import TokenMask
 
 Strings: TypeAlias = tuple[PatternAutomaton | NumberAutomaton, ...]  # and numbers whose steps have many remainders
 _LONGEST_ENDING = 4_000  # bytes; a type whose shortest value is longer is refused

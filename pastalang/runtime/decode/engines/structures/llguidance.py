@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pastalang.runtime.constraints.guide import GuideError, NoEndingFits
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.structures.ending import Strings, find_ending
 from pastalang.runtime.decode.engines.structures.growth import Growth, Stand
@@ -18,7 +19,6 @@ from pastalang.runtime.decode.engines.structures.matcher import Matcher, Matcher
 from pastalang.runtime.decode.engines.structures.open_strings import OpenStrings
 from pastalang.runtime.decode.engines.structures.trace import Trace
 from pastalang.runtime.decode.engines.structures.unique import Path
-from pastalang.runtime.decode.guide import GuideError, NoEndingFits
 from pastalang.values.words import counted
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pastalang.program import types as t
+from pastalang.runtime.constraints.guide import GuideError, Machine
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.structures.blame import blame
 from pastalang.runtime.decode.engines.structures.grammar import NO_SOURCES, grammar_of
@@ -13,8 +14,6 @@ from pastalang.runtime.decode.engines.structures.llguidance import StructureGuid
 from pastalang.runtime.decode.engines.structures.matcher import Matchers, refusal_of
 from pastalang.runtime.decode.engines.structures.open_strings import OpenStrings
 from pastalang.runtime.decode.engines.structures.unique import unique_paths
-from pastalang.runtime.decode.guide import GuideError
-from pastalang.runtime.decode.machine import Machine
 from pastalang.values.from_json_schema import is_endless
 from pastalang.values.inhabited import uninhabited
 from pastalang.values.inner_limits import ADVICE, limited_strings, uncounted

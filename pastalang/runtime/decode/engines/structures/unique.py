@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import TypeAlias, assert_never
 
 from pastalang.program import types as t
-from pastalang.runtime.decode.guide import GuideError
+from pastalang.runtime.constraints.guide import GuideError
 from pastalang.values.words import describe
 
 Path: TypeAlias = tuple[str | None, ...]

@@ -1,13 +1,15 @@
-"""The guide protocol: which tokens a hole may take next. One state per hole, living and dying with its branch.
+"""The protocols of guides and machines. A guide says which tokens a hole may take; one state belongs to one hole.
 
     Guide (compiled once per type, tokenizer and seam) ── start() ──> State
     State: allowed() -> mask, advance(token), is_finished, forced(), fork(), roll_back(n), explain()
 
-A guide speaks of the *value's text as decoded* (JSON spelling in a JSON hole, plain text in running text).
+A guide speaks of the *value's text as decoded* (JSON spelling in a JSON hole, plain text in running text). A machine
+knows one kind of value byte by byte; `machine_guide` makes a guide of it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -101,4 +103,49 @@ class Guide(Protocol):
 
     def explain(self) -> str:
         """One sentence for people: what is enforced, by which engine."""
+        ...
+
+
+MachineState = Hashable
+
+
+class Machine(Protocol):
+    """The language of a value's spellings, prepared for one vocabulary and one text that follows."""
+
+    @property
+    def start(self) -> MachineState: ...
+
+    def step(self, state: MachineState, byte: int) -> MachineState | None:
+        """None: no spelling goes on with this byte."""
+        ...
+
+    def accepts(self, state: MachineState) -> bool:
+        """Whether the value may end here."""
+        ...
+
+    def goes_on(self, state: MachineState) -> bool:
+        """Whether any byte may follow."""
+        ...
+
+    def trimmed(self, state: MachineState) -> int:
+        """How many of the last bytes belong to a stop text and not to the value."""
+        ...
+
+    def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
+        """The tokens after which a valid ending fits into what remains then; None: any ending will do.
+
+        Tokens that cross the border are among them, the end of the model's turn is not.
+        """
+        ...
+
+    def ending(self, state: MachineState) -> tuple[int, ...] | None:
+        """Few tokens that complete the value; None where no tokens can."""
+        ...
+
+    def forced(self, state: MachineState) -> bytes:
+        """The bytes that are the only way on."""
+        ...
+
+    def warm(self) -> None:
+        """Makes beforehand the masks that the first steps need, as far as that is quick."""
         ...
