@@ -31,11 +31,11 @@ from pastalang.plan.structure import walk_plan
 from pastalang.program import types as t
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.constraints.guide import Guide, State
+from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import Vocabulary, vocabulary_of
 from pastalang.runtime.decode.engines.automata.machines import forget
 from pastalang.runtime.decode.guides import compile_guide, prepare
-from pastalang.runtime.decode.mask import tokens_of
 
 SIZE = 128_000
 BRANCHES = 96

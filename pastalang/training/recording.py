@@ -21,8 +21,8 @@ from pastalang.runtime.attention.views import Views
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.guide import TokenMask
+from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.mask import allows, tokens_of
 from pastalang.runtime.decode.sampler import Choice
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.inputs import bind_inputs

@@ -25,10 +25,10 @@ from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.binding.spaced import LedHole, given_to
 from pastalang.runtime.binding.whitespace import with_leads
 from pastalang.runtime.constraints.guide import Guide, State
+from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.lead import LeadGuide
-from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import FieldDone, TextDelta
 from pastalang.testing.differential import check_exact

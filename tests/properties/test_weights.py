@@ -15,7 +15,7 @@ import pastalang
 from pastalang.plan.plan import Mode
 from pastalang.runtime.attention.plain_views import Fed
 from pastalang.runtime.constraints.guide import State
-from pastalang.runtime.decode.mask import tokens_of
+from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler import probes

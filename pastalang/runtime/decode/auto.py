@@ -18,9 +18,9 @@ from pastalang.program import types as t
 from pastalang.program.program import AutoPolicy
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.guide import Accepted, Guide, State, TokenMask
+from pastalang.runtime.constraints.masks import join_masks, mask_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.decode.guides import compile_guide
-from pastalang.runtime.decode.mask import join_masks, mask_of
 from pastalang.runtime.decode.tags import END, Reading, Tag, TagReader, reader_of, thought_reader
 from pastalang.values.words import counted
 

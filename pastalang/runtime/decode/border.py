@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from pastalang.runtime.constraints.guide import TokenMask
+from pastalang.runtime.constraints.masks import mask_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints
-from pastalang.runtime.decode.mask import mask_of
 from pastalang.runtime.decode.rows import ranges
 
 

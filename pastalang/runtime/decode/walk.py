@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pastalang.runtime.constraints.guide import Accepted, Machine, MachineState, NoEndingFits, TokenMask
+from pastalang.runtime.constraints.masks import allows, join_masks, mask_of
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.mask import allows, join_masks, mask_of
 from pastalang.values.words import counted
 
 

@@ -21,7 +21,7 @@ from pastalang.plan.plan import Branch, BranchId, Form, Hole, Release, Text
 from pastalang.program.program import AutoPolicy
 from pastalang.program.types import String
 from pastalang.runtime.constraints.guide import State
-from pastalang.runtime.decode.mask import tokens_of
+from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.testing.slow.answer import Field, Loop, Place, Thought, Thread
 from pastalang.testing.slow.branch import Instance
 from pastalang.testing.slow.holes import Given, draw

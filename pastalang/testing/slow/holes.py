@@ -21,8 +21,8 @@ from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.spaced import given_to, without_lead
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.guide import GuideError, NoEndingFits, State
+from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.decode.draws import Draw
-from pastalang.runtime.decode.mask import tokens_of
 from pastalang.runtime.errors import RunError
 from pastalang.testing.slow.answer import Field, Place
 from pastalang.testing.slow.branch import Instance

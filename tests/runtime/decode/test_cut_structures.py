@@ -11,8 +11,8 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Form, Hole
 from pastalang.plan.structure import walk_plan
 from pastalang.runtime.constraints.guide import State
+from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.decode.guides import compile_guide
-from pastalang.runtime.decode.mask import tokens_of
 from tests.properties.vocabularies import plain_bytes
 
 TYPES = {

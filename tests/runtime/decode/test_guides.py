@@ -16,6 +16,7 @@ import torch
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.guide import GuideError, NoEndingFits, State
+from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.decode.border import Border
@@ -24,7 +25,6 @@ from pastalang.runtime.decode.engines.choice import ChoiceMachine
 from pastalang.runtime.decode.engines.structures.growth import Growth
 from pastalang.runtime.decode.engines.verbatim import find_occurrences
 from pastalang.runtime.decode.guides import compile_guide
-from pastalang.runtime.decode.mask import allows, tokens_of
 from pastalang.runtime.decode.walk import MachineGuide
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.values.read import read

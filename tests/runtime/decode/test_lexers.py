@@ -10,10 +10,10 @@ import pytest
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.masks import allows
 from pastalang.runtime.decode.engines.structures import matcher
 from pastalang.runtime.decode.engines.structures.llguidance import StructureGuide
 from pastalang.runtime.decode.guides import compile_guide
-from pastalang.runtime.decode.mask import allows
 from tests.properties.vocabularies import plain_bytes
 
 WORDS = t.Array(t.String(pattern=r"(\S+\s+){0,19}\S+", max_chars=200))

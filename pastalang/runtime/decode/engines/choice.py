@@ -14,12 +14,12 @@ import numpy as np
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
+from pastalang.runtime.constraints.masks import mask_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.options import NEVER, Flags, OptionList
-from pastalang.runtime.decode.mask import mask_of
 
 _MAX_MASKS = 512
 _FEW = 8  # options that are all spelled out to find the one with the fewest tokens

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from pastalang.runtime.constraints.guide import Machine, MachineState, TokenMask
+from pastalang.runtime.constraints.masks import join_masks
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.mask import join_masks
 
 Alive: TypeAlias = tuple[tuple[int, MachineState], ...]  # the arms that are left, by number
 

@@ -12,12 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
+from pastalang.runtime.constraints.masks import mask_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.source import SpelledSource, matches_of
-from pastalang.runtime.decode.mask import mask_of
 from pastalang.runtime.decode.rows import ranges
 
 _MAX_MASKS = 256

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.guide import TokenMask
+from pastalang.runtime.constraints.masks import frozen, tokens_of
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.engines.automata.bush import Bush
 from pastalang.runtime.decode.engines.automata.slices import Slice, scattered, slice_rows
 from pastalang.runtime.decode.engines.automata.table import DEAD, MIXED, CharacterClass, Table
-from pastalang.runtime.decode.mask import frozen, tokens_of
 from pastalang.runtime.decode.rows import Bytes, Rows, ranges
 
 States = NDArray[np.int32]

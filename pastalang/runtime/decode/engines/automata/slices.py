@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 
 from pastalang.runtime.constraints.guide import TokenMask
+from pastalang.runtime.constraints.masks import frozen, mask_of
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.engines.automata.table import CharacterClass, Table
-from pastalang.runtime.decode.mask import frozen, mask_of
 from pastalang.runtime.decode.rows import Flags, Rows, ranges
 
 _FEW = 300  # tokens that are quicker to set one by one

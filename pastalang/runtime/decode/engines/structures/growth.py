@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pastalang.runtime.constraints.guide import Accepted, NoEndingFits, TokenMask
+from pastalang.runtime.constraints.masks import allows, frozen, mask_of
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.structures.digits import more_digits
 from pastalang.runtime.decode.engines.structures.ending import Strings, find_ending, rest_of
@@ -16,7 +17,6 @@ from pastalang.runtime.decode.engines.structures.matcher import Matcher
 from pastalang.runtime.decode.engines.structures.open_strings import Opened, OpenStrings
 from pastalang.runtime.decode.engines.structures.standing import Keep
 from pastalang.runtime.decode.engines.structures.trace import Trace
-from pastalang.runtime.decode.mask import allows, frozen, mask_of
 from pastalang.values.words import counted
 
 

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pastalang.program import types as t
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState, TokenMask
+from pastalang.runtime.constraints.masks import join_masks, mask_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.border import Border
@@ -37,7 +38,6 @@ from pastalang.runtime.decode.engines.structures.matcher import Matcher
 from pastalang.runtime.decode.engines.structures.quoted import is_small
 from pastalang.runtime.decode.engines.structures.standing import Alike, Text, is_free, openings, shape, string_at
 from pastalang.runtime.decode.engines.structures.trace import Trace
-from pastalang.runtime.decode.mask import join_masks, mask_of
 from pastalang.values.inner_limits import Quoted
 
 _MAX_KEPT = 512
