@@ -8,6 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.guide import TokenMask
+from pastalang.runtime.constraints.trie import Ints
+
+_FEW = 300  # tokens that are quicker to set one by one
 
 
 def empty_mask(size: int) -> TokenMask:
@@ -44,3 +47,12 @@ def allows(mask: TokenMask, token: int) -> bool:
 def tokens_of(mask: TokenMask) -> NDArray[np.int64]:
     """The allowed tokens, ascending."""
     return np.flatnonzero(np.unpackbits(mask.view(np.uint8), bitorder="little"))
+
+
+def mask_of_many(size: int, tokens: Ints) -> TokenMask:
+    """The mask of these tokens; quick where they are many."""
+    if len(tokens) <= _FEW:
+        return mask_of(size, tokens)
+    flags = np.zeros((size + 31) // 32 * 32, dtype=np.bool_)
+    flags[tokens] = True
+    return frozen(np.packbits(flags, bitorder="little").view(np.uint32))

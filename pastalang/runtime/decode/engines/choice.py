@@ -14,11 +14,10 @@ import numpy as np
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
-from pastalang.runtime.constraints.masks import mask_of
+from pastalang.runtime.constraints.masks import mask_of, mask_of_many
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.options import NEVER, Flags, OptionList
 
 _MAX_MASKS = 512
@@ -118,7 +117,7 @@ class ChoiceMachine:
         found = [*inside, trie.ending_at(inner)[0]]
         if len(whole):
             found.append(self._border.behind(whole))
-        return scattered(self._tokens.size, np.concatenate(found))
+        return mask_of_many(self._tokens.size, np.concatenate(found))
 
     def _shared_by_all(self, here: Range) -> tuple[bytes, list[Ints]]:
         """What all options go on with, but for its last byte, so that none ends in it; and the tokens within it."""

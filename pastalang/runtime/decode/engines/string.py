@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
-from pastalang.runtime.constraints.masks import frozen, join_masks, mask_of
+from pastalang.runtime.constraints.masks import frozen, join_masks, mask_of, mask_of_many
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.characters import DEAD, Spelling
-from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.rows import ranges
 
 _MAX_MASKS = 512
@@ -298,7 +297,7 @@ class StringMachine:
         until: dict[int, tuple[list[int], list[TokenMask]]] = {}
         fillers: dict[int, int] = {}
         for (place, added), tokens in sorted(self._sorted(start).inside.items()):
-            masks[place, added] = scattered(self._tokens.size, tokens)
+            masks[place, added] = mask_of_many(self._tokens.size, tokens)
             counts, joined = until.setdefault(place, ([], []))
             joined.append(join_masks(self._tokens.size, [*joined[-1:], masks[place, added]]))
             counts.append(added)

@@ -12,11 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
-from pastalang.runtime.constraints.masks import mask_of
+from pastalang.runtime.constraints.masks import mask_of, mask_of_many
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.source import SpelledSource, matches_of
 from pastalang.runtime.decode.rows import ranges
 
@@ -176,7 +175,7 @@ class VerbatimMachine:
         parts = [self._fitting(tokens, ends, remaining), closers]
         if self._may_end(state):
             parts.append(self._root_closers)
-        return scattered(size, np.concatenate(parts))
+        return mask_of_many(size, np.concatenate(parts))
 
     def _behind_quote(self, remaining: int | None) -> TokenMask:
         """Tokens that begin with the opening quote."""
@@ -188,7 +187,7 @@ class VerbatimMachine:
         parts = [self._fitting(tokens, ends, remaining), self._find_closers(np.unique(nodes))]
         if remaining is None or len(self.ending(_BEGIN) or ()) <= remaining - 1:
             parts.append(trie.ending_at(self._tokens.node(node))[0])
-        return scattered(self._tokens.size, np.concatenate(parts))
+        return mask_of_many(self._tokens.size, np.concatenate(parts))
 
     def _fitting(self, tokens: Ints, ends: Ints, remaining: int | None) -> Ints:
         if remaining is None and self._tokens.vocabulary.covers_bytes:

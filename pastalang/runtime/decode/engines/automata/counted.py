@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
-from pastalang.runtime.constraints.masks import frozen
+from pastalang.runtime.constraints.masks import frozen, mask_of_many
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.border import Border
@@ -23,7 +23,6 @@ from pastalang.runtime.decode.engines.automata.characters import Spelling
 from pastalang.runtime.decode.engines.automata.closers import Closers
 from pastalang.runtime.decode.engines.automata.lengths import Lengths
 from pastalang.runtime.decode.engines.automata.reach import Follower, Reach
-from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.automata.table import DEAD, Table
 from pastalang.runtime.decode.engines.automata.tabled import closing_follower, shared_follower
 from pastalang.runtime.decode.rows import Rows, crossing_rows, rows_of
@@ -139,7 +138,7 @@ class CountedMachine:
         counts = here.characters + counts_from(self._spelling, here.place, self._tokens)[reach.tokens]
         good = self._lengths.fit(reach.ends, counts)
         closes = self._closes(reach.ends, counts, good, remaining)
-        parts = [scattered(self._tokens.size, reach.tokens[closes])]
+        parts = [mask_of_many(self._tokens.size, reach.tokens[closes])]
         parts += self._whole(here, reach, remaining)
         if self._crossing is not None:
             parts.append(self._across(here))
@@ -183,7 +182,7 @@ class CountedMachine:
             self._cut_counts[here.place] = completed(self._spelling, here.place, self._cut)
         rows = self._crossing.accepted(here.at)
         counts = here.characters + self._cut_counts[here.place][rows]
-        return scattered(self._tokens.size, self._cut.ids[rows[self._lengths.all_allow(counts)]])
+        return mask_of_many(self._tokens.size, self._cut.ids[rows[self._lengths.all_allow(counts)]])
 
 
 def _numbered(rows: Rows) -> Rows:

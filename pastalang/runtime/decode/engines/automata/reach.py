@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.guide import TokenMask
-from pastalang.runtime.constraints.masks import frozen, tokens_of
+from pastalang.runtime.constraints.masks import frozen, mask_of_many, tokens_of
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.engines.automata.bush import Bush
-from pastalang.runtime.decode.engines.automata.slices import Slice, scattered, slice_rows
+from pastalang.runtime.decode.engines.automata.slices import Slice, slice_rows
 from pastalang.runtime.decode.engines.automata.table import DEAD, MIXED, CharacterClass, Table
 from pastalang.runtime.decode.rows import Bytes, Rows, ranges
 
@@ -55,7 +55,7 @@ class Reach:
 
         All of them without it.
         """
-        found = scattered(size, self.tokens if fits is None else self.tokens[fits[self.ends]])
+        found = mask_of_many(size, self.tokens if fits is None else self.tokens[fits[self.ends]])
         if not self.slices:
             return found
         joined: TokenMask | None = None

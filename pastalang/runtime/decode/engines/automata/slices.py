@@ -12,12 +12,10 @@ from functools import cached_property
 import numpy as np
 
 from pastalang.runtime.constraints.guide import TokenMask
-from pastalang.runtime.constraints.masks import frozen, mask_of
+from pastalang.runtime.constraints.masks import mask_of_many
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.engines.automata.table import CharacterClass, Table
 from pastalang.runtime.decode.rows import Flags, Rows, ranges
-
-_FEW = 300  # tokens that are quicker to set one by one
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +67,7 @@ class Slice:
             return self._until(most)
         edges = np.flatnonzero(np.diff(good, prepend=False, append=False)).reshape(-1, 2)
         spans = [self.tokens[self.bounds[first] : self.bounds[beyond]] for first, beyond in edges.tolist()]
-        return scattered(self.size, np.concatenate(spans))
+        return mask_of_many(self.size, np.concatenate(spans))
 
     def up_to(self, count: int) -> TokenMask:
         """The rows wholly of fewer characters."""
@@ -77,7 +75,7 @@ class Slice:
 
     def _until(self, count: int) -> TokenMask:
         if count not in self._known:
-            self._known[count] = scattered(self.size, self.tokens[: self.bounds[count]])
+            self._known[count] = mask_of_many(self.size, self.tokens[: self.bounds[count]])
         return self._known[count]
 
     @cached_property
@@ -119,12 +117,3 @@ def slice_rows(rows: Rows, class_: CharacterClass, kinds: bytes, size: int) -> S
         near[leaves][by_key],
         places[by_key],
     )
-
-
-def scattered(size: int, tokens: Ints) -> TokenMask:
-    """The mask of these tokens; quick where they are many."""
-    if len(tokens) <= _FEW:
-        return mask_of(size, tokens)
-    flags = np.zeros((size + 31) // 32 * 32, dtype=np.bool_)
-    flags[tokens] = True
-    return frozen(np.packbits(flags, bitorder="little").view(np.uint32))

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
+from pastalang.runtime.constraints.masks import mask_of_many
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.closers import Closers
 from pastalang.runtime.decode.engines.automata.reach import Follower, Reach
-from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.engines.automata.table import Table
 from pastalang.runtime.decode.rows import crossing_rows, rows_of
 
@@ -111,7 +111,7 @@ class TableMachine:
             return mask
         behind = self._behind.get(at)
         if behind is None:
-            behind = self._behind[at] = scattered(self._tokens.size, self._crossing.accepted(at))
+            behind = self._behind[at] = mask_of_many(self._tokens.size, self._crossing.accepted(at))
         mask = mask | behind
         mask.flags.writeable = False
         return mask

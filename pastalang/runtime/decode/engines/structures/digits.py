@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from pastalang.runtime.constraints.guide import TokenMask
+from pastalang.runtime.constraints.masks import mask_of_many
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.engines.automata.slices import scattered
 from pastalang.runtime.decode.rows import Rows, rows_of
 
 
 def more_digits(tokens: Tokens, most: int) -> TokenMask:
     """The tokens that begin with more digits than that."""
     ids, digits = prepare_digits(tokens)
-    return tokens.keep(("digits", most), lambda: scattered(tokens.size, ids[digits > most]))
+    return tokens.keep(("digits", most), lambda: mask_of_many(tokens.size, ids[digits > most]))
 
 
 def prepare_digits(tokens: Tokens) -> tuple[Ints, Ints]:
