@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.guide import Guide, GuideError, Machine
+from pastalang.runtime.constraints.token_bytes import leading_digits, rows_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.characters import spell_json, spell_text
@@ -30,11 +31,9 @@ from pastalang.runtime.decode.engines.choice import ChoiceMachine
 from pastalang.runtime.decode.engines.source import spell_source
 from pastalang.runtime.decode.engines.string import StringMachine
 from pastalang.runtime.decode.engines.structures.crossing import prepare_crossing
-from pastalang.runtime.decode.engines.structures.digits import prepare_digits
 from pastalang.runtime.decode.engines.structures.grammar import NO_SOURCES
 from pastalang.runtime.decode.engines.union import UnionMachine
 from pastalang.runtime.decode.engines.verbatim import VerbatimMachine
-from pastalang.runtime.decode.rows import rows_of
 from pastalang.runtime.decode.walk import MachineGuide
 from pastalang.values.bounds import NO_TYPES, spell
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
@@ -191,4 +190,4 @@ def prepare(vocabulary: Tokens) -> None:
         guide.machine.prepare()
         prepare_counts(spelling_of(form is Form.JSON), vocabulary)
     prepare_crossing(vocabulary)
-    prepare_digits(vocabulary)
+    leading_digits(vocabulary)

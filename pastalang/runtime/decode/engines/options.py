@@ -14,8 +14,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pastalang.runtime.constraints.token_bytes import ranges
 from pastalang.runtime.constraints.trie import ROOT, Ints, TokenTrie
-from pastalang.runtime.decode.rows import ranges
 
 Flags: TypeAlias = NDArray[np.bool_]
 NEVER = 1 << 40

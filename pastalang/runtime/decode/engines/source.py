@@ -11,9 +11,9 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from pastalang.runtime.constraints.token_bytes import ranges
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints, TokenTrie
-from pastalang.runtime.decode.rows import ranges
 
 _MAX_SOURCES = 16  # of which the tokens are kept
 _NOTHING = -1

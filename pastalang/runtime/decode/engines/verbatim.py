@@ -13,11 +13,11 @@ import numpy as np
 
 from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of, mask_of_many
+from pastalang.runtime.constraints.token_bytes import ranges
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.source import SpelledSource, matches_of
-from pastalang.runtime.decode.rows import ranges
 
 _MAX_MASKS = 256
 _MAX_PLACES = 2_000  # spans whose places are kept

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pastalang.runtime.constraints.token_bytes import Bytes, Rows
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.rows import Bytes, Rows
 
 
 class Bush:

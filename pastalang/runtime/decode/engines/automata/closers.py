@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pastalang.runtime.constraints.token_bytes import Rows
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.rows import Rows
 
 
 @dataclass(frozen=True, eq=False)

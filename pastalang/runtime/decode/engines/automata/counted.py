@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import frozen, mask_of_many
+from pastalang.runtime.constraints.token_bytes import Rows, crossing_rows, rows_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.border import Border
@@ -25,7 +26,6 @@ from pastalang.runtime.decode.engines.automata.lengths import Lengths
 from pastalang.runtime.decode.engines.automata.reach import Follower, Reach
 from pastalang.runtime.decode.engines.automata.table import DEAD, Table
 from pastalang.runtime.decode.engines.automata.tabled import closing_follower, shared_follower
-from pastalang.runtime.decode.rows import Rows, crossing_rows, rows_of
 
 _MAX_MASKS = 512
 _MAX_ENDINGS = 4_096

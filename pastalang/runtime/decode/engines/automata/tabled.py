@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of_many
+from pastalang.runtime.constraints.token_bytes import crossing_rows, rows_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.closers import Closers
 from pastalang.runtime.decode.engines.automata.reach import Follower, Reach
 from pastalang.runtime.decode.engines.automata.table import Table
-from pastalang.runtime.decode.rows import crossing_rows, rows_of
 
 Flags: TypeAlias = NDArray[np.bool_]
 _MAX_MASKS = 512

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pastalang.runtime.constraints.token_bytes import Rows, rows_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.characters import spell_json
 from pastalang.runtime.decode.engines.automata.closers import Closers
 from pastalang.runtime.decode.engines.string import StringMachine
-from pastalang.runtime.decode.rows import Rows, rows_of
 
 # What may stand behind a string that is an item or the value of a member: the end, or `, ` and how JSON begins.
 _BEHIND = re.compile(rb'[]}]|, ?$|, ["[{0-9tfn-]')

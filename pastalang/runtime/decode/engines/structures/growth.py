@@ -9,8 +9,8 @@ from typing import Protocol
 
 from pastalang.runtime.constraints.guide import Accepted, NoEndingFits, TokenMask
 from pastalang.runtime.constraints.masks import allows, frozen, mask_of
+from pastalang.runtime.constraints.token_bytes import tokens_with_more_digits
 from pastalang.runtime.decode.border import Border
-from pastalang.runtime.decode.engines.structures.digits import more_digits
 from pastalang.runtime.decode.engines.structures.ending import Strings, find_ending, rest_of
 from pastalang.runtime.decode.engines.structures.inner_limits import Held, InnerLimits
 from pastalang.runtime.decode.engines.structures.matcher import Matcher
@@ -193,7 +193,7 @@ class Growth:
         left = self._stand.trace.digits_left()
         if left is None:
             return
-        beyond = more_digits(self._guide.border.tokens, left)
+        beyond = tokens_with_more_digits(self._guide.border.tokens, left)
         if (mask & ~beyond).any():
             mask &= ~beyond
 

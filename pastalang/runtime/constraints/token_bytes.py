@@ -1,7 +1,7 @@
-"""The texts of tokens as rows of one flat array of bytes, so that all of them are looked at in a few operations.
+"""The texts of all tokens as rows of one flat array of bytes, so that a few operations look at all of them.
 
-Rows of a vocabulary       every token
-Rows that cross a border   every way to cut a token so that what is behind the cut agrees with what follows
+Rows of a vocabulary    every token
+Rows across a seam      every way to cut a token so that its part after the cut agrees with the text after the value
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from pastalang.runtime.constraints.guide import TokenMask
+from pastalang.runtime.constraints.masks import mask_of_many
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 
@@ -187,3 +189,20 @@ def _cut(rows: Rows, follow: bytes) -> Rows:
         agrees = over | (flat[np.minimum(cuts + offset, len(flat) - 1)] == follow[offset])
         cuts, row = cuts[agrees], row[agrees]
     return Rows(rows.letters, rows.starts[row], cuts, rows.ids[row])
+
+
+def tokens_with_more_digits(tokens: Tokens, most: int) -> TokenMask:
+    """The tokens that begin with more digits than that."""
+    ids, digits = leading_digits(tokens)
+    return tokens.keep(("digits", most), lambda: mask_of_many(tokens.size, ids[digits > most]))
+
+
+def leading_digits(tokens: Tokens) -> tuple[Ints, Ints]:
+    """The tokens that begin with a digit, and with how many."""
+    return tokens.keep("begun with digits", lambda: _leading_digits(rows_of(tokens)))
+
+
+def _leading_digits(rows: Rows) -> tuple[Ints, Ints]:
+    begun = rows.take(np.flatnonzero((rows.first >= 0x30) & (rows.first <= 0x39)))
+    outside = rows.letters.outside(b"0123456789", beyond=False)
+    return begun.ids, begun.first_place(outside) - begun.starts
