@@ -33,7 +33,7 @@ from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import mask_of
-from pastalang.runtime.constraints.token_bytes import rows_of
+from pastalang.runtime.constraints.token_bytes import token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.decode.engines.automata.machines import forget
@@ -158,7 +158,7 @@ def contestants(stage: Stage) -> Iterator[tuple[str, float, Contestant]]:
     """A name, the seconds that it took once for the vocabulary, and how a type is compiled."""
     began = time.perf_counter()
     tokens = Tokens(vocabulary_of(stage.tokenizer))
-    assert tokens.trie is not None and len(rows_of(tokens))
+    assert tokens.trie is not None and len(token_rows(tokens))
     prepare(tokens)
     compile_guide(t.Array(t.Null()), form=Form.JSON, follow="", vocabulary=tokens)
 

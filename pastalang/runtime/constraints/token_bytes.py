@@ -128,7 +128,7 @@ def ranges(starts: Ints, ends: Ints) -> Ints:
     return found
 
 
-def rows_of(tokens: Tokens) -> Rows:
+def token_rows(tokens: Tokens) -> Rows:
     """Every token, in the order of the trie."""
     return tokens.keep("rows", lambda: _all_rows(tokens))
 
@@ -171,9 +171,9 @@ def _whole(flat: Bytes, starts: Ints, ends: Ints) -> Flags:
     return found
 
 
-def crossing_rows(tokens: Tokens, follow: bytes) -> Rows:
+def seam_rows(tokens: Tokens, follow: bytes) -> Rows:
     """The parts of tokens before a cut, where something is before it and all behind it agrees with what follows."""
-    return tokens.keep_some(("crossing", follow), lambda: _cut(rows_of(tokens), follow))
+    return tokens.keep_some(("crossing", follow), lambda: _cut(token_rows(tokens), follow))
 
 
 def _cut(rows: Rows, follow: bytes) -> Rows:
@@ -199,7 +199,7 @@ def tokens_with_more_digits(tokens: Tokens, most: int) -> TokenMask:
 
 def leading_digits(tokens: Tokens) -> tuple[Ints, Ints]:
     """The tokens that begin with a digit, and with how many."""
-    return tokens.keep("begun with digits", lambda: _leading_digits(rows_of(tokens)))
+    return tokens.keep("begun with digits", lambda: _leading_digits(token_rows(tokens)))
 
 
 def _leading_digits(rows: Rows) -> tuple[Ints, Ints]:

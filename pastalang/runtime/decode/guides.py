@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.guide import Guide, GuideError, Machine
-from pastalang.runtime.constraints.token_bytes import leading_digits, rows_of
+from pastalang.runtime.constraints.token_bytes import leading_digits, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.characters import spell_json, spell_text
@@ -183,7 +183,7 @@ def prepare(vocabulary: Tokens) -> None:
     vocabulary.begins_some(b"")
     vocabulary.by_text.get(b"")
     vocabulary.shortest(b'"')
-    rows_of(vocabulary).within(b"")
+    token_rows(vocabulary).within(b"")
     for form in Form:
         guide = compile_guide(t.String(), form=form, follow="", vocabulary=vocabulary)
         assert isinstance(guide, MachineGuide) and isinstance(guide.machine, StringMachine)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import frozen, mask_of_many
-from pastalang.runtime.constraints.token_bytes import Rows, crossing_rows, rows_of
+from pastalang.runtime.constraints.token_bytes import Rows, seam_rows, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.border import Border
@@ -48,7 +48,7 @@ class CountedMachine:
         self._spelling = spelling
         self._tokens: Tokens = border.tokens
         self._inside = shared_follower(table, border.tokens)
-        self._cut = crossing_rows(border.tokens, border.follow) if border.follow else None
+        self._cut = seam_rows(border.tokens, border.follow) if border.follow else None
         self._crossing = None if self._cut is None else Follower(table, _numbered(self._cut), len(self._cut))
         self._cut_counts: dict[int, Ints] = {}
         self._masks: BoundedCache[object, TokenMask] = BoundedCache(_MAX_MASKS)
@@ -193,7 +193,7 @@ def counts_from(spelling: Spelling, place: int, tokens: Tokens) -> Ints:
     """By token, how many characters it completes from the place."""
 
     def count() -> Ints:
-        rows = rows_of(tokens)
+        rows = token_rows(tokens)
         found = np.zeros(tokens.size, dtype=np.int64)
         found[rows.ids] = completed(spelling, place, rows)
         return found

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of_many
-from pastalang.runtime.constraints.token_bytes import crossing_rows, rows_of
+from pastalang.runtime.constraints.token_bytes import seam_rows, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.border import Border
@@ -161,7 +161,7 @@ class _Costs:
 
 def shared_follower(table: Table, tokens: Tokens) -> Follower:
     """The tokens that stay inside: the same whatever follows the value."""
-    return _kept(tokens, (table, b""), lambda: Follower(table, rows_of(tokens), tokens.size))
+    return _kept(tokens, (table, b""), lambda: Follower(table, token_rows(tokens), tokens.size))
 
 
 def closing_follower(table: Table, closers: Closers, tokens: Tokens) -> Follower:
@@ -173,7 +173,7 @@ def _crossing_follower(table: Table, border: Border) -> Follower | None:
     if not border.follow:
         return None
     tokens = border.tokens
-    rows = crossing_rows(tokens, border.follow)
+    rows = seam_rows(tokens, border.follow)
     return _kept(tokens, (table, border.follow), lambda: Follower(table, rows, tokens.size))
 
 

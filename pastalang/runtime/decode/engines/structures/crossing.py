@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pastalang.runtime.constraints.token_bytes import Rows, rows_of
+from pastalang.runtime.constraints.token_bytes import Rows, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.runtime.decode.border import Border
@@ -139,7 +139,7 @@ def closers_of(tokens: Tokens) -> Closers:
 
 
 def _closers(tokens: Tokens) -> Closers:
-    every, numbers = rows_of(tokens), {rest: number for number, rest in enumerate(rests_of(tokens).texts)}
+    every, numbers = token_rows(tokens), {rest: number for number, rest in enumerate(rests_of(tokens).texts)}
     found: list[tuple[int, int, int, int]] = []
     for token, start in zip(every.ids.tolist(), every.starts.tolist(), strict=True):
         text = tokens.text(token) or b""
