@@ -68,7 +68,7 @@ def accepts(guide: StructureGuide, schema: Any, instance: Any, *, valid: bool) -
         spellings += [_plain(ordered(schema, instance, schema)), *known, *map(_plain, known)]
     if any(guide.takes(json.dumps(value, ensure_ascii=False)) for value in spellings):
         return True
-    return valid and Writer(guide.border.tokens).writes(guide.matcher(), ordered(schema, instance, schema))
+    return valid and Writer(guide.seam.tokens).writes(guide.matcher(), ordered(schema, instance, schema))
 
 
 class Writer:

@@ -12,8 +12,8 @@ from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.guide import Machine, MachineState
 from pastalang.runtime.constraints.masks import tokens_of
+from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.walk import MachineGuide
 from tests.properties.hole_types import SOURCE
@@ -40,16 +40,16 @@ MORE: tuple[t.Type, ...] = (
 
 
 def allowed_slowly(
-    machine: Machine, border: Border, state: MachineState, remaining: int | None
+    machine: Machine, seam: Seam, state: MachineState, remaining: int | None
 ) -> tuple[set[int], set[int]]:
     """Tokens behind which an ending fits; and tokens that do nothing but cross the border."""
     inside, crossing = set(), set()
-    for token, text in enumerate(border.tokens.vocabulary.spelling):
+    for token, text in enumerate(seam.tokens.vocabulary.spelling):
         if text is None:
             continue
         if _stays_inside(machine, state, text, remaining):
             inside.add(token)
-        elif _crosses(machine, border, state, text):
+        elif _crosses(machine, seam, state, text):
             crossing.add(token)
     return inside, crossing
 
@@ -64,11 +64,11 @@ def _stays_inside(machine: Machine, state: MachineState, text: bytes, remaining:
     return ending is not None and (remaining is None or len(ending) <= remaining - 1)
 
 
-def _crosses(machine: Machine, border: Border, state: MachineState, text: bytes) -> bool:
+def _crosses(machine: Machine, seam: Seam, state: MachineState, text: bytes) -> bool:
     here: MachineState | None = state
     for at, byte in enumerate(text):
         assert here is not None
-        if at and machine.accepts(here) and border.agrees(text[at:]):
+        if at and machine.accepts(here) and seam.agrees(text[at:]):
             return True
         here = machine.step(here, byte)
         if here is None:
@@ -79,7 +79,7 @@ def _crosses(machine: Machine, border: Border, state: MachineState, text: bytes)
 def _check(type: t.Type, form: Form, follow: str, tokens: Tokens, rng: random.Random, walks: int) -> None:
     guide = compile_guide(type, form=form, follow=follow, vocabulary=tokens, sources={"source": SOURCE})
     assert isinstance(guide, MachineGuide)
-    machine, border = guide.machine, guide.border
+    machine, seam = guide.machine, guide.seam
     for _ in range(walks):
         state = machine.start
         for _ in range(12):
@@ -88,7 +88,7 @@ def _check(type: t.Type, form: Form, follow: str, tokens: Tokens, rng: random.Ra
             left = max(1, len(shortest) + rng.randrange(4))
             for remaining in (None, left):
                 fast = set(tokens_of(machine.mask(state, remaining)).tolist())
-                inside, crossing = allowed_slowly(machine, border, state, remaining)
+                inside, crossing = allowed_slowly(machine, seam, state, remaining)
                 least = inside if _is_open(type, form) else inside | crossing
                 assert least <= fast <= inside | crossing, (type, form, follow, remaining)
             state = _further(machine, state, tokens, rng)

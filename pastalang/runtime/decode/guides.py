@@ -16,9 +16,9 @@ from collections.abc import Mapping
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.guide import Guide, GuideError, Machine
+from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import leading_digits, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.characters import spell_json, spell_text
 from pastalang.runtime.decode.engines.automata.counted import prepare_counts
 from pastalang.runtime.decode.engines.automata.machines import (
@@ -58,7 +58,7 @@ def compile_guide(
 
     `sources` are the texts that a `verbatim` quotes from, by name. `forbidden` texts never appear in a free string.
     """
-    compiler = _Compiler(vocabulary, Border(vocabulary, follow.encode()), form, types, sources, forbidden)
+    compiler = _Compiler(vocabulary, Seam(vocabulary, follow.encode()), form, types, sources, forbidden)
     return compiler.guide(type)
 
 
@@ -66,14 +66,14 @@ class _Compiler:
     def __init__(
         self,
         tokens: Tokens,
-        border: Border,
+        seam: Seam,
         form: Form,
         types: Mapping[str, t.Type],
         sources: Mapping[str, str],
         forbidden: tuple[str, ...],
     ) -> None:
         self.tokens = tokens
-        self.border = border
+        self.seam = seam
         self.quoted = form is Form.JSON
         self.types = types
         self.sources = sources
@@ -84,11 +84,11 @@ class _Compiler:
         if not self.is_simple(type):
             from pastalang.runtime.decode.engines.structures.structure import compile_structure
 
-            alone = _Compiler(self.tokens, Border(self.tokens, b""), Form.JSON, self.types, self.sources, ())
-            return compile_structure(type, self.types, self.border, self.sources, plain=alone.machine)
+            alone = _Compiler(self.tokens, Seam(self.tokens, b""), Form.JSON, self.types, self.sources, ())
+            return compile_structure(type, self.types, self.seam, self.sources, plain=alone.machine)
         machine = self.machine(type)
         machine.warm()
-        return MachineGuide(machine, self.border, describe(type))
+        return MachineGuide(machine, self.seam, describe(type))
 
     def resolve(self, type: t.Type) -> t.Type:
         while isinstance(type, t.Named):
@@ -106,9 +106,9 @@ class _Compiler:
         type = self.resolve(type)
         match type:
             case t.Boolean() | t.Null() | t.Literal():
-                return ChoiceMachine(_spellings(type, quoted=self.quoted), self.border)
+                return ChoiceMachine(_spellings(type, quoted=self.quoted), self.seam)
             case t.Integer() | t.Number():
-                return number_machine(type, self.border)
+                return number_machine(type, self.seam)
             case t.Temporal(kind=kind):
                 return self.pattern(MOMENTS[kind])
             case t.Uuid():
@@ -125,26 +125,26 @@ class _Compiler:
                 raise GuideError(f"{describe(type)} is no type of plain values")
 
     def pattern(self, pattern: str) -> Machine:
-        return pattern_machine(pattern, self.border, quoted=self.quoted)
+        return pattern_machine(pattern, self.seam, quoted=self.quoted)
 
     def string(self, type: t.String) -> Machine:
         patterns = [type.pattern] if type.pattern is not None else []
         if type.format is not None:
             patterns.insert(0, FORMATS[type.format].pattern)
         if patterns:
-            return string_machine(patterns, self.border, least=type.min_chars, most=type.max_chars, quoted=self.quoted)
+            return string_machine(patterns, self.seam, least=type.min_chars, most=type.max_chars, quoted=self.quoted)
         if self.quoted:
             spelling = self.tokens.keep(("json", self.forbidden), lambda: spell_json(self.forbidden))
         else:
             stops = type.stop or (LINE_END,)
             spelling = self.tokens.keep(("text", stops, self.forbidden), lambda: spell_text(stops, self.forbidden))
-        return StringMachine(spelling, self.border, least=type.min_chars, most=type.max_chars)
+        return StringMachine(spelling, self.seam, least=type.min_chars, most=type.max_chars)
 
     def verbatim(self, type: t.Verbatim) -> Machine:
         text = self.sources.get(type.source)
         if text is None:
             raise GuideError(f"the text of `{type.source}` is needed to quote from it")
-        return VerbatimMachine(spell_source(text, quoted=self.quoted), self.border, quoted=self.quoted)
+        return VerbatimMachine(spell_source(text, quoted=self.quoted), self.seam, quoted=self.quoted)
 
     def union(self, type: t.Union) -> Machine:
         """All literals are one list; a verbatim arm of an empty text is no arm."""
@@ -156,7 +156,7 @@ class _Compiler:
                 closed += _spellings(arm, quoted=self.quoted)
             elif not isinstance(arm, t.Verbatim) or self.sources.get(arm.source) != "":
                 others.append(arm)
-        machines: list[Machine] = [ChoiceMachine(closed, self.border)] if closed else []
+        machines: list[Machine] = [ChoiceMachine(closed, self.seam)] if closed else []
         machines += map(self.machine, others)
         if not machines:
             raise GuideError("no arm of the union has a value")

@@ -163,7 +163,7 @@ class _Reader:
 
     def __init__(self, fresh: Walk) -> None:
         self._machine: Machine = fresh.machine
-        self._agrees = fresh.border.agrees
+        self._agrees = fresh.seam.agrees
         self._start = fresh.machine.start
         self._next: dict[tuple[Hashable, int], Hashable | None] = {}
         self._about: dict[Hashable, tuple[bool, bool]] = {}

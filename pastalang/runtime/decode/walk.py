@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 
 from pastalang.runtime.constraints.guide import Accepted, Machine, MachineState, NoEndingFits, TokenMask
 from pastalang.runtime.constraints.masks import allows, join_masks, mask_of
-from pastalang.runtime.decode.border import Border
+from pastalang.runtime.constraints.seam import Seam
 from pastalang.values.words import counted
 
 
 @dataclass(frozen=True)
 class MachineGuide:
     machine: Machine
-    border: Border
+    seam: Seam
     meaning: str
 
     def start(self, *, max_tokens: int) -> Walk:
@@ -83,8 +83,8 @@ class Walk:
         return self._guide.machine
 
     @property
-    def border(self) -> Border:
-        return self._guide.border
+    def seam(self) -> Seam:
+        return self._guide.seam
 
     @property
     def machine_state(self) -> MachineState:
@@ -111,33 +111,33 @@ class Walk:
         return self._mask(None)
 
     def _mask(self, remaining: int | None) -> TokenMask:
-        stand, machine, border = self._stand, self._guide.machine, self._guide.border
+        stand, machine, seam = self._stand, self._guide.machine, self._guide.seam
         assert stand.end is None, "the value has ended"
         parts = [machine.mask(stand.state, remaining)]
         if machine.accepts(stand.state):
-            parts.append(border.mask)
+            parts.append(seam.mask)
         parts.extend(self._behind(start) for start in stand.borders)
         if remaining is not None and (leash := self._leash()):
-            return mask_of(border.tokens.size, leash[:1])
+            return mask_of(seam.tokens.size, leash[:1])
         if len(parts) == 1:
             return parts[0]
         if len(parts) == 2 and not stand.borders:  # the common case keeps one array per state
             key = ("border", id(parts[0]), id(parts[1]))
-            joined, _ = border.tokens.keep_some(key, lambda: (join_masks(border.tokens.size, parts), parts))
+            joined, _ = seam.tokens.keep_some(key, lambda: (join_masks(seam.tokens.size, parts), parts))
             return joined
-        return join_masks(border.tokens.size, parts)
+        return join_masks(seam.tokens.size, parts)
 
     def _behind(self, start: int) -> TokenMask:
         """The tokens that carry on what began at a border."""
-        border = self._guide.border
+        seam = self._guide.seam
         done = self._stand.raw[start:]
-        if len(done) >= len(border.follow):
-            return mask_of(border.tokens.size, ())
-        rest = Border(border.tokens, border.follow[len(done) :])
+        if len(done) >= len(seam.follow):
+            return mask_of(seam.tokens.size, ())
+        rest = Seam(seam.tokens, seam.follow[len(done) :])
         return rest.mask
 
     def forced(self) -> tuple[int, ...]:
-        stand, machine, tokens = self._stand, self._guide.machine, self._guide.border.tokens
+        stand, machine, tokens = self._stand, self._guide.machine, self._guide.seam.tokens
         if stand.end is not None or stand.borders or stand.plan:
             return ()
         text = machine.forced(stand.state)
@@ -168,7 +168,7 @@ class Walk:
     # ── taking a token ───────────────────────────────────────────────────────────────────────────────────
 
     def advance(self, token: int) -> Accepted:
-        return self._advance(token, self._guide.border.tokens.text(token))
+        return self._advance(token, self._guide.seam.tokens.text(token))
 
     def advance_by(self, piece: bytes) -> Accepted:
         """As `advance`, by what is left of a token whose beginning stands before the value."""
@@ -181,21 +181,21 @@ class Walk:
         self._stand = self._after(token, piece)
         finished = self._stand.end is not None
         kept = not finished or self._stand.end == len(self._stand.raw)
-        if token in self._guide.border.tokens.vocabulary.ends:
+        if token in self._guide.seam.tokens.vocabulary.ends:
             kept = False
         return Accepted(self.text[len(known) :], kept, finished)
 
     def _after(self, token: int | None, piece: bytes | None) -> _Stand:
-        stand, machine, border = self._stand, self._guide.machine, self._guide.border
+        stand, machine, seam = self._stand, self._guide.machine, self._guide.seam
         if piece is None:
-            if token not in border.tokens.vocabulary.ends or border.follow or not machine.accepts(stand.state):
+            if token not in seam.tokens.vocabulary.ends or seam.follow or not machine.accepts(stand.state):
                 raise ValueError(f"token {token} is not allowed here")
             return replace(stand, end=len(stand.raw), remaining=stand.remaining - 1, before=stand)
         raw = stand.raw + piece
-        borders = tuple(start for start in stand.borders if border.agrees(raw[start:]))
+        borders = tuple(start for start in stand.borders if seam.agrees(raw[start:]))
         state = stand.state
         for at in range(len(stand.raw), len(raw)):
-            if machine.accepts(state) and border.agrees(raw[at:]):
+            if machine.accepts(state) and seam.agrees(raw[at:]):
                 borders = (*borders, at)
             following = machine.step(state, raw[at])
             if following is None:

@@ -17,9 +17,9 @@ from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.guide import GuideError, NoEndingFits, State
 from pastalang.runtime.constraints.masks import allows, tokens_of
+from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.confidence import probability_of, pushed_aside, shares_of, standing_of
 from pastalang.runtime.decode.engines.choice import ChoiceMachine
 from pastalang.runtime.decode.engines.structures.growth import Growth
@@ -393,14 +393,14 @@ def test_the_chances_of_options_come_from_one_row() -> None:
 def test_a_vocabulary_without_some_bytes_writes_what_it_can() -> None:
     spelling = tuple(text if text != b"9" else None for text in TOKENS.vocabulary.spelling)
     tokens = Tokens(type(TOKENS.vocabulary)(spelling, TOKENS.vocabulary.ends))
-    machine = ChoiceMachine([b"19", b"18"], Border(tokens, b""))
+    machine = ChoiceMachine([b"19", b"18"], Seam(tokens, b""))
     assert machine.options == [b"18"]
 
 
 def test_no_token_leads_to_a_rest_that_cannot_be_written() -> None:
     spelling = tuple(text if text != b"2" else None for text in TOKENS.vocabulary.spelling)
     tokens = Tokens(type(TOKENS.vocabulary)(spelling, TOKENS.vocabulary.ends))
-    machine = ChoiceMachine([b"12", b"13"], Border(tokens, b""))
+    machine = ChoiceMachine([b"12", b"13"], Seam(tokens, b""))
     assert tokens_of(machine.mask(machine.start, None)).tolist() == [_id("1"), _id("12")]
-    machine = ChoiceMachine([b"12"], Border(tokens, b""))
+    machine = ChoiceMachine([b"12"], Seam(tokens, b""))
     assert tokens_of(machine.mask(machine.start, None)).tolist() == [_id("12")]

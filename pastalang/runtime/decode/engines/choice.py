@@ -15,9 +15,9 @@ import numpy as np
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of, mask_of_many
+from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.options import NEVER, Flags, OptionList
 
 _MAX_MASKS = 512
@@ -35,11 +35,11 @@ class Range(NamedTuple):
 class ChoiceMachine:
     """See `guide.Machine`."""
 
-    def __init__(self, options: Iterable[bytes], border: Border) -> None:
+    def __init__(self, options: Iterable[bytes], seam: Seam) -> None:
         self.options = sorted(set(options))
-        self._border = border
-        self._tokens: Tokens = border.tokens
-        if not border.tokens.vocabulary.covers_bytes:
+        self._seam = seam
+        self._tokens: Tokens = seam.tokens
+        if not seam.tokens.vocabulary.covers_bytes:
             self.options = [option for option in self.options if self._tokens.shortest(option) is not None]
         if not self.options:
             raise GuideError("there is nothing to choose from")
@@ -116,7 +116,7 @@ class ChoiceMachine:
         whole = at[self._list.ends_at(nodes)]
         found = [*inside, trie.ending_at(inner)[0]]
         if len(whole):
-            found.append(self._border.behind(whole))
+            found.append(self._seam.behind(whole))
         return mask_of_many(self._tokens.size, np.concatenate(found))
 
     def _shared_by_all(self, here: Range) -> tuple[bytes, list[Ints]]:
@@ -132,10 +132,10 @@ class ChoiceMachine:
             rest = option[here.depth :]
             for length in range(1, min(len(rest), self._tokens.longest) + 1):
                 found.update(self._tokens.by_text.get(rest[:length], ()))
-            if rest and self._border.follow and self._tokens.begins_some(rest):
+            if rest and self._seam.follow and self._tokens.begins_some(rest):
                 node = self._tokens.trie.find(rest)
                 if node >= 0:
-                    found.update(self._border.behind(self._tokens.node(node)).tolist())
+                    found.update(self._seam.behind(self._tokens.node(node)).tolist())
         return found
 
     def _fits(self, nodes: Ints, left: int) -> Flags:
@@ -157,7 +157,7 @@ class ChoiceMachine:
             following = self.step(here, byte)
             if following is None:
                 low, _, depth = _range(here)
-                agrees = self.accepts(here) and self._border.agrees(text[at:])
+                agrees = self.accepts(here) and self._seam.agrees(text[at:])
                 return Range(low, low + 1, depth) if agrees else None
             here = following
         return _range(here)

@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import frozen, join_masks, mask_of, mask_of_many
+from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import ranges
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints
-from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.characters import DEAD, Spelling
 
 _MAX_MASKS = 512
@@ -79,14 +79,14 @@ class _Groups:
 class StringMachine:
     """See `guide.Machine`."""
 
-    def __init__(self, spelling: Spelling, border: Border, *, least: int, most: int | None) -> None:
+    def __init__(self, spelling: Spelling, seam: Seam, *, least: int, most: int | None) -> None:
         self._spelling = spelling
-        self._border = border
-        self._tokens: Tokens = border.tokens
+        self._seam = seam
+        self._tokens: Tokens = seam.tokens
         self._least = least
         self._most = most
         self._masks: BoundedCache[object, TokenMask] = BoundedCache(_MAX_MASKS)
-        kept: dict[tuple[int, int], tuple[int, ...] | None] = border.tokens.keep(("tails", id(spelling)), dict)
+        kept: dict[tuple[int, int], tuple[int, ...] | None] = seam.tokens.keep(("tails", id(spelling)), dict)
         self._tails = kept  # by place and by how many characters are missing
         self.start: MachineState = Inside(spelling.start, 0)
 
@@ -272,7 +272,7 @@ class StringMachine:
     # ── tokens, sorted once per vocabulary ───────────────────────────────────────────────────────────────
 
     def _groups(self, place: int) -> _Groups:
-        key = ("string", id(self._spelling), self._border.follow, place)
+        key = ("string", id(self._spelling), self._seam.follow, place)
         return self._tokens.keep(key, lambda: self._make_groups(place))
 
     def _make_groups(self, start: int) -> _Groups:
@@ -309,7 +309,7 @@ class StringMachine:
         """The tokens below a closed value: behind a stop anything may stand, behind a quote what follows. And for each
         the place of its node."""
         if self._spelling.closing:
-            return self._border.behind_each(nodes)
+            return self._seam.behind_each(nodes)
         trie = self._tokens.trie
         low, high = trie.low[nodes], trie.high[nodes]
         return trie.order[ranges(low, high)], np.repeat(np.arange(len(nodes)), high - low)

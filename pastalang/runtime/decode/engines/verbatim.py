@@ -13,10 +13,10 @@ import numpy as np
 
 from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of, mask_of_many
+from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import ranges
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints
-from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.source import SpelledSource, matches_of
 
 _MAX_MASKS = 256
@@ -49,14 +49,14 @@ def find_occurrences(source: str, span: str) -> tuple[tuple[int, int], ...]:
 class VerbatimMachine:
     """See `guide.Machine`. A span has at least one character."""
 
-    def __init__(self, source: SpelledSource, border: Border, *, quoted: bool) -> None:
+    def __init__(self, source: SpelledSource, seam: Seam, *, quoted: bool) -> None:
         if not source.spelled:
             raise GuideError("the text to quote from is empty")
         self._source = source
-        self._border = border
-        self._tokens: Tokens = border.tokens
+        self._seam = seam
+        self._tokens: Tokens = seam.tokens
         self._quoted = quoted
-        self._matches = matches_of(source, border.tokens)
+        self._matches = matches_of(source, seam.tokens)
         self.start: MachineState = _OPEN if quoted else _BEGIN
         self._places: dict[Span, Ints] = {_BEGIN: source.begins}
         self._masks: dict[tuple[MachineState, int | None], TokenMask] = {}
@@ -224,11 +224,11 @@ class VerbatimMachine:
         trie = self._tokens.trie
         if not self._quoted:
             inner = np.flatnonzero(here != ROOT)
-            tokens, at = self._border.behind_each(here[inner])
+            tokens, at = self._seam.behind_each(here[inner])
             return tokens, inner[at]
         shut, owner = trie.children_by(here, _QUOTE)
         tokens, at = trie.ending_at(shut)
-        more, behind = self._border.behind_each(shut)
+        more, behind = self._seam.behind_each(shut)
         return np.concatenate([tokens, more]), owner[np.concatenate([at, behind])]
 
 

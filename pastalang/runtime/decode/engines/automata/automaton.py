@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of
+from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints
-from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.table import Automaton
 
 DEAD = -1
@@ -41,10 +41,10 @@ class _Reach:
 class AutomatonMachine:
     """See `guide.Machine`. States are found on demand; `index` numbers those that were met."""
 
-    def __init__(self, automaton: Automaton, border: Border) -> None:
+    def __init__(self, automaton: Automaton, seam: Seam) -> None:
         self._automaton = automaton
-        self._border = border
-        self._tokens: Tokens = border.tokens
+        self._seam = seam
+        self._tokens: Tokens = seam.tokens
         self._index: dict[Hashable, int] = {}
         self._states: list[Hashable] = []
         self._edges: list[Mapping[int, Hashable] | None] = []
@@ -171,8 +171,8 @@ class AutomatonMachine:
             found, place = trie.ending_at(nodes)
             tokens.append(found)
             ends.append(states[place])
-            if self._border.follow and (accepting := self._accepting[states]).any():
-                crossing.append(self._border.behind(nodes[accepting]))
+            if self._seam.follow and (accepting := self._accepting[states]).any():
+                crossing.append(self._seam.behind(nodes[accepting]))
         reached = np.concatenate(ends)
         farthest = max((len(self._ending(end)) for end in np.unique(reached).tolist()), default=0)
         beyond = np.concatenate(crossing) if crossing else np.zeros(0, dtype=np.int64)

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import frozen, mask_of_many
+from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import Rows, seam_rows, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.characters import Spelling
 from pastalang.runtime.decode.engines.automata.closers import Closers
 from pastalang.runtime.decode.engines.automata.lengths import Lengths
@@ -42,13 +42,13 @@ class Counted(NamedTuple):
 class CountedMachine:
     """See `guide.Machine`."""
 
-    def __init__(self, table: Table, lengths: Lengths, spelling: Spelling, border: Border) -> None:
+    def __init__(self, table: Table, lengths: Lengths, spelling: Spelling, seam: Seam) -> None:
         self._table = table
         self._lengths = lengths
         self._spelling = spelling
-        self._tokens: Tokens = border.tokens
-        self._inside = shared_follower(table, border.tokens)
-        self._cut = seam_rows(border.tokens, border.follow) if border.follow else None
+        self._tokens: Tokens = seam.tokens
+        self._inside = shared_follower(table, seam.tokens)
+        self._cut = seam_rows(seam.tokens, seam.follow) if seam.follow else None
         self._crossing = None if self._cut is None else Follower(table, _numbered(self._cut), len(self._cut))
         self._cut_counts: dict[int, Ints] = {}
         self._masks: BoundedCache[object, TokenMask] = BoundedCache(_MAX_MASKS)

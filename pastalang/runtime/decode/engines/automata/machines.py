@@ -8,7 +8,7 @@ from functools import lru_cache
 from pastalang.program import types as t
 from pastalang.program.regex import Chars, Node, RegexError, Repetition, parse_regex
 from pastalang.runtime.constraints.guide import GuideError
-from pastalang.runtime.decode.border import Border
+from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.decode.engines.automata.automaton import AutomatonMachine
 from pastalang.runtime.decode.engines.automata.characters import Spelling, spell_characters, spell_json
 from pastalang.runtime.decode.engines.automata.counted import CountedMachine
@@ -23,8 +23,8 @@ _KEPT = 256
 _MANY_STATES = 4_000  # a third of a second in a grammar, which counts such steps in few spellings or not at all
 
 
-def number_machine(type: t.Integer | t.Number, border: Border) -> TableMachine | AutomatonMachine:
-    return _machine(*_number(type), border)
+def number_machine(type: t.Integer | t.Number, seam: Seam) -> TableMachine | AutomatonMachine:
+    return _machine(*_number(type), seam)
 
 
 def number_table(type: t.Integer | t.Number) -> Table | None:
@@ -34,22 +34,22 @@ def number_table(type: t.Integer | t.Number) -> Table | None:
     return table if table is not None or step is None or step == int(step) else _large(type)
 
 
-def pattern_machine(pattern: str, border: Border, *, quoted: bool) -> TableMachine | AutomatonMachine:
-    return _machine(*_pattern(pattern, quoted), border)
+def pattern_machine(pattern: str, seam: Seam, *, quoted: bool) -> TableMachine | AutomatonMachine:
+    return _machine(*_pattern(pattern, quoted), seam)
 
 
 def string_machine(
-    patterns: Sequence[str], border: Border, *, least: int, most: int | None, quoted: bool
+    patterns: Sequence[str], seam: Seam, *, least: int, most: int | None, quoted: bool
 ) -> TableMachine | AutomatonMachine | CountedMachine:
     """A string that matches all of the patterns, with so many characters."""
     if len(patterns) == 1 and not least and most is None:
-        return pattern_machine(patterns[0], border, quoted=quoted)
+        return pattern_machine(patterns[0], seam, quoted=quoted)
     automaton, table = _meeting(tuple(patterns), quoted)
     if not least and most is None:
-        return _machine(automaton, table, border)
+        return _machine(automaton, table, seam)
     if table is None:
-        return _machine(*_limited(tuple(patterns), least, most, quoted), border)
-    return CountedMachine(table, _lengths(tuple(patterns), least, most, quoted), spelling_of(quoted), border)
+        return _machine(*_limited(tuple(patterns), least, most, quoted), seam)
+    return CountedMachine(table, _lengths(tuple(patterns), least, most, quoted), spelling_of(quoted), seam)
 
 
 def _parsed(pattern: str) -> Node:
@@ -59,8 +59,8 @@ def _parsed(pattern: str) -> Node:
         raise GuideError(f"the pattern /{pattern[:40]}/ cannot be enforced: {problem.message}") from problem
 
 
-def _machine(automaton: Automaton, table: Table | None, border: Border) -> TableMachine | AutomatonMachine:
-    return AutomatonMachine(automaton, border) if table is None else TableMachine(table, border)
+def _machine(automaton: Automaton, table: Table | None, seam: Seam) -> TableMachine | AutomatonMachine:
+    return AutomatonMachine(automaton, seam) if table is None else TableMachine(table, seam)
 
 
 @lru_cache(maxsize=_KEPT)

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of_many
+from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import seam_rows, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.closers import Closers
 from pastalang.runtime.decode.engines.automata.reach import Follower, Reach
 from pastalang.runtime.decode.engines.automata.table import Table
@@ -35,12 +35,12 @@ _WARM_BYTES = 12
 class TableMachine:
     """See `guide.Machine`. States are the numbers of the table."""
 
-    def __init__(self, table: Table, border: Border) -> None:
+    def __init__(self, table: Table, seam: Seam) -> None:
         self._table = table
-        self._tokens: Tokens = border.tokens
-        self._inside = shared_follower(table, border.tokens)
-        self._crossing = _crossing_follower(table, border)
-        self._costs = border.tokens.keep_some(("costs", table), lambda: _Costs(table, border.tokens))
+        self._tokens: Tokens = seam.tokens
+        self._inside = shared_follower(table, seam.tokens)
+        self._crossing = _crossing_follower(table, seam)
+        self._costs = seam.tokens.keep_some(("costs", table), lambda: _Costs(table, seam.tokens))
         self._masks: BoundedCache[tuple[int, int | None], TokenMask] = BoundedCache(_MAX_MASKS)
         self._behind: dict[int, TokenMask] = {}
         self.start: MachineState = 0
@@ -169,12 +169,12 @@ def closing_follower(table: Table, closers: Closers, tokens: Tokens) -> Follower
     return _kept(tokens, (table, "closers"), lambda: Follower(table, closers.rows, len(closers.rows)))
 
 
-def _crossing_follower(table: Table, border: Border) -> Follower | None:
-    if not border.follow:
+def _crossing_follower(table: Table, seam: Seam) -> Follower | None:
+    if not seam.follow:
         return None
-    tokens = border.tokens
-    rows = seam_rows(tokens, border.follow)
-    return _kept(tokens, (table, border.follow), lambda: Follower(table, rows, tokens.size))
+    tokens = seam.tokens
+    rows = seam_rows(tokens, seam.follow)
+    return _kept(tokens, (table, seam.follow), lambda: Follower(table, rows, tokens.size))
 
 
 def _kept(tokens: Tokens, key: Hashable, make: Callable[[], Follower]) -> Follower:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import Rows, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.characters import spell_json
 from pastalang.runtime.decode.engines.automata.closers import Closers
 from pastalang.runtime.decode.engines.string import StringMachine
@@ -25,7 +25,7 @@ _BEHIND = re.compile(rb'[]}]|, ?$|, ["[{0-9tfn-]')
 
 def free_machine(tokens: Tokens, least: int, most: int | None) -> StringMachine:
     spelling = tokens.keep(("json", ()), lambda: spell_json(()))
-    return StringMachine(spelling, Border(tokens, b""), least=least, most=most)
+    return StringMachine(spelling, Seam(tokens, b""), least=least, most=most)
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,14 +95,14 @@ def _closing(tokens: Tokens, place: int) -> Iterator[tuple[int, int, bytes]]:
                 yield count, token, text
 
 
-def rests_before(border: Border) -> Rests:
+def rests_before(seam: Seam) -> Rests:
     """Where the string is the whole value: the text that follows, as far as a token holds it."""
-    return border.tokens.keep_some(("behind a quote", border.follow), lambda: _before(border))
+    return seam.tokens.keep_some(("behind a quote", seam.follow), lambda: _before(seam))
 
 
-def _before(border: Border) -> Rests:
-    tokens, trie = border.tokens, border.tokens.trie
-    texts = [border.follow[:end] for end in range(1, min(len(border.follow), tokens.longest) + 1)]
+def _before(seam: Seam) -> Rests:
+    tokens, trie = seam.tokens, seam.tokens.trie
+    texts = [seam.follow[:end] for end in range(1, min(len(seam.follow), tokens.longest) + 1)]
 
     def closing(place: int) -> list[tuple[int, int, int]]:
         found: list[tuple[int, int, int]] = []

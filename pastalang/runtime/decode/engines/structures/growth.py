@@ -9,8 +9,8 @@ from typing import Protocol
 
 from pastalang.runtime.constraints.guide import Accepted, NoEndingFits, TokenMask
 from pastalang.runtime.constraints.masks import allows, frozen, mask_of
+from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import tokens_with_more_digits
-from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.structures.ending import Strings, find_ending, rest_of
 from pastalang.runtime.decode.engines.structures.inner_limits import Held, InnerLimits
 from pastalang.runtime.decode.engines.structures.matcher import Matcher
@@ -23,7 +23,7 @@ from pastalang.values.words import counted
 class Ground(Protocol):
     """What a growth asks of its guide."""
 
-    border: Border
+    seam: Seam
     strings: Strings
     inside: OpenStrings | None
     limits: InnerLimits | None
@@ -103,7 +103,7 @@ class Growth:
     def allowed(self) -> TokenMask:
         assert not self.is_finished, "the value has ended"
         if leash := self._leash():
-            return mask_of(self._guide.border.tokens.size, leash[:1])
+            return mask_of(self._guide.seam.tokens.size, leash[:1])
         if self._mask is None:
             self._mask = self._free_mask()
         return self._mask
@@ -125,7 +125,7 @@ class Growth:
         self._matcher = matcher.copy()
         free = self._free_mask()
         self._matcher, self._is_stuck = matcher, was_stuck
-        return bool((free & ~mask_of(self._guide.border.tokens.size, leash[:1])).any())
+        return bool((free & ~mask_of(self._guide.seam.tokens.size, leash[:1])).any())
 
     def _free_mask(self) -> TokenMask:
         held, limits = self._held(), self._guide.limits
@@ -137,23 +137,23 @@ class Growth:
 
     def _asked(self, keep: Keep | None = None) -> TokenMask:
         """What the grammar says, less what it cannot say."""
-        border, limits, held = self._guide.border, self._guide.limits, self._held()
+        seam, limits, held = self._guide.seam, self._guide.limits, self._held()
         mask = self._here().mask()
         if self._here().inner.is_error() and self._is_renewed():
             mask = self._here().mask()
         matcher = self._here()
         if matcher.inner.is_error():  # too intricate a place for its limits: the value is closed here
             self._is_stuck = True
-            return mask_of(border.tokens.size, self._closing()[:1])
+            return mask_of(seam.tokens.size, self._closing()[:1])
         self._drop_taken_keys(mask)
         self._drop_digits(mask)
         if limits is not None:
             mask = limits.opening_well(mask) if held is None else limits.opening_well(mask) & limits.within(held)
-        if matcher.accepts and not border.follow:
-            mask = mask | border.mask
+        if matcher.accepts and not seam.follow:
+            mask = mask | seam.mask
         if not mask.any():  # every key that may stand here is taken
             self._is_stuck = not self._stand.ending
-            return mask_of(border.tokens.size, self._closing()[:1])
+            return mask_of(seam.tokens.size, self._closing()[:1])
         if keep is not None:
             keep(mask)
         return frozen(mask)
@@ -182,18 +182,18 @@ class Growth:
         if found is None:
             return
         begun, taken = found
-        trie = self._guide.border.tokens.trie
+        trie = self._guide.seam.tokens.trie
         for key in taken:
             spelled = json.dumps(key, ensure_ascii=False)[1:].encode()
             if spelled.startswith(begun) and (node := trie.find(spelled[len(begun) :])) >= 0:
-                mask &= ~mask_of(self._guide.border.tokens.size, trie.below(node))
+                mask &= ~mask_of(self._guide.seam.tokens.size, trie.below(node))
 
     def _drop_digits(self, mask: TokenMask) -> None:
         """A number gets no more digits than every reader takes, as far as anything else may come."""
         left = self._stand.trace.digits_left()
         if left is None:
             return
-        beyond = tokens_with_more_digits(self._guide.border.tokens, left)
+        beyond = tokens_with_more_digits(self._guide.seam.tokens, left)
         if (mask & ~beyond).any():
             mask &= ~beyond
 
@@ -204,7 +204,7 @@ class Growth:
         text = bytes(self._here().inner.compute_ff_bytes())
         if not text:
             return ()
-        tokens = self._guide.border.tokens.canonical(text)
+        tokens = self._guide.seam.tokens.canonical(text)
         if not tokens:
             return ()
         ahead = self._here().copy()
@@ -226,7 +226,7 @@ class Growth:
 
     def _ending_behind(self, text: bytes, trace: Trace, ahead: Matcher) -> tuple[int, ...] | None:
         """An ending behind a text that is forced: the one that is known begins with it."""
-        tokens, known = self._guide.border.tokens, self._stand.ending
+        tokens, known = self._guide.seam.tokens, self._stand.ending
         if known and self._guide.limits is None and (rest := rest_of(known, text, tokens)) is not None:
             return rest
         return find_ending(ahead, trace, tokens, strings=self._guide.strings, least=self._guide.least)
@@ -250,7 +250,7 @@ class Growth:
 
     def _find_ending(self, trace: Trace, token: int | None = None) -> tuple[int, ...] | None:
         """Behind what was taken, and the token that is being taken."""
-        tokens, strings = self._guide.border.tokens, self._guide.strings
+        tokens, strings = self._guide.seam.tokens, self._guide.strings
         found = find_ending(self._here(), trace, tokens, strings=strings, least=self._guide.least)
         if found is None and self._is_renewed(token):
             found = find_ending(self._here(), trace, tokens, strings=strings, least=self._guide.least)
@@ -275,12 +275,12 @@ class Growth:
         return Accepted(self.text[len(known) :], kept, stand.end is not None)
 
     def _after(self, token: int) -> tuple[Stand, bool]:
-        stand, border = self._stand, self._guide.border
-        piece = border.tokens.text(token)
+        stand, seam = self._stand, self._guide.seam
+        piece = seam.tokens.text(token)
         taken, remaining = (*stand.taken, token), stand.remaining - 1
         if piece is None:
             matcher = self._here()
-            if token not in border.tokens.vocabulary.ends or border.follow or not matcher.accepts:
+            if token not in seam.tokens.vocabulary.ends or seam.follow or not matcher.accepts:
                 raise ValueError(f"token {token} is not allowed here")
             return replace(stand, end=len(stand.trace.raw), remaining=remaining), False
         if self._is_stuck:
@@ -321,7 +321,7 @@ class Growth:
         """A long ending from before the token, where the rest of it still closes the value behind another item."""
         if len(before) < _LONG or trace.unique or any(around.is_object for around in trace.stack):
             return None
-        texts = self._guide.border.tokens.text
+        texts = self._guide.seam.tokens.text
         for rest in (before[1:], before, before[2:]):
             ahead = self._here().copy()
             if trace.grown(b"".join(texts(one) or b"" for one in rest[:4])).spoiled or not ahead.take(rest):
@@ -340,7 +340,7 @@ class Growth:
 
     def _cut(self, before: tuple[int, ...]) -> Stand:
         """Closes the value without the token: with the ending from here, or from the last place that had one."""
-        tokens = self._guide.border.tokens
+        tokens = self._guide.seam.tokens
         for back, stand in enumerate(reversed(self._stands)):
             ending = before if back == 0 and before else stand.ending
             if ending is None or not ending or len(ending) > stand.remaining:

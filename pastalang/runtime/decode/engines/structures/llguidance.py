@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pastalang.runtime.constraints.guide import GuideError, NoEndingFits
-from pastalang.runtime.decode.border import Border
+from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.decode.engines.structures.ending import Strings, find_ending
 from pastalang.runtime.decode.engines.structures.growth import Growth, Stand
 from pastalang.runtime.decode.engines.structures.inner_limits import InnerLimits
@@ -28,7 +28,7 @@ class StructureGuide:
     def __init__(
         self,
         matchers: Matchers,
-        border: Border,
+        seam: Seam,
         unique: frozenset[Path],
         meaning: str,
         strings: Strings,
@@ -37,7 +37,7 @@ class StructureGuide:
         least: int = 0,
     ) -> None:
         self._matchers = matchers
-        self.border = border
+        self.seam = seam
         self._meaning = meaning
         self.first = Trace(unique)
         self.strings = strings
@@ -45,16 +45,16 @@ class StructureGuide:
         self.limits = limits
         self.least = least  # bytes that every value has
         matcher = matchers.copy()
-        ending = find_ending(matcher, self.first, border.tokens, strings=strings, several=True, least=least)
+        ending = find_ending(matcher, self.first, seam.tokens, strings=strings, several=True, least=least)
         if ending is None:
             matcher.check()
             raise GuideError(f"no short value of {meaning} was found, so no value could be closed at its limit")
         if limits is not None and not limits.keeps(self.first, (), ending):
             raise GuideError(f"no short value of {meaning} was found whose strings keep their own limits of tokens")
         self.ending = ending
-        self.level = sum(len(border.tokens.text(token) or b"") for token in ending) + 8
+        self.level = sum(len(seam.tokens.text(token) or b"") for token in ending) + 8
 
-        if inside is not None and limits is None and border.tokens.vocabulary.covers_bytes:
+        if inside is not None and limits is None and seam.tokens.vocabulary.covers_bytes:
             inside.warm_first(self.first, self.matcher)
 
     @property
@@ -76,7 +76,7 @@ class StructureGuide:
     def takes(self, text: str) -> bool:
         """Whether the text is a value of the guide, whatever its length."""
         raw = text.encode()
-        tokens = self.border.tokens.canonical(raw)
+        tokens = self.seam.tokens.canonical(raw)
         matcher = None if tokens is None else self.behind(tokens)
         if matcher is None:
             return False

@@ -20,9 +20,9 @@ from pastalang.program import types as t
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState, TokenMask
 from pastalang.runtime.constraints.masks import join_masks, mask_of
+from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.border import Border
 from pastalang.runtime.decode.engines.automata.counted import CountedMachine
 from pastalang.runtime.decode.engines.automata.tabled import TableMachine
 from pastalang.runtime.decode.engines.string import Inside, StringMachine
@@ -63,12 +63,12 @@ class OpenStrings:
     """The strings of one type in one vocabulary. `plain` makes the machine of one that is not free."""
 
     def __init__(
-        self, type: t.Type, types: Mapping[str, t.Type], border: Border, plain: Callable[[t.Type], Machine]
+        self, type: t.Type, types: Mapping[str, t.Type], seam: Seam, plain: Callable[[t.Type], Machine]
     ) -> None:
         self._type = type
         self._types = types
-        self._border = border
-        self._tokens: Tokens = border.tokens
+        self._seam = seam
+        self._tokens: Tokens = seam.tokens
         self._plain = plain
         self.alike = Alike(type, types)
         self._machines: dict[Text, Machine | None] = {}
@@ -174,7 +174,7 @@ class OpenStrings:
 
     def _rests(self, place: bytes) -> Rests:
         """What tokens may hold behind the string: outermost, nothing but what follows the value."""
-        return rests_of(self._tokens) if place else rests_before(self._border)
+        return rests_of(self._tokens) if place else rests_before(self._seam)
 
     def _find_behind(
         self, machine: Machine, state: MachineState, matcher: Matcher, rests: Rests

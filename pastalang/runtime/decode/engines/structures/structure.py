@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from pastalang.program import types as t
 from pastalang.runtime.constraints.guide import GuideError, Machine
-from pastalang.runtime.decode.border import Border
+from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.decode.engines.structures.blame import blame
 from pastalang.runtime.decode.engines.structures.grammar import NO_SOURCES, grammar_of
 from pastalang.runtime.decode.engines.structures.inner_limits import InnerLimits
@@ -26,7 +26,7 @@ from pastalang.values.words import describe
 def compile_structure(
     type: t.Type,
     types: Mapping[str, t.Type],
-    border: Border,
+    seam: Seam,
     sources: Mapping[str, str] = NO_SOURCES,
     *,
     plain: Callable[[t.Type], Machine],
@@ -36,27 +36,27 @@ def compile_structure(
     if (problem := uncounted(type, types)) is not None:
         raise GuideError(f"{problem}: {ADVICE}")
     unique = unique_paths(type, types)
-    grammar = grammar_of(type, types, follow=border.follow.decode(), sources=sources)
+    grammar = grammar_of(type, types, follow=seam.follow.decode(), sources=sources)
     try:
-        matchers = Matchers(grammar.text, border.tokens)
+        matchers = Matchers(grammar.text, seam.tokens)
     except GuideError as refused:
         if not isinstance(type, t.Schema):
             raise
-        raise _located(type, border, refused) from refused
-    limited, tokens = limited_strings(type, types), border.tokens
+        raise _located(type, seam, refused) from refused
+    limited, tokens = limited_strings(type, types), seam.tokens
     is_followed = limited or tokens.vocabulary.covers_bytes
-    inside = OpenStrings(type, types, border, plain) if is_followed else None
+    inside = OpenStrings(type, types, seam, plain) if is_followed else None
     limits = InnerLimits(limited, inside, tokens) if limited and inside is not None else None
     try:
         return StructureGuide(
-            matchers, border, unique, describe(type), grammar.strings, inside, limits, shortest_text(type)
+            matchers, seam, unique, describe(type), grammar.strings, inside, limits, shortest_text(type)
         )
     except GuideError as refused:
         empty = sorted(name for name, text in sources.items() if not text)
         raise GuideError(f"the text of `{empty[0]}`, to quote from, is empty") if empty else refused from refused
 
 
-def _located(type: t.Schema, border: Border, problem: GuideError) -> GuideError:
+def _located(type: t.Schema, seam: Seam, problem: GuideError) -> GuideError:
     """The same refusal with the part of the schema that is to blame."""
 
     def refusal(part: JsonValue) -> str | None:
@@ -64,7 +64,7 @@ def _located(type: t.Schema, border: Border, problem: GuideError) -> GuideError:
             text = grammar_of(t.Schema(write_json(part)), {}, follow="").text
         except GuideError as other:
             return str(other)
-        return refusal_of(text, border.tokens)
+        return refusal_of(text, seam.tokens)
 
     document = parse_json(type.document)
     reason = refusal(document)

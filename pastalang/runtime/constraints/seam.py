@@ -15,7 +15,7 @@ from pastalang.runtime.constraints.trie import ROOT, Ints
 
 
 @dataclass(frozen=True)
-class Border:
+class Seam:
     """`follow` is empty at the end of the answer: there only the end of the model's turn ends the value."""
 
     tokens: Tokens
