@@ -30,11 +30,11 @@ from pastalang.plan.plan import Form, Hole, Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.program import types as t
 from pastalang.runtime.binding.guide_cache import GuideCache
+from pastalang.runtime.constraints.dfa.machines import forget
 from pastalang.runtime.constraints.guide import Guide, State
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import Vocabulary, vocabulary_of
-from pastalang.runtime.decode.engines.automata.machines import forget
 from pastalang.runtime.decode.guides import compile_guide, prepare
 
 SIZE = 128_000

@@ -31,12 +31,12 @@ from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedTokeniz
 from benchmarks.subjects import make_model
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.dfa.machines import forget
 from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import mask_of
 from pastalang.runtime.constraints.token_bytes import token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.decode.engines.automata.machines import forget
 from pastalang.runtime.decode.guides import compile_guide, prepare
 from pastalang.values.json_schema import schema_text
 from pastalang.values.read import read

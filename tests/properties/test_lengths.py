@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.dfa.counted import CountedMachine
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState
-from pastalang.runtime.decode.engines.automata.counted import CountedMachine
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.walk import MachineGuide
 from tests.properties.vocabularies import plain_bytes

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from pastalang.program import types as t
 from pastalang.program.regex import parse_regex
-from pastalang.runtime.decode.engines.automata.number import NumberAutomaton
-from pastalang.runtime.decode.engines.automata.pattern import PatternAutomaton
-from pastalang.runtime.decode.engines.automata.table import DEAD, Automaton, Table, tabulate
+from pastalang.runtime.constraints.dfa.number import NumberAutomaton
+from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
+from pastalang.runtime.constraints.dfa.table import DEAD, Automaton, Table, tabulate
 
 PARTS = st.sampled_from(["a", "b", "c0b", "\\x0b", '"', "\\\\", "[a-z0]", "[^b]", "é|è", ".", "😀", ""])
 PATTERNS = st.recursive(

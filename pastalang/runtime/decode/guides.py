@@ -15,18 +15,18 @@ from collections.abc import Mapping
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
-from pastalang.runtime.constraints.guide import Guide, GuideError, Machine
-from pastalang.runtime.constraints.seam import Seam
-from pastalang.runtime.constraints.token_bytes import leading_digits, token_rows
-from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.engines.automata.characters import spell_json, spell_text
-from pastalang.runtime.decode.engines.automata.counted import prepare_counts
-from pastalang.runtime.decode.engines.automata.machines import (
+from pastalang.runtime.constraints.dfa.characters import spell_json, spell_text
+from pastalang.runtime.constraints.dfa.counted import prepare_counts
+from pastalang.runtime.constraints.dfa.machines import (
     number_machine,
     pattern_machine,
     spelling_of,
     string_machine,
 )
+from pastalang.runtime.constraints.guide import Guide, GuideError, Machine
+from pastalang.runtime.constraints.seam import Seam
+from pastalang.runtime.constraints.token_bytes import leading_digits, token_rows
+from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.decode.engines.choice import ChoiceMachine
 from pastalang.runtime.decode.engines.source import spell_source
 from pastalang.runtime.decode.engines.string import StringMachine

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.dfa.characters import DEAD, Spelling
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import frozen, join_masks, mask_of, mask_of_many
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import ranges
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints
-from pastalang.runtime.decode.engines.automata.characters import DEAD, Spelling
 
 _MAX_MASKS = 512
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from pastalang.runtime.constraints.dfa.characters import spell_json
+from pastalang.runtime.constraints.dfa.closers import Closers
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import Rows, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.engines.automata.characters import spell_json
-from pastalang.runtime.decode.engines.automata.closers import Closers
 from pastalang.runtime.decode.engines.string import StringMachine
 
 # What may stand behind a string that is an item or the value of a member: the end, or `, ` and how JSON begins.

@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from pastalang.runtime.constraints.dfa.number import NumberAutomaton
+from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.engines.automata.number import NumberAutomaton
-from pastalang.runtime.decode.engines.automata.pattern import PatternAutomaton
 from pastalang.runtime.decode.engines.structures.matcher import Matcher
 from pastalang.runtime.decode.engines.structures.trace import Trace
 

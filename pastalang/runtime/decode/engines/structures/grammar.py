@@ -14,9 +14,9 @@ from typing import assert_never
 
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
+from pastalang.runtime.constraints.dfa.number import NumberAutomaton
+from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
 from pastalang.runtime.constraints.guide import GuideError
-from pastalang.runtime.decode.engines.automata.number import NumberAutomaton
-from pastalang.runtime.decode.engines.automata.pattern import PatternAutomaton
 from pastalang.runtime.decode.engines.structures.numerals import numeral_document, numeral_lines, within_reach
 from pastalang.runtime.decode.engines.structures.quoted import Patterned, json_expression, patterns_of
 from pastalang.values.bounds import spell

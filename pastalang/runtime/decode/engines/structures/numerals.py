@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.program import types as t
-from pastalang.runtime.decode.engines.automata.machines import number_table
-from pastalang.runtime.decode.engines.automata.table import DEAD, Table
+from pastalang.runtime.constraints.dfa.machines import number_table
+from pastalang.runtime.constraints.dfa.table import DEAD, Table
 from pastalang.values.json_schema import Document, schema_of
 from pastalang.values.json_text import JsonValue
 

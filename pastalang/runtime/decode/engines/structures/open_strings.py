@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from pastalang.program import types as t
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.dfa.counted import CountedMachine
+from pastalang.runtime.constraints.dfa.tabled import TableMachine
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState, TokenMask
 from pastalang.runtime.constraints.masks import join_masks, mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.engines.automata.counted import CountedMachine
-from pastalang.runtime.decode.engines.automata.tabled import TableMachine
 from pastalang.runtime.decode.engines.string import Inside, StringMachine
 from pastalang.runtime.decode.engines.structures.crossing import (
     Rests,

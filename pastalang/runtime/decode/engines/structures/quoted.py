@@ -6,8 +6,8 @@ from typing import TypeAlias
 
 from pastalang.program import types as t
 from pastalang.program.regex import Chars, Choice, Node, RegexError, Repetition, Sequence, count_states, parse_regex
-from pastalang.runtime.decode.engines.automata.pattern import in_quotes
-from pastalang.runtime.decode.engines.automata.table import MAX_STATES
+from pastalang.runtime.constraints.dfa.pattern import in_quotes
+from pastalang.runtime.constraints.dfa.table import MAX_STATES
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
 
 Patterned: TypeAlias = t.String | t.Regex | t.Temporal | t.Uuid

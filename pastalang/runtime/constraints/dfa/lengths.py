@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from pastalang.runtime.constraints.dfa.characters import Spelling
+from pastalang.runtime.constraints.dfa.table import DEAD, Table
 from pastalang.runtime.constraints.guide import GuideError
-from pastalang.runtime.decode.engines.automata.characters import Spelling
-from pastalang.runtime.decode.engines.automata.table import DEAD, Table
 
 FAR = 1 << 30
 _UNLIMITED = 1 << 40

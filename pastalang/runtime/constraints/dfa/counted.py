@@ -14,18 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.dfa.characters import Spelling
+from pastalang.runtime.constraints.dfa.closers import Closers
+from pastalang.runtime.constraints.dfa.lengths import Lengths
+from pastalang.runtime.constraints.dfa.reach import Follower, Reach
+from pastalang.runtime.constraints.dfa.table import DEAD, Table
+from pastalang.runtime.constraints.dfa.tabled import closing_follower, shared_follower
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import frozen, mask_of_many
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import Rows, seam_rows, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.engines.automata.characters import Spelling
-from pastalang.runtime.decode.engines.automata.closers import Closers
-from pastalang.runtime.decode.engines.automata.lengths import Lengths
-from pastalang.runtime.decode.engines.automata.reach import Follower, Reach
-from pastalang.runtime.decode.engines.automata.table import DEAD, Table
-from pastalang.runtime.decode.engines.automata.tabled import closing_follower, shared_follower
 
 _MAX_MASKS = 512
 _MAX_ENDINGS = 4_096

@@ -13,15 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.dfa.closers import Closers
+from pastalang.runtime.constraints.dfa.reach import Follower, Reach
+from pastalang.runtime.constraints.dfa.table import Table
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of_many
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import seam_rows, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.engines.automata.closers import Closers
-from pastalang.runtime.decode.engines.automata.reach import Follower, Reach
-from pastalang.runtime.decode.engines.automata.table import Table
 
 Flags: TypeAlias = NDArray[np.bool_]
 _MAX_MASKS = 512

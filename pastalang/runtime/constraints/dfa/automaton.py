@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.dfa.table import Automaton
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints
-from pastalang.runtime.decode.engines.automata.table import Automaton
 
 DEAD = -1
 _MAX_MASKS = 512

@@ -12,13 +12,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from pastalang.runtime.constraints.dfa.bush import Bush
+from pastalang.runtime.constraints.dfa.slices import Slice, slice_rows
+from pastalang.runtime.constraints.dfa.table import DEAD, MIXED, CharacterClass, Table
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.masks import frozen, mask_of_many, tokens_of
 from pastalang.runtime.constraints.token_bytes import Bytes, Rows, ranges
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.engines.automata.bush import Bush
-from pastalang.runtime.decode.engines.automata.slices import Slice, slice_rows
-from pastalang.runtime.decode.engines.automata.table import DEAD, MIXED, CharacterClass, Table
 
 States = NDArray[np.int32]
 _FEW = 4_000  # rows that are followed without being sorted by classes

@@ -12,8 +12,8 @@ from decimal import Decimal
 from math import lcm
 
 from pastalang.program import types as t
+from pastalang.runtime.constraints.dfa.table import alike
 from pastalang.runtime.constraints.guide import GuideError
-from pastalang.runtime.decode.engines.automata.table import alike
 
 _ZERO, _MINUS, _POINT = ord("0"), ord("-"), ord(".")
 _INTEGER_DIGITS = 19  # as many as 64-bit integers have, where no bound says more

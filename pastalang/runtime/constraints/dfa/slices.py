@@ -11,11 +11,11 @@ from functools import cached_property
 
 import numpy as np
 
+from pastalang.runtime.constraints.dfa.table import CharacterClass, Table
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.masks import mask_of_many
 from pastalang.runtime.constraints.token_bytes import Flags, Rows, ranges
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.engines.automata.table import CharacterClass, Table
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from pastalang.program.regex import Node
+from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
+from pastalang.runtime.constraints.dfa.table import Automaton, alike
 from pastalang.runtime.constraints.guide import GuideError
-from pastalang.runtime.decode.engines.automata.pattern import PatternAutomaton
-from pastalang.runtime.decode.engines.automata.table import Automaton, alike
 
 # How far the search for a common ending goes: beyond it the patterns are refused, so nothing can hang.
 _MAX_SEARCHED = 20_000

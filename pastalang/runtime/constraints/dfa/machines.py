@@ -7,17 +7,17 @@ from functools import lru_cache
 
 from pastalang.program import types as t
 from pastalang.program.regex import Chars, Node, RegexError, Repetition, parse_regex
+from pastalang.runtime.constraints.dfa.automaton import AutomatonMachine
+from pastalang.runtime.constraints.dfa.characters import Spelling, spell_characters, spell_json
+from pastalang.runtime.constraints.dfa.counted import CountedMachine
+from pastalang.runtime.constraints.dfa.lengths import Lengths
+from pastalang.runtime.constraints.dfa.meet import meet_patterns
+from pastalang.runtime.constraints.dfa.number import NumberAutomaton
+from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
+from pastalang.runtime.constraints.dfa.table import Automaton, Table, tabulate
+from pastalang.runtime.constraints.dfa.tabled import TableMachine
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.seam import Seam
-from pastalang.runtime.decode.engines.automata.automaton import AutomatonMachine
-from pastalang.runtime.decode.engines.automata.characters import Spelling, spell_characters, spell_json
-from pastalang.runtime.decode.engines.automata.counted import CountedMachine
-from pastalang.runtime.decode.engines.automata.lengths import Lengths
-from pastalang.runtime.decode.engines.automata.meet import meet_patterns
-from pastalang.runtime.decode.engines.automata.number import NumberAutomaton
-from pastalang.runtime.decode.engines.automata.pattern import PatternAutomaton
-from pastalang.runtime.decode.engines.automata.table import Automaton, Table, tabulate
-from pastalang.runtime.decode.engines.automata.tabled import TableMachine
 
 _KEPT = 256
 _MANY_STATES = 4_000  # a third of a second in a grammar, which counts such steps in few spellings or not at all
