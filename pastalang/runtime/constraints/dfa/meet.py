@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 from pastalang.program.regex import Node
 from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
-from pastalang.runtime.constraints.dfa.table import Automaton, alike
+from pastalang.runtime.constraints.dfa.table import Automaton, group_edges
 from pastalang.runtime.constraints.guide import GuideError
 
 # How far the search for a common ending goes: beyond it the patterns are refused, so nothing can hang.
@@ -38,7 +38,7 @@ class MeetAutomaton:
         }
 
     def ways(self, state: Hashable) -> Iterator[tuple[bytes, Hashable]]:
-        return alike(self.edges(state))
+        return group_edges(self.edges(state))
 
     def accepts(self, state: Hashable) -> bool:
         assert isinstance(state, tuple)

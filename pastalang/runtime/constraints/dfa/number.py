@@ -12,7 +12,7 @@ from decimal import Decimal
 from math import lcm
 
 from pastalang.program import types as t
-from pastalang.runtime.constraints.dfa.table import alike
+from pastalang.runtime.constraints.dfa.table import group_edges
 from pastalang.runtime.constraints.guide import GuideError
 
 _ZERO, _MINUS, _POINT = ord("0"), ord("-"), ord(".")
@@ -75,7 +75,7 @@ class NumberAutomaton:
         return found
 
     def ways(self, state: Hashable) -> Iterator[tuple[bytes, Hashable]]:
-        return alike(dict(sorted(self.edges(state).items())))
+        return group_edges(dict(sorted(self.edges(state).items())))
 
     def accepts(self, state: Hashable) -> bool:
         assert isinstance(state, Written)

@@ -198,7 +198,7 @@ def _chained(first: NDArray[np.int32], then: NDArray[np.int32]) -> NDArray[np.in
     return found
 
 
-def alike(edges: Mapping[int, Hashable]) -> Iterator[tuple[bytes, Hashable]]:
+def group_edges(edges: Mapping[int, Hashable]) -> Iterator[tuple[bytes, Hashable]]:
     """Edges in the order of their bytes come in, the bytes that lead alike go out."""
     found: dict[Hashable, bytearray] = {}
     for byte, following in edges.items():
