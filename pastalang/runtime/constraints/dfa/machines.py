@@ -1,8 +1,11 @@
-"""The automata of plain types, made once per type and shared by all vocabularies, forms of holes and seams."""
+"""The machines of plain types. Their automata are made once per type and shared by all vocabularies and seams.
+
+A string with several patterns is the intersection of their automata, which are followed at the same time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from pastalang.program import types as t
@@ -11,10 +14,9 @@ from pastalang.runtime.constraints.dfa.automaton import AutomatonMachine
 from pastalang.runtime.constraints.dfa.characters import Spelling, spell_characters, spell_json
 from pastalang.runtime.constraints.dfa.counted import CountedMachine
 from pastalang.runtime.constraints.dfa.lengths import Lengths
-from pastalang.runtime.constraints.dfa.meet import meet_patterns
 from pastalang.runtime.constraints.dfa.number import NumberAutomaton
 from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
-from pastalang.runtime.constraints.dfa.table import Automaton, Table, tabulate
+from pastalang.runtime.constraints.dfa.table import Automaton, Table, group_edges, tabulate
 from pastalang.runtime.constraints.dfa.tabled import TableMachine
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.seam import Seam
@@ -44,7 +46,7 @@ def string_machine(
     """A string that matches all of the patterns, with so many characters."""
     if len(patterns) == 1 and not least and most is None:
         return pattern_machine(patterns[0], seam, quoted=quoted)
-    automaton, table = _meeting(tuple(patterns), quoted)
+    automaton, table = _intersection(tuple(patterns), quoted)
     if not least and most is None:
         return _machine(automaton, table, seam)
     if table is None:
@@ -83,8 +85,8 @@ def _pattern(pattern: str, quoted: bool) -> tuple[Automaton, Table | None]:
 
 
 @lru_cache(maxsize=_KEPT)
-def _meeting(patterns: tuple[str, ...], quoted: bool) -> tuple[Automaton, Table | None]:
-    automaton = meet_patterns([_parsed(pattern) for pattern in patterns], quoted=quoted)
+def _intersection(patterns: tuple[str, ...], quoted: bool) -> tuple[Automaton, Table | None]:
+    automaton = intersect_patterns([_parsed(pattern) for pattern in patterns], quoted=quoted)
     return automaton, tabulate(automaton)
 
 
@@ -92,13 +94,13 @@ def _meeting(patterns: tuple[str, ...], quoted: bool) -> tuple[Automaton, Table 
 def _limited(patterns: tuple[str, ...], least: int, most: int | None, quoted: bool) -> tuple[Automaton, Table | None]:
     """With the limits of length written out, for patterns that are too large by themselves."""
     any_characters = Repetition(Chars(((0, 0xD7FF), (0xE000, 0x10FFFF))), least, most)
-    automaton = meet_patterns([*map(_parsed, patterns), any_characters], quoted=quoted)
+    automaton = intersect_patterns([*map(_parsed, patterns), any_characters], quoted=quoted)
     return automaton, tabulate(automaton)
 
 
 @lru_cache(maxsize=_KEPT)
 def _lengths(patterns: tuple[str, ...], least: int, most: int | None, quoted: bool) -> Lengths:
-    _, table = _meeting(patterns, quoted)
+    _, table = _intersection(patterns, quoted)
     assert table is not None
     return Lengths(table, spelling_of(quoted), least, most)
 
@@ -111,5 +113,90 @@ def spelling_of(quoted: bool) -> Spelling:
 
 def forget() -> None:
     """Makes everything anew from here on, as in a new process."""
-    for known in (_number, _large, _pattern, _meeting, _limited, _lengths):
+    for known in (_number, _large, _pattern, _intersection, _limited, _lengths):
         known.cache_clear()
+
+
+# How far the search for a common ending goes: beyond it the patterns are refused, so nothing can hang.
+_MAX_SEARCHED = 20_000
+
+
+def intersect_patterns(nodes: Sequence[Node], *, quoted: bool) -> Automaton:
+    automata = [PatternAutomaton(node, quoted=quoted) for node in nodes]
+    if any(automaton.is_empty for automaton in automata):
+        raise GuideError("nothing matches the pattern")
+    return automata[0] if len(automata) == 1 else IntersectionAutomaton(automata)
+
+
+class IntersectionAutomaton:
+    """See `automaton.Automaton`. Only states from which a common ending was found are ever entered."""
+
+    def __init__(self, automata: Sequence[PatternAutomaton]) -> None:
+        self._automata = tuple(automata)
+        self.start: Hashable = tuple(automaton.start for automaton in automata)
+        self._endings: dict[Hashable, bytes | None] = {}
+        if self._find_ending(self.start) is None:
+            raise GuideError("no string fits the pattern, the format and the limits of length together")
+
+    def edges(self, state: Hashable) -> Mapping[int, Hashable]:
+        return {
+            byte: following
+            for byte, following in self._steps(state).items()
+            if self._find_ending(following) is not None
+        }
+
+    def ways(self, state: Hashable) -> Iterator[tuple[bytes, Hashable]]:
+        return group_edges(self.edges(state))
+
+    def accepts(self, state: Hashable) -> bool:
+        assert isinstance(state, tuple)
+        return all(automaton.accepts(part) for automaton, part in zip(self._automata, state, strict=True))
+
+    def ending(self, state: Hashable) -> bytes:
+        found = self._find_ending(state)
+        assert found is not None
+        return found
+
+    def _steps(self, state: Hashable) -> dict[int, Hashable]:
+        assert isinstance(state, tuple)
+        ways = [automaton.edges(part) for automaton, part in zip(self._automata, state, strict=True)]
+        shared = set(ways[0]).intersection(*ways[1:])
+        return {byte: tuple(way[byte] for way in ways) for byte in sorted(shared)}
+
+    def _find_ending(self, state: Hashable) -> bytes | None:
+        """Breadth first, over distinct states; what lies on the way found is known from then on."""
+        if state in self._endings:
+            return self._endings[state]
+        came: dict[Hashable, tuple[Hashable, int] | None] = {state: None}
+        level = [state]
+        while level:
+            following_level: list[Hashable] = []
+            for here in level:
+                known = self._endings.get(here)
+                if self.accepts(here) or known is not None:
+                    return self._remember(here, b"" if self.accepts(here) else known or b"", came)
+                if here in self._endings:
+                    continue
+                for byte, following in self._distinct(here):
+                    if following not in came:
+                        came[following] = (here, byte)
+                        following_level.append(following)
+            if len(came) > _MAX_SEARCHED:
+                raise GuideError("the pattern, the format and the limits of length are too intricate together")
+            level = following_level
+        for dead in came:
+            self._endings[dead] = None
+        return None
+
+    def _distinct(self, state: Hashable) -> list[tuple[int, Hashable]]:
+        found: dict[Hashable, int] = {}
+        for byte, following in self._steps(state).items():
+            found.setdefault(following, byte)
+        return [(byte, following) for following, byte in found.items()]
+
+    def _remember(self, here: Hashable, ending: bytes, came: dict[Hashable, tuple[Hashable, int] | None]) -> bytes:
+        self._endings[here] = ending
+        while (step := came[here]) is not None:
+            here, ending = step[0], bytes((step[1],)) + ending
+            self._endings[here] = ending
+        return ending
