@@ -25,7 +25,7 @@ _FEW_BITS = 1_000
 
 
 @dataclass
-class Places:
+class Nfa:
     """A nondeterministic automaton. `arcs[p]`: (lowest byte, highest byte, next place); `jumps[p]` cost nothing."""
 
     arcs: list[list[tuple[int, int, int]]] = field(default_factory=list)
@@ -44,7 +44,7 @@ class PatternAutomaton:
     """See `automaton.Automaton`. A state is a set of places, as bits of a number; the place `final` ends a value."""
 
     def __init__(self, node: Node, *, quoted: bool) -> None:
-        self._places = Places()
+        self._places = Nfa()
         self._quoted = quoted
         start, self._final = self._places.new(), self._places.new()
         if quoted:
@@ -314,7 +314,7 @@ def _same_length(low: bytes, high: bytes) -> Iterator[tuple[tuple[int, int], ...
         yield ((first, last), *[(0x80, 0xBF)] * rest)
 
 
-def _distances(places: Places, final: int) -> tuple[dict[int, int], dict[int, tuple[int | None, int]]]:
+def _distances(places: Nfa, final: int) -> tuple[dict[int, int], dict[int, tuple[int | None, int]]]:
     """For each place from which the end can be reached: the bytes to it, and the next step on that way."""
     back: list[list[tuple[int, int | None]]] = [[] for _ in places.arcs]
     for place, arcs in enumerate(places.arcs):
