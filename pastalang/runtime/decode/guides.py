@@ -15,7 +15,6 @@ from collections.abc import Mapping
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
-from pastalang.runtime.constraints.dfa.characters import spell_json, spell_text
 from pastalang.runtime.constraints.dfa.counted import prepare_counts
 from pastalang.runtime.constraints.dfa.machines import (
     number_machine,
@@ -23,6 +22,7 @@ from pastalang.runtime.constraints.dfa.machines import (
     spelling_of,
     string_machine,
 )
+from pastalang.runtime.constraints.dfa.spelling import spell_json, spell_text
 from pastalang.runtime.constraints.guide import Guide, GuideError, Machine
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import leading_digits, token_rows

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
-from pastalang.runtime.constraints.dfa.characters import Spelling
 from pastalang.runtime.constraints.dfa.closers import Closers
 from pastalang.runtime.constraints.dfa.lengths import Lengths
 from pastalang.runtime.constraints.dfa.reach import Follower, Reach
+from pastalang.runtime.constraints.dfa.spelling import Spelling
 from pastalang.runtime.constraints.dfa.table import DEAD, Table
 from pastalang.runtime.constraints.dfa.tabled import closing_follower, shared_follower
 from pastalang.runtime.constraints.guide import MachineState, TokenMask

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.runtime.constraints.dfa.characters import Spelling
+from pastalang.runtime.constraints.dfa.spelling import Spelling
 from pastalang.runtime.constraints.dfa.table import DEAD, Table
 from pastalang.runtime.constraints.guide import GuideError
 

@@ -11,11 +11,11 @@ from functools import lru_cache
 from pastalang.program import types as t
 from pastalang.program.regex import Chars, Node, RegexError, Repetition, parse_regex
 from pastalang.runtime.constraints.dfa.automaton import AutomatonMachine
-from pastalang.runtime.constraints.dfa.characters import Spelling, spell_characters, spell_json
 from pastalang.runtime.constraints.dfa.counted import CountedMachine
 from pastalang.runtime.constraints.dfa.lengths import Lengths
 from pastalang.runtime.constraints.dfa.number import NumberAutomaton
 from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
+from pastalang.runtime.constraints.dfa.spelling import Spelling, spell_characters, spell_json
 from pastalang.runtime.constraints.dfa.table import Automaton, Table, group_edges, tabulate
 from pastalang.runtime.constraints.dfa.tabled import TableMachine
 from pastalang.runtime.constraints.guide import GuideError

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
-from pastalang.runtime.constraints.dfa.characters import DEAD, Spelling
+from pastalang.runtime.constraints.dfa.spelling import DEAD, Spelling
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import frozen, join_masks, mask_of, mask_of_many
 from pastalang.runtime.constraints.seam import Seam

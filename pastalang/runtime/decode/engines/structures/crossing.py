@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pastalang.runtime.constraints.dfa.characters import spell_json
 from pastalang.runtime.constraints.dfa.closers import Closers
+from pastalang.runtime.constraints.dfa.spelling import spell_json
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import Rows, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
