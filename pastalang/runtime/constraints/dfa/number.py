@@ -21,7 +21,7 @@ _EXACT_DIGITS = 15  # decimal digits that a double keeps
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class NumberPrefix:
     """What stands there so far: the digits as one integer, how many are before the point and behind it.
 
     `places` None: no point yet. `digits` 0: no digit yet.
@@ -59,14 +59,14 @@ class NumberAutomaton:
         self._is_free = {
             negative: rule.low <= int(negative) and rule.high >= most for negative, rule in self._rules.items()
         }
-        self._alike: dict[Hashable, Written] = {}
-        self._known: dict[Written, bytes | None] = {}
-        self.start: Hashable = Written(False, 0, 0, None)
-        if not any(self._shortest(state) is not None for state in (self.start, Written(True, 0, 0, None))):
+        self._alike: dict[Hashable, NumberPrefix] = {}
+        self._known: dict[NumberPrefix, bytes | None] = {}
+        self.start: Hashable = NumberPrefix(False, 0, 0, None)
+        if not any(self._shortest(state) is not None for state in (self.start, NumberPrefix(True, 0, 0, None))):
             raise GuideError("no number fits these bounds")
 
     def edges(self, state: Hashable) -> Mapping[int, Hashable]:
-        assert isinstance(state, Written)
+        assert isinstance(state, NumberPrefix)
         found: dict[int, Hashable] = {}
         for byte, following in self._candidates(state):
             shared = self._share(following)
@@ -78,17 +78,17 @@ class NumberAutomaton:
         return group_edges(dict(sorted(self.edges(state).items())))
 
     def accepts(self, state: Hashable) -> bool:
-        assert isinstance(state, Written)
+        assert isinstance(state, NumberPrefix)
         if not state.digits or state.places == 0:
             return False
         rule, units = self._rules[state.negative], state.value * self._unit(state.places or 0)
         return rule.low <= units <= rule.high and units % self._step == 0
 
     def ending(self, state: Hashable) -> bytes:
-        assert isinstance(state, Written)
+        assert isinstance(state, NumberPrefix)
         found = self._shortest(state)
         if state == self.start:
-            behind = self._shortest(Written(True, 0, 0, None))
+            behind = self._shortest(NumberPrefix(True, 0, 0, None))
             if found is None or (behind is not None and len(behind) + 1 < len(found)):
                 assert behind is not None
                 return b"-" + behind
@@ -105,36 +105,39 @@ class NumberAutomaton:
     def _unit(self, places: int) -> int:
         return int(10 ** (self._places - places))
 
-    def _candidates(self, state: Written) -> list[tuple[int, Written]]:
+    def _candidates(self, state: NumberPrefix) -> list[tuple[int, NumberPrefix]]:
         if not state.digits:
-            digits = [(_ZERO + digit, Written(state.negative, digit, 1, None)) for digit in range(10)]
-            return digits if state.negative else [(_MINUS, Written(True, 0, 0, None)), *digits]
+            digits = [(_ZERO + digit, NumberPrefix(state.negative, digit, 1, None)) for digit in range(10)]
+            return digits if state.negative else [(_MINUS, NumberPrefix(True, 0, 0, None)), *digits]
         places = None if state.places is None else state.places + 1
         more = (places or 0) <= self._places and (places is None or _significant(state) + places <= self._exact)
         grows = state.value > 0 or state.places is not None
         digits = [
-            (_ZERO + digit, Written(state.negative, state.value * 10 + digit, state.digits + (places is None), places))
+            (
+                _ZERO + digit,
+                NumberPrefix(state.negative, state.value * 10 + digit, state.digits + (places is None), places),
+            )
             for digit in range(10)
             if more and grows
         ]
         if state.places is None and self._places:
-            digits.append((_POINT, Written(state.negative, state.value, state.digits, 0)))
+            digits.append((_POINT, NumberPrefix(state.negative, state.value, state.digits, 0)))
         return digits
 
     # ── what can still become of it ──────────────────────────────────────────────────────────────────────
 
-    def _shortest(self, state: Written) -> bytes | None:
+    def _shortest(self, state: NumberPrefix) -> bytes | None:
         """The fewest further bytes to a number that fits; None where there is none."""
         if state not in self._known:
             self._known[state] = self._find_shortest(state)
         return self._known[state]
 
-    def _find_shortest(self, state: Written) -> bytes | None:
+    def _find_shortest(self, state: NumberPrefix) -> bytes | None:
         if not state.digits:
             found = [
                 (str(digit).encode() + rest)
                 for digit in range(10)
-                if (rest := self._shortest(Written(state.negative, digit, 1, None))) is not None
+                if (rest := self._shortest(NumberPrefix(state.negative, digit, 1, None))) is not None
             ]
             return min(found, key=len, default=None)
         if self.accepts(state):
@@ -151,7 +154,7 @@ class NumberAutomaton:
                 break
         return best
 
-    def _with_digits(self, state: Written, more: int) -> bytes | None:
+    def _with_digits(self, state: NumberPrefix, more: int) -> bytes | None:
         """With exactly so many more digits before the point, and as few places as do."""
         low = state.value * 10 ** (more + self._places)
         high = (state.value + 1) * 10 ** (more + self._places) - 1
@@ -163,7 +166,7 @@ class NumberAutomaton:
                 return (digits + self._fraction(units, places)).encode()
         return None
 
-    def _with_places(self, state: Written, written: int) -> bytes | None:
+    def _with_places(self, state: NumberPrefix, written: int) -> bytes | None:
         scale = self._places - written
         low, high = state.value * 10**scale, (state.value + 1) * 10**scale - 1
         room = min(self._places, self._exact - _significant(state))
@@ -186,7 +189,7 @@ class NumberAutomaton:
         found = -(-low // grid) * grid
         return found if found <= high else None
 
-    def _share(self, state: Written) -> Written:
+    def _share(self, state: NumberPrefix) -> NumberPrefix:
         """One state for all that have the same future, so that few states serve all numbers."""
         if self._is_free[state.negative] and state.value and state.digits <= self._digits:
             first = state.value * self._unit(state.places or 0) if self._step > 1 else 0
@@ -210,13 +213,13 @@ class NumberAutomaton:
         return self._alike.setdefault(key, state)
 
 
-def _significant(state: Written) -> int:
+def _significant(state: NumberPrefix) -> int:
     """Digits before the point that a double spends; a single zero costs none."""
     whole = state.digits
     return 0 if whole == 1 and _whole(state) == 0 else whole
 
 
-def _whole(state: Written) -> int:
+def _whole(state: NumberPrefix) -> int:
     return state.value // int(10 ** (state.places or 0))
 
 
