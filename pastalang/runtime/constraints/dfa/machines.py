@@ -10,8 +10,8 @@ from functools import lru_cache
 
 from pastalang.program import types as t
 from pastalang.program.regex import Chars, Node, RegexError, Repetition, parse_regex
-from pastalang.runtime.constraints.dfa.automaton import AutomatonMachine
 from pastalang.runtime.constraints.dfa.counted import CountedMachine
+from pastalang.runtime.constraints.dfa.lazy_machine import LazyMachine
 from pastalang.runtime.constraints.dfa.lengths import Lengths
 from pastalang.runtime.constraints.dfa.number import NumberAutomaton
 from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
@@ -25,7 +25,7 @@ _KEPT = 256
 _MANY_STATES = 4_000  # a third of a second in a grammar, which counts such steps in few spellings or not at all
 
 
-def number_machine(type: t.Integer | t.Number, seam: Seam) -> TableMachine | AutomatonMachine:
+def number_machine(type: t.Integer | t.Number, seam: Seam) -> TableMachine | LazyMachine:
     return _machine(*_number(type), seam)
 
 
@@ -36,13 +36,13 @@ def number_table(type: t.Integer | t.Number) -> Table | None:
     return table if table is not None or step is None or step == int(step) else _large(type)
 
 
-def pattern_machine(pattern: str, seam: Seam, *, quoted: bool) -> TableMachine | AutomatonMachine:
+def pattern_machine(pattern: str, seam: Seam, *, quoted: bool) -> TableMachine | LazyMachine:
     return _machine(*_pattern(pattern, quoted), seam)
 
 
 def string_machine(
     patterns: Sequence[str], seam: Seam, *, least: int, most: int | None, quoted: bool
-) -> TableMachine | AutomatonMachine | CountedMachine:
+) -> TableMachine | LazyMachine | CountedMachine:
     """A string that matches all of the patterns, with so many characters."""
     if len(patterns) == 1 and not least and most is None:
         return pattern_machine(patterns[0], seam, quoted=quoted)
@@ -61,8 +61,8 @@ def _parsed(pattern: str) -> Node:
         raise GuideError(f"the pattern /{pattern[:40]}/ cannot be enforced: {problem.message}") from problem
 
 
-def _machine(automaton: Automaton, table: Table | None, seam: Seam) -> TableMachine | AutomatonMachine:
-    return AutomatonMachine(automaton, seam) if table is None else TableMachine(table, seam)
+def _machine(automaton: Automaton, table: Table | None, seam: Seam) -> TableMachine | LazyMachine:
+    return LazyMachine(automaton, seam) if table is None else TableMachine(table, seam)
 
 
 @lru_cache(maxsize=_KEPT)

@@ -29,7 +29,7 @@ _WARM_TOKENS = 3_000  # followed in all; open patterns reach most of a vocabular
 
 
 @dataclass(frozen=True)
-class _Reach:
+class _Transitions:
     """The tokens that stay inside, the index of the state each leads to, and those that cross the border."""
 
     tokens: Ints
@@ -38,7 +38,7 @@ class _Reach:
     farthest: int  # bytes from the farthest of `ends` to its ending
 
 
-class AutomatonMachine:
+class LazyMachine:
     """See `guide.Machine`. States are found on demand; `index` numbers those that were met."""
 
     def __init__(self, automaton: Automaton, seam: Seam) -> None:
@@ -52,7 +52,7 @@ class AutomatonMachine:
         self._ready: NDArray[np.bool_] = np.zeros(16, dtype=np.bool_)
         self._accepting: NDArray[np.bool_] = np.zeros(16, dtype=np.bool_)
         self._endings: dict[int, bytes] = {}
-        self._reach: BoundedCache[int, _Reach] = BoundedCache(_MAX_MASKS)
+        self._transitions: BoundedCache[int, _Transitions] = BoundedCache(_MAX_MASKS)
         self._masks: BoundedCache[tuple[int, int | None], TokenMask] = BoundedCache(_MAX_MASKS)
 
     @property
@@ -85,12 +85,12 @@ class AutomatonMachine:
 
     def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
         at = self._at(state)
-        reach = self._reach_of(at)
-        if remaining is not None and remaining - 1 >= reach.farthest and self._tokens.vocabulary.covers_bytes:
+        transitions = self._transitions_from(at)
+        if remaining is not None and remaining - 1 >= transitions.farthest and self._tokens.vocabulary.covers_bytes:
             remaining = None
         key = (at, remaining)
         if key not in self._masks:
-            self._masks[key] = self._make_mask(reach, remaining)
+            self._masks[key] = self._make_mask(transitions, remaining)
         return self._masks[key]
 
     def warm(self) -> None:
@@ -100,9 +100,9 @@ class AutomatonMachine:
         while waiting and len(seen) <= _WARM_STATES and followed <= _WARM_TOKENS:
             at = waiting.pop(0)
             self.mask(at, None)
-            reach = self._reach[at]
-            followed += len(reach.tokens)
-            fresh = [end for end in np.unique(reach.ends).tolist() if end not in seen]
+            transitions = self._transitions[at]
+            followed += len(transitions.tokens)
+            fresh = [end for end in np.unique(transitions.ends).tolist() if end not in seen]
             seen.update(fresh)
             waiting += fresh
 
@@ -152,12 +152,12 @@ class AutomatonMachine:
 
     # ── tokens ───────────────────────────────────────────────────────────────────────────────────────────
 
-    def _reach_of(self, at: int) -> _Reach:
-        if at not in self._reach:
-            self._reach[at] = self._follow(at)
-        return self._reach[at]
+    def _transitions_from(self, at: int) -> _Transitions:
+        if at not in self._transitions:
+            self._transitions[at] = self._follow(at)
+        return self._transitions[at]
 
-    def _follow(self, at: int) -> _Reach:
+    def _follow(self, at: int) -> _Transitions:
         """Goes down the trie with the automaton, level by level, all nodes of a level at once."""
         trie = self._tokens.trie
         nodes, states = np.array([ROOT]), np.array([at])
@@ -176,18 +176,18 @@ class AutomatonMachine:
         reached = np.concatenate(ends)
         farthest = max((len(self._ending(end)) for end in np.unique(reached).tolist()), default=0)
         beyond = np.concatenate(crossing) if crossing else np.zeros(0, dtype=np.int64)
-        return _Reach(np.concatenate(tokens), reached, beyond, farthest)
+        return _Transitions(np.concatenate(tokens), reached, beyond, farthest)
 
     def _prepare(self, states: Ints) -> None:
         for at in np.unique(states).tolist():
             self._row(at)
 
-    def _make_mask(self, reach: _Reach, remaining: int | None) -> TokenMask:
-        inside = reach.tokens
+    def _make_mask(self, transitions: _Transitions, remaining: int | None) -> TokenMask:
+        inside = transitions.tokens
         if remaining is not None or not self._tokens.vocabulary.covers_bytes:
-            fits = {end: self._fits(end, remaining) for end in np.unique(reach.ends).tolist()}
-            inside = inside[np.array([fits[end] for end in reach.ends.tolist()], dtype=np.bool_)]
-        return mask_of(self._tokens.size, np.concatenate([inside, reach.crossing]))
+            fits = {end: self._fits(end, remaining) for end in np.unique(transitions.ends).tolist()}
+            inside = inside[np.array([fits[end] for end in transitions.ends.tolist()], dtype=np.bool_)]
+        return mask_of(self._tokens.size, np.concatenate([inside, transitions.crossing]))
 
     def _fits(self, end: int, remaining: int | None) -> bool:
         text = self._ending(end)
