@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.dfa.closers import Closers
 from pastalang.runtime.constraints.dfa.lengths import Lengths
-from pastalang.runtime.constraints.dfa.reach import Follower, Reach
 from pastalang.runtime.constraints.dfa.spelling import Spelling
 from pastalang.runtime.constraints.dfa.table import DEAD, Table
 from pastalang.runtime.constraints.dfa.tabled import closing_follower, shared_follower
+from pastalang.runtime.constraints.dfa.transitions import Follower, Reach
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import frozen, mask_of_many
 from pastalang.runtime.constraints.seam import Seam

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.dfa.closers import Closers
-from pastalang.runtime.constraints.dfa.reach import Follower, Reach
 from pastalang.runtime.constraints.dfa.table import Table
+from pastalang.runtime.constraints.dfa.transitions import Follower, Reach
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of_many
 from pastalang.runtime.constraints.seam import Seam
