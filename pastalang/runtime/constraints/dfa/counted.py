@@ -19,7 +19,7 @@ from pastalang.runtime.constraints.dfa.lengths import Lengths
 from pastalang.runtime.constraints.dfa.spelling import Spelling
 from pastalang.runtime.constraints.dfa.table import DEAD, Table
 from pastalang.runtime.constraints.dfa.tabled import closing_follower, shared_follower
-from pastalang.runtime.constraints.dfa.transitions import Follower, Reach
+from pastalang.runtime.constraints.dfa.transitions import Follower, Transitions
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import frozen, mask_of_many
 from pastalang.runtime.constraints.seam import Seam
@@ -134,12 +134,12 @@ class CountedMachine:
         return self._tokens.vocabulary.covers_bytes and left >= self._lengths.most_bytes
 
     def _make_mask(self, here: Counted, remaining: int | None) -> TokenMask:
-        reach = self._inside.reach(here.at)
-        counts = here.characters + counts_from(self._spelling, here.place, self._tokens)[reach.tokens]
-        good = self._lengths.fit(reach.ends, counts)
-        closes = self._closes(reach.ends, counts, good, remaining)
-        parts = [mask_of_many(self._tokens.size, reach.tokens[closes])]
-        parts += self._whole(here, reach, remaining)
+        transitions = self._inside.transitions(here.at)
+        counts = here.characters + counts_from(self._spelling, here.place, self._tokens)[transitions.tokens]
+        good = self._lengths.fit(transitions.ends, counts)
+        closes = self._closes(transitions.ends, counts, good, remaining)
+        parts = [mask_of_many(self._tokens.size, transitions.tokens[closes])]
+        parts += self._whole(here, transitions, remaining)
         if self._crossing is not None:
             parts.append(self._across(here))
         joined = parts[0].copy()
@@ -147,13 +147,13 @@ class CountedMachine:
             np.bitwise_or(joined, part, out=joined)
         return frozen(joined)
 
-    def _whole(self, here: Counted, reach: Reach, remaining: int | None) -> list[TokenMask]:
+    def _whole(self, here: Counted, transitions: Transitions, remaining: int | None) -> list[TokenMask]:
         """The tokens that are some characters of a class that the automaton does not tell apart.
 
         Only between characters, and at the last digit of an escape, are so many bytes alike: each adds one character.
         """
         parts: list[TokenMask] = []
-        for slice, chain in reach.slices:
+        for slice, chain in transitions.slices:
             ends = chain[: slice.reached]
             counts = here.characters + np.arange(len(ends))
             parts.append(slice.mask(self._closes(ends, counts, self._lengths.fit(ends, counts), remaining)))

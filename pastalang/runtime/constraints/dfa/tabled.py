@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.dfa.closers import Closers
 from pastalang.runtime.constraints.dfa.table import Table
-from pastalang.runtime.constraints.dfa.transitions import Follower, Reach
+from pastalang.runtime.constraints.dfa.transitions import Follower, Transitions
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of_many
 from pastalang.runtime.constraints.seam import Seam
@@ -71,13 +71,13 @@ class TableMachine:
 
     def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
         at = _at(state)
-        reach = self._inside.reach(at)
-        if remaining is not None and self._costs.always_fits(at, reach, remaining - 1):
+        transitions = self._inside.transitions(at)
+        if remaining is not None and self._costs.always_fits(at, transitions, remaining - 1):
             remaining = None
         key = (at, remaining)
         found = self._masks.get(key)
         if found is None:
-            found = self._masks[key] = self._make_mask(at, reach, remaining)
+            found = self._masks[key] = self._make_mask(at, transitions, remaining)
         return found
 
     def completing(self, state: MachineState, closers: Closers) -> Ints:
@@ -90,9 +90,9 @@ class TableMachine:
         while waiting and len(seen) <= _WARM_STATES and followed <= _WARM_TOKENS:
             at = waiting.pop(0)
             self.mask(at, None)
-            reach = self._inside.reach(at)
-            followed += len(reach.tokens)
-            fresh = [end for end in reach.all_ends.tolist() if end >= 0 and end not in seen]
+            transitions = self._inside.transitions(at)
+            followed += len(transitions.tokens)
+            fresh = [end for end in transitions.all_ends.tolist() if end >= 0 and end not in seen]
             seen.update(fresh)
             waiting += fresh
         self._warm_shortest()
@@ -104,9 +104,11 @@ class TableMachine:
             at = int(self._table.rows[at, byte])
             self.mask(at, None)
 
-    def _make_mask(self, at: int, reach: Reach, remaining: int | None) -> TokenMask:
+    def _make_mask(self, at: int, transitions: Transitions, remaining: int | None) -> TokenMask:
         is_plenty = remaining is None and self._tokens.vocabulary.covers_bytes
-        mask = reach.mask(self._tokens.size, None if is_plenty else self._costs.fits(reach.all_ends, remaining))
+        mask = transitions.mask(
+            self._tokens.size, None if is_plenty else self._costs.fits(transitions.all_ends, remaining)
+        )
         if self._crossing is None:
             return mask
         behind = self._behind.get(at)
@@ -134,14 +136,14 @@ class _Costs:
             self._endings[at] = self._tokens.shortest(self._table.endings[at])
         return self._endings[at]
 
-    def always_fits(self, at: int, reach: Reach, left: int) -> bool:
+    def always_fits(self, at: int, transitions: Transitions, left: int) -> bool:
         """Whether every token leads to a state whose ending has no more bytes than tokens are left."""
         if not self._tokens.vocabulary.covers_bytes:
             return False
         if left >= self._most:
             return True
         if at not in self._farthest:
-            self._farthest[at] = reach.most(self._table.ending_bytes)
+            self._farthest[at] = transitions.most(self._table.ending_bytes)
         return left >= self._farthest[at]
 
     def fits(self, ends: Ints, remaining: int | None) -> Flags:

@@ -32,7 +32,7 @@ _LAID_OUT = np.arange(_ACROSS, dtype=np.int64)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
-class Reach:
+class Transitions:
     """`tokens` and where each leads; and the rows wholly of k characters of a class, with where k of them lead."""
 
     tokens: Ints
@@ -83,10 +83,10 @@ class Follower:
         self._first = np.searchsorted(self._rows.first, np.arange(257))
         self._slices: dict[CharacterClass, Slice] = {}
         self._alone: dict[bytes, tuple[Ints, Ints, Ints]] = {}
-        self._known: dict[int, Reach] = {}
+        self._known: dict[int, Transitions] = {}
         self._every: States | None = None
-        self._bush = Bush(self._rows) if len(self._rows) <= _FEW else None
-        if self._bush is None:
+        self._small_trie = SmallTrie(self._rows) if len(self._rows) <= _FEW else None
+        if self._small_trie is None:
             self._prepare()
 
     def _prepare(self) -> None:
@@ -97,7 +97,7 @@ class Follower:
         self._kinds = self._rows.letters.translated(self._table.kinds)
         assert len(self._table.steps)
 
-    def reach(self, state: int) -> Reach:
+    def transitions(self, state: int) -> Transitions:
         found = self._known.get(state)
         if found is None:
             found = self._known[state] = self._follow(state)
@@ -105,16 +105,16 @@ class Follower:
 
     def accepted(self, state: int) -> Ints:
         """The tokens of the rows that complete a value."""
-        if self._bush is None:
-            return self.reach(state).leading_to(self._table.accepting, self._size)
+        if self._small_trie is None:
+            return self.transitions(state).leading_to(self._table.accepting, self._size)
         return self._rows.ids[self._table.accepting[self._ends_of(state)]]
 
-    def _follow(self, state: int) -> Reach:
+    def _follow(self, state: int) -> Transitions:
         rows, table = self._rows, self._table
-        if self._bush is not None:
+        if self._small_trie is not None:
             each = self._ends_of(state)
             alive = np.flatnonzero(each != DEAD)
-            return Reach(rows.ids.take(alive), each.take(alive), ())
+            return Transitions(rows.ids.take(alive), each.take(alive), ())
         alone, kind, behind = self._beginning_with(table.singles(state))
         starts = [(alone, table.steps.take(kind + state * table.stride), behind)]
         slices = []
@@ -126,9 +126,9 @@ class Follower:
             if is_mixed:
                 starts.append(self._mixed(slice, len(chain), state))
         at, start, begin = starts[0] if len(starts) == 1 else map(np.concatenate, zip(*starts, strict=True))
-        every = walk(table, self._kinds, start, begin, rows.ends.take(at))
+        every = lead_rows(table, self._kinds, start, begin, rows.ends.take(at))
         alive = np.flatnonzero(every != table.dead)
-        return Reach(rows.ids.take(at.take(alive)), every.take(alive) // table.stride, tuple(slices))
+        return Transitions(rows.ids.take(at.take(alive)), every.take(alive) // table.stride, tuple(slices))
 
     def _beginning_with(self, firsts: bytes) -> tuple[Ints, Ints, Ints]:
         """The rows that begin with one of these bytes, the kind of that byte, and the place behind it."""
@@ -142,13 +142,13 @@ class Follower:
 
     def _ends_of(self, state: int) -> States:
         """Where each row leads; of all states at once where that is little."""
-        assert self._bush is not None
-        if self._every is None and self._bush.size * self._table.size <= _AT_ONCE:
-            self._every = self._bush.follow(self._table.rows, np.arange(self._table.size, dtype=np.int32))
+        assert self._small_trie is not None
+        if self._every is None and self._small_trie.size * self._table.size <= _AT_ONCE:
+            self._every = self._small_trie.follow(self._table.rows, np.arange(self._table.size, dtype=np.int32))
         if self._every is not None:
             found: States = self._every[state]
         else:
-            found = self._bush.follow(self._table.rows, np.array([state], dtype=np.int32))[0]
+            found = self._small_trie.follow(self._table.rows, np.array([state], dtype=np.int32))[0]
         return found
 
     def _mixed(self, slice: Slice, known: int, state: int) -> tuple[Ints, Ints, Ints]:
@@ -178,7 +178,7 @@ class Follower:
         return self._slices[class_]
 
 
-def walk(table: Table, kinds: Bytes, states: Ints, at: Ints, ends: Ints) -> Ints:
+def lead_rows(table: Table, kinds: Bytes, states: Ints, at: Ints, ends: Ints) -> Ints:
     """Where `kinds[at:ends]` leads from each state, states in strides."""
     steps, dead = table.steps, table.dead
     found, live = states.copy(), np.arange(len(states))
@@ -188,7 +188,7 @@ def walk(table: Table, kinds: Bytes, states: Ints, at: Ints, ends: Ints) -> Ints
         live, here, at, ends = live.take(going), here.take(going), at.take(going), ends.take(going)
         if len(live) <= _ONE_BY_ONE:
             for row, state, begin, end in zip(*map(np.ndarray.tolist, (live, here, at, ends)), strict=True):
-                found[row] = _walk_one(steps, kinds[begin:end].tobytes(), state)
+                found[row] = _lead_row(steps, kinds[begin:end].tobytes(), state)
             return found
         if len(live) > _SIDE_BY_SIDE:
             here = steps.take(here + kinds.take(at))
@@ -204,7 +204,7 @@ def walk(table: Table, kinds: Bytes, states: Ints, at: Ints, ends: Ints) -> Ints
         found[live] = here
 
 
-def _walk_one(steps: Ints, kinds: bytes, state: int) -> int:
+def _lead_row(steps: Ints, kinds: bytes, state: int) -> int:
     for kind in kinds:
         state = steps.item(state + kind)
     return state
@@ -311,7 +311,7 @@ def slice_rows(rows: Rows, class_: CharacterClass, kinds: bytes, size: int) -> S
     )
 
 
-class Bush:
+class SmallTrie:
     """Rows that begin alike and stand side by side share their beginning."""
 
     def __init__(self, rows: Rows) -> None:
