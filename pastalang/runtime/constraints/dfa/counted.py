@@ -14,11 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
-from pastalang.runtime.constraints.dfa.closers import Closers
 from pastalang.runtime.constraints.dfa.lengths import Lengths
 from pastalang.runtime.constraints.dfa.spelling import Spelling
 from pastalang.runtime.constraints.dfa.table import DEAD, Table
-from pastalang.runtime.constraints.dfa.tabled import closing_follower, shared_follower
+from pastalang.runtime.constraints.dfa.table_machine import ClosingTokens, closing_follower, shared_follower
 from pastalang.runtime.constraints.dfa.transitions import Follower, Transitions
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import frozen, mask_of_many
@@ -102,7 +101,7 @@ class CountedMachine:
         found: list[int] = bytes_[self._lengths.fit(self._table.rows[here.at, bytes_], counts)].tolist()
         return found
 
-    def completing(self, state: MachineState, closers: Closers) -> Ints:
+    def completing(self, state: MachineState, closers: ClosingTokens) -> Ints:
         """The rows that complete the value, by their numbers."""
         here = _counted(state)
         rows = closing_follower(self._table, closers, self._tokens).accepted(here.at)

@@ -17,7 +17,7 @@ from pastalang.runtime.constraints.dfa.number import NumberAutomaton
 from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
 from pastalang.runtime.constraints.dfa.spelling import Spelling, spell_characters, spell_json
 from pastalang.runtime.constraints.dfa.table import Automaton, Table, group_edges, tabulate
-from pastalang.runtime.constraints.dfa.tabled import TableMachine
+from pastalang.runtime.constraints.dfa.table_machine import TableMachine
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.seam import Seam
 

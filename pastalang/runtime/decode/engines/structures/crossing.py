@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pastalang.runtime.constraints.dfa.closers import Closers
 from pastalang.runtime.constraints.dfa.spelling import spell_json
+from pastalang.runtime.constraints.dfa.table_machine import ClosingTokens
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import Rows, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
@@ -134,11 +134,11 @@ def _closing_nodes(tokens: Tokens, place: int) -> tuple[Ints, Ints]:
     return tokens.keep(("closing nodes", place), find)
 
 
-def closers_of(tokens: Tokens) -> Closers:
+def closers_of(tokens: Tokens) -> ClosingTokens:
     return tokens.keep("closers", lambda: _closers(tokens))
 
 
-def _closers(tokens: Tokens) -> Closers:
+def _closers(tokens: Tokens) -> ClosingTokens:
     every, numbers = token_rows(tokens), {rest: number for number, rest in enumerate(rests_of(tokens).texts)}
     found: list[tuple[int, int, int, int]] = []
     for token, start in zip(every.ids.tolist(), every.starts.tolist(), strict=True):
@@ -149,4 +149,4 @@ def _closers(tokens: Tokens) -> Closers:
                 found.append((start, start + quote + 1, token, rest))
             quote = text.find(b'"', quote + 1)
     starts, ends, ids, rests = np.array(found, dtype=np.int64).reshape(-1, 4).T
-    return Closers(Rows(every.letters, starts, ends, np.arange(len(found))), ids, rests)
+    return ClosingTokens(Rows(every.letters, starts, ends, np.arange(len(found))), ids, rests)

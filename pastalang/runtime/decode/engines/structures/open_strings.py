@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pastalang.program import types as t
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.dfa.counted import CountedMachine
-from pastalang.runtime.constraints.dfa.tabled import TableMachine
+from pastalang.runtime.constraints.dfa.table_machine import TableMachine
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState, TokenMask
 from pastalang.runtime.constraints.masks import join_masks, mask_of
 from pastalang.runtime.constraints.seam import Seam

@@ -1,25 +1,25 @@
-"""A value whose automaton is small enough to be written out: masks come from rows of tokens that are followed at once.
+"""The machine of a value whose automaton is small enough for a table: masks come from rows of tokens.
 
-What does not depend on the text that follows the value is shared by all holes of the type.
+What does not depend on the text after the value is shared by all holes of the type.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
-from pastalang.runtime.constraints.dfa.closers import Closers
 from pastalang.runtime.constraints.dfa.table import Table
 from pastalang.runtime.constraints.dfa.transitions import Follower, Transitions
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of_many
 from pastalang.runtime.constraints.seam import Seam
-from pastalang.runtime.constraints.token_bytes import seam_rows, token_rows
+from pastalang.runtime.constraints.token_bytes import Rows, seam_rows, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 
@@ -80,7 +80,7 @@ class TableMachine:
             found = self._masks[key] = self._make_mask(at, transitions, remaining)
         return found
 
-    def completing(self, state: MachineState, closers: Closers) -> Ints:
+    def completing(self, state: MachineState, closers: ClosingTokens) -> Ints:
         """The rows that complete the value, by their numbers."""
         return closing_follower(self._table, closers, self._tokens).accepted(_at(state))
 
@@ -166,7 +166,7 @@ def shared_follower(table: Table, tokens: Tokens) -> Follower:
     return _kept(tokens, (table, b""), lambda: Follower(table, token_rows(tokens), tokens.size))
 
 
-def closing_follower(table: Table, closers: Closers, tokens: Tokens) -> Follower:
+def closing_follower(table: Table, closers: ClosingTokens, tokens: Tokens) -> Follower:
     """The rows that close a string inside a structure."""
     return _kept(tokens, (table, "closers"), lambda: Follower(table, closers.rows, len(closers.rows)))
 
@@ -193,3 +193,12 @@ def _kept(tokens: Tokens, key: Hashable, make: Callable[[], Follower]) -> Follow
 def _at(state: MachineState) -> int:
     assert isinstance(state, int)
     return state
+
+
+@dataclass(frozen=True, eq=False)
+class ClosingTokens:
+    """Tokens up to a quote, as rows with numbers of their own; of each its token and the number of the text behind."""
+
+    rows: Rows
+    tokens: Ints
+    rest: Ints
