@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
-from pastalang.runtime.constraints.dfa.counted import CountedMachine
+from pastalang.runtime.constraints.dfa.bounded import BoundedMachine
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.walk import MachineGuide
@@ -80,4 +80,4 @@ def test_from_wherever_a_value_stands_its_ending_completes_it(
 
 def test_formats_with_a_limit_are_counted() -> None:
     for name in ("email", "url", "hostname", "uri"):
-        assert isinstance(machine_of(t.String(format=name, max_chars=40), Form.JSON), CountedMachine)
+        assert isinstance(machine_of(t.String(format=name, max_chars=40), Form.JSON), BoundedMachine)

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
-from pastalang.runtime.constraints.dfa.counted import prepare_counts
+from pastalang.runtime.constraints.dfa.bounded import prepare_counts
 from pastalang.runtime.constraints.dfa.machines import (
     number_machine,
     pattern_machine,

@@ -10,9 +10,8 @@ from functools import lru_cache
 
 from pastalang.program import types as t
 from pastalang.program.regex import Chars, Node, RegexError, Repetition, parse_regex
-from pastalang.runtime.constraints.dfa.counted import CountedMachine
+from pastalang.runtime.constraints.dfa.bounded import BoundedMachine, Lengths
 from pastalang.runtime.constraints.dfa.lazy_machine import LazyMachine
-from pastalang.runtime.constraints.dfa.lengths import Lengths
 from pastalang.runtime.constraints.dfa.number import NumberAutomaton
 from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
 from pastalang.runtime.constraints.dfa.spelling import Spelling, spell_characters, spell_json
@@ -42,7 +41,7 @@ def pattern_machine(pattern: str, seam: Seam, *, quoted: bool) -> TableMachine |
 
 def string_machine(
     patterns: Sequence[str], seam: Seam, *, least: int, most: int | None, quoted: bool
-) -> TableMachine | LazyMachine | CountedMachine:
+) -> TableMachine | LazyMachine | BoundedMachine:
     """A string that matches all of the patterns, with so many characters."""
     if len(patterns) == 1 and not least and most is None:
         return pattern_machine(patterns[0], seam, quoted=quoted)
@@ -51,7 +50,7 @@ def string_machine(
         return _machine(automaton, table, seam)
     if table is None:
         return _machine(*_limited(tuple(patterns), least, most, quoted), seam)
-    return CountedMachine(table, _lengths(tuple(patterns), least, most, quoted), spelling_of(quoted), seam)
+    return BoundedMachine(table, _lengths(tuple(patterns), least, most, quoted), spelling_of(quoted), seam)
 
 
 def _parsed(pattern: str) -> Node:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pastalang.program import types as t
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
-from pastalang.runtime.constraints.dfa.counted import CountedMachine
+from pastalang.runtime.constraints.dfa.bounded import BoundedMachine
 from pastalang.runtime.constraints.dfa.table_machine import TableMachine
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState, TokenMask
 from pastalang.runtime.constraints.masks import join_masks, mask_of
@@ -41,7 +41,7 @@ from pastalang.runtime.decode.engines.structures.trace import Trace
 from pastalang.values.inner_limits import Quoted
 
 _MAX_KEPT = 512
-_TABLES = TableMachine | CountedMachine
+_TABLES = TableMachine | BoundedMachine
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
-"""A string with a pattern and limits of length: the automaton of the pattern, and a count of characters beside it.
+"""A string with a pattern and limits of length: the automaton of the pattern, and a count of characters next to it.
 
     state of the automaton x characters so far       a pair, never a product written out
-    a token leads to a state and adds characters     it fits if from there an end is near enough, and far enough
+    a token leads to a state and adds characters     it fits if an end is near enough, and far enough
 
-How far an end is from each state is known for every number of characters, so masks need nothing but a comparison.
+The distance from each state to an end is known for every number of characters, so masks need only a comparison.
 """
 
 from __future__ import annotations
@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
-from pastalang.runtime.constraints.dfa.lengths import Lengths
 from pastalang.runtime.constraints.dfa.spelling import Spelling
 from pastalang.runtime.constraints.dfa.table import DEAD, Table
 from pastalang.runtime.constraints.dfa.table_machine import ClosingTokens, closing_follower, shared_follower
 from pastalang.runtime.constraints.dfa.transitions import Follower, Transitions
-from pastalang.runtime.constraints.guide import MachineState, TokenMask
+from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
 from pastalang.runtime.constraints.masks import frozen, mask_of_many
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import Rows, seam_rows, token_rows
@@ -30,7 +29,7 @@ _MAX_MASKS = 512
 _MAX_ENDINGS = 4_096
 
 
-class Counted(NamedTuple):
+class BoundedState(NamedTuple):
     """A state of the table, a place of the spelling, and how many characters are complete."""
 
     at: int
@@ -38,7 +37,7 @@ class Counted(NamedTuple):
     characters: int
 
 
-class CountedMachine:
+class BoundedMachine:
     """See `guide.Machine`."""
 
     def __init__(self, table: Table, lengths: Lengths, spelling: Spelling, seam: Seam) -> None:
@@ -54,19 +53,19 @@ class CountedMachine:
         self._endings: BoundedCache[tuple[int, int], tuple[int, ...] | None] = BoundedCache(
             _MAX_ENDINGS
         )  # by state and characters
-        self.start: MachineState = Counted(0, spelling.start, 0)
+        self.start: MachineState = BoundedState(0, spelling.start, 0)
 
     def step(self, state: MachineState, byte: int) -> MachineState | None:
-        here = _counted(state)
+        here = _state(state)
         at = int(self._table.rows[here.at, byte])
         if at == DEAD:
             return None
         place = int(self._spelling.next[here.place, byte])
         characters = here.characters + int(self._spelling.completes[here.place, byte])
-        return Counted(at, place, characters) if self._lengths.fits(at, characters) else None
+        return BoundedState(at, place, characters) if self._lengths.fits(at, characters) else None
 
     def accepts(self, state: MachineState) -> bool:
-        here = _counted(state)
+        here = _state(state)
         return bool(self._table.accepting[here.at]) and self._lengths.allows(here.characters)
 
     def goes_on(self, state: MachineState) -> bool:
@@ -76,7 +75,7 @@ class CountedMachine:
         return 0
 
     def ending(self, state: MachineState) -> tuple[int, ...] | None:
-        here = _counted(state)
+        here = _state(state)
         return self._ending(here.at, here.characters)
 
     def _ending(self, at: int, characters: int) -> tuple[int, ...] | None:
@@ -95,7 +94,7 @@ class CountedMachine:
         return bytes(found)
 
     def _ways(self, state: MachineState) -> list[int]:
-        here = _counted(state)
+        here = _state(state)
         bytes_ = np.flatnonzero(self._table.rows[here.at] != DEAD)
         counts = here.characters + self._spelling.completes[here.place, bytes_].astype(np.int64)
         found: list[int] = bytes_[self._lengths.fit(self._table.rows[here.at, bytes_], counts)].tolist()
@@ -103,7 +102,7 @@ class CountedMachine:
 
     def completing(self, state: MachineState, closers: ClosingTokens) -> Ints:
         """The rows that complete the value, by their numbers."""
-        here = _counted(state)
+        here = _state(state)
         rows = closing_follower(self._table, closers, self._tokens).accepted(here.at)
         key = ("characters of closers", id(self._spelling), here.place)
         added = self._tokens.keep(key, lambda: completed(self._spelling, here.place, closers.rows))
@@ -118,7 +117,7 @@ class CountedMachine:
     # ── masks ────────────────────────────────────────────────────────────────────────────────────────────
 
     def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
-        here = _counted(state)
+        here = _state(state)
         room = self._lengths.room(here.characters, self._tokens.longest)
         if remaining is not None and self._is_plenty(here, remaining - 1):
             remaining = None
@@ -128,11 +127,11 @@ class CountedMachine:
             found = self._masks[key] = self._make_mask(here, remaining)
         return found
 
-    def _is_plenty(self, here: Counted, left: int) -> bool:
+    def _is_plenty(self, here: BoundedState, left: int) -> bool:
         """Whether every ending fits, wherever a token leads."""
         return self._tokens.vocabulary.covers_bytes and left >= self._lengths.most_bytes
 
-    def _make_mask(self, here: Counted, remaining: int | None) -> TokenMask:
+    def _make_mask(self, here: BoundedState, remaining: int | None) -> TokenMask:
         transitions = self._inside.transitions(here.at)
         counts = here.characters + counts_from(self._spelling, here.place, self._tokens)[transitions.tokens]
         good = self._lengths.fit(transitions.ends, counts)
@@ -146,7 +145,7 @@ class CountedMachine:
             np.bitwise_or(joined, part, out=joined)
         return frozen(joined)
 
-    def _whole(self, here: Counted, transitions: Transitions, remaining: int | None) -> list[TokenMask]:
+    def _whole(self, here: BoundedState, transitions: Transitions, remaining: int | None) -> list[TokenMask]:
         """The tokens that are some characters of a class that the automaton does not tell apart.
 
         Only between characters, and at the last digit of an escape, are so many bytes alike: each adds one character.
@@ -174,7 +173,7 @@ class CountedMachine:
             found[number] = known[key]
         return found
 
-    def _across(self, here: Counted) -> TokenMask:
+    def _across(self, here: BoundedState) -> TokenMask:
         """The tokens that end the value before their own end."""
         assert self._crossing is not None and self._cut is not None
         if here.place not in self._cut_counts:
@@ -221,6 +220,140 @@ def completed(spelling: Spelling, place: int, rows: Rows) -> Ints:
     return counts
 
 
-def _counted(state: MachineState) -> Counted:
-    assert isinstance(state, Counted)
+def _state(state: MachineState) -> BoundedState:
+    assert isinstance(state, BoundedState)
     return state
+
+
+FAR = 1 << 30
+_UNLIMITED = 1 << 40
+
+
+class Lengths:
+    """`least` to `most` characters in all. `_bytes[r, s]`: the fewest bytes from state s to an end, r characters on."""
+
+    def __init__(self, table: Table, spelling: Spelling, least: int, most: int | None) -> None:
+        self._least = least
+        self._most = _UNLIMITED if most is None else most
+        self._edges = _Edges(table, spelling)
+        self._bytes = self._distances(table)
+        finite = self._bytes < FAR
+        self._before = np.zeros((len(finite) + 1, finite.shape[1]), dtype=np.int32)
+        np.cumsum(finite, axis=0, out=self._before[1:])  # [r, s]: how many numbers of characters below r lead to an end
+        self.most_bytes = int(self._bytes[finite].max(initial=0)) if least == 0 else _UNLIMITED
+        if not self.fits(0, 0):
+            raise GuideError("no string fits the pattern, the format and the limits of length together")
+
+    def _distances(self, table: Table) -> NDArray[np.int32]:
+        """As many rows as can matter: longer ways than these have a shorter one within the limits beside them."""
+        states = table.size + 1
+        last = np.where(table.accepting, 0, FAR).astype(np.int32)
+        rows = [self._edges.within(last)]
+        longest = min(self._most, self._least + states)
+        while len(rows) <= longest:
+            if not self._least and (np.minimum.reduce(rows)[:-1] < FAR).all():
+                break
+            rows.append(self._edges.within(self._edges.completing(rows[-1])))
+        return np.stack(rows)
+
+    # ── what is asked ────────────────────────────────────────────────────────────────────────────────────
+
+    def allows(self, characters: int) -> bool:
+        return self._least <= characters <= self._most
+
+    def all_allow(self, characters: NDArray[np.int64]) -> NDArray[np.bool_]:
+        found: NDArray[np.bool_] = (characters >= self._least) & (characters <= self._most)
+        return found
+
+    def fits(self, state: int, characters: int) -> bool:
+        """The same as `fit`, of one state."""
+        rows = len(self._bytes)
+        low = min(max(self._least - characters, 0), rows)
+        beyond = min(max(self._most - characters + 1, low), rows)
+        return bool(self._before.item(beyond, state) > self._before.item(low, state))
+
+    def fit(self, states: NDArray[np.int64] | NDArray[np.int32], characters: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether from each state, with so many characters complete, some end lies within the limits."""
+        rows = len(self._bytes)
+        beyond = np.minimum(np.maximum(self._most - characters + 1, 0), rows)
+        if not self._least:
+            return self._before[beyond, states] > 0
+        low = np.minimum(np.maximum(self._least - characters, 0), rows)
+        found: NDArray[np.bool_] = self._before[np.maximum(beyond, low), states] > self._before[low, states]
+        return found
+
+    def room(self, characters: int, longest: int) -> tuple[int, int]:
+        """What of the limits masks depend on: those far away are all alike."""
+        return max(self._least - characters, 0), min(self._most - characters, longest + len(self._bytes))
+
+    def ending(self, state: int, characters: int) -> bytes:
+        """Few bytes to an end within the limits."""
+        low = max(self._least - characters, 0)
+        column = self._bytes[low : min(self._most - characters + 1, len(self._bytes)), state]
+        left, text = low + int(column.argmin()), bytearray()
+        while (ahead := int(self._bytes[left, state])) > 0:
+            byte, state, completes = self._edges.nearer(state, self._bytes[: left + 1], left, ahead)
+            text.append(byte)
+            left -= completes
+        return bytes(text)
+
+
+class _Edges:
+    """The ways of a table as ranges of bytes that lead alike, sorted by where they begin."""
+
+    def __init__(self, table: Table, spelling: Spelling) -> None:
+        rows = table.rows
+        fresh = np.ones(rows.shape, dtype=np.bool_)
+        fresh[:, 1:] = rows[:, 1:] != rows[:, :-1]
+        states, bytes_ = np.nonzero(fresh & (rows != DEAD))
+        self._from, self._byte, self._to = states, bytes_, rows[states, bytes_]
+        self._starts = np.searchsorted(states, np.arange(len(rows) + 1))
+        self._completes = spelling.completes[_places(self, table, spelling)[states], bytes_]
+        self._states = len(rows)
+
+    def span(self, state: int) -> slice:
+        return slice(int(self._starts[state]), int(self._starts[state + 1]))
+
+    def completing(self, before: NDArray[np.int32]) -> NDArray[np.int32]:
+        """From the distances with one character less, by the bytes that complete one."""
+        return self._least(before, self._completes)
+
+    def within(self, found: NDArray[np.int32]) -> NDArray[np.int32]:
+        """With the ways that complete no character: bytes inside one, and quotes."""
+        while True:
+            nearer = np.minimum(found, self._least(found, ~self._completes))
+            if (nearer == found).all():
+                return nearer
+            found = nearer
+
+    def _least(self, ahead: NDArray[np.int32], chosen: NDArray[np.bool_]) -> NDArray[np.int32]:
+        found = np.full(self._states, FAR, dtype=np.int32)
+        edges = np.flatnonzero(chosen & (ahead[self._to] < FAR))
+        np.minimum.at(found, self._from[edges], ahead[self._to[edges]] + 1)
+        return found
+
+    def nearer(self, state: int, bytes_: NDArray[np.int32], left: int, ahead: int) -> tuple[int, int, int]:
+        """The byte, state and completed characters of a step to an end."""
+        span = self.span(state)
+        for byte, following, completes in zip(
+            self._byte[span].tolist(), self._to[span].tolist(), self._completes[span].tolist(), strict=True
+        ):
+            if left >= completes and bytes_[left - completes, following] == ahead - 1:
+                return byte, following, int(completes)
+        raise AssertionError("a distance that no way has")
+
+
+def _places(edges: _Edges, table: Table, spelling: Spelling) -> NDArray[np.int64]:
+    """Where in the spelling each state is. All texts that lead to it are as far into a character."""
+    found = np.zeros(len(table.rows), dtype=np.int64)
+    found[0] = spelling.start
+    seen, waiting = {0}, [0]
+    while waiting:
+        state = waiting.pop()
+        span = edges.span(state)
+        for byte, following in zip(edges._byte[span].tolist(), edges._to[span].tolist(), strict=True):
+            if following not in seen:
+                seen.add(following)
+                found[following] = spelling.next[found[state], byte]
+                waiting.append(following)
+    return found
