@@ -1,1 +1,1 @@
-"""Values that an automaton over bytes knows: numbers, dates, patterns, formats; states, tables, masks."""
+"""Automata over bytes: numbers, dates, patterns and formats."""

@@ -128,7 +128,7 @@ def intersect_patterns(nodes: Sequence[Node], *, quoted: bool) -> Automaton:
 
 
 class IntersectionAutomaton:
-    """See `automaton.Automaton`. Only states from which a common ending was found are ever entered."""
+    """See `table.Automaton`. Only states from which a common ending was found are ever entered."""
 
     def __init__(self, automata: Sequence[PatternAutomaton]) -> None:
         self._automata = tuple(automata)

@@ -42,7 +42,7 @@ class _Rule:
 
 
 class NumberAutomaton:
-    """See `automaton.Automaton`."""
+    """See `table.Automaton`."""
 
     def __init__(self, type: t.Integer | t.Number) -> None:
         self._places = _places(type)

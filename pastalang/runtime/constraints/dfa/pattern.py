@@ -41,7 +41,7 @@ class Nfa:
 
 
 class PatternAutomaton:
-    """See `automaton.Automaton`. A state is a set of places, as bits of a number; the place `final` ends a value."""
+    """See `table.Automaton`. A state is a set of places, as bits of a number; the place `final` ends a value."""
 
     def __init__(self, node: Node, *, quoted: bool) -> None:
         self._places = Nfa()
