@@ -13,11 +13,11 @@ import numpy as np
 
 from pastalang.runtime.constraints.dfa.spelling import spell_json
 from pastalang.runtime.constraints.dfa.table_machine import ClosingTokens
+from pastalang.runtime.constraints.kinds.string import StringMachine
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import Rows, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.engines.string import StringMachine
 
 # What may stand behind a string that is an item or the value of a member: the end, or `, ` and how JSON begins.
 _BEHIND = re.compile(rb'[]}]|, ?$|, ["[{0-9tfn-]')

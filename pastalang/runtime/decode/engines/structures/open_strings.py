@@ -21,11 +21,11 @@ from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.dfa.bounded import BoundedMachine
 from pastalang.runtime.constraints.dfa.table_machine import TableMachine
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState, TokenMask
+from pastalang.runtime.constraints.kinds.string import Inside, StringMachine
 from pastalang.runtime.constraints.masks import join_masks, mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.engines.string import Inside, StringMachine
 from pastalang.runtime.decode.engines.structures.crossing import (
     Rests,
     closers_of,

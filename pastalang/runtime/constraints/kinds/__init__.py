@@ -1,0 +1,1 @@
+"""Kinds of values that need no automaton: choices, free strings, quotations, unions."""
