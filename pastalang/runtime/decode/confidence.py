@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from pastalang.runtime.constraints.guide import State, TokenMask
+from pastalang.runtime.constraints.kinds.choice import ChoiceMachine, Range
 from pastalang.runtime.constraints.masks import tokens_of
-from pastalang.runtime.decode.engines.choice import ChoiceMachine, Range
 from pastalang.runtime.decode.lead import Led
 from pastalang.runtime.decode.walk import Walk
 

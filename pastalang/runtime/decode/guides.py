@@ -24,12 +24,12 @@ from pastalang.runtime.constraints.dfa.machines import (
 )
 from pastalang.runtime.constraints.dfa.spelling import spell_json, spell_text
 from pastalang.runtime.constraints.guide import Guide, GuideError, Machine
+from pastalang.runtime.constraints.kinds.choice import ChoiceMachine
 from pastalang.runtime.constraints.kinds.string import StringMachine
 from pastalang.runtime.constraints.kinds.union import UnionMachine
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import leading_digits, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.engines.choice import ChoiceMachine
 from pastalang.runtime.decode.engines.source import spell_source
 from pastalang.runtime.decode.engines.structures.crossing import prepare_crossing
 from pastalang.runtime.decode.engines.structures.grammar import NO_SOURCES

@@ -17,10 +17,10 @@ import numpy as np
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import Accepted, Guide, Machine, NoEndingFits, State, TokenMask
+from pastalang.runtime.constraints.kinds.choice import ChoiceMachine
 from pastalang.runtime.constraints.masks import allows, mask_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.engines.choice import ChoiceMachine
 from pastalang.runtime.decode.walk import MachineGuide, Walk
 from pastalang.values.words import counted
 
