@@ -27,13 +27,12 @@ from pastalang.runtime.constraints.guide import Guide, GuideError, Machine
 from pastalang.runtime.constraints.kinds.choice import ChoiceMachine
 from pastalang.runtime.constraints.kinds.string import StringMachine
 from pastalang.runtime.constraints.kinds.union import UnionMachine
+from pastalang.runtime.constraints.kinds.verbatim import VerbatimMachine, spell_source
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import leading_digits, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.engines.source import spell_source
 from pastalang.runtime.decode.engines.structures.crossing import prepare_crossing
 from pastalang.runtime.decode.engines.structures.grammar import NO_SOURCES
-from pastalang.runtime.decode.engines.verbatim import VerbatimMachine
 from pastalang.runtime.decode.walk import MachineGuide
 from pastalang.values.bounds import NO_TYPES, spell
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
