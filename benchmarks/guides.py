@@ -214,7 +214,7 @@ def rival_rows(tokens: Tokens) -> Iterator[str]:
     from outlines_core import Guide, Index
     from outlines_core import Vocabulary as OutlinesVocabulary
 
-    from pastalang.runtime.decode.engines.structures.matcher import tokenizer_of
+    from pastalang.runtime.constraints.grammar.matcher import tokenizer_of
 
     tokenizer = tokenizer_of(tokens)
     end = min(tokens.vocabulary.ends)

@@ -14,10 +14,10 @@ from jsonschema import Draft202012Validator
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.grammar.llguidance import StructureGuide
+from pastalang.runtime.constraints.grammar.matcher import Matcher
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.engines.structures.llguidance import StructureGuide
-from pastalang.runtime.decode.engines.structures.matcher import Matcher
 from pastalang.runtime.decode.guides import compile_guide
 from tests.conformance.suites import Case
 

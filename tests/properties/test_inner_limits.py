@@ -10,11 +10,11 @@ import pytest
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.grammar.growth import Growth
+from pastalang.runtime.constraints.grammar.llguidance import StructureGuide
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.engines.structures.growth import Growth
-from pastalang.runtime.decode.engines.structures.llguidance import StructureGuide
 from pastalang.runtime.decode.guides import compile_guide
 from tests.properties.hole_types import SOURCE
 from tests.properties.hostile import PICKS

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.dfa.machines import number_table
+from pastalang.runtime.constraints.grammar.llguidance import StructureGuide
 from pastalang.runtime.constraints.guide import Guide, GuideError, MachineState
-from pastalang.runtime.decode.engines.structures.llguidance import StructureGuide
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.walk import MachineGuide
 from pastalang.values.fits import value_fits

@@ -23,6 +23,8 @@ from pastalang.runtime.constraints.dfa.machines import (
     string_machine,
 )
 from pastalang.runtime.constraints.dfa.spelling import spell_json, spell_text
+from pastalang.runtime.constraints.grammar.crossing import prepare_crossing
+from pastalang.runtime.constraints.grammar.grammar import NO_SOURCES
 from pastalang.runtime.constraints.guide import Guide, GuideError, Machine
 from pastalang.runtime.constraints.kinds.choice import ChoiceMachine
 from pastalang.runtime.constraints.kinds.string import StringMachine
@@ -31,8 +33,6 @@ from pastalang.runtime.constraints.kinds.verbatim import VerbatimMachine, spell_
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import leading_digits, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.engines.structures.crossing import prepare_crossing
-from pastalang.runtime.decode.engines.structures.grammar import NO_SOURCES
 from pastalang.runtime.decode.walk import MachineGuide
 from pastalang.values.bounds import NO_TYPES, spell
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
@@ -81,7 +81,7 @@ class _Compiler:
     def guide(self, type: t.Type) -> Guide:
         type = self.resolve(type)
         if not self.is_simple(type):
-            from pastalang.runtime.decode.engines.structures.structure import compile_structure
+            from pastalang.runtime.constraints.grammar.structure import compile_structure
 
             alone = _Compiler(self.tokens, Seam(self.tokens, b""), Form.JSON, self.types, self.sources, ())
             return compile_structure(type, self.types, self.seam, self.sources, plain=alone.machine)

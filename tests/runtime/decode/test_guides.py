@@ -15,6 +15,7 @@ import torch
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.grammar.growth import Growth
 from pastalang.runtime.constraints.guide import GuideError, NoEndingFits, State
 from pastalang.runtime.constraints.kinds.choice import ChoiceMachine
 from pastalang.runtime.constraints.kinds.verbatim import find_occurrences
@@ -23,7 +24,6 @@ from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.decode.confidence import probability_of, pushed_aside, shares_of, standing_of
-from pastalang.runtime.decode.engines.structures.growth import Growth
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.walk import MachineGuide
 from pastalang.testing.byte_tokenizer import byte_tokenizer
@@ -281,7 +281,7 @@ def test_a_value_without_any_ending_left_is_an_error_of_its_field(monkeypatch: p
     state = _start(t.Array(t.Integer()), limit=30)
     assert isinstance(state, Growth)
     state._stands = [replace(state._stands[0], remaining=2, ending=None)]
-    monkeypatch.setattr("pastalang.runtime.decode.engines.structures.growth.find_ending", lambda *_, **__: None)
+    monkeypatch.setattr("pastalang.runtime.constraints.grammar.growth.find_ending", lambda *_, **__: None)
     with pytest.raises(NoEndingFits, match="no longer be closed"):
         state.advance(_id("["))
         state.advance(_id("]"))

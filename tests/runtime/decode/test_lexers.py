@@ -10,9 +10,9 @@ import pytest
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.grammar import matcher
+from pastalang.runtime.constraints.grammar.llguidance import StructureGuide
 from pastalang.runtime.constraints.masks import allows
-from pastalang.runtime.decode.engines.structures import matcher
-from pastalang.runtime.decode.engines.structures.llguidance import StructureGuide
 from pastalang.runtime.decode.guides import compile_guide
 from tests.properties.vocabularies import plain_bytes
 

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pastalang.runtime.decode.engines.structures.trace import Trace
+from pastalang.runtime.constraints.grammar.trace import Trace
 
 TEXTS = st.text(alphabet='ab"\\é😀[]{},: ', max_size=5)
 VALUES = st.recursive(

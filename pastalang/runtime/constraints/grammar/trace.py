@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from pastalang import limits
-from pastalang.runtime.decode.engines.structures.unique import Path, meet
+from pastalang.runtime.constraints.grammar.unique import Path, meet
 from pastalang.values.json_text import NotJson, parse_json, same_json, write_json
 
 _MAX_DEPTH = limits.MAX_JSON_NESTING - 4

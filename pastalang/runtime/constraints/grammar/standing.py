@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 from pastalang.program import types as t
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.grammar.quoted import Patterned
+from pastalang.runtime.constraints.grammar.trace import Trace
 from pastalang.runtime.constraints.guide import TokenMask
-from pastalang.runtime.decode.engines.structures.quoted import Patterned
-from pastalang.runtime.decode.engines.structures.trace import Trace
 from pastalang.values.inner_limits import Quoted, arms_of, may_be_text, opens
 from pastalang.values.json_text import parse_json, write_json
 

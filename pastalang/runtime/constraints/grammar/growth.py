@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
+from pastalang.runtime.constraints.grammar.ending import Strings, find_ending, rest_of
+from pastalang.runtime.constraints.grammar.inner_limits import Held, InnerLimits
+from pastalang.runtime.constraints.grammar.matcher import Matcher
+from pastalang.runtime.constraints.grammar.open_strings import Opened, OpenStrings
+from pastalang.runtime.constraints.grammar.standing import Keep
+from pastalang.runtime.constraints.grammar.trace import Trace
 from pastalang.runtime.constraints.guide import Accepted, NoEndingFits, TokenMask
 from pastalang.runtime.constraints.masks import allows, frozen, mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import tokens_with_more_digits
-from pastalang.runtime.decode.engines.structures.ending import Strings, find_ending, rest_of
-from pastalang.runtime.decode.engines.structures.inner_limits import Held, InnerLimits
-from pastalang.runtime.decode.engines.structures.matcher import Matcher
-from pastalang.runtime.decode.engines.structures.open_strings import Opened, OpenStrings
-from pastalang.runtime.decode.engines.structures.standing import Keep
-from pastalang.runtime.decode.engines.structures.trace import Trace
 from pastalang.values.words import counted
 
 

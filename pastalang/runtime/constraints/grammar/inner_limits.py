@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pastalang.runtime.constraints.grammar.crossing import crossing_of, free_machine, rests_of
+from pastalang.runtime.constraints.grammar.open_strings import Opened, OpenStrings
+from pastalang.runtime.constraints.grammar.standing import is_free
+from pastalang.runtime.constraints.grammar.trace import Trace
 from pastalang.runtime.constraints.guide import GuideError, TokenMask
 from pastalang.runtime.constraints.masks import empty_mask, frozen, mask_of
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.engines.structures.crossing import crossing_of, free_machine, rests_of
-from pastalang.runtime.decode.engines.structures.open_strings import Opened, OpenStrings
-from pastalang.runtime.decode.engines.structures.standing import is_free
-from pastalang.runtime.decode.engines.structures.trace import Trace
 from pastalang.values.inner_limits import Quoted
 from pastalang.values.words import counted, describe
 

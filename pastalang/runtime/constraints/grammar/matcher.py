@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
+from pastalang.runtime.constraints.grammar.blame import reason_of
 from pastalang.runtime.constraints.guide import GuideError, TokenMask
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.engines.structures.blame import reason_of
 
 # Fuel for its lexer: bounds the time of a hostile document, far above what real ones take. The first is for all that
 # the copies of a matcher learn together, as long as they live.

@@ -11,10 +11,10 @@ import numpy as np
 
 from pastalang.runtime.constraints.dfa.number import NumberAutomaton
 from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
+from pastalang.runtime.constraints.grammar.matcher import Matcher
+from pastalang.runtime.constraints.grammar.trace import Trace
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.engines.structures.matcher import Matcher
-from pastalang.runtime.decode.engines.structures.trace import Trace
 
 Strings: TypeAlias = tuple[PatternAutomaton | NumberAutomaton, ...]  # and numbers whose steps have many remainders
 _LONGEST_ENDING = 4_000  # bytes; a type whose shortest value is longer is refused

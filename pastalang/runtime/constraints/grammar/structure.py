@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pastalang.program import types as t
+from pastalang.runtime.constraints.grammar.blame import blame
+from pastalang.runtime.constraints.grammar.grammar import NO_SOURCES, grammar_of
+from pastalang.runtime.constraints.grammar.inner_limits import InnerLimits
+from pastalang.runtime.constraints.grammar.llguidance import StructureGuide
+from pastalang.runtime.constraints.grammar.matcher import Matchers, refusal_of
+from pastalang.runtime.constraints.grammar.open_strings import OpenStrings
+from pastalang.runtime.constraints.grammar.unique import unique_paths
 from pastalang.runtime.constraints.guide import GuideError, Machine
 from pastalang.runtime.constraints.seam import Seam
-from pastalang.runtime.decode.engines.structures.blame import blame
-from pastalang.runtime.decode.engines.structures.grammar import NO_SOURCES, grammar_of
-from pastalang.runtime.decode.engines.structures.inner_limits import InnerLimits
-from pastalang.runtime.decode.engines.structures.llguidance import StructureGuide
-from pastalang.runtime.decode.engines.structures.matcher import Matchers, refusal_of
-from pastalang.runtime.decode.engines.structures.open_strings import OpenStrings
-from pastalang.runtime.decode.engines.structures.unique import unique_paths
 from pastalang.values.from_json_schema import is_endless
 from pastalang.values.inhabited import uninhabited
 from pastalang.values.inner_limits import ADVICE, limited_strings, uncounted

@@ -16,9 +16,9 @@ from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
 from pastalang.runtime.constraints.dfa.number import NumberAutomaton
 from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
+from pastalang.runtime.constraints.grammar.numerals import numeral_document, numeral_lines, within_reach
+from pastalang.runtime.constraints.grammar.quoted import Patterned, json_expression, patterns_of
 from pastalang.runtime.constraints.guide import GuideError
-from pastalang.runtime.decode.engines.structures.numerals import numeral_document, numeral_lines, within_reach
-from pastalang.runtime.decode.engines.structures.quoted import Patterned, json_expression, patterns_of
 from pastalang.values.bounds import spell
 from pastalang.values.formats import FORMATS
 from pastalang.values.json_schema import Document, anchored, schema_of

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pastalang.runtime.constraints.grammar.ending import Strings, find_ending
+from pastalang.runtime.constraints.grammar.growth import Growth, Stand
+from pastalang.runtime.constraints.grammar.inner_limits import InnerLimits
+from pastalang.runtime.constraints.grammar.matcher import Matcher, Matchers
+from pastalang.runtime.constraints.grammar.open_strings import OpenStrings
+from pastalang.runtime.constraints.grammar.trace import Trace
+from pastalang.runtime.constraints.grammar.unique import Path
 from pastalang.runtime.constraints.guide import GuideError, NoEndingFits
 from pastalang.runtime.constraints.seam import Seam
-from pastalang.runtime.decode.engines.structures.ending import Strings, find_ending
-from pastalang.runtime.decode.engines.structures.growth import Growth, Stand
-from pastalang.runtime.decode.engines.structures.inner_limits import InnerLimits
-from pastalang.runtime.decode.engines.structures.matcher import Matcher, Matchers
-from pastalang.runtime.decode.engines.structures.open_strings import OpenStrings
-from pastalang.runtime.decode.engines.structures.trace import Trace
-from pastalang.runtime.decode.engines.structures.unique import Path
 from pastalang.values.words import counted
 
 

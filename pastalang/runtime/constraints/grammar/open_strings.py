@@ -20,13 +20,7 @@ from pastalang.program import types as t
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.dfa.bounded import BoundedMachine
 from pastalang.runtime.constraints.dfa.table_machine import TableMachine
-from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState, TokenMask
-from pastalang.runtime.constraints.kinds.string import Inside, StringMachine
-from pastalang.runtime.constraints.masks import join_masks, mask_of
-from pastalang.runtime.constraints.seam import Seam
-from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.engines.structures.crossing import (
+from pastalang.runtime.constraints.grammar.crossing import (
     Rests,
     closers_of,
     crossing_of,
@@ -34,10 +28,16 @@ from pastalang.runtime.decode.engines.structures.crossing import (
     rests_before,
     rests_of,
 )
-from pastalang.runtime.decode.engines.structures.matcher import Matcher
-from pastalang.runtime.decode.engines.structures.quoted import is_small
-from pastalang.runtime.decode.engines.structures.standing import Alike, Text, is_free, openings, shape, string_at
-from pastalang.runtime.decode.engines.structures.trace import Trace
+from pastalang.runtime.constraints.grammar.matcher import Matcher
+from pastalang.runtime.constraints.grammar.quoted import is_small
+from pastalang.runtime.constraints.grammar.standing import Alike, Text, is_free, openings, shape, string_at
+from pastalang.runtime.constraints.grammar.trace import Trace
+from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState, TokenMask
+from pastalang.runtime.constraints.kinds.string import Inside, StringMachine
+from pastalang.runtime.constraints.masks import join_masks, mask_of
+from pastalang.runtime.constraints.seam import Seam
+from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.trie import Ints
 from pastalang.values.inner_limits import Quoted
 
 _MAX_KEPT = 512
