@@ -24,7 +24,7 @@ from pastalang.runtime.constraints.dfa.machines import (
 )
 from pastalang.runtime.constraints.dfa.spelling import spell_json, spell_text
 from pastalang.runtime.constraints.grammar.crossing import prepare_crossing
-from pastalang.runtime.constraints.grammar.grammar import NO_SOURCES
+from pastalang.runtime.constraints.grammar.lark import NO_SOURCES
 from pastalang.runtime.constraints.guide import Guide, GuideError, Machine
 from pastalang.runtime.constraints.kinds.choice import ChoiceMachine
 from pastalang.runtime.constraints.kinds.string import StringMachine

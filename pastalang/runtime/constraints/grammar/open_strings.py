@@ -28,8 +28,8 @@ from pastalang.runtime.constraints.grammar.crossing import (
     rests_before,
     rests_of,
 )
+from pastalang.runtime.constraints.grammar.lark import is_small
 from pastalang.runtime.constraints.grammar.matcher import Matcher
-from pastalang.runtime.constraints.grammar.quoted import is_small
 from pastalang.runtime.constraints.grammar.standing import Alike, Text, is_free, openings, shape, string_at
 from pastalang.runtime.constraints.grammar.trace import Trace
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState, TokenMask

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from pastalang.program import types as t
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
-from pastalang.runtime.constraints.grammar.quoted import Patterned
+from pastalang.runtime.constraints.grammar.lark import Patterned
 from pastalang.runtime.constraints.grammar.trace import Trace
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.values.inner_limits import Quoted, arms_of, may_be_text, opens

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 from pastalang.program import types as t
 from pastalang.runtime.constraints.grammar.blame import blame
-from pastalang.runtime.constraints.grammar.grammar import NO_SOURCES, grammar_of
 from pastalang.runtime.constraints.grammar.inner_limits import InnerLimits
+from pastalang.runtime.constraints.grammar.lark import NO_SOURCES, grammar_of
 from pastalang.runtime.constraints.grammar.llguidance import StructureGuide
 from pastalang.runtime.constraints.grammar.matcher import Matchers, refusal_of
 from pastalang.runtime.constraints.grammar.open_strings import OpenStrings

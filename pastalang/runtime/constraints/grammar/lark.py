@@ -1,6 +1,7 @@
-"""From a type that nests to a grammar for llguidance: its JSON with `, ` and `: ` between the parts and no other space.
+"""Writes the grammar of a type that nests, in llguidance's dialect of Lark: JSON with `, ` and `: ` and no other space.
 
-What is spelled in one way is written out here; free strings and bounded numbers are JSON Schema inside the grammar.
+What has one spelling is written out, numbers as the automaton that serves a hole of their own. A value means the same
+inside a list as alone. Schemas and numbers of too many states are JSON Schema inside the grammar.
 """
 
 from __future__ import annotations
@@ -8,19 +9,24 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import lru_cache
+from math import inf, isfinite, nextafter
 from types import MappingProxyType
-from typing import assert_never
+from typing import TypeAlias, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pastalang.program import types as t
-from pastalang.program.regex import RegexError, parse_regex
+from pastalang.program.regex import Chars, Choice, Node, RegexError, Repetition, Sequence, count_states, parse_regex
+from pastalang.runtime.constraints.dfa.machines import number_table
 from pastalang.runtime.constraints.dfa.number import NumberAutomaton
-from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
-from pastalang.runtime.constraints.grammar.numerals import numeral_document, numeral_lines, within_reach
-from pastalang.runtime.constraints.grammar.quoted import Patterned, json_expression, patterns_of
+from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton, in_quotes
+from pastalang.runtime.constraints.dfa.table import DEAD, MAX_STATES, Table
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.values.bounds import spell
-from pastalang.values.formats import FORMATS
+from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.json_schema import Document, anchored, schema_of
 from pastalang.values.json_text import JsonValue, parse_json, write_json
 from pastalang.values.regex import whole_pattern
@@ -140,10 +146,10 @@ class _Writer:
         if len(schema_of(type)) == 1:
             return free
         name = f"NUMBER_{len(self.lines)}"
-        terminals = numeral_lines(type, name)
+        terminals = number_terminals(type, name)
         if terminals is None:
             self.numbers.append(NumberAutomaton(type))
-            return self.schema(numeral_document(type))
+            return self.schema(number_document(type))
         self.lines.extend(terminals)
         return f"{name}_0"
 
@@ -262,7 +268,7 @@ def _readable(schema: Document, document: Document) -> Document:
     format = schema.get("format")
     if isinstance(format, str) and format not in _STANDARD_FORMATS:
         schema = {keyword: part for keyword, part in schema.items() if keyword != "format"}
-    return in_cases(within_reach(schema), document)
+    return in_cases(clamp_bounds(schema), document)
 
 
 def _free_expression(type: t.String) -> str:
@@ -279,3 +285,101 @@ def _repeated(item: str, least: int, most: int | None) -> str:
     more = f"{{{max(least - 1, 0)},{'' if most is None else most - 1}}}"
     row = f'{item} (", " {item}){more}'
     return row if least else f"({row})?"
+
+
+# llguidance counts with doubles, and up to 63 bits.
+_EXACT = 2**53
+_LARGEST = 2**63 - 1_024
+_SIGNS = {"minimum": -1, "exclusiveMinimum": -1, "maximum": 1, "exclusiveMaximum": 1}
+
+
+def number_terminals(type: t.Integer | t.Number, name: str) -> tuple[str, ...] | None:
+    """Terminals, the first of which is the number; None where they would be too many: steps of many remainders."""
+    table = number_table(type)
+    return None if table is None else tuple(_terminals(table, name))
+
+
+def number_document(type: t.Integer | t.Number) -> Document:
+    """The same as a schema, with bounds that llguidance can count with."""
+    return clamp_bounds(schema_of(type))
+
+
+def clamp_bounds(schema: Document) -> Document:
+    """Large bounds as llguidance counts, a little closer where it cannot tell them apart: never more is taken."""
+    return {key: _nearer(key, value) for key, value in schema.items()}
+
+
+def _nearer(keyword: str, bound: JsonValue) -> JsonValue:
+    sign = _SIGNS.get(keyword)
+    if sign is None or isinstance(bound, bool) or not isinstance(bound, int | Decimal):
+        return bound
+    if -_EXACT <= bound <= _EXACT:
+        return bound
+    within = float(sign * min(bound * sign, _LARGEST))
+    if not isfinite(within):
+        return bound
+    is_wider = (Decimal(within) - Decimal(bound)) * sign > 0
+    return int(nextafter(within, -sign * inf) if is_wider else within)
+
+
+def _terminals(table: Table, name: str) -> Iterator[str]:
+    """One for each state from which anything leads; where a value may end, the rest may be left out."""
+    for state in range(table.size):
+        row = table.rows[state]
+        ways = " | ".join(_way(table, row, int(target), name) for target in np.unique(row[row != DEAD]))
+        if ways:
+            yield f"{_named(name, state)}: {f'({ways})?' if table.accepting[state] else ways}"
+
+
+def _way(table: Table, row: NDArray[np.int32], target: int, name: str) -> str:
+    letters = "".join(f"\\x{byte:02x}" for byte in np.flatnonzero(row == target))
+    return f"/[{letters}]/" + (f" {_named(name, target)}" if table.ways[target] else "")
+
+
+def _named(name: str, state: int) -> str:
+    return f"{name}_{state}"
+
+
+Patterned: TypeAlias = t.String | t.Regex | t.Temporal | t.Uuid
+_NOTHING = r"[^\x{0}-\x{10FFFF}]"
+
+
+def patterns_of(type: t.Type) -> tuple[str, ...]:
+    """What a string has to match, all of them as a whole; nothing where it is free, or no string."""
+    match type:
+        case t.Regex(pattern=pattern):
+            return (pattern,)
+        case t.Temporal(kind=kind):
+            return (MOMENTS[kind],)
+        case t.Uuid():
+            return (UUID,)
+        case t.String(format=format, pattern=pattern):
+            named = () if format is None else (FORMATS[format].pattern,)
+            return named if pattern is None else (*named, pattern)
+        case _:
+            return ()
+
+
+def is_small(type: t.Type) -> bool:
+    """Whether it has patterns whose automaton is likely to be written out."""
+    patterns = patterns_of(type)
+    try:
+        return 0 < sum(count_states(parse_regex(pattern)) for pattern in patterns) <= MAX_STATES
+    except RegexError:
+        return False
+
+
+def json_expression(node: Node) -> str:
+    """A regular expression in llguidance's words of what stands between the quotes; no slash is in it."""
+    match node:
+        case Chars(ranges):
+            escapes, plain = in_quotes(ranges)
+            class_ = "".join(rf"\x{{{low:X}}}-\x{{{high:X}}}" for low, high in plain)
+            ways = [text.decode().replace("\\", "\\\\") for text in escapes] + ([f"[{class_}]"] if class_ else [])
+            return f"(?:{'|'.join(ways)})" if len(ways) > 1 else "".join(ways) or _NOTHING
+        case Sequence(items):
+            return "".join(map(json_expression, items))
+        case Choice(arms):
+            return f"(?:{'|'.join(map(json_expression, arms))})"
+        case Repetition(item, minimum, maximum):
+            return f"(?:{json_expression(item)}){{{minimum},{'' if maximum is None else maximum}}}"
