@@ -1,17 +1,20 @@
-"""llguidance behind a small front: a grammar comes in, a matcher that says what it refuses goes out."""
+"""llguidance with a small interface: matchers of a grammar, why a grammar is refused, and which part of a schema is to
+blame.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
-from pastalang.runtime.constraints.grammar.blame import reason_of
 from pastalang.runtime.constraints.guide import GuideError, TokenMask
 from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.values.json_text import JsonValue
 
 # Fuel for its lexer: bounds the time of a hostile document, far above what real ones take. The first is for all that
 # the copies of a matcher learn together, as long as they live.
@@ -48,7 +51,7 @@ def refusal_of(grammar: str, tokens: Tokens) -> str | None:
     """Why the grammar is refused; None where it is not."""
     tokenizer = tokens.keep("llguidance", lambda: tokenizer_of(tokens))
     matcher = LLMatcher(tokenizer, grammar, log_level=0, limits=LLParserLimits(**_LIMITS))
-    return reason_of(str(matcher.get_error())) if matcher.is_error() else None
+    return refusal_reason(str(matcher.get_error())) if matcher.is_error() else None
 
 
 @dataclass(frozen=True)
@@ -121,3 +124,59 @@ class _Words:
 
 def tokenizer_of(tokens: Tokens) -> Any:
     return LLTokenizer(TokenizerWrapper(_Words(tokens)), n_vocab=tokens.size + 1)
+
+
+_MAX_TRIES = 60  # parts that are compiled by themselves, a millisecond each
+_LISTS = ("prefixItems", "anyOf", "allOf", "oneOf")
+_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_SINGLE = (
+    "items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else", "unevaluatedItems",
+    "unevaluatedProperties",
+)  # fmt: skip
+_EMPTY = "Unsatisfiable"
+_SHARED = ("$defs", "definitions", "$schema")
+
+
+def find_refused_part(document: JsonValue, reason: str, refusal: Callable[[JsonValue], str | None]) -> tuple[str, str]:
+    """The JSON pointer of the part, and its reason. `refusal` says why a document is refused, None where it is not.
+
+    A part without values is what makes the whole without values, in other words.
+    """
+    pointer, here, left = "", document, _MAX_TRIES
+    shared = {key: document[key] for key in _SHARED if key in document} if isinstance(document, dict) else {}
+    descended = True
+    while descended:
+        descended = False
+        for step, part in _parts(here):
+            if not left:
+                return pointer, reason
+            left -= 1
+            alone = {**shared, **part} if isinstance(part, dict) else part
+            why = refusal(alone)
+            if why is not None and (why == reason or (_EMPTY in why and _EMPTY in reason)):
+                reason = why
+                pointer, here, descended = f"{pointer}/{step}", part, True
+                break
+    return pointer, reason
+
+
+def refusal_reason(error: str) -> str:
+    """The refusal in one line, without places in a grammar that nobody wrote."""
+    line = next(iter(error.strip().splitlines()), "unknown")
+    return re.sub(r"^(at )?\d+\(\d+\): ", "", line).removeprefix("failed to compile JSON schema: ")
+
+
+def _parts(schema: JsonValue) -> Iterator[tuple[str, JsonValue]]:
+    if not isinstance(schema, dict):
+        return
+    for keyword in _NAMED:
+        named = schema.get(keyword)
+        for key, part in named.items() if isinstance(named, dict) else ():
+            yield f"{keyword}/{key.replace('~', '~0').replace('/', '~1')}", part
+    for keyword in _LISTS:
+        listed = schema.get(keyword)
+        for at, part in enumerate(listed) if isinstance(listed, list) else ():
+            yield f"{keyword}/{at}", part
+    for keyword in _SINGLE:
+        if isinstance(schema.get(keyword), dict):
+            yield keyword, schema[keyword]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pastalang.program import types as t
-from pastalang.runtime.constraints.grammar.blame import blame
 from pastalang.runtime.constraints.grammar.inner_limits import InnerLimits
 from pastalang.runtime.constraints.grammar.lark import NO_SOURCES, grammar_of
 from pastalang.runtime.constraints.grammar.llguidance import StructureGuide
-from pastalang.runtime.constraints.grammar.matcher import Matchers, refusal_of
+from pastalang.runtime.constraints.grammar.matcher import Matchers, find_refused_part, refusal_of
 from pastalang.runtime.constraints.grammar.open_strings import OpenStrings
 from pastalang.runtime.constraints.grammar.unique import unique_paths
 from pastalang.runtime.constraints.guide import GuideError, Machine
@@ -70,7 +69,7 @@ def _located(type: t.Schema, seam: Seam, problem: GuideError) -> GuideError:
     reason = refusal(document)
     if reason is None:  # only the first mask shows it
         return problem
-    pointer, reason = blame(document, reason, refusal)
+    pointer, reason = find_refused_part(document, reason, refusal)
     return GuideError(f"the schema cannot be enforced at `{pointer or '/'}`: {reason}")
 
 
