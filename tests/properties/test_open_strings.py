@@ -90,9 +90,9 @@ def _any(state: Growth, rng: random.Random) -> int:
 def _is_put_together(state: Growth, guide: StructureGuide) -> bool:
     """Or shared with other numbers."""
     assert guide.inside is not None
-    if number_alike(guide.inside._type, TYPES, state._stand.trace) is not None:
+    if number_alike(guide.inside._type, TYPES, state._stand.prefix) is not None:
         return True
-    opened = guide.inside.opened(state._stand.trace, None)
+    opened = guide.inside.opened(state._stand.prefix, None)
     return opened is not None and opened.machine is not None
 
 

@@ -7,7 +7,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pastalang.runtime.constraints.grammar.trace import Trace
+from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 
 TEXTS = st.text(alphabet='ab"\\é😀[]{},: ', max_size=5)
 VALUES = st.recursive(
@@ -24,13 +24,13 @@ def test_pieces_add_up(
 ) -> None:
     raw = json.dumps(value, ensure_ascii=ascii_).encode() + more
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=4)))
-    whole = by_piece = by_byte = Trace(unique)
-    whole = whole.grown(raw)
+    whole = by_piece = by_byte = JsonPrefix(unique)
+    whole = whole.extended(raw)
     for begin, end in zip([0, *cuts], [*cuts, len(raw)], strict=True):
-        by_piece = by_piece.grown(raw[begin:end]) if not by_piece.spoiled else by_piece
+        by_piece = by_piece.extended(raw[begin:end]) if not by_piece.is_invalid else by_piece
     for byte in raw:
-        by_byte = by_byte._step(byte) if not by_byte.spoiled else by_byte
+        by_byte = by_byte._step(byte) if not by_byte.is_invalid else by_byte
     assert whole.raw == raw
-    assert whole.spoiled == by_piece.spoiled == by_byte.spoiled
-    if not whole.spoiled:
+    assert whole.is_invalid == by_piece.is_invalid == by_byte.is_invalid
+    if not whole.is_invalid:
         assert whole == by_piece == by_byte

@@ -11,8 +11,8 @@ import numpy as np
 
 from pastalang.runtime.constraints.dfa.number import NumberAutomaton
 from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
+from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.grammar.matcher import Matcher
-from pastalang.runtime.constraints.grammar.trace import Trace
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.tokens import Tokens
 
@@ -31,7 +31,13 @@ _STRING_ORDER = _FIRST_IN_STRING + bytes(byte for byte in range(256) if byte not
 
 
 def find_ending(
-    matcher: Matcher, trace: Trace, tokens: Tokens, *, strings: Strings = (), several: bool = False, least: int = 0
+    matcher: Matcher,
+    prefix: JsonPrefix,
+    tokens: Tokens,
+    *,
+    strings: Strings = (),
+    several: bool = False,
+    least: int = 0,
 ) -> tuple[int, ...] | None:
     """A short way to complete the value, as few tokens; None where none was found.
 
@@ -47,7 +53,7 @@ def find_ending(
         beginnings = [bytes((byte,)) for byte in sorted(allowed, key=_start_rank)[:12]] or beginnings
     left = [_MAX_STEPS + least]
     found = [
-        ending for first in beginnings if (ending := _search(matcher, trace, tokens, first, strings, left)) is not None
+        ending for first in beginnings if (ending := _search(matcher, prefix, tokens, first, strings, left)) is not None
     ]
     best = min(found, key=len, default=None)
     return None if best is None else tokens.shortest(best)
@@ -79,7 +85,7 @@ def _has(mask: TokenMask, tokens: Tokens, byte: int) -> bool:
 
 
 def _search(
-    matcher: Matcher, trace: Trace, tokens: Tokens, first: bytes, strings: Strings, left: list[int]
+    matcher: Matcher, prefix: JsonPrefix, tokens: Tokens, first: bytes, strings: Strings, left: list[int]
 ) -> bytes | None:
     """Byte by byte, always what closes soonest; what was written often gives way, so nothing turns in circles.
 
@@ -89,37 +95,37 @@ def _search(
     if first:
         if not matcher.take([tokens.ids[first]]):
             return None
-        trace, written = trace.grown(first), bytearray(first)
+        prefix, written = prefix.extended(first), bytearray(first)
     longest = len(written) + _LONGEST_ENDING + left[0]
     while len(written) < longest and left[0]:
         left[0] -= 1
-        if trace.spoiled or matcher.inner.is_error():
+        if prefix.is_invalid or matcher.inner.is_error():
             return None
-        if trace.end is not None or (matcher.accepts and _is_whole(trace)):
+        if prefix.end is not None or (matcher.accepts and _is_whole(prefix)):
             return bytes(written)
         if forced := bytes(matcher.inner.compute_ff_bytes()):
             spelled = tokens.shortest(forced)
             if spelled is not None and matcher.take(spelled):
-                trace = trace.grown(forced)
+                prefix = prefix.extended(forced)
                 written += forced
                 continue
         takes = _Takes(matcher, tokens)
-        closing = _close_string(matcher, trace, tokens, strings) if trace.in_string and not takes(0x22) else None
-        if not trace.in_string and not takes(0x5D) and not takes(0x7D):
-            closing = _close_number(matcher, trace, tokens, strings)
+        closing = _close_string(matcher, prefix, tokens, strings) if prefix.in_string and not takes(0x22) else None
+        if not prefix.in_string and not takes(0x5D) and not takes(0x7D):
+            closing = _close_number(matcher, prefix, tokens, strings)
         if closing is not None:
-            trace = trace.grown(closing)
+            prefix = prefix.extended(closing)
             written += closing
             continue
-        if trace.string is not None and len(trace.raw) - trace.string > _LONGEST_STRING:
+        if prefix.string is not None and len(prefix.raw) - prefix.string > _LONGEST_STRING:
             return None
-        byte = _best_byte(takes, trace, used)
+        byte = _best_byte(takes, prefix, used)
         if byte is None or not matcher.take([tokens.ids[bytes((byte,))]]):
             return None
         used[byte] += 1
-        if not trace.in_string and byte in b",]}":
+        if not prefix.in_string and byte in b",]}":
             used = [0] * 256
-        trace = trace.grown(bytes((byte,)))
+        prefix = prefix.extended(bytes((byte,)))
         written.append(byte)
     return None
 
@@ -139,29 +145,29 @@ class _Takes:
         return self._known[byte]
 
 
-def _close_string(matcher: Matcher, trace: Trace, tokens: Tokens, strings: Strings) -> bytes | None:
+def _close_string(matcher: Matcher, prefix: JsonPrefix, tokens: Tokens, strings: Strings) -> bytes | None:
     """The rest of the open string, as one of the patterns asks for it and the grammar takes it.
 
     Where the shortest one stands there already, and keys or items must differ, others of the pattern are tried.
     """
-    begun = trace.raw[trace.string :]
+    begun = prefix.raw[prefix.string :]
     for automaton in strings:
         if isinstance(automaton, NumberAutomaton):
             continue
-        closing = _new_closing(automaton, begun, trace)
+        closing = _new_closing(automaton, begun, prefix)
         spelled = None if closing is None else tokens.shortest(closing)
         if spelled is not None and matcher.take_all(spelled):
             return closing
     return None
 
 
-def _new_closing(automaton: PatternAutomaton | NumberAutomaton, begun: bytes, trace: Trace) -> bytes | None:
+def _new_closing(automaton: PatternAutomaton | NumberAutomaton, begun: bytes, prefix: JsonPrefix) -> bytes | None:
     """The shortest rest, if it can be one whose value does not stand there already where that may matter."""
     closing = automaton.closing(begun)
-    if closing is None or not _stands_there(trace, closing):
+    if closing is None or not _stands_there(prefix, closing):
         return closing
-    others = (found for found in _closings(automaton, begun) if not _stands_there(trace, found))
-    return next(others, None if trace.grown(closing).spoiled else closing)
+    others = (found for found in _closings(automaton, begun) if not _stands_there(prefix, found))
+    return next(others, None if prefix.extended(closing).is_invalid else closing)
 
 
 @lru_cache
@@ -180,47 +186,52 @@ def _parted(automaton: PatternAutomaton | NumberAutomaton, begun: bytes) -> Iter
                 yield kept + rest
 
 
-def _stands_there(trace: Trace, closing: bytes) -> bool:
+def _stands_there(prefix: JsonPrefix, closing: bytes) -> bool:
     """Whether the value would be a key that is taken, or might make an item stand there twice that must differ."""
-    if trace.grown(closing).spoiled:
+    if prefix.extended(closing).is_invalid:
         return True
-    if not trace.unique or not trace.stack:
+    if not prefix.unique or not prefix.stack:
         return False
-    if trace.string is not None:
-        return trace.raw[trace.string :] + closing in trace.raw[trace.stack[0].begun : trace.string]
-    for around in reversed(trace.stack):
-        if trace.grown(closing + b",").spoiled:
+    if prefix.string is not None:
+        return prefix.raw[prefix.string :] + closing in prefix.raw[prefix.stack[0].begun : prefix.string]
+    for around in reversed(prefix.stack):
+        if prefix.extended(closing + b",").is_invalid:
             return True
         closing += b"}" if around.is_object else b"]"
     return False
 
 
-def _close_number(matcher: Matcher, trace: Trace, tokens: Tokens, strings: Strings) -> bytes | None:
+def _close_number(matcher: Matcher, prefix: JsonPrefix, tokens: Tokens, strings: Strings) -> bytes | None:
     """The rest of the open number, or a number where one may begin; None where none is wanted or it is complete."""
-    begun = b"" if trace.word is None else trace.raw[trace.word :]
+    begun = b"" if prefix.word is None else prefix.raw[prefix.word :]
     for automaton in strings:
-        closing = _new_closing(automaton, begun, trace) if isinstance(automaton, NumberAutomaton) else None
+        closing = _new_closing(automaton, begun, prefix) if isinstance(automaton, NumberAutomaton) else None
         spelled = tokens.shortest(closing) if closing else None
         if spelled is not None and matcher.take_all(spelled):
             return closing
     return None
 
 
-def _is_whole(trace: Trace) -> bool:
+def _is_whole(prefix: JsonPrefix) -> bool:
     """Whether an outermost number or word may end here."""
-    return trace.is_scalar and not trace.closed_word().spoiled
+    return prefix.is_scalar and not prefix.closed_word().is_invalid
 
 
-def _best_byte(takes: _Takes, trace: Trace, used: list[int]) -> int | None:
-    closing = 0x22 if trace.in_string else None
-    if closing is not None and takes(closing) and not trace.grown(b'"').spoiled and not _repeats(trace, closing):
+def _best_byte(takes: _Takes, prefix: JsonPrefix, used: list[int]) -> int | None:
+    closing = 0x22 if prefix.in_string else None
+    if (
+        closing is not None
+        and takes(closing)
+        and not prefix.extended(b'"').is_invalid
+        and not _repeats(prefix, closing)
+    ):
         return closing
-    order = _STRING_ORDER if trace.in_string else _ORDER
+    order = _STRING_ORDER if prefix.in_string else _ORDER
     second: int | None = None
     for byte in _by_use(order, used):
-        if not takes(byte) or trace.grown(bytes((byte,))).spoiled:
+        if not takes(byte) or prefix.extended(bytes((byte,))).is_invalid:
             continue
-        if not _repeats(trace, byte):
+        if not _repeats(prefix, byte):
             return byte
         second = byte if second is None else second
     return second
@@ -242,6 +253,6 @@ def _ranks(order: bytes) -> dict[int, int]:
     return {byte: at for at, byte in enumerate(order)}
 
 
-def _repeats(trace: Trace, byte: int) -> bool:
+def _repeats(prefix: JsonPrefix, byte: int) -> bool:
     """Whether an item that ended behind the byte would stand there twice, where items differ."""
-    return bool(trace.unique) and trace.grown(bytes((byte, 0x2C))).spoiled
+    return bool(prefix.unique) and prefix.extended(bytes((byte, 0x2C))).is_invalid

@@ -9,10 +9,10 @@ from typing import Protocol
 
 from pastalang.runtime.constraints.grammar.ending import Strings, find_ending, rest_of
 from pastalang.runtime.constraints.grammar.inner_limits import Held, InnerLimits
+from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.grammar.matcher import Matcher
 from pastalang.runtime.constraints.grammar.open_strings import Opened, OpenStrings
 from pastalang.runtime.constraints.grammar.standing import Keep
-from pastalang.runtime.constraints.grammar.trace import Trace
 from pastalang.runtime.constraints.guide import Accepted, NoEndingFits, TokenMask
 from pastalang.runtime.constraints.masks import allows, frozen, mask_of
 from pastalang.runtime.constraints.seam import Seam
@@ -40,7 +40,7 @@ class Ground(Protocol):
 class Stand:
     """`ending` None: there is room enough that none had to be looked for."""
 
-    trace: Trace
+    prefix: JsonPrefix
     remaining: int
     ending: tuple[int, ...] | None
     taken: tuple[int, ...] = field(default=())
@@ -77,7 +77,7 @@ class Growth:
 
     @property
     def text(self) -> str:
-        return self._stand.trace.raw[: self._stand.end].decode("utf-8", "ignore")
+        return self._stand.prefix.raw[: self._stand.end].decode("utf-8", "ignore")
 
     def fork(self) -> Growth:
         copied = Growth(self._guide, self._here().copy(), list(self._stands))
@@ -133,7 +133,7 @@ class Growth:
             return quick
         if limits is not None or self._guide.inside is None:
             return self._asked()
-        return self._guide.inside.alike.mask(self._stand.trace, self._asked)
+        return self._guide.inside.alike.mask(self._stand.prefix, self._asked)
 
     def _asked(self, keep: Keep | None = None) -> TokenMask:
         """What the grammar says, less what it cannot say."""
@@ -161,14 +161,14 @@ class Growth:
     def _held(self) -> Held | None:
         """The open string whose tokens are counted; None where there is none."""
         limits, stand = self._guide.limits, self._stand
-        return None if limits is None else limits.held(stand.trace, stand.taken, self._opened)
+        return None if limits is None else limits.held(stand.prefix, stand.taken, self._opened)
 
     def _mask_of_string(self, held: Held | None) -> TokenMask | None:
         """Inside a free string; None elsewhere."""
         inside, limits = self._guide.inside, self._guide.limits
         if inside is None:
             return None
-        self._opened = inside.opened(self._stand.trace, self._opened)
+        self._opened = inside.opened(self._stand.prefix, self._opened)
         if self._opened is None:
             return None
         mask = inside.mask(self._opened, self._here, None if held is None else held.left)
@@ -178,7 +178,7 @@ class Growth:
 
     def _drop_taken_keys(self, mask: TokenMask) -> None:
         """A key that the object has already is not closed again."""
-        found = self._stand.trace.open_key()
+        found = self._stand.prefix.open_key()
         if found is None:
             return
         begun, taken = found
@@ -190,7 +190,7 @@ class Growth:
 
     def _drop_digits(self, mask: TokenMask) -> None:
         """A number gets no more digits than every reader takes, as far as anything else may come."""
-        left = self._stand.trace.digits_left()
+        left = self._stand.prefix.digits_left()
         if left is None:
             return
         beyond = tokens_with_more_digits(self._guide.seam.tokens, left)
@@ -208,13 +208,13 @@ class Growth:
         if not tokens:
             return ()
         ahead = self._here().copy()
-        trace = self._stand.trace.grown(text)
-        if trace.spoiled or (trace.end is not None and trace.end < len(trace.raw)) or not ahead.take(tokens):
+        prefix = self._stand.prefix.extended(text)
+        if prefix.is_invalid or (prefix.end is not None and prefix.end < len(prefix.raw)) or not ahead.take(tokens):
             return ()
-        is_far = self._stand.remaining >= (self._stand.trace.depth + len(tokens) + 3) * self._guide.level + 32
+        is_far = self._stand.remaining >= (self._stand.prefix.depth + len(tokens) + 3) * self._guide.level + 32
         if is_far and self._guide.limits is None:
             return tokens
-        ending = () if trace.end is not None else self._ending_behind(text, trace, ahead)
+        ending = () if prefix.end is not None else self._ending_behind(text, prefix, ahead)
         if ending is None or len(tokens) + len(ending) > self._stand.remaining:
             return ()
         if not self._keeps_limits(self._stand, (*tokens, *ending)):
@@ -224,12 +224,12 @@ class Growth:
         # near the limit another spelling may be the one that fits: one token at a time
         return tokens[:1] if allows(self.allowed(), tokens[0]) else ()
 
-    def _ending_behind(self, text: bytes, trace: Trace, ahead: Matcher) -> tuple[int, ...] | None:
+    def _ending_behind(self, text: bytes, prefix: JsonPrefix, ahead: Matcher) -> tuple[int, ...] | None:
         """An ending behind a text that is forced: the one that is known begins with it."""
         tokens, known = self._guide.seam.tokens, self._stand.ending
         if known and self._guide.limits is None and (rest := rest_of(known, text, tokens)) is not None:
             return rest
-        return find_ending(ahead, trace, tokens, strings=self._guide.strings, least=self._guide.least)
+        return find_ending(ahead, prefix, tokens, strings=self._guide.strings, least=self._guide.least)
 
     def _here(self) -> Matcher:
         if self._matcher is None:
@@ -248,18 +248,18 @@ class Growth:
         self._matcher = spent if found is None else found
         return found is not None
 
-    def _find_ending(self, trace: Trace, token: int | None = None) -> tuple[int, ...] | None:
+    def _find_ending(self, prefix: JsonPrefix, token: int | None = None) -> tuple[int, ...] | None:
         """Behind what was taken, and the token that is being taken."""
         tokens, strings = self._guide.seam.tokens, self._guide.strings
-        found = find_ending(self._here(), trace, tokens, strings=strings, least=self._guide.least)
+        found = find_ending(self._here(), prefix, tokens, strings=strings, least=self._guide.least)
         if found is None and self._is_renewed(token):
-            found = find_ending(self._here(), trace, tokens, strings=strings, least=self._guide.least)
+            found = find_ending(self._here(), prefix, tokens, strings=strings, least=self._guide.least)
         rest = found if token is None or found is None else (token, *found)
         return found if rest is not None and self._keeps_limits(self._stand, rest) else None
 
     def _keeps_limits(self, stand: Stand, following: Sequence[int]) -> bool:
         limits = self._guide.limits
-        return limits is None or limits.keeps(stand.trace, stand.taken, following)
+        return limits is None or limits.keeps(stand.prefix, stand.taken, following)
 
     # ── taking a token ───────────────────────────────────────────────────────────────────────────────────
 
@@ -282,49 +282,49 @@ class Growth:
             matcher = self._here()
             if token not in seam.tokens.vocabulary.ends or seam.follow or not matcher.accepts:
                 raise ValueError(f"token {token} is not allowed here")
-            return replace(stand, end=len(stand.trace.raw), remaining=remaining), False
+            return replace(stand, end=len(stand.prefix.raw), remaining=remaining), False
         if self._is_stuck:
             return self._cut(()), False
         before = self._ending_here()
         if not self._here().take([token]) and not self._is_renewed(token):
             self._matcher = None
             raise ValueError(f"token {token} ({piece!r}) is not allowed here")
-        trace = stand.trace.grown(piece)
-        if trace.end is not None and not trace.spoiled:
-            return Stand(trace, remaining, (), taken, trace.end), trace.end == len(trace.raw)
-        if not trace.spoiled and self._here().is_over and not self._here().inner.is_error():
-            return Stand(trace, remaining, (), taken, len(trace.raw)), True
-        ending = None if trace.spoiled else self._ending_after(trace, remaining, before, token)
-        if trace.spoiled or (ending is not None and len(ending) > remaining):
+        prefix = stand.prefix.extended(piece)
+        if prefix.end is not None and not prefix.is_invalid:
+            return Stand(prefix, remaining, (), taken, prefix.end), prefix.end == len(prefix.raw)
+        if not prefix.is_invalid and self._here().is_over and not self._here().inner.is_error():
+            return Stand(prefix, remaining, (), taken, len(prefix.raw)), True
+        ending = None if prefix.is_invalid else self._ending_after(prefix, remaining, before, token)
+        if prefix.is_invalid or (ending is not None and len(ending) > remaining):
             return self._cut(before), False
         if not remaining:
-            end = trace.closed_word().end
+            end = prefix.closed_word().end
             assert end is not None, "the limit ended a value that is not complete"
-            return Stand(trace, 0, (), taken, end, truncated=True), end == len(trace.raw)
-        return Stand(trace, remaining, None if ending == _PLENTY else ending, taken), True
+            return Stand(prefix, 0, (), taken, end, truncated=True), end == len(prefix.raw)
+        return Stand(prefix, remaining, None if ending == _PLENTY else ending, taken), True
 
     def _ending_after(
-        self, trace: Trace, remaining: int, before: tuple[int, ...], token: int
+        self, prefix: JsonPrefix, remaining: int, before: tuple[int, ...], token: int
     ) -> tuple[int, ...] | None:
         """An ending behind the token; too long a one where none was found; `_PLENTY` where it need not be known."""
         if before[:1] == (token,):
             return before[1:]
-        if remaining >= (trace.depth + 2) * self._guide.level + 16:
+        if remaining >= (prefix.depth + 2) * self._guide.level + 16:
             return _PLENTY
         inside = self._guide.inside
-        if inside is not None and inside.closes_alike(self._stand.trace, trace, before, self._opened):
+        if inside is not None and inside.closes_alike(self._stand.prefix, prefix, before, self._opened):
             return before
-        found = self._carried_on(trace, before, token) or self._find_ending(trace, token)
+        found = self._carried_on(prefix, before, token) or self._find_ending(prefix, token)
         return (0,) * (remaining + 1) if found is None else found
 
-    def _carried_on(self, trace: Trace, before: tuple[int, ...], token: int) -> tuple[int, ...] | None:
+    def _carried_on(self, prefix: JsonPrefix, before: tuple[int, ...], token: int) -> tuple[int, ...] | None:
         """A long ending from before the token, where the rest of it still closes the value behind another item."""
-        if len(before) < _LONG or trace.unique or any(around.is_object for around in trace.stack):
+        if len(before) < _LONG or prefix.unique or any(around.is_object for around in prefix.stack):
             return None
         texts = self._guide.seam.tokens.text
         for rest in (before[1:], before, before[2:]):
             ahead = self._here().copy()
-            if trace.grown(b"".join(texts(one) or b"" for one in rest[:4])).spoiled or not ahead.take(rest):
+            if prefix.extended(b"".join(texts(one) or b"" for one in rest[:4])).is_invalid or not ahead.take(rest):
                 continue
             if ahead.accepts and self._keeps_limits(self._stand, (token, *rest)):
                 return rest
@@ -334,9 +334,9 @@ class Growth:
         stand = self._stand
         if stand.ending is not None:
             return stand.ending
-        if stand.remaining > 1 + (stand.trace.depth + 3) * self._guide.level + 32:
+        if stand.remaining > 1 + (stand.prefix.depth + 3) * self._guide.level + 32:
             return ()  # far from the limit; looked for only if it has to be
-        return self._find_ending(stand.trace) or ()
+        return self._find_ending(stand.prefix) or ()
 
     def _cut(self, before: tuple[int, ...]) -> Stand:
         """Closes the value without the token: with the ending from here, or from the last place that had one."""
@@ -346,15 +346,15 @@ class Growth:
             if ending is None or not ending or len(ending) > stand.remaining:
                 matcher = self._guide.behind(stand.taken)
                 found = matcher and find_ending(
-                    matcher, stand.trace, tokens, strings=self._guide.strings, least=self._guide.least
+                    matcher, stand.prefix, tokens, strings=self._guide.strings, least=self._guide.least
                 )
                 ending = found if found and self._keeps_limits(stand, found) else None
             if ending is not None and len(ending) <= self._stand.remaining:
-                raw = stand.trace.raw + b"".join(tokens.text(token) or b"" for token in ending)
+                raw = stand.prefix.raw + b"".join(tokens.text(token) or b"" for token in ending)
                 self._matcher = None
-                trace = replace(stand.trace, raw=raw)
+                prefix = replace(stand.prefix, raw=raw)
                 remaining = self._stand.remaining - max(1, len(ending))
-                return Stand(trace, remaining, (), stand.taken, len(raw), truncated=True)
+                return Stand(prefix, remaining, (), stand.taken, len(raw), truncated=True)
         raise NoEndingFits(f"the value can no longer be closed within its limit: {self._guide.explain()}")
 
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pastalang.runtime.constraints.grammar.crossing import crossing_of, free_machine, rests_of
+from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.grammar.open_strings import Opened, OpenStrings
 from pastalang.runtime.constraints.grammar.standing import is_free
-from pastalang.runtime.constraints.grammar.trace import Trace
 from pastalang.runtime.constraints.guide import GuideError, TokenMask
 from pastalang.runtime.constraints.masks import empty_mask, frozen, mask_of
 from pastalang.runtime.constraints.tokens import Tokens
@@ -49,14 +49,14 @@ class InnerLimits:
                 raise GuideError(f"inside a value, no value of {describe(string)} fits into {room}{shortest}")
         self._is_free = all(map(is_free, strings))
 
-    def held(self, trace: Trace, taken: Sequence[int], known: Opened | None) -> Held | None:
+    def held(self, prefix: JsonPrefix, taken: Sequence[int], known: Opened | None) -> Held | None:
         """The limit that holds here; None outside of limited strings."""
-        opened = self._inside.opened(trace, known)
+        opened = self._inside.opened(prefix, known)
         if opened is None or not isinstance(opened.string, Quoted) or opened.string.max_tokens is None:
             return None
-        assert trace.string is not None
-        spent, end = 0, len(trace.raw)
-        while end > trace.string:
+        assert prefix.string is not None
+        spent, end = 0, len(prefix.raw)
+        while end > prefix.string:
             spent += 1
             end -= len(self._tokens.text(taken[-spent]) or b"")
         return Held(opened, opened.string.max_tokens - spent)
@@ -94,14 +94,14 @@ class InnerLimits:
             return machine is None
         return bool((machine.mask(state, None) & ~machine.mask(state, held.left)).any())
 
-    def keeps(self, trace: Trace, taken: Sequence[int], following: Sequence[int]) -> bool:
+    def keeps(self, prefix: JsonPrefix, taken: Sequence[int], following: Sequence[int]) -> bool:
         """Whether no string outgrows its limit when these tokens come, and one that is open then still closes."""
         taken, known = list(taken), None
         held: Held | None = None
         for token in following:
-            trace = trace.grown(self._tokens.text(token) or b"")
+            prefix = prefix.extended(self._tokens.text(token) or b"")
             taken.append(token)
-            held = self.held(trace, taken, known)
+            held = self.held(prefix, taken, known)
             known = None if held is None else held.opened
             if held is not None and (held.left < 1 or held.opened.machine is None):
                 return False

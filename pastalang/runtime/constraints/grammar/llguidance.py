@@ -13,10 +13,9 @@ from collections.abc import Sequence
 from pastalang.runtime.constraints.grammar.ending import Strings, find_ending
 from pastalang.runtime.constraints.grammar.growth import Growth, Stand
 from pastalang.runtime.constraints.grammar.inner_limits import InnerLimits
+from pastalang.runtime.constraints.grammar.json_prefix import JsonPath, JsonPrefix
 from pastalang.runtime.constraints.grammar.matcher import Matcher, Matchers
 from pastalang.runtime.constraints.grammar.open_strings import OpenStrings
-from pastalang.runtime.constraints.grammar.trace import Trace
-from pastalang.runtime.constraints.grammar.unique import Path
 from pastalang.runtime.constraints.guide import GuideError, NoEndingFits
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.values.words import counted
@@ -29,7 +28,7 @@ class StructureGuide:
         self,
         matchers: Matchers,
         seam: Seam,
-        unique: frozenset[Path],
+        unique: frozenset[JsonPath],
         meaning: str,
         strings: Strings,
         inside: OpenStrings | None,
@@ -39,7 +38,7 @@ class StructureGuide:
         self._matchers = matchers
         self.seam = seam
         self._meaning = meaning
-        self.first = Trace(unique)
+        self.first = JsonPrefix(unique)
         self.strings = strings
         self.inside = inside
         self.limits = limits
@@ -80,8 +79,8 @@ class StructureGuide:
         matcher = None if tokens is None else self.behind(tokens)
         if matcher is None:
             return False
-        trace = self.first.grown(raw).closed_word()
-        return matcher.accepts and not trace.spoiled and trace.end == len(raw)
+        prefix = self.first.extended(raw).closed_word()
+        return matcher.accepts and not prefix.is_invalid and prefix.end == len(raw)
 
     def start(self, *, max_tokens: int) -> Growth:
         if self.shortest > max_tokens:

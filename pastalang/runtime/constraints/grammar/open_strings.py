@@ -28,10 +28,10 @@ from pastalang.runtime.constraints.grammar.crossing import (
     rests_before,
     rests_of,
 )
+from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.grammar.lark import is_small
 from pastalang.runtime.constraints.grammar.matcher import Matcher
 from pastalang.runtime.constraints.grammar.standing import Alike, Text, is_free, openings, shape, string_at
-from pastalang.runtime.constraints.grammar.trace import Trace
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState, TokenMask
 from pastalang.runtime.constraints.kinds.string import Inside, StringMachine
 from pastalang.runtime.constraints.masks import join_masks, mask_of
@@ -75,23 +75,23 @@ class OpenStrings:
         self._behind: BoundedCache[bytes, NDArray[np.bool_] | None] = BoundedCache(_MAX_KEPT)
         self._masks: BoundedCache[object, tuple[TokenMask, TokenMask]] = BoundedCache(_MAX_KEPT)
 
-    def warm_first(self, trace: Trace, matcher: Callable[[], Matcher]) -> None:
+    def warm_first(self, prefix: JsonPrefix, matcher: Callable[[], Matcher]) -> None:
         """Makes the masks of the strings that a value begins with; those of others are made when they are opened."""
         for text in openings(self._type, self._types):
             begun = matcher()
             if begun.take([self._tokens.ids[bytes((byte,))] for byte in text]):
-                opened = self.opened(trace.grown(text), None)
+                opened = self.opened(prefix.extended(text), None)
                 if opened is not None and self.mask(opened, begun.copy) is not None and opened.machine is not None:
                     opened.machine.warm()
 
-    def opened(self, trace: Trace, known: Opened | None) -> Opened | None:
+    def opened(self, prefix: JsonPrefix, known: Opened | None) -> Opened | None:
         """The string that is open, as far as it was known before; None where none is, or a key."""
-        if trace.string is None or (trace.stack and trace.stack[-1].wants_key):
+        if prefix.string is None or (prefix.stack and prefix.stack[-1].wants_key):
             return None
-        before = trace.raw[: trace.string]
-        if known is None or known.before != before or not trace.raw.startswith(known.raw):
-            string = string_at(self._type, self._types, trace)
-            if not trace.stack and not (isinstance(string, t.String) and is_free(string)):
+        before = prefix.raw[: prefix.string]
+        if known is None or known.before != before or not prefix.raw.startswith(known.raw):
+            string = string_at(self._type, self._types, prefix)
+            if not prefix.stack and not (isinstance(string, t.String) and is_free(string)):
                 string = None  # its limit of tokens is that of the whole value
             machine = None if string is None else self.machine(string)
             start = Inside(0, 0) if machine is None else machine.start
@@ -99,14 +99,14 @@ class OpenStrings:
         if known.machine is None:
             return known
         state = known.state
-        for byte in trace.raw[len(known.raw) :]:
+        for byte in prefix.raw[len(known.raw) :]:
             following = known.machine.step(state, byte)
             if following is None:  # the grammar took what the string does not: it is asked from here on
-                return replace(known, machine=None, state=state, raw=trace.raw)
+                return replace(known, machine=None, state=state, raw=prefix.raw)
             state = following
-        return replace(known, state=state, raw=trace.raw)
+        return replace(known, state=state, raw=prefix.raw)
 
-    def closes_alike(self, before: Trace, after: Trace, ending: Sequence[int], known: Opened | None) -> bool:
+    def closes_alike(self, before: JsonPrefix, after: JsonPrefix, ending: Sequence[int], known: Opened | None) -> bool:
         """Whether an ending of the first is one of the second: both between two characters of the same free string.
 
         Items that must differ are no such strings: one more character may make them equal.

@@ -9,8 +9,8 @@ from typing import TypeAlias
 
 from pastalang.program import types as t
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.grammar.lark import Patterned
-from pastalang.runtime.constraints.grammar.trace import Trace
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.values.inner_limits import Quoted, arms_of, may_be_text, opens
 from pastalang.values.json_text import parse_json, write_json
@@ -40,9 +40,9 @@ def is_free(string: Text) -> bool:
     return isinstance(string, t.String) and string.pattern is None and string.format is None
 
 
-def string_at(type: t.Type, types: Mapping[str, t.Type], trace: Trace) -> Text | None:
+def string_at(type: t.Type, types: Mapping[str, t.Type], prefix: JsonPrefix) -> Text | None:
     """The type of the open string of a trace, where it can only be one."""
-    here = type_at(type, types, trace)
+    here = type_at(type, types, prefix)
     written = [arm for arm in arms_of(here, types) if may_be_text(arm)]
     if len(written) != 1:
         return None
@@ -51,16 +51,16 @@ def string_at(type: t.Type, types: Mapping[str, t.Type], trace: Trace) -> Text |
     return written[0] if isinstance(written[0], Text) else None
 
 
-def type_at(type: t.Type, types: Mapping[str, t.Type], trace: Trace) -> t.Type | None:
+def type_at(type: t.Type, types: Mapping[str, t.Type], prefix: JsonPrefix) -> t.Type | None:
     """The type of the open string or number of a trace, where what is around it can only be one."""
     here: t.Type | None = type
-    ends = [*(around.begun - 1 for around in trace.stack[1:]), trace.string if trace.word is None else trace.word]
-    for around, end in zip(trace.stack, ends, strict=False):
+    ends = [*(around.begun - 1 for around in prefix.stack[1:]), prefix.string if prefix.word is None else prefix.word]
+    for around, end in zip(prefix.stack, ends, strict=False):
         found = [arm for arm in arms_of(here, types) if opens(arm, is_object=around.is_object)]
         if len(found) != 1:
             return None
         if isinstance(found[0], t.Tuple):
-            items = parse_json((b"[" + trace.raw[around.begun : end].rstrip(b", ") + b"]").decode())
+            items = parse_json((b"[" + prefix.raw[around.begun : end].rstrip(b", ") + b"]").decode())
             here = found[0].items[len(items)] if isinstance(items, list) and len(items) < len(found[0].items) else None
         else:
             here = _within(found[0], around.taken[-1] if around.is_object else None)
@@ -113,13 +113,13 @@ class Alike:
         self._types = types
         self._masks: BoundedCache[bytes, TokenMask] = BoundedCache(_MAX_KEPT)
 
-    def mask(self, trace: Trace, ask: Callable[[Keep], TokenMask]) -> TokenMask:
+    def mask(self, prefix: JsonPrefix, ask: Callable[[Keep], TokenMask]) -> TokenMask:
         """`ask` makes it, and says whether it may be kept."""
-        key = number_alike(self._type, self._types, trace)
+        key = number_alike(self._type, self._types, prefix)
         if key is None:
-            if len(trace.raw) > _SHORT:
+            if len(prefix.raw) > _SHORT:
                 return ask(lambda mask: None)
-            key = trace.raw  # many holes begin with the same text
+            key = prefix.raw  # many holes begin with the same text
         found = self._masks.get(key)
         if found is not None:
             return found
@@ -130,13 +130,13 @@ class Alike:
         return ask(keep)
 
 
-def number_alike(type: t.Type, types: Mapping[str, t.Type], trace: Trace) -> bytes | None:
+def number_alike(type: t.Type, types: Mapping[str, t.Type], prefix: JsonPrefix) -> bytes | None:
     """What is the same for all texts behind which the grammar stands alike, in a number that may be any; None where
     that is not known."""
-    if trace.word is None or trace.digits_left() is not None:
+    if prefix.word is None or prefix.digits_left() is not None:
         return None
-    kind = next((kind for kind, begun in _NUMBERS if begun.fullmatch(trace.raw, trace.word)), None)
-    arms = [] if kind is None else arms_of(type_at(type, types, trace), types)
+    kind = next((kind for kind, begun in _NUMBERS if begun.fullmatch(prefix.raw, prefix.word)), None)
+    arms = [] if kind is None else arms_of(type_at(type, types, prefix), types)
     if kind is None or not arms or not all(isinstance(arm, t.Anything) for arm in arms):
         return None
-    return shape(trace.raw[: trace.word]) + kind
+    return shape(prefix.raw[: prefix.word]) + kind

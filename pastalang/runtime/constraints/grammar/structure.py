@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 
 from pastalang.program import types as t
 from pastalang.runtime.constraints.grammar.inner_limits import InnerLimits
+from pastalang.runtime.constraints.grammar.json_prefix import unique_paths
 from pastalang.runtime.constraints.grammar.lark import NO_SOURCES, grammar_of
 from pastalang.runtime.constraints.grammar.llguidance import StructureGuide
 from pastalang.runtime.constraints.grammar.matcher import Matchers, find_refused_part, refusal_of
 from pastalang.runtime.constraints.grammar.open_strings import OpenStrings
-from pastalang.runtime.constraints.grammar.unique import unique_paths
 from pastalang.runtime.constraints.guide import GuideError, Machine
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.values.from_json_schema import is_endless

@@ -1,19 +1,24 @@
-"""JSON as it grows, byte by byte: what is open, which keys are taken, whether the value is complete or was spoiled.
+"""JSON as it grows, byte by byte: what is open, which keys are taken, whether the value is complete or invalid.
 
-A grammar says nothing of keys that come twice, of items that must differ, of depth, or of numbers that no reader
-takes. This does.
+A grammar says nothing about keys that come twice, items that must differ, depth, or numbers that no reader takes.
+A prefix does. The paths of arrays whose items differ come from the type: a path has one step per array or object around
+the place, the key of a field of an object or None where every item or key leads alike. A type in which such a path is
+ambiguous is refused by name.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from pastalang import limits
-from pastalang.runtime.constraints.grammar.unique import Path, meet
+from pastalang.program import types as t
+from pastalang.runtime.constraints.guide import GuideError
 from pastalang.values.json_text import NotJson, parse_json, same_json, write_json
+from pastalang.values.words import describe
 
 _MAX_DEPTH = limits.MAX_JSON_NESTING - 4
 _MAX_NUMBER = 60
@@ -38,17 +43,17 @@ _Stack: TypeAlias = tuple[_Open, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Trace:
+class JsonPrefix:
     """`end` is set when the outermost value is complete: how many bytes are its own."""
 
-    unique: frozenset[Path] = frozenset()  # where arrays stand whose items differ
+    unique: frozenset[JsonPath] = frozenset()  # where arrays stand whose items differ
     raw: bytes = b""
     stack: _Stack = ()
     string: int | None = None  # where the string begins that is open
     escaped: bool = False
     word: int | None = None  # where the number or the word begins that is open
     end: int | None = None
-    spoiled: bool = False
+    is_invalid: bool = False
 
     @property
     def depth(self) -> int:
@@ -63,9 +68,9 @@ class Trace:
         """Whether a number or a word stands outermost: it may be complete or not."""
         return not self.stack and self.word is not None
 
-    def grown(self, piece: bytes) -> Trace:
+    def extended(self, piece: bytes) -> JsonPrefix:
         here, at = self, 0
-        while at < len(piece) and not here.spoiled:
+        while at < len(piece) and not here.is_invalid:
             plain = here._plain(piece, at)
             if plain > at:
                 here, at = replace(here, raw=here.raw + piece[at:plain]), plain
@@ -80,7 +85,7 @@ class Trace:
         found = _QUOTE_OR_ESCAPE.search(piece, at)
         return len(piece) if found is None else found.start()
 
-    def closed_word(self) -> Trace:
+    def closed_word(self) -> JsonPrefix:
         """As it is when nothing more comes behind an outermost number."""
         return self._end_word() if self.word is not None else self
 
@@ -104,7 +109,7 @@ class Trace:
         counted = len(word.lstrip(b"-0.").replace(b".", b""))
         return max(MAX_EXACT_DIGITS - counted, 1 if word.endswith(b".") else 0)
 
-    def _step(self, byte: int) -> Trace:
+    def _step(self, byte: int) -> JsonPrefix:
         raw = self.raw + bytes((byte,))
         if self.end is not None:
             return replace(self, raw=raw)
@@ -113,13 +118,13 @@ class Trace:
         here = self
         if self.word is not None:
             if _goes_on(self.raw[self.word :], byte):
-                return replace(self, raw=raw, spoiled=len(raw) - self.word > _MAX_NUMBER)
+                return replace(self, raw=raw, is_invalid=len(raw) - self.word > _MAX_NUMBER)
             here = self._end_word()
-            if here.end is not None or here.spoiled:
+            if here.end is not None or here.is_invalid:
                 return replace(here, raw=raw)
         return here._structure(byte, raw)
 
-    def _in_string(self, byte: int, raw: bytes) -> Trace:
+    def _in_string(self, byte: int, raw: bytes) -> JsonPrefix:
         if self.escaped:
             return replace(self, raw=raw, escaped=False)
         if byte == 0x5C:
@@ -135,24 +140,24 @@ class Trace:
             return ended
         key = _text_of(raw[self.string :])
         if key is None or key in top.taken:
-            return replace(ended, spoiled=True)
+            return replace(ended, is_invalid=True)
         return replace(ended, stack=(*self.stack[:-1], replace(top, taken=(*top.taken, key), wants_key=False)))
 
-    def _end_word(self) -> Trace:
+    def _end_word(self) -> JsonPrefix:
         assert self.word is not None
         text = self.raw[self.word :]
         if self.stack:
-            return replace(self, word=None, spoiled=not _is_sound(text))
+            return replace(self, word=None, is_invalid=not _is_sound(text))
         text = text[: _whole_length(text)]  # `12.` before a full stop is 12
-        return replace(self, word=None, spoiled=not _is_sound(text), end=self.word + len(text))
+        return replace(self, word=None, is_invalid=not _is_sound(text), end=self.word + len(text))
 
-    def _structure(self, byte: int, raw: bytes) -> Trace:
+    def _structure(self, byte: int, raw: bytes) -> JsonPrefix:
         match byte:
             case 0x22:
                 return replace(self, raw=raw, string=len(raw) - 1)
             case 0x7B | 0x5B:
                 stack = (*self.stack, _Open(byte == 0x7B, wants_key=byte == 0x7B, since=len(raw), begun=len(raw)))
-                return replace(self, raw=raw, stack=stack, spoiled=len(stack) > _MAX_DEPTH)
+                return replace(self, raw=raw, stack=stack, is_invalid=len(stack) > _MAX_DEPTH)
             case 0x7D | 0x5D:
                 return self._item_ended(raw)._closed()
             case 0x2C:
@@ -162,28 +167,28 @@ class Trace:
             case _:
                 return replace(self, raw=raw, word=len(raw) - 1)
 
-    def _item_ended(self, raw: bytes) -> Trace:
+    def _item_ended(self, raw: bytes) -> JsonPrefix:
         """Items that must differ are compared when they end."""
         here = replace(self, raw=raw)
         top = self.stack[-1]
-        if not self.unique or top.is_object or not any(meet(self._path(), path) for path in self.unique):
+        if not self.unique or top.is_object or not any(paths_overlap(self._path(), path) for path in self.unique):
             return here
         item = _canonical(raw[top.since : -1])
         if item is None:
             return here
         if any(same_json(parse_json(item), parse_json(other)) for other in top.taken):
-            return replace(here, spoiled=True)
+            return replace(here, is_invalid=True)
         return replace(here, stack=(*self.stack[:-1], replace(top, taken=(*top.taken, item), since=len(raw))))
 
-    def _path(self) -> Path:
+    def _path(self) -> JsonPath:
         """Where the innermost array or object stands."""
         return tuple(around.taken[-1] if around.is_object else None for around in self.stack[:-1])
 
-    def _closed(self) -> Trace:
+    def _closed(self) -> JsonPrefix:
         stack = self.stack[:-1]
         return replace(self, stack=stack, end=len(self.raw) if not stack else None)
 
-    def _next(self) -> Trace:
+    def _next(self) -> JsonPrefix:
         top = self.stack[-1]
         return replace(self, stack=(*self.stack[:-1], replace(top, wants_key=top.is_object)))
 
@@ -237,3 +242,81 @@ def _is_read(word: bytes) -> bool:
     except NotJson:
         return _NUMBER.fullmatch(word) is None
     return True
+
+
+JsonPath: TypeAlias = tuple[str | None, ...]
+
+
+def unique_paths(type: t.Type, types: Mapping[str, t.Type]) -> frozenset[JsonPath]:
+    """Raises `GuideError` where `unique` is promised at a place that cannot be told from one without it."""
+    found = list(_places(type, types, (), ()))
+    unique = {path: part for path, part, is_unique in found if is_unique}
+    for path, part, is_unique in found:
+        if is_unique:
+            continue
+        for wanted, array in unique.items():
+            shared = wanted[: len(path)] if not isinstance(part, t.Array | t.Tuple) else wanted
+            if len(shared) == len(path) and paths_overlap(shared, path):
+                raise GuideError(
+                    f"that the items of {describe(array)} differ cannot be enforced, "
+                    f"because {describe(part)} may stand at the same place"
+                )
+    return frozenset(unique)
+
+
+def paths_overlap(path: JsonPath, other: JsonPath) -> bool:
+    """Whether one place may be at both paths."""
+    steps = zip(path, other, strict=False)
+    return len(path) == len(other) and all(a == b or a is None or b is None for a, b in steps)
+
+
+def _places(
+    type: t.Type, types: Mapping[str, t.Type], path: JsonPath, inside: tuple[str, ...]
+) -> Iterator[tuple[JsonPath, t.Type, bool]]:
+    """Every array, and everything that may hold any array, as (path, type, whether its items differ)."""
+    match type:
+        case t.Named(name=name):
+            if name not in inside:
+                yield from _places(types[name], types, path, (*inside, name))
+            elif _holds_unique(types[name], types, (name,)):
+                raise GuideError(f"items that differ inside the recursive type `{name}` cannot be enforced")
+        case t.Union(arms=arms):
+            for arm in arms:
+                yield from _places(arm, types, path, inside)
+        case t.Array(item=item, unique=unique):
+            yield path, type, unique
+            yield from _places(item, types, (*path, None), inside)
+        case t.Tuple(items=items):
+            yield path, type, False
+            for item in items:
+                yield from _places(item, types, (*path, None), inside)
+        case t.Map(value=value):
+            yield from _places(value, types, (*path, None), inside)
+        case t.Object(fields=fields):
+            for field in fields:
+                yield from _places(field.type, types, (*path, field.key), inside)
+        case t.Schema() | t.Anything():
+            yield path, type, False
+        case (
+            t.String() | t.Integer() | t.Number() | t.Boolean() | t.Null() | t.Literal() | t.Regex() | t.Temporal()
+            | t.Uuid() | t.Verbatim()
+        ):  # fmt: skip
+            return
+        case _:
+            assert_never(type)
+
+
+def _holds_unique(type: t.Type, types: Mapping[str, t.Type], seen: tuple[str, ...]) -> bool:
+    match type:
+        case t.Named(name=name):
+            return name not in seen and _holds_unique(types[name], types, (*seen, name))
+        case t.Array(unique=True):
+            return True
+        case t.Array(item=item) | t.Map(value=item):
+            return _holds_unique(item, types, seen)
+        case t.Union(arms=parts) | t.Tuple(items=parts):
+            return any(_holds_unique(part, types, seen) for part in parts)
+        case t.Object(fields=fields):
+            return any(_holds_unique(field.type, types, seen) for field in fields)
+        case _:
+            return False
