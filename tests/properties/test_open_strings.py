@@ -10,7 +10,7 @@ from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.grammar.growth import Growth
 from pastalang.runtime.constraints.grammar.llguidance import StructureGuide
-from pastalang.runtime.constraints.grammar.standing import number_alike
+from pastalang.runtime.constraints.grammar.schema_position import number_key
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.decode.guides import compile_guide
@@ -90,7 +90,7 @@ def _any(state: Growth, rng: random.Random) -> int:
 def _is_put_together(state: Growth, guide: StructureGuide) -> bool:
     """Or shared with other numbers."""
     assert guide.inside is not None
-    if number_alike(guide.inside._type, TYPES, state._stand.prefix) is not None:
+    if number_key(guide.inside._type, TYPES, state._stand.prefix) is not None:
         return True
     opened = guide.inside.opened(state._stand.prefix, None)
     return opened is not None and opened.machine is not None

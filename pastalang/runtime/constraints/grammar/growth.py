@@ -12,7 +12,7 @@ from pastalang.runtime.constraints.grammar.inner_limits import Held, InnerLimits
 from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.grammar.matcher import Matcher
 from pastalang.runtime.constraints.grammar.open_strings import Opened, OpenStrings
-from pastalang.runtime.constraints.grammar.standing import Keep
+from pastalang.runtime.constraints.grammar.schema_position import KeepMask
 from pastalang.runtime.constraints.guide import Accepted, NoEndingFits, TokenMask
 from pastalang.runtime.constraints.masks import allows, frozen, mask_of
 from pastalang.runtime.constraints.seam import Seam
@@ -133,9 +133,9 @@ class Growth:
             return quick
         if limits is not None or self._guide.inside is None:
             return self._asked()
-        return self._guide.inside.alike.mask(self._stand.prefix, self._asked)
+        return self._guide.inside.shared_masks.mask(self._stand.prefix, self._asked)
 
-    def _asked(self, keep: Keep | None = None) -> TokenMask:
+    def _asked(self, keep: KeepMask | None = None) -> TokenMask:
         """What the grammar says, less what it cannot say."""
         seam, limits, held = self._guide.seam, self._guide.limits, self._held()
         mask = self._here().mask()

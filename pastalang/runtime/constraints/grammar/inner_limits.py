@@ -14,7 +14,7 @@ import numpy as np
 from pastalang.runtime.constraints.grammar.crossing import crossing_of, free_machine, rests_of
 from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.grammar.open_strings import Opened, OpenStrings
-from pastalang.runtime.constraints.grammar.standing import is_free
+from pastalang.runtime.constraints.grammar.schema_position import is_free
 from pastalang.runtime.constraints.guide import GuideError, TokenMask
 from pastalang.runtime.constraints.masks import empty_mask, frozen, mask_of
 from pastalang.runtime.constraints.tokens import Tokens

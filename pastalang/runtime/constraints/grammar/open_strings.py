@@ -31,7 +31,14 @@ from pastalang.runtime.constraints.grammar.crossing import (
 from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.grammar.lark import is_small
 from pastalang.runtime.constraints.grammar.matcher import Matcher
-from pastalang.runtime.constraints.grammar.standing import Alike, Text, is_free, openings, shape, string_at
+from pastalang.runtime.constraints.grammar.schema_position import (
+    SharedMasks,
+    StringType,
+    is_free,
+    openings,
+    shape,
+    string_at,
+)
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState, TokenMask
 from pastalang.runtime.constraints.kinds.string import Inside, StringMachine
 from pastalang.runtime.constraints.masks import join_masks, mask_of
@@ -53,7 +60,7 @@ class Opened:
 
     before: bytes
     place: bytes  # the same as the grammar remembers it
-    string: Text | None
+    string: StringType | None
     machine: Machine | None
     state: MachineState
     raw: bytes
@@ -70,8 +77,8 @@ class OpenStrings:
         self._seam = seam
         self._tokens: Tokens = seam.tokens
         self._plain = plain
-        self.alike = Alike(type, types)
-        self._machines: dict[Text, Machine | None] = {}
+        self.shared_masks = SharedMasks(type, types)
+        self._machines: dict[StringType, Machine | None] = {}
         self._behind: BoundedCache[bytes, NDArray[np.bool_] | None] = BoundedCache(_MAX_KEPT)
         self._masks: BoundedCache[object, tuple[TokenMask, TokenMask]] = BoundedCache(_MAX_KEPT)
 
@@ -152,13 +159,13 @@ class OpenStrings:
         rows = machine.completing(state, closers)
         return closers.tokens[rows[behind[closers.rest[rows]]]]
 
-    def machine(self, string: Text) -> Machine | None:
+    def machine(self, string: StringType) -> Machine | None:
         """None where the grammar is asked about such strings."""
         if string not in self._machines:
             self._machines[string] = self._make_machine(string)
         return self._machines[string]
 
-    def _make_machine(self, string: Text) -> Machine | None:
+    def _make_machine(self, string: StringType) -> Machine | None:
         if isinstance(string, t.String) and is_free(string):
             return free_machine(self._tokens, string.min_chars, string.max_chars)
         is_limited = isinstance(string, Quoted) and string.max_tokens is not None

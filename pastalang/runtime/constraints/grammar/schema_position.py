@@ -15,8 +15,8 @@ from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.values.inner_limits import Quoted, arms_of, may_be_text, opens
 from pastalang.values.json_text import parse_json, write_json
 
-Text: TypeAlias = Quoted | Patterned
-Keep: TypeAlias = Callable[[TokenMask], None]
+StringType: TypeAlias = Quoted | Patterned
+KeepMask: TypeAlias = Callable[[TokenMask], None]
 _FIRST = 2  # beginnings whose masks are made beforehand
 _DEEPEST = 6  # how far inside a first string is looked for
 _SHORT, _MAX_KEPT = 64, 128  # bytes of a text that is looked up by itself, and masks that are kept
@@ -36,11 +36,11 @@ def shape(before: bytes) -> bytes:
     return _WORD.sub(b"0", _STRING.sub(b"0", before))
 
 
-def is_free(string: Text) -> bool:
+def is_free(string: StringType) -> bool:
     return isinstance(string, t.String) and string.pattern is None and string.format is None
 
 
-def string_at(type: t.Type, types: Mapping[str, t.Type], prefix: JsonPrefix) -> Text | None:
+def string_at(type: t.Type, types: Mapping[str, t.Type], prefix: JsonPrefix) -> StringType | None:
     """The type of the open string of a trace, where it can only be one."""
     here = type_at(type, types, prefix)
     written = [arm for arm in arms_of(here, types) if may_be_text(arm)]
@@ -48,7 +48,7 @@ def string_at(type: t.Type, types: Mapping[str, t.Type], prefix: JsonPrefix) -> 
         return None
     if isinstance(written[0], t.Anything):
         return t.String()
-    return written[0] if isinstance(written[0], Text) else None
+    return written[0] if isinstance(written[0], StringType) else None
 
 
 def type_at(type: t.Type, types: Mapping[str, t.Type], prefix: JsonPrefix) -> t.Type | None:
@@ -105,7 +105,7 @@ def _openings(type: t.Type, types: Mapping[str, t.Type], deepest: int) -> Iterat
 # ── holes that stand alike ───────────────────────────────────────────────────────────────────────────────
 
 
-class Alike:
+class SharedMasks:
     """The masks of one guide, by what is the same for holes that stand alike."""
 
     def __init__(self, type: t.Type, types: Mapping[str, t.Type]) -> None:
@@ -113,9 +113,9 @@ class Alike:
         self._types = types
         self._masks: BoundedCache[bytes, TokenMask] = BoundedCache(_MAX_KEPT)
 
-    def mask(self, prefix: JsonPrefix, ask: Callable[[Keep], TokenMask]) -> TokenMask:
+    def mask(self, prefix: JsonPrefix, ask: Callable[[KeepMask], TokenMask]) -> TokenMask:
         """`ask` makes it, and says whether it may be kept."""
-        key = number_alike(self._type, self._types, prefix)
+        key = number_key(self._type, self._types, prefix)
         if key is None:
             if len(prefix.raw) > _SHORT:
                 return ask(lambda mask: None)
@@ -130,7 +130,7 @@ class Alike:
         return ask(keep)
 
 
-def number_alike(type: t.Type, types: Mapping[str, t.Type], prefix: JsonPrefix) -> bytes | None:
+def number_key(type: t.Type, types: Mapping[str, t.Type], prefix: JsonPrefix) -> bytes | None:
     """What is the same for all texts behind which the grammar stands alike, in a number that may be any; None where
     that is not known."""
     if prefix.word is None or prefix.digits_left() is not None:
