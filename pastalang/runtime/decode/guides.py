@@ -23,8 +23,8 @@ from pastalang.runtime.constraints.dfa.machines import (
     string_machine,
 )
 from pastalang.runtime.constraints.dfa.spelling import spell_json, spell_text
-from pastalang.runtime.constraints.grammar.crossing import prepare_crossing
 from pastalang.runtime.constraints.grammar.lark import NO_SOURCES
+from pastalang.runtime.constraints.grammar.string_exits import prepare_exits
 from pastalang.runtime.constraints.guide import Guide, GuideError, Machine
 from pastalang.runtime.constraints.kinds.choice import ChoiceMachine
 from pastalang.runtime.constraints.kinds.string import StringMachine
@@ -188,5 +188,5 @@ def prepare(vocabulary: Tokens) -> None:
         assert isinstance(guide, MachineGuide) and isinstance(guide.machine, StringMachine)
         guide.machine.prepare()
         prepare_counts(spelling_of(form is Form.JSON), vocabulary)
-    prepare_crossing(vocabulary)
+    prepare_exits(vocabulary)
     leading_digits(vocabulary)

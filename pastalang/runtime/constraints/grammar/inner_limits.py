@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pastalang.runtime.constraints.grammar.crossing import crossing_of, free_machine, rests_of
 from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.grammar.open_strings import Opened, OpenStrings
 from pastalang.runtime.constraints.grammar.schema_position import is_free
+from pastalang.runtime.constraints.grammar.string_exits import exits_from, free_machine, quote_tails
 from pastalang.runtime.constraints.guide import GuideError, TokenMask
 from pastalang.runtime.constraints.masks import empty_mask, frozen, mask_of
 from pastalang.runtime.constraints.tokens import Tokens
@@ -71,8 +71,8 @@ class InnerLimits:
 
     def _closing(self) -> TokenMask:
         places = free_machine(self._tokens, 0, None).places
-        crossing = [crossing_of(place, rests_of(self._tokens)).tokens for place in places]
-        return mask_of(self._tokens.size, np.concatenate(crossing))
+        exits = [exits_from(place, quote_tails(self._tokens)).tokens for place in places]
+        return mask_of(self._tokens.size, np.concatenate(exits))
 
     def opening_well(self, mask: TokenMask) -> TokenMask:
         """Without tokens that open a string and leave it where closing may take long."""

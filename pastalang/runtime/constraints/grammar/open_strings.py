@@ -20,14 +20,6 @@ from pastalang.program import types as t
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.dfa.bounded import BoundedMachine
 from pastalang.runtime.constraints.dfa.table_machine import TableMachine
-from pastalang.runtime.constraints.grammar.crossing import (
-    Rests,
-    closers_of,
-    crossing_of,
-    free_machine,
-    rests_before,
-    rests_of,
-)
 from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.grammar.lark import is_small
 from pastalang.runtime.constraints.grammar.matcher import Matcher
@@ -38,6 +30,14 @@ from pastalang.runtime.constraints.grammar.schema_position import (
     openings,
     shape,
     string_at,
+)
+from pastalang.runtime.constraints.grammar.string_exits import (
+    QuoteTails,
+    closing_tokens,
+    exits_from,
+    free_machine,
+    quote_tails,
+    seam_tails,
 )
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState, TokenMask
 from pastalang.runtime.constraints.kinds.string import Inside, StringMachine
@@ -137,7 +137,7 @@ class OpenStrings:
             return None
         place = opened.place
         if place not in self._behind:
-            self._behind[place] = self._find_behind(machine, state, here(), self._rests(place))
+            self._behind[place] = self._find_behind(machine, state, here(), self._tails(place))
         behind = self._behind[place]
         if behind is None:
             return None
@@ -152,10 +152,10 @@ class OpenStrings:
         """The tokens that close the string and hold what may stand behind it."""
         if isinstance(machine, StringMachine):
             assert isinstance(state, Inside)
-            crossing = crossing_of(state.place, self._rests(place))
-            return crossing.tokens[behind[crossing.rest] & machine.room(state, crossing.counts)]
+            exits = exits_from(state.place, self._tails(place))
+            return exits.tokens[behind[exits.rest] & machine.room(state, exits.counts)]
         assert isinstance(machine, _TABLES)
-        closers = closers_of(self._tokens)
+        closers = closing_tokens(self._tokens)
         rows = machine.completing(state, closers)
         return closers.tokens[rows[behind[closers.rest[rows]]]]
 
@@ -179,25 +179,25 @@ class OpenStrings:
             return None
         return machine if is_limited or isinstance(machine, _TABLES) else None
 
-    def _rests(self, place: bytes) -> Rests:
+    def _tails(self, place: bytes) -> QuoteTails:
         """What tokens may hold behind the string: outermost, nothing but what follows the value."""
-        return rests_of(self._tokens) if place else rests_before(self._seam)
+        return quote_tails(self._tokens) if place else seam_tails(self._seam)
 
     def _find_behind(
-        self, machine: Machine, state: MachineState, matcher: Matcher, rests: Rests
+        self, machine: Machine, state: MachineState, matcher: Matcher, tails: QuoteTails
     ) -> NDArray[np.bool_] | None:
         """Of every text that a token holds behind a quote, whether the grammar takes it there."""
         ending = machine.ending(state)
         if ending is None or not (ahead := matcher.copy()).take(ending):
             return None
-        found, at = np.zeros(len(rests.texts), dtype=np.bool_), 0
-        while at < len(rests.texts):
-            text = rests.texts[at]
-            taken = ahead.inner.validate_tokens(rests.spelled[at])
+        found, at = np.zeros(len(tails.texts), dtype=np.bool_), 0
+        while at < len(tails.texts):
+            text = tails.texts[at]
+            taken = ahead.inner.validate_tokens(tails.spelled[at])
             if taken == len(text):
                 found[at] = True
                 at += 1
             else:  # nothing else that begins like this is taken either
                 refused = text[: taken + 1]
-                at = max(at + 1, bisect_left(rests.texts, refused[:-1] + bytes((min(refused[-1] + 1, 0xFF),))))
+                at = max(at + 1, bisect_left(tails.texts, refused[:-1] + bytes((min(refused[-1] + 1, 0xFF),))))
         return found

@@ -29,7 +29,7 @@ def free_machine(tokens: Tokens, least: int, most: int | None) -> StringMachine:
 
 
 @dataclass(frozen=True, eq=False)
-class Rests:
+class QuoteTails:
     """Texts that tokens hold behind a quote, sorted; `spelled` byte by byte, where every byte is a token.
 
     `closing` says for a place in a string the characters before the quote, the token, and the number of the text.
@@ -38,11 +38,11 @@ class Rests:
     texts: list[bytes]
     spelled: list[list[int]]
     closing: Callable[[int], list[tuple[int, int, int]]]
-    known: dict[int, Crossing] = field(default_factory=dict)
+    known: dict[int, Exits] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
-class Crossing:
+class Exits:
     """Tokens from one place: the characters before the quote, and the number of the text behind it."""
 
     tokens: Ints
@@ -50,34 +50,34 @@ class Crossing:
     rest: Ints
 
 
-def prepare_crossing(tokens: Tokens) -> None:
+def prepare_exits(tokens: Tokens) -> None:
     """What is made once for a vocabulary."""
-    rests = rests_of(tokens)
+    tails = quote_tails(tokens)
     for place in free_machine(tokens, 0, None).places:
-        crossing_of(place, rests)
+        exits_from(place, tails)
         _closing_nodes(tokens, place)
     if tokens.vocabulary.covers_bytes:
-        closers_of(tokens)
+        closing_tokens(tokens)
 
 
-def crossing_of(place: int, rests: Rests) -> Crossing:
+def exits_from(place: int, tails: QuoteTails) -> Exits:
     """The tokens from one place of a string."""
-    if place not in rests.known:
-        counts, ids, numbers = np.array(rests.closing(place), dtype=np.int64).reshape(-1, 3).T
-        rests.known[place] = Crossing(ids, counts, numbers)
-    return rests.known[place]
+    if place not in tails.known:
+        counts, ids, numbers = np.array(tails.closing(place), dtype=np.int64).reshape(-1, 3).T
+        tails.known[place] = Exits(ids, counts, numbers)
+    return tails.known[place]
 
 
-def rests_of(tokens: Tokens) -> Rests:
+def quote_tails(tokens: Tokens) -> QuoteTails:
     """Inside structures."""
     return tokens.keep("behind a quote", lambda: _inside_structures(tokens))
 
 
-def _inside_structures(tokens: Tokens) -> Rests:
+def _inside_structures(tokens: Tokens) -> QuoteTails:
     closing = [list(_closing(tokens, place)) for place in free_machine(tokens, 0, None).places]
     texts = sorted({text for found in closing for _, _, text in found})
     numbers = {text: number for number, text in enumerate(texts)}
-    return Rests(
+    return QuoteTails(
         texts,
         _spelled(texts, tokens),
         lambda place: [(count, token, numbers[text]) for count, token, text in closing[place]],
@@ -95,12 +95,12 @@ def _closing(tokens: Tokens, place: int) -> Iterator[tuple[int, int, bytes]]:
                 yield count, token, text
 
 
-def rests_before(seam: Seam) -> Rests:
+def seam_tails(seam: Seam) -> QuoteTails:
     """Where the string is the whole value: the text that follows, as far as a token holds it."""
     return seam.tokens.keep_some(("behind a quote", seam.follow), lambda: _before(seam))
 
 
-def _before(seam: Seam) -> Rests:
+def _before(seam: Seam) -> QuoteTails:
     tokens, trie = seam.tokens, seam.tokens.trie
     texts = [seam.follow[:end] for end in range(1, min(len(seam.follow), tokens.longest) + 1)]
 
@@ -114,7 +114,7 @@ def _before(seam: Seam) -> Rests:
             found += [(count, token, number) for count, token in zip(counts[at].tolist(), ids.tolist(), strict=True)]
         return found
 
-    return Rests(texts, _spelled(texts, tokens), closing)
+    return QuoteTails(texts, _spelled(texts, tokens), closing)
 
 
 def _spelled(texts: list[bytes], tokens: Tokens) -> list[list[int]]:
@@ -134,12 +134,12 @@ def _closing_nodes(tokens: Tokens, place: int) -> tuple[Ints, Ints]:
     return tokens.keep(("closing nodes", place), find)
 
 
-def closers_of(tokens: Tokens) -> ClosingTokens:
+def closing_tokens(tokens: Tokens) -> ClosingTokens:
     return tokens.keep("closers", lambda: _closers(tokens))
 
 
 def _closers(tokens: Tokens) -> ClosingTokens:
-    every, numbers = token_rows(tokens), {rest: number for number, rest in enumerate(rests_of(tokens).texts)}
+    every, numbers = token_rows(tokens), {rest: number for number, rest in enumerate(quote_tails(tokens).texts)}
     found: list[tuple[int, int, int, int]] = []
     for token, start in zip(every.ids.tolist(), every.starts.tolist(), strict=True):
         text = tokens.text(token) or b""
@@ -148,5 +148,5 @@ def _closers(tokens: Tokens) -> ClosingTokens:
             if (rest := numbers.get(text[quote + 1 :])) is not None:
                 found.append((start, start + quote + 1, token, rest))
             quote = text.find(b'"', quote + 1)
-    starts, ends, ids, rests = np.array(found, dtype=np.int64).reshape(-1, 4).T
-    return ClosingTokens(Rows(every.letters, starts, ends, np.arange(len(found))), ids, rests)
+    starts, ends, ids, tails = np.array(found, dtype=np.int64).reshape(-1, 4).T
+    return ClosingTokens(Rows(every.letters, starts, ends, np.arange(len(found))), ids, tails)
