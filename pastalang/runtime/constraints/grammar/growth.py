@@ -8,10 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from pastalang.runtime.constraints.grammar.ending import Strings, find_ending, rest_of
-from pastalang.runtime.constraints.grammar.inner_limits import Held, InnerLimits
 from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.grammar.matcher import Matcher
-from pastalang.runtime.constraints.grammar.open_strings import Opened, OpenStrings
+from pastalang.runtime.constraints.grammar.open_strings import Opened, OpenLimit, OpenStrings, StringLimits
 from pastalang.runtime.constraints.grammar.schema_position import KeepMask
 from pastalang.runtime.constraints.guide import Accepted, NoEndingFits, TokenMask
 from pastalang.runtime.constraints.masks import allows, frozen, mask_of
@@ -26,7 +25,7 @@ class Ground(Protocol):
     seam: Seam
     strings: Strings
     inside: OpenStrings | None
-    limits: InnerLimits | None
+    limits: StringLimits | None
     least: int
     ending: tuple[int, ...]
     level: int
@@ -158,12 +157,12 @@ class Growth:
             keep(mask)
         return frozen(mask)
 
-    def _held(self) -> Held | None:
+    def _held(self) -> OpenLimit | None:
         """The open string whose tokens are counted; None where there is none."""
         limits, stand = self._guide.limits, self._stand
         return None if limits is None else limits.held(stand.prefix, stand.taken, self._opened)
 
-    def _mask_of_string(self, held: Held | None) -> TokenMask | None:
+    def _mask_of_string(self, held: OpenLimit | None) -> TokenMask | None:
         """Inside a free string; None elsewhere."""
         inside, limits = self._guide.inside, self._guide.limits
         if inside is None:

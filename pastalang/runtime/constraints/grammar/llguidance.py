@@ -12,10 +12,9 @@ from collections.abc import Sequence
 
 from pastalang.runtime.constraints.grammar.ending import Strings, find_ending
 from pastalang.runtime.constraints.grammar.growth import Growth, Stand
-from pastalang.runtime.constraints.grammar.inner_limits import InnerLimits
 from pastalang.runtime.constraints.grammar.json_prefix import JsonPath, JsonPrefix
 from pastalang.runtime.constraints.grammar.matcher import Matcher, Matchers
-from pastalang.runtime.constraints.grammar.open_strings import OpenStrings
+from pastalang.runtime.constraints.grammar.open_strings import OpenStrings, StringLimits
 from pastalang.runtime.constraints.guide import GuideError, NoEndingFits
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.values.words import counted
@@ -32,7 +31,7 @@ class StructureGuide:
         meaning: str,
         strings: Strings,
         inside: OpenStrings | None,
-        limits: InnerLimits | None,
+        limits: StringLimits | None,
         least: int = 0,
     ) -> None:
         self._matchers = matchers

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pastalang.program import types as t
-from pastalang.runtime.constraints.grammar.inner_limits import InnerLimits
 from pastalang.runtime.constraints.grammar.json_prefix import unique_paths
 from pastalang.runtime.constraints.grammar.lark import NO_SOURCES, grammar_of
 from pastalang.runtime.constraints.grammar.llguidance import StructureGuide
 from pastalang.runtime.constraints.grammar.matcher import Matchers, find_refused_part, refusal_of
-from pastalang.runtime.constraints.grammar.open_strings import OpenStrings
+from pastalang.runtime.constraints.grammar.open_strings import OpenStrings, StringLimits
 from pastalang.runtime.constraints.guide import GuideError, Machine
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.values.from_json_schema import is_endless
@@ -45,7 +44,7 @@ def compile_structure(
     limited, tokens = limited_strings(type, types), seam.tokens
     is_followed = limited or tokens.vocabulary.covers_bytes
     inside = OpenStrings(type, types, seam, plain) if is_followed else None
-    limits = InnerLimits(limited, inside, tokens) if limited and inside is not None else None
+    limits = StringLimits(limited, inside, tokens) if limited and inside is not None else None
     try:
         return StructureGuide(
             matchers, seam, unique, describe(type), grammar.strings, inside, limits, shortest_text(type)
