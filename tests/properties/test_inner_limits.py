@@ -10,7 +10,7 @@ import pytest
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
-from pastalang.runtime.constraints.grammar.growth import Growth
+from pastalang.runtime.constraints.grammar.grammar_state import GrammarState
 from pastalang.runtime.constraints.grammar.llguidance import StructureGuide
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.masks import tokens_of
@@ -49,10 +49,10 @@ def _value_strings(raw: bytes) -> Iterator[tuple[int, int]]:
         at = end + 1
 
 
-def _most_tokens(state: Growth, tokens: Tokens) -> int:
+def _most_tokens(state: GrammarState, tokens: Tokens) -> int:
     """The tokens of the longest string, what opens and what closes it included."""
     ends, raw = [], b""
-    for token in state._stand.taken:
+    for token in state._position.taken:
         raw += tokens.text(token) or b""
         ends.append(len(raw))
     starts = [0, *ends[:-1]]
@@ -65,7 +65,7 @@ def _most_tokens(state: Growth, tokens: Tokens) -> int:
     )
 
 
-def _written(type: t.Type, tokens: Tokens, pick: str, seed: int, limit: int = 90) -> Growth:
+def _written(type: t.Type, tokens: Tokens, pick: str, seed: int, limit: int = 90) -> GrammarState:
     guide = compile_guide(
         type, form=Form.JSON, follow=",\n  ", vocabulary=tokens, types=NAMED, sources={"source": SOURCE}
     )

@@ -8,7 +8,7 @@ import pytest
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
-from pastalang.runtime.constraints.grammar.growth import Growth
+from pastalang.runtime.constraints.grammar.grammar_state import GrammarState
 from pastalang.runtime.constraints.grammar.llguidance import StructureGuide
 from pastalang.runtime.constraints.grammar.schema_position import number_key
 from pastalang.runtime.constraints.masks import tokens_of
@@ -66,7 +66,7 @@ def _walk(guide: StructureGuide, tokens: Tokens, rng: random.Random, told: objec
     while not state.is_finished and state.remaining > 30:
         quick = state.unlimited()
         if _is_put_together(state, guide):
-            asked = guide.behind(state._stand.taken)
+            asked = guide.behind(state._position.taken)
             assert asked is not None
             taken = {token for token in every if asked.would_take(token)}
             assert set(tokens_of(quick).tolist()) - tokens.vocabulary.ends == taken, (told, state.text)
@@ -76,23 +76,23 @@ def _walk(guide: StructureGuide, tokens: Tokens, rng: random.Random, told: objec
     return compared
 
 
-def _ends(state: Growth, guide: StructureGuide) -> bool:
+def _ends(state: GrammarState, guide: StructureGuide) -> bool:
     """Whether the ending that is known, if one is, completes the value."""
-    ending, behind = state._stand.ending, guide.behind(state._stand.taken)
+    ending, behind = state._position.ending, guide.behind(state._position.taken)
     assert behind is not None
     return state.is_finished or ending is None or (behind.take(ending) and behind.accepts)
 
 
-def _any(state: Growth, rng: random.Random) -> int:
+def _any(state: GrammarState, rng: random.Random) -> int:
     return int(rng.choice(tokens_of(state.allowed())))
 
 
-def _is_put_together(state: Growth, guide: StructureGuide) -> bool:
+def _is_put_together(state: GrammarState, guide: StructureGuide) -> bool:
     """Or shared with other numbers."""
     assert guide.inside is not None
-    if number_key(guide.inside._type, TYPES, state._stand.prefix) is not None:
+    if number_key(guide.inside._type, TYPES, state._position.prefix) is not None:
         return True
-    opened = guide.inside.opened(state._stand.prefix, None)
+    opened = guide.inside.opened(state._position.prefix, None)
     return opened is not None and opened.machine is not None
 
 

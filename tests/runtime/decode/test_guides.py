@@ -15,7 +15,7 @@ import torch
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
-from pastalang.runtime.constraints.grammar.growth import Growth
+from pastalang.runtime.constraints.grammar.grammar_state import GrammarState
 from pastalang.runtime.constraints.guide import GuideError, NoEndingFits, State
 from pastalang.runtime.constraints.kinds.choice import ChoiceMachine
 from pastalang.runtime.constraints.kinds.verbatim import find_occurrences
@@ -279,9 +279,9 @@ def test_counted_words_are_closed_or_are_an_error_and_never_a_crash() -> None:
 
 def test_a_value_without_any_ending_left_is_an_error_of_its_field(monkeypatch: pytest.MonkeyPatch) -> None:
     state = _start(t.Array(t.Integer()), limit=30)
-    assert isinstance(state, Growth)
-    state._stands = [replace(state._stands[0], remaining=2, ending=None)]
-    monkeypatch.setattr("pastalang.runtime.constraints.grammar.growth.find_ending", lambda *_, **__: None)
+    assert isinstance(state, GrammarState)
+    state._positions = [replace(state._positions[0], remaining=2, ending=None)]
+    monkeypatch.setattr("pastalang.runtime.constraints.grammar.grammar_state.find_ending", lambda *_, **__: None)
     with pytest.raises(NoEndingFits, match="no longer be closed"):
         state.advance(_id("["))
         state.advance(_id("]"))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pastalang.runtime.constraints.grammar.ending import Strings, find_ending
-from pastalang.runtime.constraints.grammar.growth import Growth, Stand
+from pastalang.runtime.constraints.grammar.grammar_state import GrammarState, Position
 from pastalang.runtime.constraints.grammar.json_prefix import JsonPath, JsonPrefix
 from pastalang.runtime.constraints.grammar.matcher import Matcher, Matchers
 from pastalang.runtime.constraints.grammar.open_strings import OpenStrings, StringLimits
@@ -81,10 +81,10 @@ class StructureGuide:
         prefix = self.first.extended(raw).closed_word()
         return matcher.accepts and not prefix.is_invalid and prefix.end == len(raw)
 
-    def start(self, *, max_tokens: int) -> Growth:
+    def start(self, *, max_tokens: int) -> GrammarState:
         if self.shortest > max_tokens:
             raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')}; a short one takes {self.shortest}")
-        return Growth(self, self.matcher(), [Stand(self.first, max_tokens, self.ending)])
+        return GrammarState(self, self.matcher(), [Position(self.first, max_tokens, self.ending)])
 
     def explain(self) -> str:
         return f"{self._meaning}, by a grammar"

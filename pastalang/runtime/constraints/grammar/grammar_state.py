@@ -19,7 +19,7 @@ from pastalang.runtime.constraints.token_bytes import tokens_with_more_digits
 from pastalang.values.words import counted
 
 
-class Ground(Protocol):
+class GrammarContext(Protocol):
     """What a growth asks of its guide."""
 
     seam: Seam
@@ -36,7 +36,7 @@ class Ground(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class Position:
     """`ending` None: there is room enough that none had to be looked for."""
 
     prefix: JsonPrefix
@@ -47,51 +47,51 @@ class Stand:
     truncated: bool = False
 
 
-class Growth:
+class GrammarState:
     """See `guide.State`."""
 
-    def __init__(self, guide: Ground, matcher: Matcher, stands: list[Stand]) -> None:
+    def __init__(self, guide: GrammarContext, matcher: Matcher, positions: list[Position]) -> None:
         self._guide = guide
         self._matcher: Matcher | None = matcher  # None: to be made again from the tokens that were taken
-        self._stands = stands
+        self._positions = positions
         self._mask: TokenMask | None = None
         self._is_stuck = False
         self._opened: Opened | None = None
 
     @property
-    def _stand(self) -> Stand:
-        return self._stands[-1]
+    def _position(self) -> Position:
+        return self._positions[-1]
 
     @property
     def is_finished(self) -> bool:
-        return self._stand.end is not None
+        return self._position.end is not None
 
     @property
     def truncated(self) -> bool:
-        return self._stand.truncated
+        return self._position.truncated
 
     @property
     def remaining(self) -> int:
-        return self._stand.remaining
+        return self._position.remaining
 
     @property
     def text(self) -> str:
-        return self._stand.prefix.raw[: self._stand.end].decode("utf-8", "ignore")
+        return self._position.prefix.raw[: self._position.end].decode("utf-8", "ignore")
 
-    def fork(self) -> Growth:
-        copied = Growth(self._guide, self._here().copy(), list(self._stands))
+    def fork(self) -> GrammarState:
+        copied = GrammarState(self._guide, self._here().copy(), list(self._positions))
         copied._mask, copied._opened = self._mask, self._opened
         return copied
 
     def roll_back(self, tokens: int) -> None:
-        assert tokens < len(self._stands), "rolled back behind the start"
+        assert tokens < len(self._positions), "rolled back behind the start"
         if tokens:
-            del self._stands[-tokens:]
+            del self._positions[-tokens:]
             self._matcher = self._mask = None
             self._is_stuck = False
 
     def _closing(self) -> tuple[int, ...]:
-        return self._stand.ending or self._guide.ending
+        return self._position.ending or self._guide.ending
 
     def explain(self) -> str:
         where = "ended" if self.is_finished else f"{counted(self.remaining, 'token')} left"
@@ -101,8 +101,8 @@ class Growth:
 
     def allowed(self) -> TokenMask:
         assert not self.is_finished, "the value has ended"
-        if leash := self._leash():
-            return mask_of(self._guide.seam.tokens.size, leash[:1])
+        if forced_ending := self._forced_ending():
+            return mask_of(self._guide.seam.tokens.size, forced_ending[:1])
         if self._mask is None:
             self._mask = self._free_mask()
         return self._mask
@@ -110,21 +110,21 @@ class Growth:
     def unlimited(self) -> TokenMask:
         return self._free_mask()
 
-    def _leash(self) -> tuple[int, ...]:
+    def _forced_ending(self) -> tuple[int, ...]:
         """The ending that has to be followed, because nothing longer fits."""
-        ending = self._stand.ending or ()
-        return ending if len(ending) >= self._stand.remaining else ()
+        ending = self._position.ending or ()
+        return ending if len(ending) >= self._position.remaining else ()
 
     def _is_cut_here(self) -> bool:
         """Whether something else could have come, had there been room: asked of a copy, which may fail at it."""
-        leash = self._leash()
-        if not leash:
+        forced_ending = self._forced_ending()
+        if not forced_ending:
             return False
         matcher, was_stuck = self._here(), self._is_stuck
         self._matcher = matcher.copy()
         free = self._free_mask()
         self._matcher, self._is_stuck = matcher, was_stuck
-        return bool((free & ~mask_of(self._guide.seam.tokens.size, leash[:1])).any())
+        return bool((free & ~mask_of(self._guide.seam.tokens.size, forced_ending[:1])).any())
 
     def _free_mask(self) -> TokenMask:
         held, limits = self._held(), self._guide.limits
@@ -132,7 +132,7 @@ class Growth:
             return quick
         if limits is not None or self._guide.inside is None:
             return self._asked()
-        return self._guide.inside.shared_masks.mask(self._stand.prefix, self._asked)
+        return self._guide.inside.shared_masks.mask(self._position.prefix, self._asked)
 
     def _asked(self, keep: KeepMask | None = None) -> TokenMask:
         """What the grammar says, less what it cannot say."""
@@ -151,7 +151,7 @@ class Growth:
         if matcher.accepts and not seam.follow:
             mask = mask | seam.mask
         if not mask.any():  # every key that may stand here is taken
-            self._is_stuck = not self._stand.ending
+            self._is_stuck = not self._position.ending
             return mask_of(seam.tokens.size, self._closing()[:1])
         if keep is not None:
             keep(mask)
@@ -159,15 +159,15 @@ class Growth:
 
     def _held(self) -> OpenLimit | None:
         """The open string whose tokens are counted; None where there is none."""
-        limits, stand = self._guide.limits, self._stand
-        return None if limits is None else limits.held(stand.prefix, stand.taken, self._opened)
+        limits, position = self._guide.limits, self._position
+        return None if limits is None else limits.held(position.prefix, position.taken, self._opened)
 
     def _mask_of_string(self, held: OpenLimit | None) -> TokenMask | None:
         """Inside a free string; None elsewhere."""
         inside, limits = self._guide.inside, self._guide.limits
         if inside is None:
             return None
-        self._opened = inside.opened(self._stand.prefix, self._opened)
+        self._opened = inside.opened(self._position.prefix, self._opened)
         if self._opened is None:
             return None
         mask = inside.mask(self._opened, self._here, None if held is None else held.left)
@@ -177,7 +177,7 @@ class Growth:
 
     def _drop_taken_keys(self, mask: TokenMask) -> None:
         """A key that the object has already is not closed again."""
-        found = self._stand.prefix.open_key()
+        found = self._position.prefix.open_key()
         if found is None:
             return
         begun, taken = found
@@ -189,7 +189,7 @@ class Growth:
 
     def _drop_digits(self, mask: TokenMask) -> None:
         """A number gets no more digits than every reader takes, as far as anything else may come."""
-        left = self._stand.prefix.digits_left()
+        left = self._position.prefix.digits_left()
         if left is None:
             return
         beyond = tokens_with_more_digits(self._guide.seam.tokens, left)
@@ -207,16 +207,16 @@ class Growth:
         if not tokens:
             return ()
         ahead = self._here().copy()
-        prefix = self._stand.prefix.extended(text)
+        prefix = self._position.prefix.extended(text)
         if prefix.is_invalid or (prefix.end is not None and prefix.end < len(prefix.raw)) or not ahead.take(tokens):
             return ()
-        is_far = self._stand.remaining >= (self._stand.prefix.depth + len(tokens) + 3) * self._guide.level + 32
+        is_far = self._position.remaining >= (self._position.prefix.depth + len(tokens) + 3) * self._guide.level + 32
         if is_far and self._guide.limits is None:
             return tokens
         ending = () if prefix.end is not None else self._ending_behind(text, prefix, ahead)
-        if ending is None or len(tokens) + len(ending) > self._stand.remaining:
+        if ending is None or len(tokens) + len(ending) > self._position.remaining:
             return ()
-        if not self._keeps_limits(self._stand, (*tokens, *ending)):
+        if not self._keeps_limits(self._position, (*tokens, *ending)):
             return ()
         if is_far:
             return tokens
@@ -225,14 +225,14 @@ class Growth:
 
     def _ending_behind(self, text: bytes, prefix: JsonPrefix, ahead: Matcher) -> tuple[int, ...] | None:
         """An ending behind a text that is forced: the one that is known begins with it."""
-        tokens, known = self._guide.seam.tokens, self._stand.ending
+        tokens, known = self._guide.seam.tokens, self._position.ending
         if known and self._guide.limits is None and (rest := rest_of(known, text, tokens)) is not None:
             return rest
         return find_ending(ahead, prefix, tokens, strings=self._guide.strings, least=self._guide.least)
 
     def _here(self) -> Matcher:
         if self._matcher is None:
-            self._matcher = self._guide.behind(self._stand.taken)
+            self._matcher = self._guide.behind(self._position.taken)
             if self._matcher is None:
                 raise ValueError("the tokens that were taken are not taken again")
         return self._matcher
@@ -242,7 +242,7 @@ class Growth:
         spent = self._matcher
         if spent is None or not spent.is_spent:
             return False
-        taken = self._stand.taken if token is None else (*self._stand.taken, token)
+        taken = self._position.taken if token is None else (*self._position.taken, token)
         found = self._guide.behind(taken, spent)
         self._matcher = spent if found is None else found
         return found is not None
@@ -254,11 +254,11 @@ class Growth:
         if found is None and self._is_renewed(token):
             found = find_ending(self._here(), prefix, tokens, strings=strings, least=self._guide.least)
         rest = found if token is None or found is None else (token, *found)
-        return found if rest is not None and self._keeps_limits(self._stand, rest) else None
+        return found if rest is not None and self._keeps_limits(self._position, rest) else None
 
-    def _keeps_limits(self, stand: Stand, following: Sequence[int]) -> bool:
+    def _keeps_limits(self, position: Position, following: Sequence[int]) -> bool:
         limits = self._guide.limits
-        return limits is None or limits.keeps(stand.prefix, stand.taken, following)
+        return limits is None or limits.keeps(position.prefix, position.taken, following)
 
     # ── taking a token ───────────────────────────────────────────────────────────────────────────────────
 
@@ -268,39 +268,39 @@ class Growth:
         is_cut = (
             self.truncated or (held is not None and limits is not None and limits.closes(held)) or self._is_cut_here()
         )
-        stand, kept = self._after(token)
-        self._stands.append(replace(stand, truncated=True) if is_cut else stand)
+        position, kept = self._after(token)
+        self._positions.append(replace(position, truncated=True) if is_cut else position)
         self._mask = None
-        return Accepted(self.text[len(known) :], kept, stand.end is not None)
+        return Accepted(self.text[len(known) :], kept, position.end is not None)
 
-    def _after(self, token: int) -> tuple[Stand, bool]:
-        stand, seam = self._stand, self._guide.seam
+    def _after(self, token: int) -> tuple[Position, bool]:
+        position, seam = self._position, self._guide.seam
         piece = seam.tokens.text(token)
-        taken, remaining = (*stand.taken, token), stand.remaining - 1
+        taken, remaining = (*position.taken, token), position.remaining - 1
         if piece is None:
             matcher = self._here()
             if token not in seam.tokens.vocabulary.ends or seam.follow or not matcher.accepts:
                 raise ValueError(f"token {token} is not allowed here")
-            return replace(stand, end=len(stand.prefix.raw), remaining=remaining), False
+            return replace(position, end=len(position.prefix.raw), remaining=remaining), False
         if self._is_stuck:
             return self._cut(()), False
         before = self._ending_here()
         if not self._here().take([token]) and not self._is_renewed(token):
             self._matcher = None
             raise ValueError(f"token {token} ({piece!r}) is not allowed here")
-        prefix = stand.prefix.extended(piece)
+        prefix = position.prefix.extended(piece)
         if prefix.end is not None and not prefix.is_invalid:
-            return Stand(prefix, remaining, (), taken, prefix.end), prefix.end == len(prefix.raw)
+            return Position(prefix, remaining, (), taken, prefix.end), prefix.end == len(prefix.raw)
         if not prefix.is_invalid and self._here().is_over and not self._here().inner.is_error():
-            return Stand(prefix, remaining, (), taken, len(prefix.raw)), True
+            return Position(prefix, remaining, (), taken, len(prefix.raw)), True
         ending = None if prefix.is_invalid else self._ending_after(prefix, remaining, before, token)
         if prefix.is_invalid or (ending is not None and len(ending) > remaining):
             return self._cut(before), False
         if not remaining:
             end = prefix.closed_word().end
             assert end is not None, "the limit ended a value that is not complete"
-            return Stand(prefix, 0, (), taken, end, truncated=True), end == len(prefix.raw)
-        return Stand(prefix, remaining, None if ending == _PLENTY else ending, taken), True
+            return Position(prefix, 0, (), taken, end, truncated=True), end == len(prefix.raw)
+        return Position(prefix, remaining, None if ending == _PLENTY else ending, taken), True
 
     def _ending_after(
         self, prefix: JsonPrefix, remaining: int, before: tuple[int, ...], token: int
@@ -311,7 +311,7 @@ class Growth:
         if remaining >= (prefix.depth + 2) * self._guide.level + 16:
             return _PLENTY
         inside = self._guide.inside
-        if inside is not None and inside.closes_alike(self._stand.prefix, prefix, before, self._opened):
+        if inside is not None and inside.closes_alike(self._position.prefix, prefix, before, self._opened):
             return before
         found = self._carried_on(prefix, before, token) or self._find_ending(prefix, token)
         return (0,) * (remaining + 1) if found is None else found
@@ -325,35 +325,35 @@ class Growth:
             ahead = self._here().copy()
             if prefix.extended(b"".join(texts(one) or b"" for one in rest[:4])).is_invalid or not ahead.take(rest):
                 continue
-            if ahead.accepts and self._keeps_limits(self._stand, (token, *rest)):
+            if ahead.accepts and self._keeps_limits(self._position, (token, *rest)):
                 return rest
         return None
 
     def _ending_here(self) -> tuple[int, ...]:
-        stand = self._stand
-        if stand.ending is not None:
-            return stand.ending
-        if stand.remaining > 1 + (stand.prefix.depth + 3) * self._guide.level + 32:
+        position = self._position
+        if position.ending is not None:
+            return position.ending
+        if position.remaining > 1 + (position.prefix.depth + 3) * self._guide.level + 32:
             return ()  # far from the limit; looked for only if it has to be
-        return self._find_ending(stand.prefix) or ()
+        return self._find_ending(position.prefix) or ()
 
-    def _cut(self, before: tuple[int, ...]) -> Stand:
+    def _cut(self, before: tuple[int, ...]) -> Position:
         """Closes the value without the token: with the ending from here, or from the last place that had one."""
         tokens = self._guide.seam.tokens
-        for back, stand in enumerate(reversed(self._stands)):
-            ending = before if back == 0 and before else stand.ending
-            if ending is None or not ending or len(ending) > stand.remaining:
-                matcher = self._guide.behind(stand.taken)
+        for back, position in enumerate(reversed(self._positions)):
+            ending = before if back == 0 and before else position.ending
+            if ending is None or not ending or len(ending) > position.remaining:
+                matcher = self._guide.behind(position.taken)
                 found = matcher and find_ending(
-                    matcher, stand.prefix, tokens, strings=self._guide.strings, least=self._guide.least
+                    matcher, position.prefix, tokens, strings=self._guide.strings, least=self._guide.least
                 )
-                ending = found if found and self._keeps_limits(stand, found) else None
-            if ending is not None and len(ending) <= self._stand.remaining:
-                raw = stand.prefix.raw + b"".join(tokens.text(token) or b"" for token in ending)
+                ending = found if found and self._keeps_limits(position, found) else None
+            if ending is not None and len(ending) <= self._position.remaining:
+                raw = position.prefix.raw + b"".join(tokens.text(token) or b"" for token in ending)
                 self._matcher = None
-                prefix = replace(stand.prefix, raw=raw)
-                remaining = self._stand.remaining - max(1, len(ending))
-                return Stand(prefix, remaining, (), stand.taken, len(raw), truncated=True)
+                prefix = replace(position.prefix, raw=raw)
+                remaining = self._position.remaining - max(1, len(ending))
+                return Position(prefix, remaining, (), position.taken, len(raw), truncated=True)
         raise NoEndingFits(f"the value can no longer be closed within its limit: {self._guide.explain()}")
 
 
