@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
-from pastalang.runtime.constraints.grammar.llguidance import StructureGuide
+from pastalang.runtime.constraints.grammar.grammar_guide import GrammarGuide
 from pastalang.runtime.constraints.grammar.matcher import Matcher
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.tokens import Tokens
@@ -38,7 +38,7 @@ def grade(case: Case, tokens: Tokens) -> Grade:
     try:
         schema = t.Schema(json.dumps(case.schema, ensure_ascii=False))
         guide = compile_guide(schema, form=Form.JSON, follow="", vocabulary=tokens)
-        assert isinstance(guide, StructureGuide)
+        assert isinstance(guide, GrammarGuide)
     except GuideError as problem:
         seconds = time.process_time() - started
         return Grade("slow" if seconds > MAX_SECONDS else "refused", str(problem), seconds)
@@ -60,7 +60,7 @@ def _is_stricter(schema: Any, instance: Any) -> bool:
     return isinstance(schema, dict) and ("format" in schema or not Draft202012Validator(schema).is_valid(instance))
 
 
-def accepts(guide: StructureGuide, schema: Any, instance: Any, *, valid: bool) -> bool:
+def accepts(guide: GrammarGuide, schema: Any, instance: Any, *, valid: bool) -> bool:
     """A value has one spelling: keys in the order of the schema, `1` and not `1.0`, constants as they stand there."""
     spellings = [instance, ordered(schema, instance, schema)]
     if valid:

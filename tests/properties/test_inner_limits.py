@@ -10,8 +10,8 @@ import pytest
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.grammar.grammar_guide import GrammarGuide
 from pastalang.runtime.constraints.grammar.grammar_state import GrammarState
-from pastalang.runtime.constraints.grammar.llguidance import StructureGuide
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
@@ -69,7 +69,7 @@ def _written(type: t.Type, tokens: Tokens, pick: str, seed: int, limit: int = 90
     guide = compile_guide(
         type, form=Form.JSON, follow=",\n  ", vocabulary=tokens, types=NAMED, sources={"source": SOURCE}
     )
-    assert isinstance(guide, StructureGuide)
+    assert isinstance(guide, GrammarGuide)
     rng = random.Random(seed)
     state = guide.start(max_tokens=limit)
     while not state.is_finished:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.dfa.machines import number_table
-from pastalang.runtime.constraints.grammar.llguidance import StructureGuide
+from pastalang.runtime.constraints.grammar.grammar_guide import GrammarGuide
 from pastalang.runtime.constraints.guide import Guide, GuideError, MachineState
 from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.decode.walk import MachineGuide
@@ -88,7 +88,7 @@ def is_sure(type: Numeric, text: str, *, in_list: bool) -> bool:
 
 def takes(guide: Guide, text: str, step: int | Decimal | None) -> bool:
     """Inside a list, a multiple of a large fraction may have to have as many places as the fraction."""
-    if isinstance(guide, StructureGuide):
+    if isinstance(guide, GrammarGuide):
         places = -min(0, int(Decimal(step or 1).as_tuple().exponent))
         padded = text + "0" * (places - len(text.partition(".")[2])) if "." in text else text
         return guide.takes(f"[{text}]") or guide.takes(f"[{padded}]")

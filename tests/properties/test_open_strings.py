@@ -8,8 +8,8 @@ import pytest
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.grammar.grammar_guide import GrammarGuide
 from pastalang.runtime.constraints.grammar.grammar_state import GrammarState
-from pastalang.runtime.constraints.grammar.llguidance import StructureGuide
 from pastalang.runtime.constraints.grammar.schema_position import number_key
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
@@ -56,11 +56,11 @@ def _check(type: t.Type, follow: str, tokens: Tokens, rng: random.Random) -> int
     guide = compile_guide(
         type, form=Form.JSON, follow=follow, vocabulary=tokens, types=TYPES, sources={"source": SOURCE}
     )
-    assert isinstance(guide, StructureGuide) and guide.inside is not None
+    assert isinstance(guide, GrammarGuide) and guide.inside is not None
     return sum(_walk(guide, tokens, rng, (type, follow)) for _ in range(2))
 
 
-def _walk(guide: StructureGuide, tokens: Tokens, rng: random.Random, told: object) -> int:
+def _walk(guide: GrammarGuide, tokens: Tokens, rng: random.Random, told: object) -> int:
     every = [token for token, text in enumerate(tokens.vocabulary.spelling) if text is not None]
     state, pick, compared = guide.start(max_tokens=80), rng.choice(list(PICKS.values())), 0
     while not state.is_finished and state.remaining > 30:
@@ -76,7 +76,7 @@ def _walk(guide: StructureGuide, tokens: Tokens, rng: random.Random, told: objec
     return compared
 
 
-def _ends(state: GrammarState, guide: StructureGuide) -> bool:
+def _ends(state: GrammarState, guide: GrammarGuide) -> bool:
     """Whether the ending that is known, if one is, completes the value."""
     ending, behind = state._position.ending, guide.behind(state._position.taken)
     assert behind is not None
@@ -87,7 +87,7 @@ def _any(state: GrammarState, rng: random.Random) -> int:
     return int(rng.choice(tokens_of(state.allowed())))
 
 
-def _is_put_together(state: GrammarState, guide: StructureGuide) -> bool:
+def _is_put_together(state: GrammarState, guide: GrammarGuide) -> bool:
     """Or shared with other numbers."""
     assert guide.inside is not None
     if number_key(guide.inside._type, TYPES, state._position.prefix) is not None:

@@ -81,10 +81,10 @@ class _Compiler:
     def guide(self, type: t.Type) -> Guide:
         type = self.resolve(type)
         if not self.is_simple(type):
-            from pastalang.runtime.constraints.grammar.structure import compile_structure
+            from pastalang.runtime.constraints.grammar.grammar_guide import compile_grammar_guide
 
             alone = _Compiler(self.tokens, Seam(self.tokens, b""), Form.JSON, self.types, self.sources, ())
-            return compile_structure(type, self.types, self.seam, self.sources, plain=alone.machine)
+            return compile_grammar_guide(type, self.types, self.seam, self.sources, plain=alone.machine)
         machine = self.machine(type)
         machine.warm()
         return MachineGuide(machine, self.seam, describe(type))

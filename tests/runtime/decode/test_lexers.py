@@ -11,7 +11,7 @@ import pytest
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.runtime.constraints.grammar import matcher
-from pastalang.runtime.constraints.grammar.llguidance import StructureGuide
+from pastalang.runtime.constraints.grammar.grammar_guide import GrammarGuide
 from pastalang.runtime.constraints.masks import allows
 from pastalang.runtime.decode.guides import compile_guide
 from tests.properties.vocabularies import plain_bytes
@@ -25,9 +25,9 @@ def _texts(rng: random.Random) -> Iterator[str]:
         yield json.dumps([" ".join("w" * rng.randint(1, 7) for _ in range(rng.randint(12, 20)))])
 
 
-def _guide() -> StructureGuide:
+def _guide() -> GrammarGuide:
     guide = compile_guide(WORDS, form=Form.JSON, follow="", vocabulary=plain_bytes())
-    assert isinstance(guide, StructureGuide)
+    assert isinstance(guide, GrammarGuide)
     return guide
 
 

@@ -1,0 +1,163 @@
+"""Guides of values that nest: llguidance says which tokens a grammar allows, and a fitting ending is always known.
+
+    every state knows a short ending ──> a token is taken only if an ending still fits after it
+    no ending fits after it          ──> the token is dropped and the value is closed with the ending before it
+
+One matcher is made per guide and copied for each hole. A type that cannot be enforced is refused here, with the place
+in its schema where that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pastalang.program import types as t
+from pastalang.runtime.constraints.grammar.ending import Strings, find_ending
+from pastalang.runtime.constraints.grammar.grammar_state import GrammarState, Position
+from pastalang.runtime.constraints.grammar.json_prefix import JsonPath, JsonPrefix, unique_paths
+from pastalang.runtime.constraints.grammar.lark import NO_SOURCES, grammar_of
+from pastalang.runtime.constraints.grammar.matcher import Matcher, Matchers, find_refused_part, refusal_of
+from pastalang.runtime.constraints.grammar.open_strings import OpenStrings, StringLimits
+from pastalang.runtime.constraints.guide import GuideError, Machine, NoEndingFits
+from pastalang.runtime.constraints.seam import Seam
+from pastalang.values.from_json_schema import is_endless
+from pastalang.values.inhabited import uninhabited
+from pastalang.values.inner_limits import ADVICE, limited_strings, uncounted
+from pastalang.values.json_text import JsonValue, NotJson, parse_json, write_json
+from pastalang.values.schema_guard import find_hostile
+from pastalang.values.shortest import shortest_text
+from pastalang.values.words import counted, describe
+
+
+class GrammarGuide:
+    """See `guide.Guide`."""
+
+    def __init__(
+        self,
+        matchers: Matchers,
+        seam: Seam,
+        unique: frozenset[JsonPath],
+        meaning: str,
+        strings: Strings,
+        inside: OpenStrings | None,
+        limits: StringLimits | None,
+        least: int = 0,
+    ) -> None:
+        self._matchers = matchers
+        self.seam = seam
+        self._meaning = meaning
+        self.first = JsonPrefix(unique)
+        self.strings = strings
+        self.inside = inside
+        self.limits = limits
+        self.least = least  # bytes that every value has
+        matcher = matchers.copy()
+        ending = find_ending(matcher, self.first, seam.tokens, strings=strings, several=True, least=least)
+        if ending is None:
+            matcher.check()
+            raise GuideError(f"no short value of {meaning} was found, so no value could be closed at its limit")
+        if limits is not None and not limits.keeps(self.first, (), ending):
+            raise GuideError(f"no short value of {meaning} was found whose strings keep their own limits of tokens")
+        self.ending = ending
+        self.level = sum(len(seam.tokens.text(token) or b"") for token in ending) + 8
+
+        if inside is not None and limits is None and seam.tokens.vocabulary.covers_bytes:
+            inside.warm_first(self.first, self.matcher)
+
+    @property
+    def shortest(self) -> int:
+        return max(1, len(self.ending))
+
+    def matcher(self) -> Matcher:
+        return self._matchers.copy()
+
+    def behind(self, taken: Sequence[int], spent: Matcher | None = None) -> Matcher | None:
+        """A matcher that took these tokens, with another lexer than the spent one; None where they are not taken."""
+        if spent is not None:
+            self._matchers.renew(spent)
+        matcher = self._matchers.copy()
+        if matcher.take(taken):
+            return matcher
+        return self.behind(taken, matcher) if spent is None and matcher.is_spent else None
+
+    def takes(self, text: str) -> bool:
+        """Whether the text is a value of the guide, whatever its length."""
+        raw = text.encode()
+        tokens = self.seam.tokens.canonical(raw)
+        matcher = None if tokens is None else self.behind(tokens)
+        if matcher is None:
+            return False
+        prefix = self.first.extended(raw).closed_word()
+        return matcher.accepts and not prefix.is_invalid and prefix.end == len(raw)
+
+    def start(self, *, max_tokens: int) -> GrammarState:
+        if self.shortest > max_tokens:
+            raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')}; a short one takes {self.shortest}")
+        return GrammarState(self, self.matcher(), [Position(self.first, max_tokens, self.ending)])
+
+    def explain(self) -> str:
+        return f"{self._meaning}, by a grammar"
+
+
+def compile_grammar_guide(
+    type: t.Type,
+    types: Mapping[str, t.Type],
+    seam: Seam,
+    sources: Mapping[str, str] = NO_SOURCES,
+    *,
+    plain: Callable[[t.Type], Machine],
+) -> GrammarGuide:
+    """`plain` makes the machine of a string that has a pattern or is quoted, for those that have limits."""
+    _check_endings(type, types)
+    if (problem := uncounted(type, types)) is not None:
+        raise GuideError(f"{problem}: {ADVICE}")
+    unique = unique_paths(type, types)
+    grammar = grammar_of(type, types, follow=seam.follow.decode(), sources=sources)
+    try:
+        matchers = Matchers(grammar.text, seam.tokens)
+    except GuideError as refused:
+        if not isinstance(type, t.Schema):
+            raise
+        raise _located(type, seam, refused) from refused
+    limited, tokens = limited_strings(type, types), seam.tokens
+    is_followed = limited or tokens.vocabulary.covers_bytes
+    inside = OpenStrings(type, types, seam, plain) if is_followed else None
+    limits = StringLimits(limited, inside, tokens) if limited and inside is not None else None
+    try:
+        return GrammarGuide(
+            matchers, seam, unique, describe(type), grammar.strings, inside, limits, shortest_text(type)
+        )
+    except GuideError as refused:
+        empty = sorted(name for name, text in sources.items() if not text)
+        raise GuideError(f"the text of `{empty[0]}`, to quote from, is empty") if empty else refused from refused
+
+
+def _located(type: t.Schema, seam: Seam, problem: GuideError) -> GuideError:
+    """The same refusal with the part of the schema that is to blame."""
+
+    def refusal(part: JsonValue) -> str | None:
+        try:
+            text = grammar_of(t.Schema(write_json(part)), {}, follow="").text
+        except GuideError as other:
+            return str(other)
+        return refusal_of(text, seam.tokens)
+
+    document = parse_json(type.document)
+    reason = refusal(document)
+    if reason is None:  # only the first mask shows it
+        return problem
+    pointer, reason = find_refused_part(document, reason, refusal)
+    return GuideError(f"the schema cannot be enforced at `{pointer or '/'}`: {reason}")
+
+
+def _check_endings(type: t.Type, types: Mapping[str, t.Type]) -> None:
+    """What requires itself is refused before a grammar is searched for a value that it does not have."""
+    if isinstance(type, t.Schema):
+        try:
+            document = parse_json(type.document)
+        except NotJson as problem:
+            raise GuideError(f"the schema cannot be read: {problem}") from problem
+        if find_hostile(document) is None and is_endless(document):
+            raise GuideError("the schema requires itself, so no value can end")
+    elif empty := uninhabited(types):
+        raise GuideError(f"`{empty[0]}` requires itself, so no value can end")
