@@ -8,9 +8,9 @@ import torch
 
 from pastalang.runtime.constraints.guide import State, TokenMask
 from pastalang.runtime.constraints.kinds.choice import ChoiceMachine, Range
+from pastalang.runtime.constraints.machine_guide import MachineGuideState
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.decode.lead import Led
-from pastalang.runtime.decode.walk import Walk
 
 
 def pushed_aside(logits: torch.Tensor, state: State) -> float:
@@ -35,7 +35,7 @@ class Standing:
 def standing_of(state: State) -> Standing | None:
     """None where the state is none of a closed list."""
     walk = state.inner if isinstance(state, Led) else state
-    if not isinstance(walk, Walk) or not isinstance(walk.machine, ChoiceMachine):
+    if not isinstance(walk, MachineGuideState) or not isinstance(walk.machine, ChoiceMachine):
         return None
     at = walk.machine_state
     assert isinstance(at, Range)

@@ -30,10 +30,10 @@ from pastalang.runtime.constraints.kinds.choice import ChoiceMachine
 from pastalang.runtime.constraints.kinds.string import StringMachine
 from pastalang.runtime.constraints.kinds.union import UnionMachine
 from pastalang.runtime.constraints.kinds.verbatim import VerbatimMachine, spell_source
+from pastalang.runtime.constraints.machine_guide import MachineGuide
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import leading_digits, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.walk import MachineGuide
 from pastalang.values.bounds import NO_TYPES, spell
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.words import describe

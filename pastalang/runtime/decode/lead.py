@@ -18,10 +18,10 @@ import numpy as np
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import Accepted, Guide, Machine, NoEndingFits, State, TokenMask
 from pastalang.runtime.constraints.kinds.choice import ChoiceMachine
+from pastalang.runtime.constraints.machine_guide import MachineGuide, MachineGuideState
 from pastalang.runtime.constraints.masks import allows, mask_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.runtime.decode.walk import MachineGuide, Walk
 from pastalang.values.words import counted
 
 MANY = 256  # options of a choice whose spellings are compared
@@ -97,10 +97,10 @@ class LeadGuide:
     def mask(self, rest: bytes, fresh: State | None, remaining: int | None) -> TokenMask:
         """What may be written of the lead and behind it; `fresh` is the guide inside, None where nothing fits."""
         inside = None if fresh is None else fresh.unlimited() if remaining is None else fresh.allowed()
-        others = self._costs(rest, fresh) if isinstance(fresh, Walk) else {}
+        others = self._costs(rest, fresh) if isinstance(fresh, MachineGuideState) else {}
         fitting = tuple(cost for cost in others if remaining is None or cost < remaining)
         room = None if remaining is None else min(remaining, self.inner.shortest + len(self.lead) + 1)
-        sure = b"" if fresh is None or isinstance(fresh, Walk) else self.text_of(fresh.forced())
+        sure = b"" if fresh is None or isinstance(fresh, MachineGuideState) else self.text_of(fresh.forced())
         key = (rest, id(inside), fitting, room, sure)
         known = self._masks.get(key)
         if known is None:
@@ -134,7 +134,7 @@ class LeadGuide:
     def text_of(self, tokens: tuple[int, ...]) -> bytes:
         return b"".join(self.tokens.text(token) or b"" for token in tokens)
 
-    def _costs(self, rest: bytes, fresh: Walk) -> dict[int, Ints]:
+    def _costs(self, rest: bytes, fresh: MachineGuideState) -> dict[int, Ints]:
         """The tokens whose rest no token has and that the machine takes, by how many tokens end the value then."""
         if rest not in self._others:
             found: dict[int, list[int]] = {}
@@ -161,7 +161,7 @@ class LeadGuide:
 class _Reader:
     """Reads texts with a machine from its start, as a walk does."""
 
-    def __init__(self, fresh: Walk) -> None:
+    def __init__(self, fresh: MachineGuideState) -> None:
         self._machine: Machine = fresh.machine
         self._agrees = fresh.seam.agrees
         self._start = fresh.machine.start
@@ -305,7 +305,7 @@ class Led:
         """The tokens, if each of them is taken behind those before it and a value still fits behind them."""
         trial = self.fork()
         for token in tokens:
-            is_asked = trial._inner is None or isinstance(trial._inner, Walk)
+            is_asked = trial._inner is None or isinstance(trial._inner, MachineGuideState)
             if trial.is_finished or (is_asked and not allows(trial.allowed(), token)):
                 return ()
             try:
@@ -359,7 +359,7 @@ class Led:
         if plain is not None:
             accepted = inside.advance(plain)
         else:
-            assert isinstance(inside, Walk), "only machines take what no token has"
+            assert isinstance(inside, MachineGuideState), "only machines take what no token has"
             accepted = inside.advance_by(behind)
         self._rest, self._inner, self._fresh, self._within = b"", inside, None, 1
         return replace(accepted, lead=rest.decode())

@@ -19,13 +19,13 @@ from pastalang.runtime.constraints.grammar.grammar_state import GrammarState
 from pastalang.runtime.constraints.guide import GuideError, NoEndingFits, State
 from pastalang.runtime.constraints.kinds.choice import ChoiceMachine
 from pastalang.runtime.constraints.kinds.verbatim import find_occurrences
+from pastalang.runtime.constraints.machine_guide import MachineGuide
 from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.decode.confidence import probability_of, pushed_aside, shares_of, standing_of
 from pastalang.runtime.decode.guides import compile_guide
-from pastalang.runtime.decode.walk import MachineGuide
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.values.read import read
 

@@ -1,7 +1,7 @@
-"""The state of a hole whose values are the language of a machine: bytes are followed token by token.
+"""The guide of a value that a machine knows: its state follows the bytes token by token.
 
-value so far ──┬── inside: the machine can go on
-               └── borders: places where the value may have ended, because all behind them agrees with `follow`
+    value so far ──┬── inside: the machine can continue
+                   └── possible ends: places where the value may have ended, because all after them agrees with `follow`
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class MachineGuide:
     seam: Seam
     meaning: str
 
-    def start(self, *, max_tokens: int) -> Walk:
+    def start(self, *, max_tokens: int) -> MachineGuideState:
         needed = self.shortest
         if needed > max_tokens:
             raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')}; the shortest takes {needed}")
-        return Walk(self, _Stand(self.machine.start, b"", (), max_tokens))
+        return MachineGuideState(self, _Position(self.machine.start, b"", (), max_tokens))
 
     @property
     def shortest(self) -> int:
@@ -38,45 +38,45 @@ class MachineGuide:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stand:
+class _Position:
     """`end` is set when the value has ended: how many bytes of `raw` are its own. `plan` is the ending to follow."""
 
     state: MachineState
     raw: bytes
-    borders: tuple[int, ...]
+    possible_ends: tuple[int, ...]
     remaining: int
     end: int | None = None
     truncated: bool = False
     plan: tuple[int, ...] = ()
-    before: _Stand | None = None
+    before: _Position | None = None
 
 
-class Walk:
+class MachineGuideState:
     """See `guide.State`."""
 
     __slots__ = ("_guide", "_stand")
 
-    def __init__(self, guide: MachineGuide, stand: _Stand) -> None:
+    def __init__(self, guide: MachineGuide, position: _Position) -> None:
         self._guide = guide
-        self._stand = stand
+        self._position = position
 
     # ── what is known ────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def is_finished(self) -> bool:
-        return self._stand.end is not None
+        return self._position.end is not None
 
     @property
     def truncated(self) -> bool:
-        return self._stand.truncated
+        return self._position.truncated
 
     @property
     def remaining(self) -> int:
-        return self._stand.remaining
+        return self._position.remaining
 
     @property
     def text(self) -> str:
-        return _text_of(self._stand)
+        return _text_of(self._position)
 
     @property
     def machine(self) -> Machine:
@@ -88,15 +88,15 @@ class Walk:
 
     @property
     def machine_state(self) -> MachineState:
-        return self._stand.state
+        return self._position.state
 
-    def fork(self) -> Walk:
-        return Walk(self._guide, self._stand)
+    def fork(self) -> MachineGuideState:
+        return MachineGuideState(self._guide, self._position)
 
     def roll_back(self, tokens: int) -> None:
         for _ in range(tokens):
-            assert self._stand.before is not None, "rolled back behind the start"
-            self._stand = self._stand.before
+            assert self._position.before is not None, "rolled back behind the start"
+            self._position = self._position.before
 
     def explain(self) -> str:
         where = "ended" if self.is_finished else f"{counted(self.remaining, 'token')} left"
@@ -105,23 +105,23 @@ class Walk:
     # ── what may come ────────────────────────────────────────────────────────────────────────────────────
 
     def allowed(self) -> TokenMask:
-        return self._mask(self._stand.remaining)
+        return self._mask(self._position.remaining)
 
     def unlimited(self) -> TokenMask:
         return self._mask(None)
 
     def _mask(self, remaining: int | None) -> TokenMask:
-        stand, machine, seam = self._stand, self._guide.machine, self._guide.seam
-        assert stand.end is None, "the value has ended"
-        parts = [machine.mask(stand.state, remaining)]
-        if machine.accepts(stand.state):
+        position, machine, seam = self._position, self._guide.machine, self._guide.seam
+        assert position.end is None, "the value has ended"
+        parts = [machine.mask(position.state, remaining)]
+        if machine.accepts(position.state):
             parts.append(seam.mask)
-        parts.extend(self._behind(start) for start in stand.borders)
-        if remaining is not None and (leash := self._leash()):
-            return mask_of(seam.tokens.size, leash[:1])
+        parts.extend(self._behind(start) for start in position.possible_ends)
+        if remaining is not None and (forced_ending := self._forced_ending()):
+            return mask_of(seam.tokens.size, forced_ending[:1])
         if len(parts) == 1:
             return parts[0]
-        if len(parts) == 2 and not stand.borders:  # the common case keeps one array per state
+        if len(parts) == 2 and not position.possible_ends:  # the common case keeps one array per state
             key = ("border", id(parts[0]), id(parts[1]))
             joined, _ = seam.tokens.keep_some(key, lambda: (join_masks(seam.tokens.size, parts), parts))
             return joined
@@ -130,39 +130,43 @@ class Walk:
     def _behind(self, start: int) -> TokenMask:
         """The tokens that carry on what began at a border."""
         seam = self._guide.seam
-        done = self._stand.raw[start:]
+        done = self._position.raw[start:]
         if len(done) >= len(seam.follow):
             return mask_of(seam.tokens.size, ())
         rest = Seam(seam.tokens, seam.follow[len(done) :])
         return rest.mask
 
     def forced(self) -> tuple[int, ...]:
-        stand, machine, tokens = self._stand, self._guide.machine, self._guide.seam.tokens
-        if stand.end is not None or stand.borders or stand.plan:
+        position, machine, tokens = self._position, self._guide.machine, self._guide.seam.tokens
+        if position.end is not None or position.possible_ends or position.plan:
             return ()
-        text = machine.forced(stand.state)
+        text = machine.forced(position.state)
         found = tokens.canonical(text) if text else None
         return found if found and self._fits(text, found) else ()
 
     def _fits(self, text: bytes, found: tuple[int, ...]) -> bool:
         """Whether the value can still be completed behind this text when it is written with these tokens."""
-        state: MachineState | None = self._stand.state
+        state: MachineState | None = self._position.state
         for byte in text:
             assert state is not None
             state = self._guide.machine.step(state, byte)
         assert state is not None, "a forced byte was refused"
         ending = self._guide.machine.ending(state)
-        return ending is not None and len(found) + len(ending) <= self._stand.remaining
+        return ending is not None and len(found) + len(ending) <= self._position.remaining
 
-    def _leash(self) -> tuple[int, ...]:
+    def _forced_ending(self) -> tuple[int, ...]:
         """The ending that has to be followed, where nothing else is known to fit."""
-        stand, machine = self._stand, self._guide.machine
-        if stand.plan:
-            return stand.plan
-        if stand.borders or machine.accepts(stand.state) or machine.mask(stand.state, stand.remaining).any():
+        position, machine = self._position, self._guide.machine
+        if position.plan:
+            return position.plan
+        if (
+            position.possible_ends
+            or machine.accepts(position.state)
+            or machine.mask(position.state, position.remaining).any()
+        ):
             return ()
-        ending = machine.ending(stand.state)
-        assert ending and len(ending) <= stand.remaining, "a value without an ending that fits"
+        ending = machine.ending(position.state)
+        assert ending and len(ending) <= position.remaining, "a value without an ending that fits"
         return ending
 
     # ── taking a token ───────────────────────────────────────────────────────────────────────────────────
@@ -175,66 +179,62 @@ class Walk:
         return self._advance(None, piece)
 
     def _advance(self, token: int | None, piece: bytes | None) -> Accepted:
-        before = self._stand
+        before = self._position
         assert before.end is None, "the value has ended"
         known = self.text
-        self._stand = self._after(token, piece)
-        finished = self._stand.end is not None
-        kept = not finished or self._stand.end == len(self._stand.raw)
+        self._position = self._after(token, piece)
+        finished = self._position.end is not None
+        kept = not finished or self._position.end == len(self._position.raw)
         if token in self._guide.seam.tokens.vocabulary.ends:
             kept = False
         return Accepted(self.text[len(known) :], kept, finished)
 
-    def _after(self, token: int | None, piece: bytes | None) -> _Stand:
-        stand, machine, seam = self._stand, self._guide.machine, self._guide.seam
+    def _after(self, token: int | None, piece: bytes | None) -> _Position:
+        position, machine, seam = self._position, self._guide.machine, self._guide.seam
         if piece is None:
-            if token not in seam.tokens.vocabulary.ends or seam.follow or not machine.accepts(stand.state):
+            if token not in seam.tokens.vocabulary.ends or seam.follow or not machine.accepts(position.state):
                 raise ValueError(f"token {token} is not allowed here")
-            return replace(stand, end=len(stand.raw), remaining=stand.remaining - 1, before=stand)
-        raw = stand.raw + piece
-        borders = tuple(start for start in stand.borders if seam.agrees(raw[start:]))
-        state = stand.state
-        for at in range(len(stand.raw), len(raw)):
+            return replace(position, end=len(position.raw), remaining=position.remaining - 1, before=position)
+        raw = position.raw + piece
+        possible_ends = tuple(start for start in position.possible_ends if seam.agrees(raw[start:]))
+        state = position.state
+        for at in range(len(position.raw), len(raw)):
             if machine.accepts(state) and seam.agrees(raw[at:]):
-                borders = (*borders, at)
+                possible_ends = (*possible_ends, at)
             following = machine.step(state, raw[at])
             if following is None:
-                if not borders:
+                if not possible_ends:
                     raise ValueError(f"token {token} ({piece!r}) is not allowed here")
-                return self._ended(raw, state, borders[-1], cut=False)
+                return self._ended(raw, state, possible_ends[-1], cut=False)
             state = following
             if trim := machine.trimmed(state):
                 return self._ended(raw, state, at + 1 - trim, cut=False)
         if not machine.goes_on(state) and machine.accepts(state):
             return self._ended(raw, state, len(raw), cut=self._was_cut(open_end=False))
-        remaining = stand.remaining - 1
+        remaining = position.remaining - 1
         if remaining == 0:
-            end = len(raw) if machine.accepts(state) else borders[-1]
+            end = len(raw) if machine.accepts(state) else possible_ends[-1]
             return self._ended(raw, state, end, cut=self._was_cut(open_end=end == len(raw)))
-        leash = self._leash()
-        plan = leash[1:] if leash[:1] == (token,) else ()
-        return _Stand(state, raw, borders, remaining, None, stand.truncated, plan, stand)
+        forced_ending = self._forced_ending()
+        plan = forced_ending[1:] if forced_ending[:1] == (token,) else ()
+        return _Position(state, raw, possible_ends, remaining, None, position.truncated, plan, position)
 
-    def _ended(self, raw: bytes, state: MachineState, end: int, *, cut: bool) -> _Stand:
-        stand = self._stand
-        return _Stand(state, raw, (), stand.remaining - 1, end, stand.truncated or cut, (), stand)
+    def _ended(self, raw: bytes, state: MachineState, end: int, *, cut: bool) -> _Position:
+        position = self._position
+        return _Position(state, raw, (), position.remaining - 1, end, position.truncated or cut, (), position)
 
     def _was_cut(self, *, open_end: bool) -> bool:
         """Whether the limit ended the value: with its last token, where the value could have gone on."""
-        stand, machine = self._stand, self._guide.machine
-        if self._leash():
+        position, machine = self._position, self._guide.machine
+        if self._forced_ending():
             return True
-        if stand.remaining > 1:
+        if position.remaining > 1:
             return False
         if open_end:
             return True
-        free, bound = machine.mask(stand.state, None), machine.mask(stand.state, stand.remaining)
+        free, bound = machine.mask(position.state, None), machine.mask(position.state, position.remaining)
         return bool((free & ~bound).any())
 
 
-def _text_of(stand: _Stand) -> str:
-    return stand.raw[: stand.end].decode("utf-8", "ignore")
-
-
-def is_allowed(state: Walk, token: int) -> bool:
-    return allows(state.allowed(), token)
+def _text_of(position: _Position) -> str:
+    return position.raw[: position.end].decode("utf-8", "ignore")
