@@ -25,10 +25,10 @@ from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.binding.spaced import LedHole, given_to
 from pastalang.runtime.binding.whitespace import with_leads
 from pastalang.runtime.constraints.guide import Guide, State
+from pastalang.runtime.constraints.leading_space import LeadingSpaceGuide
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.decode.guides import compile_guide
-from pastalang.runtime.decode.lead import LeadGuide
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import FieldDone, TextDelta
 from pastalang.testing.differential import check_exact
@@ -123,7 +123,7 @@ def test_behind_a_lead_stand_the_very_same_values(kind: str, type: t.Type, lead:
         if form is Form.TEXT and isinstance(type, t.Array):
             continue
         bare = guide_of(type, form, follow, tokens)
-        led = LeadGuide(bare, lead, tokens)
+        led = LeadingSpaceGuide(bare, lead, tokens)
         limit = 60
         values = language(bare.start(max_tokens=limit), {}, b"", tokens)
         assert len(values) > 1
@@ -135,7 +135,7 @@ def test_whatever_the_logits_are_a_led_value_fits_its_type_and_its_limit(kind: s
     _, _, tokens = tools(kind)
     rng = random.Random(0)
     shapes = [(type, form) for type in SIMPLE for form in Form] + [(type, Form.JSON) for type in STRUCTURES]
-    guides: dict[Any, LeadGuide] = {}
+    guides: dict[Any, LeadingSpaceGuide] = {}
     for _ in range(250):
         type, form = rng.choice(shapes)
         follow, limit, pick, lead = (
@@ -143,7 +143,7 @@ def test_whatever_the_logits_are_a_led_value_fits_its_type_and_its_limit(kind: s
         )
         key = type, form, follow, lead
         if key not in guides:
-            guides[key] = LeadGuide(guide_of(type, form, follow, tokens), lead, tokens)
+            guides[key] = LeadingSpaceGuide(guide_of(type, form, follow, tokens), lead, tokens)
         state = decode(guides[key], limit, PICKS[pick], tokens, rng)
         if state is not None:
             found = read(state.text, type, TYPES, quoted=form is Form.JSON, sources={"source": SOURCE})
@@ -153,7 +153,7 @@ def test_whatever_the_logits_are_a_led_value_fits_its_type_and_its_limit(kind: s
 @pytest.mark.parametrize("kind", sorted(MERGING))
 def test_a_text_is_written_with_the_tokens_of_the_tokenizer_itself(kind: str) -> None:
     _, encoder, tokens = tools(kind)
-    led = LeadGuide(guide_of(t.String(), Form.TEXT, "\n", tokens), " ", tokens)
+    led = LeadingSpaceGuide(guide_of(t.String(), Form.TEXT, "\n", tokens), " ", tokens)
     state = led.start(max_tokens=9)
     for token in encoder.text(" Sony the tv\n"):
         assert token in tokens_of(state.allowed())

@@ -13,9 +13,9 @@ from pastalang.plan.plan import Choose, Hole, Plan, Repeat, Segment, Text
 from pastalang.program import types as t
 from pastalang.runtime.binding.spaced import given_to
 from pastalang.runtime.constraints.guide import Guide, GuideError
+from pastalang.runtime.constraints.leading_space import LeadingSpaceGuide
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.decode.guides import compile_guide
-from pastalang.runtime.decode.lead import LeadGuide
 from pastalang.runtime.errors import RunError
 
 
@@ -44,7 +44,7 @@ class GuideCache:
         return guide
 
     def _led(self, lead: str, guide: Guide) -> Guide:
-        return LeadGuide(guide, lead, self._tokens) if lead else guide
+        return LeadingSpaceGuide(guide, lead, self._tokens) if lead else guide
 
     def _compile(self, hole: Hole, plan: Plan, quoted: Mapping[str, str], forbidden: tuple[str, ...]) -> Guide:
         try:

@@ -8,9 +8,9 @@ import torch
 
 from pastalang.runtime.constraints.guide import State, TokenMask
 from pastalang.runtime.constraints.kinds.choice import ChoiceMachine, Range
+from pastalang.runtime.constraints.leading_space import LeadingSpaceState
 from pastalang.runtime.constraints.machine_guide import MachineGuideState
 from pastalang.runtime.constraints.masks import tokens_of
-from pastalang.runtime.decode.lead import Led
 
 
 def pushed_aside(logits: torch.Tensor, state: State) -> float:
@@ -34,7 +34,7 @@ class Standing:
 
 def standing_of(state: State) -> Standing | None:
     """None where the state is none of a closed list."""
-    walk = state.inner if isinstance(state, Led) else state
+    walk = state.inner if isinstance(state, LeadingSpaceState) else state
     if not isinstance(walk, MachineGuideState) or not isinstance(walk.machine, ChoiceMachine):
         return None
     at = walk.machine_state
@@ -45,7 +45,7 @@ def standing_of(state: State) -> Standing | None:
 def left_behind(token: int, state: State, standing: Standing) -> Range | None:
     """The options that are left behind an allowed token: a single one is chosen with it. None where that is open."""
     machine, at = standing.machine, standing.at
-    text = state.behind_lead(token) if isinstance(state, Led) else None
+    text = state.after_space(token) if isinstance(state, LeadingSpaceState) else None
     after = machine.options_after(at, token) if text is None else machine.options_behind(at, text)
     if after is None and machine.accepts(at):
         return Range(at.low, at.low + 1, at.depth)  # the token ends the option that stands there

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pastalang.plan.plan import Hole, Plan
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.guide import Accepted, GuideError, State, TokenMask
-from pastalang.runtime.decode.lead import Led
+from pastalang.runtime.constraints.leading_space import LeadingSpaceState
 from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.scheduler.transcript import Details, Field, TokenCounts
 
@@ -38,7 +38,9 @@ class OpenHole:
         self.field = field
         self._state = state
         self._encoder = encoder
-        self.lead = state.lead if isinstance(state, Led) else ""  # white space that is sampled with the value
+        self.lead = (
+            state.lead if isinstance(state, LeadingSpaceState) else ""
+        )  # white space that is sampled with the value
 
     @property
     def is_finished(self) -> bool:

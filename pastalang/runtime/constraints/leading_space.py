@@ -60,7 +60,7 @@ def _beginnings(tokens: Tokens, lead: bytes) -> _Beginnings:
     return _Beginnings(tuple(alone), pairs[:, 0], pairs[:, 1], tuple(others))
 
 
-class LeadGuide:
+class LeadingSpaceGuide:
     """See `guide.Guide`. `lead` is white space, at least one character of it."""
 
     def __init__(self, inner: Guide, lead: str, tokens: Tokens) -> None:
@@ -71,8 +71,8 @@ class LeadGuide:
         self._others: dict[bytes, dict[int, Ints]] = {}
         self._ways: dict[bytes, tuple[int, ...]] | None = None
 
-    def start(self, *, max_tokens: int) -> Led:
-        state = Led(self, max_tokens)
+    def start(self, *, max_tokens: int) -> LeadingSpaceState:
+        state = LeadingSpaceState(self, max_tokens)
         if max_tokens <= self.inner.shortest + len(self.lead) and not state.allowed().any():
             raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')} behind its white space")
         return state
@@ -201,12 +201,12 @@ class _Reader:
         return self._about[state]
 
 
-class Led:
+class LeadingSpaceState:
     """See `guide.State`. `taken` are all its tokens; the state inside has taken the last `within` of them."""
 
     __slots__ = ("_fresh", "_guide", "_inner", "_limit", "_rest", "_taken", "_within")
 
-    def __init__(self, guide: LeadGuide, limit: int) -> None:
+    def __init__(self, guide: LeadingSpaceGuide, limit: int) -> None:
         self._guide = guide
         self._limit = limit
         self._start()
@@ -234,7 +234,7 @@ class Led:
                 return None
         return self._inner or self._fresh
 
-    def behind_lead(self, token: int) -> bytes | None:
+    def after_space(self, token: int) -> bytes | None:
         """What of a token stands behind the lead; None for a token without a text."""
         text = self._guide.tokens.text(token)
         return text if text is None or self._inner is not None else text[len(self._rest) :]
@@ -258,8 +258,8 @@ class Led:
     def explain(self) -> str:
         return self._guide.explain() if self._inner is None else self._inner.explain()
 
-    def fork(self) -> Led:
-        copied = Led(self._guide, self._limit)
+    def fork(self) -> LeadingSpaceState:
+        copied = LeadingSpaceState(self._guide, self._limit)
         copied._rest, copied._taken, copied._within = self._rest, self._taken, self._within
         copied._inner = None if self._inner is None else self._inner.fork()
         return copied
