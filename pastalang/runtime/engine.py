@@ -25,9 +25,9 @@ from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.call import Options, RunOptions, check_batch, check_size, options_of
 from pastalang.runtime.chat import Encoder
+from pastalang.runtime.constraints.tagged_text import AutoGuides
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.decode.auto import AutoGuides
 from pastalang.runtime.decode.guides import prepare
 from pastalang.runtime.decode.sampler import Outcome, Sampler
 from pastalang.runtime.device_memory import empty_caches, is_shortage, problem_of

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import pastalang
 from pastalang.program.program import AutoPolicy
 from pastalang.runtime.attention.plain_views import Fed, PlainViews
-from pastalang.runtime.decode.tags import Reading, reader_of
+from pastalang.runtime.constraints.tagged_text import Reading, reader_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import TooLong
 from pastalang.runtime.events import TextDelta

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pastalang.plan.plan import Form, Hole
 from pastalang.runtime.binding.spaced import given_to, without_lead
 from pastalang.runtime.constraints.guide import NoEndingFits, State
-from pastalang.runtime.decode.auto import AutoState
-from pastalang.runtime.decode.tags import Tag
+from pastalang.runtime.constraints.tagged_text import AutoState, Tag
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
 from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
 from pastalang.runtime.scheduler.event_log import report_end, report_start, report_text, report_value

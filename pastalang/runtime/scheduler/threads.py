@@ -16,8 +16,7 @@ from pastalang.plan.plan import Branch, BranchId, Form, Hole, Plan, Release, Tex
 from pastalang.plan.positions import after_fork
 from pastalang.plan.structure import walk
 from pastalang.program.program import AutoPolicy
-from pastalang.runtime.decode.auto import THREAD, AutoState
-from pastalang.runtime.decode.tags import Begin, Tag, Wait
+from pastalang.runtime.constraints.tagged_text import THREAD, AutoState, Begin, Tag, Wait
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
 from pastalang.runtime.scheduler.hole import Fill, OpenHole
 from pastalang.runtime.scheduler.joins import join
