@@ -30,12 +30,12 @@ from pastalang.plan.plan import Form, Hole, Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.program import types as t
 from pastalang.runtime.binding.guide_cache import GuideCache
+from pastalang.runtime.constraints.compile import compile_guide, prepare_vocabulary
 from pastalang.runtime.constraints.dfa.machines import forget
 from pastalang.runtime.constraints.guide import Guide, State
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import Vocabulary, vocabulary_of
-from pastalang.runtime.decode.guides import compile_guide, prepare
 
 SIZE = 128_000
 BRANCHES = 96
@@ -250,7 +250,7 @@ def main() -> None:
     trained = time.thread_time()
     assert tokens.trie is not None and tokens.by_text
     built = time.thread_time()
-    prepare(tokens)
+    prepare_vocabulary(tokens)
     compile_guide(t.Array(t.Null()), form=Form.JSON, follow="", vocabulary=tokens)  # llguidance's own tokenizer
     ready = time.thread_time()
     gc.collect()

@@ -31,13 +31,13 @@ from transformers import LogitsProcessor, LogitsProcessorList, PreTrainedTokeniz
 from benchmarks.subjects import make_model
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.compile import compile_guide, prepare_vocabulary
 from pastalang.runtime.constraints.dfa.machines import forget
 from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import mask_of
 from pastalang.runtime.constraints.token_bytes import token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.decode.guides import compile_guide, prepare
 from pastalang.values.json_schema import schema_text
 from pastalang.values.read import read
 
@@ -159,7 +159,7 @@ def contestants(stage: Stage) -> Iterator[tuple[str, float, Contestant]]:
     began = time.perf_counter()
     tokens = Tokens(vocabulary_of(stage.tokenizer))
     assert tokens.trie is not None and len(token_rows(tokens))
-    prepare(tokens)
+    prepare_vocabulary(tokens)
     compile_guide(t.Array(t.Null()), form=Form.JSON, follow="", vocabulary=tokens)
 
     def ours(type: t.Type) -> Ours:

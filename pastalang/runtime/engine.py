@@ -25,10 +25,10 @@ from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.call import Options, RunOptions, check_batch, check_size, options_of
 from pastalang.runtime.chat import Encoder
+from pastalang.runtime.constraints.compile import prepare_vocabulary
 from pastalang.runtime.constraints.tagged_text import AutoGuides
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.decode.guides import prepare
 from pastalang.runtime.decode.sampler import Outcome, Sampler
 from pastalang.runtime.device_memory import empty_caches, is_shortage, problem_of
 from pastalang.runtime.errors import BadInputs, LoadError, RunError
@@ -153,7 +153,7 @@ class Engine:
             )  # fmt: skip
         except MemoryError as problem:
             raise LoadError(f"this machine has no memory for a KV cache of {cells} cells: {problem}") from problem
-        prepare(engine._vocabulary)  # so that the first guides are not slow
+        prepare_vocabulary(engine._vocabulary)  # so that the first guides are not slow
         return engine
 
     # ── what people call ─────────────────────────────────────────────────────────────────────────────────

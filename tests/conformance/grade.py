@@ -14,11 +14,11 @@ from jsonschema import Draft202012Validator
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.grammar.grammar_guide import GrammarGuide
 from pastalang.runtime.constraints.grammar.matcher import Matcher
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.guides import compile_guide
 from tests.conformance.suites import Case
 
 MAX_SECONDS = 5.0

@@ -11,10 +11,10 @@ import pytest
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import Guide, NoEndingFits, State
 from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.guides import compile_guide
 from pastalang.values.read import read
 from tests.properties.hole_types import SOURCE
 from tests.properties.hostile import PICKS, SIMPLE, STRUCTURES, TYPES, Pick

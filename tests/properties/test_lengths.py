@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.dfa.bounded import BoundedMachine
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState
 from pastalang.runtime.constraints.machine_guide import MachineGuide
-from pastalang.runtime.decode.guides import compile_guide
 from tests.properties.vocabularies import plain_bytes
 
 PATTERNS = (

@@ -10,12 +10,12 @@ import pytest
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import Machine, MachineState
 from pastalang.runtime.constraints.machine_guide import MachineGuide
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.guides import compile_guide
 from tests.properties.hole_types import SOURCE
 from tests.properties.hostile import SIMPLE
 from tests.properties.vocabularies import VOCABULARIES

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.dfa.machines import number_table
 from pastalang.runtime.constraints.grammar.grammar_guide import GrammarGuide
 from pastalang.runtime.constraints.guide import Guide, GuideError, MachineState
 from pastalang.runtime.constraints.machine_guide import MachineGuide
-from pastalang.runtime.decode.guides import compile_guide
 from pastalang.values.fits import value_fits
 from tests.properties.vocabularies import plain_bytes
 

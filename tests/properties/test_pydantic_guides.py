@@ -11,9 +11,9 @@ from pydantic import BaseModel, Field, TypeAdapter
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import Guide
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.guides import compile_guide
 from pastalang.values.json_text import parse_json
 from pastalang.values.pydantic_model import type_of_model, validate_value
 from pastalang.values.to_pydantic import model_of

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import Guide, GuideError
 from pastalang.runtime.constraints.masks import allows
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.guides import compile_guide
 from pastalang.values.json_text import JsonValue, write_json
 from pastalang.values.read import read
 from tests.properties.hole_types import ALL_TYPES, NAMED, SOURCE, near

@@ -15,11 +15,11 @@ import pastalang
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
 from pastalang.program.types import Sampling
+from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.outlines_types import from_outlines, is_outlines_type
 from pastalang.testing.byte_tokenizer import byte_tokenizer

@@ -11,10 +11,10 @@ import pastalang
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Form, Hole
 from pastalang.program import types as t
+from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.decode.guides import compile_guide
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd
 from pastalang.testing.byte_tokenizer import byte_tokenizer

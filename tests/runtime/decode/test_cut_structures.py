@@ -10,9 +10,9 @@ import pastalang
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Form, Hole
 from pastalang.plan.structure import walk_plan
+from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import tokens_of
-from pastalang.runtime.decode.guides import compile_guide
 from tests.properties.vocabularies import plain_bytes
 
 TYPES = {

@@ -15,6 +15,7 @@ import torch
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.grammar.grammar_state import GrammarState
 from pastalang.runtime.constraints.guide import GuideError, NoEndingFits, State
 from pastalang.runtime.constraints.kinds.choice import ChoiceMachine
@@ -25,7 +26,6 @@ from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.decode.confidence import probability_of, pushed_aside, shares_of, standing_of
-from pastalang.runtime.decode.guides import compile_guide
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.values.read import read
 

@@ -10,10 +10,10 @@ import pytest
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.grammar import matcher
 from pastalang.runtime.constraints.grammar.grammar_guide import GrammarGuide
 from pastalang.runtime.constraints.masks import allows
-from pastalang.runtime.decode.guides import compile_guide
 from tests.properties.vocabularies import plain_bytes
 
 WORDS = t.Array(t.String(pattern=r"(\S+\s+){0,19}\S+", max_chars=200))

@@ -177,7 +177,7 @@ def _flat(type: t.Type, types: Mapping[str, t.Type]) -> list[t.Type]:
     return [type]
 
 
-def prepare(vocabulary: Tokens) -> None:
+def prepare_vocabulary(vocabulary: Tokens) -> None:
     """Does once what all guides of a vocabulary need, so that the first of them is not slow."""
     vocabulary.begins_some(b"")
     vocabulary.by_text.get(b"")
