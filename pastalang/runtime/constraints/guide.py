@@ -76,7 +76,7 @@ class State(Protocol):
     @property
     def remaining(self) -> int: ...
 
-    def unlimited(self) -> TokenMask:
+    def mask_without_limit(self) -> TokenMask:
         """What would be allowed without the limit: for confidence, never for sampling."""
         ...
 

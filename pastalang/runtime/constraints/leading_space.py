@@ -96,7 +96,7 @@ class LeadingSpaceGuide:
 
     def mask(self, rest: bytes, fresh: State | None, remaining: int | None) -> TokenMask:
         """What may be written of the lead and behind it; `fresh` is the guide inside, None where nothing fits."""
-        inside = None if fresh is None else fresh.unlimited() if remaining is None else fresh.allowed()
+        inside = None if fresh is None else fresh.mask_without_limit() if remaining is None else fresh.allowed()
         others = self._costs(rest, fresh) if isinstance(fresh, MachineGuideState) else {}
         fitting = tuple(cost for cost in others if remaining is None or cost < remaining)
         room = None if remaining is None else min(remaining, self.inner.shortest + len(self.lead) + 1)
@@ -283,9 +283,9 @@ class LeadingSpaceState:
             return self._inner.allowed()
         return self._guide.mask(self._rest, self.inner, self.remaining)
 
-    def unlimited(self) -> TokenMask:
+    def mask_without_limit(self) -> TokenMask:
         if self._inner is not None:
-            return self._inner.unlimited()
+            return self._inner.mask_without_limit()
         return self._guide.mask(self._rest, self.inner, None)
 
     def forced(self) -> tuple[int, ...]:

@@ -1,7 +1,7 @@
 """The guide of a value that a machine knows: its state follows the bytes token by token.
 
-    value so far ──┬── inside: the machine can continue
-                   └── possible ends: places where the value may have ended, because all after them agrees with `follow`
+value so far ──┬── inside: the machine can continue
+               └── possible ends: places where the value may have ended, because all after them agrees with `follow`
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pastalang.runtime.constraints.guide import Accepted, Machine, MachineState, NoEndingFits, TokenMask
-from pastalang.runtime.constraints.masks import allows, join_masks, mask_of
+from pastalang.runtime.constraints.masks import join_masks, mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.values.words import counted
 
@@ -107,7 +107,7 @@ class MachineGuideState:
     def allowed(self) -> TokenMask:
         return self._mask(self._position.remaining)
 
-    def unlimited(self) -> TokenMask:
+    def mask_without_limit(self) -> TokenMask:
         return self._mask(None)
 
     def _mask(self, remaining: int | None) -> TokenMask:

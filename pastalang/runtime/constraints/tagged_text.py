@@ -127,8 +127,8 @@ class AutoState:
     def allowed(self) -> TokenMask:
         return self._with_tags(self._inner.allowed())
 
-    def unlimited(self) -> TokenMask:
-        return self._with_tags(self._inner.unlimited())
+    def mask_without_limit(self) -> TokenMask:
+        return self._with_tags(self._inner.mask_without_limit())
 
     def forced(self) -> tuple[int, ...]:
         return ()

@@ -107,7 +107,7 @@ class GrammarState:
             self._mask = self._free_mask()
         return self._mask
 
-    def unlimited(self) -> TokenMask:
+    def mask_without_limit(self) -> TokenMask:
         return self._free_mask()
 
     def _forced_ending(self) -> tuple[int, ...]:
