@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pastalang.program.types import Sampling
 from pastalang.runtime.constraints.guide import TokenMask
-from pastalang.runtime.decode.draws import Draw
 from pastalang.runtime.decode.sampler import Ask, Choice, NotFinite, NothingAllowed, Outcome, Sampler
+from pastalang.runtime.sampling.rng import RandomKey
 
 VOCABULARY = 300
 
@@ -24,8 +24,8 @@ def mask(*tokens: int, vocabulary: int = VOCABULARY) -> TokenMask:
     return words
 
 
-def draw(index: int = 0, *, seed: int = 0, branch: str = "brand", items: tuple[int, ...] = ()) -> Draw:
-    return Draw(seed, branch, items, index)
+def draw(index: int = 0, *, seed: int = 0, branch: str = "brand", items: tuple[int, ...] = ()) -> RandomKey:
+    return RandomKey(seed, branch, items, index)
 
 
 def random_logits(rows: int, seed: int = 0, vocabulary: int = VOCABULARY) -> torch.Tensor:
@@ -201,20 +201,20 @@ def test_a_draw_is_the_same_number_everywhere_and_for_ever() -> None:
 
 @given(st.integers(0, 5), st.text(max_size=3), st.lists(st.integers(0, 12), max_size=3), st.integers(0, 12))
 def test_a_draw_is_below_one(seed: int, branch: str, items: list[int], index: int) -> None:
-    assert 0 <= Draw(seed, branch, tuple(items), index).uniform() < 1
+    assert 0 <= RandomKey(seed, branch, tuple(items), index).uniform() < 1
 
 
 def test_draws_differ_by_seed_branch_items_index_and_purpose() -> None:
     places = [
-        Draw(0, "a", (), 1),
-        Draw(1, "a", (), 1),
-        Draw(0, "b", (), 1),
-        Draw(0, "a", (1,), 1),
-        Draw(0, "a", (1, 1), 1),
-        Draw(0, "a", (11,), 1),
-        Draw(0, "a", (), 11),
-        Draw(0, "a1", (), 1),
-        Draw(0, "a", (), 1, "choose"),
+        RandomKey(0, "a", (), 1),
+        RandomKey(1, "a", (), 1),
+        RandomKey(0, "b", (), 1),
+        RandomKey(0, "a", (1,), 1),
+        RandomKey(0, "a", (1, 1), 1),
+        RandomKey(0, "a", (11,), 1),
+        RandomKey(0, "a", (), 11),
+        RandomKey(0, "a1", (), 1),
+        RandomKey(0, "a", (), 1, "choose"),
     ]
     assert len({place.uniform() for place in places}) == len(places)
 

@@ -16,13 +16,13 @@ from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.attention import kv_cache
 from pastalang.runtime.attention.kv_cache import zeros
-from pastalang.runtime.decode.draws import Draw
 from pastalang.runtime.decode.sampler import Ask, Choice, NoMemory, Sampler
 from pastalang.runtime.device_memory import is_shortage
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError, OutOfMemory
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
+from pastalang.runtime.sampling.rng import RandomKey
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
@@ -216,7 +216,7 @@ def test_another_problem_of_a_step_ends_one_run_and_leaves_those_beside_it_alone
 
 def test_tokens_are_drawn_from_fewer_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     logits = torch.randn(7, 320, generator=torch.Generator().manual_seed(1))
-    asks = [Ask(Draw(0, str(row), (), 0)) for row in range(7)]
+    asks = [Ask(RandomKey(0, str(row), (), 0)) for row in range(7)]
     sampler = Sampler(320)
     expected = sampler.choose(logits, asks)
     choose = Sampler._choose

@@ -17,9 +17,9 @@ import torch
 from pastalang.program.types import Sampling
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.decode.candidates import BLOCK, Candidates, Masks, peaks_of
-from pastalang.runtime.decode.draws import Draw
 from pastalang.runtime.decode.truncation import draw_columns
 from pastalang.runtime.device_memory import in_short, is_shortage
+from pastalang.runtime.sampling.rng import RandomKey
 
 _AT_ONCE = 1 << 19  # logits: what a CPU keeps at hand from one look at them to the next
 
@@ -32,7 +32,7 @@ class Ask:
     `before` are the tokens that a repetition penalty holds against.
     """
 
-    draw: Draw
+    draw: RandomKey
     sampling: Sampling = field(default_factory=Sampling)
     allowed: TokenMask | None = None
     before: tuple[int, ...] = ()

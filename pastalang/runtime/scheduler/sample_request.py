@@ -6,9 +6,9 @@ from functools import lru_cache
 
 from pastalang.program.types import Sampling
 from pastalang.runtime.constraints.guide import TokenMask
-from pastalang.runtime.decode.draws import Draw
 from pastalang.runtime.decode.sampler import Ask, NoMemory, NotFinite, Outcome
 from pastalang.runtime.errors import DeadEnd, NotFiniteLogits, OutOfMemory, RunError
+from pastalang.runtime.sampling.rng import RandomKey
 from pastalang.runtime.scheduler.branch import BranchState
 
 
@@ -40,7 +40,7 @@ def sample_request(branch: BranchState) -> Ask:
         tokens = decision.allowed()
         sampling = _combined(decision.sampling, request.base)
         allowed = None if tokens is None else request.tokens.mask(tokens)
-    draw = Draw(request.seed, branch.name, branch.draw_items, branch.draws, branch.purpose)
+    draw = RandomKey(request.seed, branch.name, branch.draw_items, branch.draws, branch.purpose)
     return Ask(draw, sampling, allowed, penalty_tokens(branch, sampling))
 
 

@@ -22,8 +22,8 @@ from pastalang.runtime.binding.spaced import given_to, without_lead
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.guide import GuideError, NoEndingFits, State
 from pastalang.runtime.constraints.masks import tokens_of
-from pastalang.runtime.decode.draws import Draw
 from pastalang.runtime.errors import RunError
+from pastalang.runtime.sampling.rng import RandomKey
 from pastalang.testing.slow.answer import Field, Place
 from pastalang.testing.slow.branch import Instance
 from pastalang.testing.slow.token import Logits
@@ -101,7 +101,7 @@ def draw(given: Given, branch: Instance, allowed: Collection[int] | None, sampli
     branch stands here.
     """
     attempt = "" if branch.attempt == 1 else f"attempt {branch.attempt}"
-    uniform = Draw(given.seed, branch.spec.name, branch.key, len(branch.asked), attempt).uniform()
+    uniform = RandomKey(given.seed, branch.spec.name, branch.key, len(branch.asked), attempt).uniform()
     branch.asked.append(branch.path[-1])
     branch.pass_ = max(branch.pass_, *(1 + token.known for token in branch.path))
     before = {token.token for token in branch.own}

@@ -1,6 +1,6 @@
-"""Random numbers that belong to a place in the answer: who draws comes in, a number in [0, 1) goes out.
+"""Random numbers by key: the same place in an answer always gets the same number in [0, 1).
 
-There is no generator that is advanced, so nothing that runs earlier, later or beside can change a draw.
+No generator is advanced, so nothing that runs earlier, later or at the same time can change a number.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class RandomKey:
     """One draw of a run: token `index` of a branch, inside the loop items `items`; `purpose` tells apart several."""
 
     seed: int

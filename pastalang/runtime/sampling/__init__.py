@@ -1,0 +1,1 @@
+"""Sampling: one token from each row of logits."""
