@@ -85,9 +85,9 @@ def test_a_mask_that_can_be_written_to_is_read_anew() -> None:
 
 
 def test_masks_beyond_the_limit_are_forgotten_and_read_again() -> None:
-    from pastalang.runtime.decode.candidates import Masks
+    from pastalang.runtime.sampling.candidates import MaskCache
 
-    masks, logits = Masks(VOCABULARY, limit=100), torch.zeros(1, VOCABULARY)
+    masks, logits = MaskCache(VOCABULARY, limit=100), torch.zeros(1, VOCABULARY)
     kept = [mask(token) for token in range(20)]
     for _ in range(2):
         for token, words in enumerate(kept):

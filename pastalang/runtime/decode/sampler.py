@@ -16,9 +16,9 @@ import torch
 
 from pastalang.program.types import Sampling
 from pastalang.runtime.constraints.guide import TokenMask
-from pastalang.runtime.decode.candidates import BLOCK, Candidates, Masks, peaks_of
 from pastalang.runtime.decode.truncation import draw_columns
 from pastalang.runtime.device_memory import in_short, is_shortage
+from pastalang.runtime.sampling.candidates import BLOCK, Candidates, MaskCache, peaks_of
 from pastalang.runtime.sampling.rng import RandomKey
 
 _AT_ONCE = 1 << 19  # logits: what a CPU keeps at hand from one look at them to the next
@@ -77,7 +77,7 @@ class Sampler:
     """Draws for models of one vocabulary size. It keeps what masks let through, and no other state."""
 
     def __init__(self, vocabulary: int) -> None:
-        self._masks = Masks(vocabulary)
+        self._masks = MaskCache(vocabulary)
 
     @torch.inference_mode()
     def choose(self, logits: torch.Tensor, asks: Sequence[Ask]) -> tuple[Outcome, ...]:

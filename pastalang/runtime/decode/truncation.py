@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 
 from pastalang.program.types import Sampling
-from pastalang.runtime.decode.candidates import BLOCK
+from pastalang.runtime.sampling.candidates import BLOCK
 
 _NUCLEUS = 256  # tokens that are looked at first for top_p: sorting a whole vocabulary takes longer than the model
 

@@ -57,7 +57,7 @@ class _Known:
         return self.mask.nbytes + (0 if self.tokens is None else self.tokens.nbytes)
 
 
-class Masks:
+class MaskCache:
     """What the masks seen lately let through; beyond `limit` bytes those not seen for longest are forgotten.
 
     Only masks that nobody can write to are remembered, by their identity; others are read anew every time.
