@@ -29,7 +29,6 @@ from pastalang.runtime.constraints.compile import prepare_vocabulary
 from pastalang.runtime.constraints.tagged_text import AutoGuides
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.decode.sampler import Outcome, Sampler
 from pastalang.runtime.device_memory import empty_caches, is_shortage, problem_of
 from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
@@ -44,6 +43,7 @@ from pastalang.runtime.plan_cache import PlanCache
 from pastalang.runtime.repair.policy import Policy, policy_for
 from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Result
+from pastalang.runtime.sampling.sampler import Outcome, Sampler
 from pastalang.runtime.scheduler.probes import note_details
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import Limits, PendingSample, ScheduleFilter, Scheduler

@@ -23,9 +23,9 @@ from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.decode.sampler import Choice
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.inputs import bind_inputs
+from pastalang.runtime.sampling.sampler import Choice
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.decision import arms_of, closing_of, opening_of
 from pastalang.runtime.scheduler.hole import OpenHole

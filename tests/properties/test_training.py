@@ -19,8 +19,8 @@ from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.decode.sampler import Choice
 from pastalang.runtime.models.transformers import TransformersModel
+from pastalang.runtime.sampling.sampler import Choice
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import Limits, Scheduler

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pastalang.program.types import Sampling
 from pastalang.runtime.constraints.guide import TokenMask
-from pastalang.runtime.decode.sampler import Ask, Choice, NotFinite, NothingAllowed, Outcome, Sampler
 from pastalang.runtime.sampling.rng import RandomKey
+from pastalang.runtime.sampling.sampler import Ask, Choice, NotFinite, NothingAllowed, Outcome, Sampler
 
 VOCABULARY = 300
 

@@ -16,13 +16,13 @@ from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.attention import kv_cache
 from pastalang.runtime.attention.kv_cache import zeros
-from pastalang.runtime.decode.sampler import Ask, Choice, NoMemory, Sampler
 from pastalang.runtime.device_memory import is_shortage
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError, OutOfMemory
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.runtime.sampling.rng import RandomKey
+from pastalang.runtime.sampling.sampler import Ask, Choice, NoMemory, Sampler
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer

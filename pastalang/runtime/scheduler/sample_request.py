@@ -6,9 +6,9 @@ from functools import lru_cache
 
 from pastalang.program.types import Sampling
 from pastalang.runtime.constraints.guide import TokenMask
-from pastalang.runtime.decode.sampler import Ask, NoMemory, NotFinite, Outcome
 from pastalang.runtime.errors import DeadEnd, NotFiniteLogits, OutOfMemory, RunError
 from pastalang.runtime.sampling.rng import RandomKey
+from pastalang.runtime.sampling.sampler import Ask, NoMemory, NotFinite, Outcome
 from pastalang.runtime.scheduler.branch import BranchState
 
 

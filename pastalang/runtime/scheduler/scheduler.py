@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pastalang.runtime.decode.sampler import Ask, Choice, Outcome
 from pastalang.runtime.errors import BadInputs, Cancelled, OutOfMemory, RunError
+from pastalang.runtime.sampling.sampler import Ask, Choice, Outcome
 from pastalang.runtime.scheduler.admission import Admission, cells_wanted
 from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Source
 from pastalang.runtime.scheduler.capacity_errors import check_length, too_small
