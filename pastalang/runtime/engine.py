@@ -324,7 +324,7 @@ class Engine:
         asked = [(one, ask) for one in pending if (ask := self.scheduler.request_sample(one)) is not None]
         rows = [one.row for one, _ in asked]
         chosen = logits if rows == list(range(len(logits))) else logits[rows]
-        outcomes = self._sampler.choose(chosen, [ask for _, ask in asked])
+        outcomes = self._sampler.sample(chosen, [ask for _, ask in asked])
         for (one, _), row in zip(asked, chosen, strict=True):
             request = one.branch.request
             if request.details and not request.is_over:

@@ -25,7 +25,7 @@ from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.inputs import bind_inputs
-from pastalang.runtime.sampling.sampler import Choice
+from pastalang.runtime.sampling.sampler import Sample
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.decision import arms_of, closing_of, opening_of
 from pastalang.runtime.scheduler.hole import OpenHole
@@ -150,7 +150,7 @@ class _Run:
                 pending = self._scheduler.accept([(one, self._teach(one, places[one.row])) for one in pending])
         self._scheduler.end_step()
 
-    def _teach(self, drawing: PendingSample, place: int) -> Choice:
+    def _teach(self, drawing: PendingSample, place: int) -> Sample:
         branch = drawing.branch
         token = self._teacher.token(branch)
         if self._labels.get(place, token) != token:
@@ -160,7 +160,7 @@ class _Run:
         items = _items(branch)
         is_absent = self._answer.at(field, items) is None
         self._taught.append(TaughtToken(field, items, place, token, self._allowed(branch), is_absent, self._absent))
-        return Choice(token, 0.0)
+        return Sample(token, 0.0)
 
     def _allowed(self, branch: BranchState) -> TokenMask | None:
         if branch.hole is not None:

@@ -20,7 +20,7 @@ from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.models.transformers import TransformersModel
-from pastalang.runtime.sampling.sampler import Choice
+from pastalang.runtime.sampling.sampler import Sample
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import Limits, Scheduler
@@ -146,7 +146,7 @@ def decode(plan: BoundPlan, inputs: Any, value: JsonValue, model: Any, rest: ran
                 for one in drawings:
                     token = teacher.token(one.branch)
                     found.setdefault(name_of(one.branch), []).append(logits[one.row])
-                    told.append((one, Choice(token, 0.0)))
+                    told.append((one, Sample(token, 0.0)))
                 drawings = scheduler.tell(told)
         scheduler.end_step()
     assert request.error is None, request.error

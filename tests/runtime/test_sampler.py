@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pastalang.program.types import Sampling
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.sampling.rng import RandomKey
-from pastalang.runtime.sampling.sampler import Ask, Choice, NotFinite, NothingAllowed, Outcome, Sampler
+from pastalang.runtime.sampling.sampler import NotFinite, NothingAllowed, Outcome, Sample, Sampler, SampleRequest
 
 VOCABULARY = 300
 
@@ -33,14 +33,14 @@ def random_logits(rows: int, seed: int = 0, vocabulary: int = VOCABULARY) -> tor
 
 
 def tokens_of(outcomes: tuple[Outcome, ...]) -> list[int]:
-    assert all(isinstance(outcome, Choice) for outcome in outcomes)
-    return [outcome.token for outcome in outcomes if isinstance(outcome, Choice)]
+    assert all(isinstance(outcome, Sample) for outcome in outcomes)
+    return [outcome.token for outcome in outcomes if isinstance(outcome, Sample)]
 
 
 def frequencies(logits: torch.Tensor, sampling: Sampling, *, draws: int = 4000, **options: TokenMask) -> torch.Tensor:
     """How often each token comes, over many draws from the same row."""
-    asks = [Ask(draw(index), sampling, **options) for index in range(draws)]
-    tokens = tokens_of(Sampler(logits.shape[1]).choose(logits.expand(draws, -1), asks))
+    asks = [SampleRequest(draw(index), sampling, **options) for index in range(draws)]
+    tokens = tokens_of(Sampler(logits.shape[1]).sample(logits.expand(draws, -1), asks))
     return torch.bincount(torch.tensor(tokens), minlength=logits.shape[1]) / draws
 
 
@@ -49,12 +49,12 @@ def frequencies(logits: torch.Tensor, sampling: Sampling, *, draws: int = 4000, 
 
 def test_without_a_temperature_the_likeliest_token_is_taken() -> None:
     logits = random_logits(7)
-    outcomes = Sampler(VOCABULARY).choose(logits, [Ask(draw(index)) for index in range(7)])
+    outcomes = Sampler(VOCABULARY).sample(logits, [SampleRequest(draw(index)) for index in range(7)])
     assert tokens_of(outcomes) == logits.argmax(dim=1).tolist()
 
 
 def test_of_equally_likely_tokens_the_first_is_taken() -> None:
-    assert tokens_of(Sampler(VOCABULARY).choose(torch.zeros(1, VOCABULARY), [Ask(draw())])) == [0]
+    assert tokens_of(Sampler(VOCABULARY).sample(torch.zeros(1, VOCABULARY), [SampleRequest(draw())])) == [0]
 
 
 @pytest.mark.parametrize("allowed", [(5,), (3, 299), tuple(range(40, 290)), tuple(range(299))])
@@ -62,26 +62,26 @@ def test_of_equally_likely_tokens_the_first_is_taken() -> None:
 def test_only_allowed_tokens_are_taken(allowed: tuple[int, ...], temperature: float | None) -> None:
     logits = random_logits(50)
     logits[:, 0] = 40.0  # what the model would write
-    asks = [Ask(draw(index), Sampling(temperature=temperature), mask(*allowed)) for index in range(50)]
-    assert set(tokens_of(Sampler(VOCABULARY).choose(logits, asks))) <= set(allowed)
+    asks = [SampleRequest(draw(index), Sampling(temperature=temperature), mask(*allowed)) for index in range(50)]
+    assert set(tokens_of(Sampler(VOCABULARY).sample(logits, asks))) <= set(allowed)
 
 
 def test_tokens_beyond_the_mask_are_padding_of_the_model_and_never_taken() -> None:
     logits = torch.zeros(1, 320)
     logits[0, 310] = 50.0
-    assert tokens_of(Sampler(320).choose(logits, [Ask(draw(), allowed=mask(*range(300)))])) == [0]
+    assert tokens_of(Sampler(320).sample(logits, [SampleRequest(draw(), allowed=mask(*range(300)))])) == [0]
 
 
 def test_a_mask_may_be_longer_than_the_vocabulary_of_the_model() -> None:
     logits = torch.zeros(1, 290)
-    assert tokens_of(Sampler(290).choose(logits, [Ask(draw(), allowed=mask(289, 299))])) == [289]
+    assert tokens_of(Sampler(290).sample(logits, [SampleRequest(draw(), allowed=mask(289, 299))])) == [289]
 
 
 def test_a_mask_that_can_be_written_to_is_read_anew() -> None:
     sampler, words = Sampler(VOCABULARY), mask(4).copy()
-    assert tokens_of(sampler.choose(torch.zeros(1, VOCABULARY), [Ask(draw(), allowed=words)])) == [4]
+    assert tokens_of(sampler.sample(torch.zeros(1, VOCABULARY), [SampleRequest(draw(), allowed=words)])) == [4]
     words[:] = mask(9)
-    assert tokens_of(sampler.choose(torch.zeros(1, VOCABULARY), [Ask(draw(), allowed=words)])) == [9]
+    assert tokens_of(sampler.sample(torch.zeros(1, VOCABULARY), [SampleRequest(draw(), allowed=words)])) == [9]
 
 
 def test_masks_beyond_the_limit_are_forgotten_and_read_again() -> None:
@@ -125,8 +125,8 @@ def test_top_k_keeps_the_k_likeliest() -> None:
 
 def test_top_k_of_one_is_greedy() -> None:
     logits = random_logits(9)
-    asks = [Ask(draw(index), Sampling(temperature=3.0, top_k=1)) for index in range(9)]
-    assert tokens_of(Sampler(VOCABULARY).choose(logits, asks)) == logits.argmax(dim=1).tolist()
+    asks = [SampleRequest(draw(index), Sampling(temperature=3.0, top_k=1)) for index in range(9)]
+    assert tokens_of(Sampler(VOCABULARY).sample(logits, asks)) == logits.argmax(dim=1).tolist()
 
 
 def test_top_p_keeps_the_fewest_tokens_that_reach_it() -> None:
@@ -148,18 +148,21 @@ def test_min_p_drops_what_is_much_less_likely_than_the_likeliest() -> None:
 
 def test_the_repetition_penalty_lowers_what_was_written_before() -> None:
     logits = torch.tensor([[2.0, 1.9, -1.0, -1.1]])
-    asks = [Ask(draw(), Sampling(repetition_penalty=1.2), before=(0,))]
-    assert tokens_of(Sampler(4).choose(logits, asks)) == [1]
-    asks = [Ask(draw(), Sampling(repetition_penalty=1.2), allowed=mask(2, 3, vocabulary=4), before=(2, 0))]
-    assert tokens_of(Sampler(4).choose(logits, asks)) == [3]
+    asks = [SampleRequest(draw(), Sampling(repetition_penalty=1.2), before=(0,))]
+    assert tokens_of(Sampler(4).sample(logits, asks)) == [1]
+    asks = [SampleRequest(draw(), Sampling(repetition_penalty=1.2), allowed=mask(2, 3, vocabulary=4), before=(2, 0))]
+    assert tokens_of(Sampler(4).sample(logits, asks)) == [3]
 
 
 def test_the_log_probability_is_that_of_the_model_among_the_allowed_tokens() -> None:
     logits = random_logits(2)
     allowed = (3, 77, 150, 299)
-    asks = [Ask(draw(), Sampling(temperature=4.0), mask(*allowed)), Ask(draw(), Sampling(temperature=4.0))]
-    few, every = Sampler(VOCABULARY).choose(logits, asks)
-    assert isinstance(few, Choice) and isinstance(every, Choice)
+    asks = [
+        SampleRequest(draw(), Sampling(temperature=4.0), mask(*allowed)),
+        SampleRequest(draw(), Sampling(temperature=4.0)),
+    ]
+    few, every = Sampler(VOCABULARY).sample(logits, asks)
+    assert isinstance(few, Sample) and isinstance(every, Sample)
     among = logits[0, list(allowed)].log_softmax(0)[allowed.index(few.token)]
     assert math.isclose(few.log_probability, float(among), abs_tol=1e-5)
     assert math.isclose(every.log_probability, float(logits[1].log_softmax(0)[every.token]), abs_tol=1e-5)
@@ -184,13 +187,13 @@ ASKS = st.lists(st.tuples(SAMPLINGS, MASKS, st.integers(0, 50)), min_size=1, max
 @given(ASKS, st.randoms(use_true_random=False))
 def test_a_choice_depends_on_no_other_row(parts: list[tuple[Sampling, TokenMask | None, int]], order: object) -> None:
     logits = random_logits(len(parts))
-    asks = [Ask(draw(index), sampling, allowed, (1, 2)) for sampling, allowed, index in parts]
-    together = Sampler(VOCABULARY).choose(logits, asks)
-    alone = [Sampler(VOCABULARY).choose(logits[row : row + 1], [ask])[0] for row, ask in enumerate(asks)]
+    asks = [SampleRequest(draw(index), sampling, allowed, (1, 2)) for sampling, allowed, index in parts]
+    together = Sampler(VOCABULARY).sample(logits, asks)
+    alone = [Sampler(VOCABULARY).sample(logits[row : row + 1], [ask])[0] for row, ask in enumerate(asks)]
     assert list(together) == alone
     shuffled = list(range(len(asks)))
     order.shuffle(shuffled)  # type: ignore[attr-defined]
-    mixed = Sampler(VOCABULARY).choose(logits[shuffled], [asks[row] for row in shuffled])
+    mixed = Sampler(VOCABULARY).sample(logits[shuffled], [asks[row] for row in shuffled])
     assert [mixed[shuffled.index(row)] for row in range(len(asks))] == alone
 
 
@@ -237,18 +240,18 @@ def test_a_row_that_is_not_finite_is_named_and_the_others_are_drawn(
     logits = random_logits(3)
     logits[1, 17] = bad
     how = Sampling(temperature=temperature, **sampling)  # type: ignore[arg-type]
-    outcomes = Sampler(VOCABULARY).choose(logits, [Ask(draw(index), how) for index in range(3)])
-    assert [type(outcome) for outcome in outcomes] == [Choice, NotFinite, Choice]
+    outcomes = Sampler(VOCABULARY).sample(logits, [SampleRequest(draw(index), how) for index in range(3)])
+    assert [type(outcome) for outcome in outcomes] == [Sample, NotFinite, Sample]
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
 @pytest.mark.parametrize("allowed", [(5,), tuple(range(18, 300))])
 def test_a_token_that_is_not_allowed_may_be_anything(bad: float, allowed: tuple[int, ...]) -> None:
     logits = random_logits(3, vocabulary=1300)
-    asks = [Ask(draw(), Sampling(), mask(*allowed, *range(300, 1300), vocabulary=1300))] * 3
-    expected = Sampler(1300).choose(logits, asks)
+    asks = [SampleRequest(draw(), Sampling(), mask(*allowed, *range(300, 1300), vocabulary=1300))] * 3
+    expected = Sampler(1300).sample(logits, asks)
     logits[1, 17] = bad
-    assert Sampler(1300).choose(logits, asks) == expected
+    assert Sampler(1300).sample(logits, asks) == expected
 
 
 @pytest.mark.parametrize("temperature", [None, 1.0])
@@ -256,18 +259,22 @@ def test_a_row_in_which_nothing_is_allowed_is_named_and_the_others_are_drawn(tem
     logits = random_logits(3)
     logits[2, 5] = -math.inf
     how = Sampling(temperature=temperature)
-    asks = [Ask(draw(), how, mask()), Ask(draw(), how, mask(7)), Ask(draw(), how, mask(5))]
-    outcomes = Sampler(VOCABULARY).choose(logits, asks)
-    assert [type(outcome) for outcome in outcomes] == [NothingAllowed, Choice, NothingAllowed]
+    asks = [
+        SampleRequest(draw(), how, mask()),
+        SampleRequest(draw(), how, mask(7)),
+        SampleRequest(draw(), how, mask(5)),
+    ]
+    outcomes = Sampler(VOCABULARY).sample(logits, asks)
+    assert [type(outcome) for outcome in outcomes] == [NothingAllowed, Sample, NothingAllowed]
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
 def test_every_precision_is_taken(dtype: torch.dtype) -> None:
     logits = random_logits(4).to(dtype)
     how = Sampling(temperature=1.0, top_p=0.9, min_p=0.01)
-    outcomes = Sampler(VOCABULARY).choose(logits, [Ask(draw(index), how) for index in range(4)])
-    assert all(isinstance(outcome, Choice) for outcome in outcomes)
+    outcomes = Sampler(VOCABULARY).sample(logits, [SampleRequest(draw(index), how) for index in range(4)])
+    assert all(isinstance(outcome, Sample) for outcome in outcomes)
 
 
 def test_no_rows_give_no_outcomes() -> None:
-    assert Sampler(VOCABULARY).choose(torch.zeros(0, VOCABULARY), []) == ()
+    assert Sampler(VOCABULARY).sample(torch.zeros(0, VOCABULARY), []) == ()

@@ -22,7 +22,7 @@ from pastalang.runtime.errors import LoadError, OutOfMemory
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.runtime.sampling.rng import RandomKey
-from pastalang.runtime.sampling.sampler import Ask, Choice, NoMemory, Sampler
+from pastalang.runtime.sampling.sampler import NoMemory, Sample, Sampler, SampleRequest
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
@@ -216,21 +216,21 @@ def test_another_problem_of_a_step_ends_one_run_and_leaves_those_beside_it_alone
 
 def test_tokens_are_drawn_from_fewer_rows_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     logits = torch.randn(7, 320, generator=torch.Generator().manual_seed(1))
-    asks = [Ask(RandomKey(0, str(row), (), 0)) for row in range(7)]
+    asks = [SampleRequest(RandomKey(0, str(row), (), 0)) for row in range(7)]
     sampler = Sampler(320)
-    expected = sampler.choose(logits, asks)
-    choose = Sampler._choose
+    expected = sampler.sample(logits, asks)
+    sample = Sampler._choose
 
-    def narrow(self: Sampler, logits: torch.Tensor, asks: list[Ask]) -> Any:
+    def narrow(self: Sampler, logits: torch.Tensor, asks: list[SampleRequest]) -> Any:
         if len(asks) > limit:
             raise ON_A_GPU
-        return choose(self, logits, asks)
+        return sample(self, logits, asks)
 
     monkeypatch.setattr(Sampler, "_choose", narrow)
     limit = 2
-    assert sampler.choose(logits, asks) == expected and all(isinstance(one, Choice) for one in expected)
+    assert sampler.sample(logits, asks) == expected and all(isinstance(one, Sample) for one in expected)
     limit = 0
-    assert all(isinstance(one, NoMemory) for one in sampler.choose(logits, asks))
+    assert all(isinstance(one, NoMemory) for one in sampler.sample(logits, asks))
     with pytest.raises(OutOfMemory, match="no memory left to draw a token: CUDA out of memory"):
         engine_of(Small(at_most(1 << 15))).run(PRODUCT, {"title": "x"})
 

@@ -27,7 +27,7 @@ _AT_ONCE = 1 << 19  # logits: what a CPU keeps at hand from one look at them to 
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class SampleRequest:
     """How one row is to be drawn. `allowed` None lets every token through.
 
     `sampling` is settled: what is None in it is off, and without a temperature the likeliest token is taken.
@@ -46,7 +46,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Sample:
     """The token, and the logarithm of the model's own probability for it among the allowed ones.
 
     Temperature, penalty and truncation are no part of that probability, so that it says what the model believes.
@@ -72,7 +72,7 @@ class NothingAllowed(CannotSample):
     """No token is allowed, or the model rules out all that are."""
 
 
-Outcome: TypeAlias = Choice | NotFinite | NoMemory | NothingAllowed
+Outcome: TypeAlias = Sample | NotFinite | NoMemory | NothingAllowed
 
 
 class Sampler:
@@ -82,38 +82,38 @@ class Sampler:
         self._masks = MaskCache(vocabulary)
 
     @torch.inference_mode()
-    def choose(self, logits: torch.Tensor, asks: Sequence[Ask]) -> tuple[Outcome, ...]:
+    def sample(self, logits: torch.Tensor, requests: Sequence[SampleRequest]) -> tuple[Outcome, ...]:
         """One outcome per row of `logits` (rows, vocabulary). Fewer rows at once where the memory is short."""
-        assert logits.shape[0] == len(asks)
+        assert logits.shape[0] == len(requests)
         try:
-            return self._choose(logits, asks)
+            return self._sample(logits, requests)
         except Exception as problem:
             if not is_shortage(problem):
                 raise
             told = in_short(problem)
-        if len(asks) == 1:
+        if len(requests) == 1:
             return (NoMemory(f"the device has no memory left to draw a token: {told}"),)
-        half = len(asks) // 2
-        return (*self.choose(logits[:half], asks[:half]), *self.choose(logits[half:], asks[half:]))
+        half = len(requests) // 2
+        return (*self.sample(logits[:half], requests[:half]), *self.sample(logits[half:], requests[half:]))
 
-    def _choose(self, logits: torch.Tensor, asks: Sequence[Ask]) -> tuple[Outcome, ...]:
-        most = max(1, _AT_ONCE // logits.shape[1]) if logits.device.type == "cpu" else len(asks)
-        if len(asks) > most:
-            parts = [slice(first, first + most) for first in range(0, len(asks), most)]
-            return tuple(outcome for part in parts for outcome in self._choose(logits[part], asks[part]))
+    def _sample(self, logits: torch.Tensor, requests: Sequence[SampleRequest]) -> tuple[Outcome, ...]:
+        most = max(1, _AT_ONCE // logits.shape[1]) if logits.device.type == "cpu" else len(requests)
+        if len(requests) > most:
+            parts = [slice(first, first + most) for first in range(0, len(requests), most)]
+            return tuple(outcome for part in parts for outcome in self._sample(logits[part], requests[part]))
         outcomes: dict[int, Outcome] = {}
-        for candidates in self._masks.candidates(logits, [ask.allowed for ask in asks]):
-            outcomes.update(_outcomes(candidates, [asks[row] for row in candidates.rows]))
-        return tuple(outcomes[row] for row in range(len(asks)))
+        for candidates in self._masks.candidates(logits, [request.allowed for request in requests]):
+            outcomes.update(_outcomes(candidates, [requests[row] for row in candidates.rows]))
+        return tuple(outcomes[row] for row in range(len(requests)))
 
 
-def _outcomes(candidates: Candidates, asks: Sequence[Ask]) -> dict[int, Outcome]:
+def _outcomes(candidates: Candidates, requests: Sequence[SampleRequest]) -> dict[int, Outcome]:
     logits = candidates.logits
     likeliest = _likeliest(logits, candidates.peaks)
     highest = candidates.peaks.amax(dim=1)  # NaN wins over every number
     columns = likeliest.clone()
-    for sampling, lines in _by_sampling(asks).items():
-        columns[lines] = _drawn(candidates, lines, [asks[line] for line in lines], sampling)
+    for sampling, lines in _by_sampling(requests).items():
+        columns[lines] = _drawn(candidates, lines, [requests[line] for line in lines], sampling)
     probabilities = logits.softmax(dim=1)  # one fused pass, where logsumexp takes three
     log_of_highest = probabilities.gather(1, likeliest[:, None])[:, 0].log()
     log_probabilities = logits.gather(1, columns[:, None])[:, 0] - highest + log_of_highest
@@ -126,7 +126,7 @@ def _outcome(highest: float, token: int, log_probability: float) -> Outcome:
         return NothingAllowed("no token is allowed here")
     if not highest < float("inf"):
         return NotFinite(f"the model gave {highest} as a logit")
-    return Choice(token, log_probability)
+    return Sample(token, log_probability)
 
 
 def _likeliest(scores: torch.Tensor, peaks: torch.Tensor) -> torch.Tensor:
@@ -136,25 +136,27 @@ def _likeliest(scores: torch.Tensor, peaks: torch.Tensor) -> torch.Tensor:
     return block * BLOCK + scores.view(len(scores), -1, BLOCK)[lines, block].argmax(dim=1)
 
 
-def _by_sampling(asks: Sequence[Ask]) -> dict[Sampling, list[int]]:
+def _by_sampling(requests: Sequence[SampleRequest]) -> dict[Sampling, list[int]]:
     """The lines that are drawn, by how; those that take the likeliest token as it is are left out."""
     groups: dict[Sampling, list[int]] = defaultdict(list)
-    for line, ask in enumerate(asks):
-        if ask.sampling.temperature or ask.penalty != 1.0:
-            groups[ask.sampling].append(line)
+    for line, request in enumerate(requests):
+        if request.sampling.temperature or request.penalty != 1.0:
+            groups[request.sampling].append(line)
     return groups
 
 
-def _drawn(candidates: Candidates, lines: list[int], asks: Sequence[Ask], sampling: Sampling) -> torch.Tensor:
+def _drawn(
+    candidates: Candidates, lines: list[int], requests: Sequence[SampleRequest], sampling: Sampling
+) -> torch.Tensor:
     """A column for each of these lines, all sampled alike."""
     scores = candidates.logits[lines]
-    for line, (row, ask) in enumerate(zip(lines, asks, strict=True)):
-        if ask.penalty != 1.0:
-            columns = candidates.columns_of(row, ask.before)
-            scores[line, columns] = _penalised(scores[line, columns], ask.penalty)
+    for line, (row, request) in enumerate(zip(lines, requests, strict=True)):
+        if request.penalty != 1.0:
+            columns = candidates.columns_of(row, request.before)
+            scores[line, columns] = _penalised(scores[line, columns], request.penalty)
     if not sampling.temperature:
         return _likeliest(scores, peaks_of(scores))
-    uniforms = torch.tensor([ask.draw.uniform() for ask in asks], dtype=torch.float64, device=scores.device)
+    uniforms = torch.tensor([request.draw.uniform() for request in requests], dtype=torch.float64, device=scores.device)
     return draw_columns(scores / sampling.temperature, uniforms, sampling)
 
 

@@ -8,7 +8,7 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.errors import DeadEnd, NotFiniteLogits, OutOfMemory, RunError
 from pastalang.runtime.sampling.rng import RandomKey
-from pastalang.runtime.sampling.sampler import Ask, NoMemory, NotFinite, Outcome
+from pastalang.runtime.sampling.sampler import NoMemory, NotFinite, Outcome, SampleRequest
 from pastalang.runtime.scheduler.branch import BranchState
 
 
@@ -29,7 +29,7 @@ def sample_error(branch: BranchState, outcome: Outcome) -> RunError:
     return kind(str(outcome), plan=branch.request.plan, field=asked.field, span=asked.span)
 
 
-def sample_request(branch: BranchState) -> Ask:
+def sample_request(branch: BranchState) -> SampleRequest:
     request = branch.request
     decision = branch.decision
     if branch.hole is not None:
@@ -41,7 +41,7 @@ def sample_request(branch: BranchState) -> Ask:
         sampling = _combined(decision.sampling, request.base)
         allowed = None if tokens is None else request.tokens.mask(tokens)
     draw = RandomKey(request.seed, branch.name, branch.draw_items, branch.draws, branch.purpose)
-    return Ask(draw, sampling, allowed, penalty_tokens(branch, sampling))
+    return SampleRequest(draw, sampling, allowed, penalty_tokens(branch, sampling))
 
 
 @lru_cache(maxsize=256)

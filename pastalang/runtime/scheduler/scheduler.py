@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pastalang.runtime.errors import BadInputs, Cancelled, OutOfMemory, RunError
-from pastalang.runtime.sampling.sampler import Ask, Choice, Outcome
+from pastalang.runtime.sampling.sampler import Outcome, Sample, SampleRequest
 from pastalang.runtime.scheduler.admission import Admission, cells_wanted
 from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Source
 from pastalang.runtime.scheduler.capacity_errors import check_length, too_small
@@ -148,9 +148,9 @@ class Scheduler:
             for branch in source.branch.waiting.pop(source.index, ())
         ]
 
-    def request_sample(self, pending: PendingSample) -> Ask | None:
+    def request_sample(self, pending: PendingSample) -> SampleRequest | None:
         """How a branch samples. None if its guide failed and its request is over."""
-        requested: list[Ask] = []
+        requested: list[SampleRequest] = []
         with self.failing(pending.branch.request):
             requested.append(sample_request(pending.branch))
         return requested[0] if requested else None
@@ -165,7 +165,7 @@ class Scheduler:
             elif not request.is_over:
                 touched[request] = None
                 with self.failing(request):
-                    if not isinstance(outcome, Choice):
+                    if not isinstance(outcome, Sample):
                         raise sample_error(pending.branch, outcome)
                     request.attended += pending.branch.sees + len(pending.branch.tokens)
                     accept_token(pending.branch, outcome.token, outcome.log_probability, request.forward_passes)
