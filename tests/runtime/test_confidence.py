@@ -17,10 +17,10 @@ from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.guide import Guide, NoEndingFits, State
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.decode.confidence import Shares
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd, RunError
 from pastalang.runtime.result import Result
+from pastalang.runtime.sampling.confidence import Shares
 from pastalang.runtime.scheduler import probes
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.testing.byte_tokenizer import byte_tokenizer

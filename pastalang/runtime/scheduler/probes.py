@@ -18,7 +18,7 @@ import torch
 
 from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import tokens_of
-from pastalang.runtime.decode.confidence import Shares, left_behind, pushed_aside, shares_of, standing_of
+from pastalang.runtime.sampling.confidence import Shares, left_behind, pushed_aside, shares_of, standing_of
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
 from pastalang.runtime.scheduler.hole import OpenHole
 from pastalang.runtime.scheduler.transcript import Details, Field

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pastalang.plan.outcomes import Drawn
 from pastalang.plan.plan import Form
 from pastalang.program.types import Type
-from pastalang.runtime.decode.weights import Weights
+from pastalang.runtime.sampling.confidence import Weights
 from pastalang.source import Span
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.decode.confidence import probability_of, pushed_aside, shares_of, standing_of
+from pastalang.runtime.sampling.confidence import probability_of, pushed_aside, shares_of, standing_of
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.values.read import read
 

@@ -1,8 +1,15 @@
-"""What a constraint did to the probabilities: one row of logits and the state of a hole come in, numbers go out."""
+"""Confidence: what a constraint did to the model's probabilities, and how the options of a choice divide them.
+
+The weights of options come from rows of logits, each after some path into the options: the tokens taken so far, the
+forced ones included.
+
+    (…)            row:  "phone" 0.2   `t` 0.8 (several are left)
+    (…, t)         row:  "tv" 0.5   "tape" 0.5                        "tv" = 0.8 × 0.5
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -82,3 +89,29 @@ def _probabilities(logits: torch.Tensor) -> torch.Tensor:
 
 def _indexes(mask: TokenMask, logits: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(tokens_of(mask)).to(logits.device)
+
+
+Way = tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Weights:
+    """Exact for the ways that have been looked at; what those weigh that have not is missing to 1."""
+
+    rows: dict[Way, Shares] = field(default_factory=dict)
+
+    def options(self) -> dict[str, float]:
+        weights: dict[Way, float] = {}
+        found: dict[str, float] = {}
+        for way in sorted(self.rows, key=len):
+            weights[way] = weight = self._weight(way, weights)
+            for option, share in self.rows[way].settled.items():
+                found[option] = found.get(option, 0.0) + weight * share
+        return found
+
+    def _weight(self, way: Way, weights: dict[Way, float]) -> float:
+        """Of the way that was looked at last before this one, and of the token that leads on from there."""
+        if not weights:
+            return 1.0
+        before = next(way[:length] for length in range(len(way) - 1, -1, -1) if way[:length] in weights)
+        return weights[before] * self.rows[before].open.get(way[len(before)], 0.0)
