@@ -32,24 +32,24 @@ def probability_of(logits: torch.Tensor, state: State, token: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ChoicePosition:
     """Where a choice stands in its list of options."""
 
     machine: ChoiceMachine
     at: Range
 
 
-def standing_of(state: State) -> Standing | None:
+def choice_position(state: State) -> ChoicePosition | None:
     """None where the state is none of a closed list."""
     walk = state.inner if isinstance(state, LeadingSpaceState) else state
     if not isinstance(walk, MachineGuideState) or not isinstance(walk.machine, ChoiceMachine):
         return None
     at = walk.machine_state
     assert isinstance(at, Range)
-    return Standing(walk.machine, at)
+    return ChoicePosition(walk.machine, at)
 
 
-def left_behind(token: int, state: State, standing: Standing) -> Range | None:
+def options_left(token: int, state: State, standing: ChoicePosition) -> Range | None:
     """The options that are left behind an allowed token: a single one is chosen with it. None where that is open."""
     machine, at = standing.machine, standing.at
     text = state.after_space(token) if isinstance(state, LeadingSpaceState) else None
@@ -68,13 +68,13 @@ class Shares:
     open: dict[int, float]
 
 
-def shares_of(logits: torch.Tensor, state: State, standing: Standing) -> Shares:
+def shares_of(logits: torch.Tensor, state: State, standing: ChoicePosition) -> Shares:
     """What each option would get from this one row, if the token was drawn from the allowed ones."""
     allowed = tokens_of(state.allowed())
     chances = logits.double()[torch.from_numpy(allowed).to(logits.device)].softmax(0).tolist()
     shares = Shares({}, {})
     for token, chance in zip(allowed.tolist(), chances, strict=True):
-        left = left_behind(token, state, standing)
+        left = options_left(token, state, standing)
         if left is None or left.high - left.low > 1:
             shares.open[token] = chance
         else:
@@ -91,17 +91,17 @@ def _indexes(mask: TokenMask, logits: torch.Tensor) -> torch.Tensor:
     return torch.from_numpy(tokens_of(mask)).to(logits.device)
 
 
-Way = tuple[int, ...]
+TokenPath = tuple[int, ...]
 
 
 @dataclass(slots=True)
-class Weights:
+class OptionWeights:
     """Exact for the ways that have been looked at; what those weigh that have not is missing to 1."""
 
-    rows: dict[Way, Shares] = field(default_factory=dict)
+    rows: dict[TokenPath, Shares] = field(default_factory=dict)
 
     def options(self) -> dict[str, float]:
-        weights: dict[Way, float] = {}
+        weights: dict[TokenPath, float] = {}
         found: dict[str, float] = {}
         for way in sorted(self.rows, key=len):
             weights[way] = weight = self._weight(way, weights)
@@ -109,7 +109,7 @@ class Weights:
                 found[option] = found.get(option, 0.0) + weight * share
         return found
 
-    def _weight(self, way: Way, weights: dict[Way, float]) -> float:
+    def _weight(self, way: TokenPath, weights: dict[TokenPath, float]) -> float:
         """Of the way that was looked at last before this one, and of the token that leads on from there."""
         if not weights:
             return 1.0

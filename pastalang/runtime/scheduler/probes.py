@@ -18,7 +18,7 @@ import torch
 
 from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import tokens_of
-from pastalang.runtime.sampling.confidence import Shares, left_behind, pushed_aside, shares_of, standing_of
+from pastalang.runtime.sampling.confidence import Shares, choice_position, options_left, pushed_aside, shares_of
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
 from pastalang.runtime.scheduler.hole import OpenHole
 from pastalang.runtime.scheduler.transcript import Details, Field
@@ -36,7 +36,7 @@ def probe_options(branch: BranchState, shares: Shares) -> None:
     """
     hole = branch.hole
     assert hole is not None and hole.field.details is not None
-    standing = standing_of(hole.state)
+    standing = choice_position(hole.state)
     if standing is None or len(standing.machine.options) > OPTIONS or branch.spec.lockstep is not None:
         return
     for way, tokens in _ways(hole, shares):
@@ -66,11 +66,11 @@ def _ways(hole: OpenHole, shares: Shares) -> Iterator[tuple[OpenHole, tuple[int,
 
 def _open_tokens(state: State) -> list[tuple[float, int]]:
     """The tokens after which several options are left, with a guess at their shares."""
-    standing = standing_of(state)
+    standing = choice_position(state)
     assert standing is not None
     weights: dict[int, float] = {}
     for token in tokens_of(state.allowed()).tolist():
-        left = left_behind(token, state, standing)
+        left = options_left(token, state, standing)
         if left is not None and left.high - left.low > 1:
             weights[token] = _LETTER ** (left.depth - standing.at.depth)
     total = sum(weights.values())
@@ -99,7 +99,7 @@ def note_details(branch: BranchState, logits: torch.Tensor) -> None:
     field.details = field.details or Details()
     state = branch.hole.state
     field.details.pushed_aside.append(min(max(pushed_aside(logits, state), 0.0), 1.0))
-    standing = standing_of(state)
+    standing = choice_position(state)
     if standing is not None:
         rows = field.details.weights.rows
         is_first = not rows

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pastalang.plan.outcomes import Drawn
 from pastalang.plan.plan import Form
 from pastalang.program.types import Type
-from pastalang.runtime.sampling.confidence import Weights
+from pastalang.runtime.sampling.confidence import OptionWeights
 from pastalang.source import Span
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Details:
     """What a type did to the model's probabilities: per sampled token, and per option of a closed choice."""
 
     pushed_aside: list[float] = field(default_factory=list)
-    weights: Weights = field(default_factory=Weights)
+    weights: OptionWeights = field(default_factory=OptionWeights)
 
 
 @dataclass(frozen=True, slots=True)

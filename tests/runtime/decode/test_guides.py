@@ -25,7 +25,7 @@ from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.sampling.confidence import probability_of, pushed_aside, shares_of, standing_of
+from pastalang.runtime.sampling.confidence import choice_position, probability_of, pushed_aside, shares_of
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.values.read import read
 
@@ -381,7 +381,7 @@ def test_the_chances_of_options_come_from_one_row() -> None:
     state = guide.start(max_tokens=8)
     logits = torch.zeros(TOKENS.size)
     logits[_id("y")] = 1.0
-    standing = standing_of(state)
+    standing = choice_position(state)
     assert standing is not None
     found = shares_of(logits, state, standing)
     assert not found.open
