@@ -176,7 +176,7 @@ class _LayoutBuilder:
                 (start, self._length),
                 self._request.decoded[field.path, field.items],
                 field.problem,
-                None if field.details is None else tuple(field.details.pushed_aside),
+                None if field.details is None else tuple(field.details.masked_probability),
                 None if field.details is None else _options(field.details),
             ),
         )

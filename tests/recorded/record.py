@@ -151,10 +151,10 @@ def _field(field: pastalang.FieldResult) -> list[Any]:
         digest([field.tokens, field.span], 6),
         round(field.log_probability, 6),
     ]
-    if field.pushed_aside is None:
+    if field.masked_probability is None:
         return found
     options = [[text, round(share, 6)] for text, share in sorted(field.options or ())]
-    return [*found, round(sum(field.pushed_aside), 6), options]
+    return [*found, round(sum(field.masked_probability), 6), options]
 
 
 def _problems(found: Any) -> list[str]:

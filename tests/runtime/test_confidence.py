@@ -36,8 +36,8 @@ SHELF = GuideCache(
 def test_a_uniform_model_is_pushed_aside_from_all_that_is_not_allowed() -> None:
     runner = Engine(uniform_model(320), byte_tokenizer())
     [field] = runner.run(program("  a: integer(1..5)"), {}, details=True).fields
-    assert field.pushed_aside is not None
-    assert field.pushed_aside[0] == pytest.approx(1 - 5 / 320)
+    assert field.masked_probability is not None
+    assert field.masked_probability[0] == pytest.approx(1 - 5 / 320)
 
 
 def test_the_options_of_a_choice_have_the_probabilities_that_the_model_gives_them() -> None:
@@ -51,7 +51,7 @@ def test_the_options_of_a_choice_have_the_probabilities_that_the_model_gives_the
     assert list(found.values()) == pytest.approx([3 / 6, 2 / 6, 1 / 6])
     assert field.confidence == pytest.approx(found[field.text])
     share = torch.tensor(logits).softmax(0)
-    assert field.pushed_aside == pytest.approx([1 - float(share[[ord(first) for first in "tpr"]].sum())])
+    assert field.masked_probability == pytest.approx([1 - float(share[[ord(first) for first in "tpr"]].sum())])
 
 
 def test_options_that_begin_alike_share_what_the_way_to_them_weighs() -> None:
@@ -79,7 +79,7 @@ def test_options_that_the_value_did_not_go_into_are_weighed_beside_it() -> None:
 
 def test_details_are_only_there_where_they_are_asked_for() -> None:
     [field] = engine().run(program('  a: "tv" | "phone"'), {}).fields
-    assert field.pushed_aside is None and field.options is None
+    assert field.masked_probability is None and field.options is None
 
 
 def test_details_change_nothing_else() -> None:
@@ -87,7 +87,7 @@ def test_details_change_nothing_else() -> None:
     plain, detailed = engine().run(asked, {}), engine().run(asked, {}, details=True)
     assert plain.text == detailed.text
     for field in detailed.fields:
-        assert field.pushed_aside is not None and all(0 <= share <= 1 for share in field.pushed_aside)
+        assert field.masked_probability is not None and all(0 <= share <= 1 for share in field.masked_probability)
         assert field.options is None
 
 

@@ -20,7 +20,7 @@ from pastalang.runtime.constraints.machine_guide import MachineGuideState
 from pastalang.runtime.constraints.masks import tokens_of
 
 
-def pushed_aside(logits: torch.Tensor, state: State) -> float:
+def masked_probability(logits: torch.Tensor, state: State) -> float:
     """The share of the model's probability that the constraint rules out here (logits: (vocabulary,))."""
     return 1.0 - float(_probabilities(logits)[_indexes(state.allowed(), logits)].sum())
 

@@ -18,7 +18,7 @@ import torch
 
 from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import tokens_of
-from pastalang.runtime.sampling.confidence import Shares, choice_position, options_left, pushed_aside, shares_of
+from pastalang.runtime.sampling.confidence import Shares, choice_position, masked_probability, options_left, shares_of
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
 from pastalang.runtime.scheduler.hole import OpenHole
 from pastalang.runtime.scheduler.transcript import Details, Field
@@ -98,7 +98,7 @@ def note_details(branch: BranchState, logits: torch.Tensor) -> None:
     field: Field = branch.hole.field
     field.details = field.details or Details()
     state = branch.hole.state
-    field.details.pushed_aside.append(min(max(pushed_aside(logits, state), 0.0), 1.0))
+    field.details.masked_probability.append(min(max(masked_probability(logits, state), 0.0), 1.0))
     standing = choice_position(state)
     if standing is not None:
         rows = field.details.weights.rows

@@ -54,7 +54,7 @@ class DrawnToken:
 class Details:
     """What a type did to the model's probabilities: per sampled token, and per option of a closed choice."""
 
-    pushed_aside: list[float] = field(default_factory=list)
+    masked_probability: list[float] = field(default_factory=list)
     weights: OptionWeights = field(default_factory=OptionWeights)
 
 

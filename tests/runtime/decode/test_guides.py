@@ -25,7 +25,7 @@ from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.sampling.confidence import choice_position, probability_of, pushed_aside, shares_of
+from pastalang.runtime.sampling.confidence import choice_position, masked_probability, probability_of, shares_of
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.values.read import read
 
@@ -387,7 +387,7 @@ def test_the_chances_of_options_come_from_one_row() -> None:
     assert not found.open
     assert found.settled["yes"] == pytest.approx(torch.tensor([1.0, 0.0]).softmax(0)[0].item())
     assert probability_of(logits, state, _id("y")) == pytest.approx(found.settled["yes"])
-    assert 0.9 < pushed_aside(logits, state) < 1.0
+    assert 0.9 < masked_probability(logits, state) < 1.0
 
 
 def test_a_vocabulary_without_some_bytes_writes_what_it_can() -> None:
