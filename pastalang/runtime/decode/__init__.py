@@ -1,1 +1,0 @@
-"""From logits to accepted tokens: guides, the sampler, the seams."""

@@ -1,1 +1,0 @@
-"""The engines behind the guide protocol, one kind of value each."""
