@@ -60,7 +60,7 @@ class FieldResult:
     confidence          the probability of the value, given what is declared for it
     attempts            how many times it was decoded
     problem             why there is no value, or what a validator objects to
-    masked_probability        with `details`: for each sampled token, the probability of all tokens that its type ruled out
+    masked_probability  with `details`: for each sampled token, the probability of the tokens that its type ruled out
     options             with `details`, for a closed choice: the spellings with their probabilities, likeliest first;
                         probability that could not be attributed is missing from their sum
     """

@@ -54,7 +54,7 @@ class _Position:
 class MachineGuideState:
     """See `guide.State`."""
 
-    __slots__ = ("_guide", "_stand")
+    __slots__ = ("_guide", "_position")
 
     def __init__(self, guide: MachineGuide, position: _Position) -> None:
         self._guide = guide

@@ -74,7 +74,7 @@ class Matcher:
 
     def check(self) -> None:
         if self.inner.is_error():
-            raise GuideError(f"the grammar cannot be enforced: {reason_of(str(self.inner.get_error()))}")
+            raise GuideError(f"the grammar cannot be enforced: {refusal_reason(str(self.inner.get_error()))}")
 
     def mask(self) -> TokenMask:
         """The end of the model's turn is none of the tokens here: llguidance has one of its own, behind all others."""

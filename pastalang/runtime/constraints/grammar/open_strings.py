@@ -1,4 +1,4 @@
-"""Strings inside structures: the mask of an open string is computed, not asked of the grammar, and its tokens are counted.
+"""Strings inside structures: their masks are computed, not asked of the grammar, and their tokens are counted.
 
 What stays inside the string, or ends with its quote, is the same as for a string alone. Only what a token may hold
 after the quote depends on where the string stands; the grammar is asked about that once for each such place.
