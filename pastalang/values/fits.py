@@ -12,10 +12,10 @@ from pastalang import limits
 from pastalang.program import types as t
 from pastalang.values import regex
 from pastalang.values.bounds import NO_TYPES, decimal_text, spell
+from pastalang.values.describe import describe
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.json_text import JsonValue, kind_of, parse_json, same_json, write_json
 from pastalang.values.misfit import Misfit
-from pastalang.values.words import describe
 
 NO_SOURCES: Final[Mapping[str, str]] = {}
 Misfits: TypeAlias = tuple[Misfit, ...]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from pastalang.program import types as t
 from pastalang.values.bounds import NO_TYPES, own_max_tokens
-from pastalang.values.words import describe
+from pastalang.values.describe import describe
 
 Quoted = t.String | t.Regex | t.Verbatim
 

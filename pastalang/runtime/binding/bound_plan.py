@@ -16,9 +16,9 @@ from pastalang.runtime.binding.whitespace import with_leads
 from pastalang.runtime.chat import Encoder, Turn, turns_of
 from pastalang.runtime.constraints.guide import Guide, GuideError, TokenMask
 from pastalang.runtime.errors import DeadEnd
+from pastalang.values.describe import counted
 from pastalang.values.inner_limits import arms_of, quotes
 from pastalang.values.shortest import shortest_text
-from pastalang.values.words import counted
 
 
 class MakeGuide(Protocol):

@@ -22,7 +22,7 @@ from pastalang.runtime.constraints.machine_guide import MachineGuide, MachineGui
 from pastalang.runtime.constraints.masks import allows, mask_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
-from pastalang.values.words import counted
+from pastalang.values.describe import counted
 
 MANY = 256  # options of a choice whose spellings are compared
 _NEVER = -1

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pastalang.runtime.constraints.guide import Accepted, Machine, MachineState, NoEndingFits, TokenMask
 from pastalang.runtime.constraints.masks import join_masks, mask_of
 from pastalang.runtime.constraints.seam import Seam
-from pastalang.values.words import counted
+from pastalang.values.describe import counted
 
 
 @dataclass(frozen=True)

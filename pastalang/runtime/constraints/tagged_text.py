@@ -28,7 +28,7 @@ from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import Accepted, Guide, State, TokenMask
 from pastalang.runtime.constraints.masks import join_masks, mask_of
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.values.words import counted
+from pastalang.values.describe import counted
 
 Others: TypeAlias = Callable[[Hole, Plan, Mapping[str, str]], Guide]
 

@@ -9,7 +9,7 @@ from pastalang.runtime.inputs import part_of, text_of
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.request import RequestState
-from pastalang.values.words import counted
+from pastalang.values.describe import counted
 
 MOST_NAMED = 3
 

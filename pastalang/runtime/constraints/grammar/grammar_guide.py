@@ -20,13 +20,13 @@ from pastalang.runtime.constraints.grammar.matcher import Matcher, Matchers, fin
 from pastalang.runtime.constraints.grammar.open_strings import OpenStrings, StringLimits
 from pastalang.runtime.constraints.guide import GuideError, Machine, NoEndingFits
 from pastalang.runtime.constraints.seam import Seam
+from pastalang.values.describe import counted, describe
 from pastalang.values.from_json_schema import is_endless
 from pastalang.values.inhabited import uninhabited
 from pastalang.values.inner_limits import ADVICE, limited_strings, uncounted
 from pastalang.values.json_text import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.schema_guard import find_hostile
 from pastalang.values.shortest import shortest_text
-from pastalang.values.words import counted, describe
 
 
 class GrammarGuide:

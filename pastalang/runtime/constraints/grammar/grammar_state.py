@@ -16,7 +16,7 @@ from pastalang.runtime.constraints.guide import Accepted, NoEndingFits, TokenMas
 from pastalang.runtime.constraints.masks import allows, frozen, mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import tokens_with_more_digits
-from pastalang.values.words import counted
+from pastalang.values.describe import counted
 
 
 class GrammarContext(Protocol):

@@ -48,8 +48,8 @@ from pastalang.runtime.constraints.masks import empty_mask, frozen, join_masks, 
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
+from pastalang.values.describe import counted, describe
 from pastalang.values.inner_limits import Quoted
-from pastalang.values.words import counted, describe
 
 _MAX_KEPT = 512
 _TABLES = TableMachine | BoundedMachine
