@@ -34,7 +34,7 @@ from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel
 from pastalang.training.lessons import planner
 from pastalang.training.recording import record
-from pastalang.values.json_text import parse_json
+from pastalang.values.json import parse_json
 
 ANSWERS = 60
 SIGHT = 4  # tokens that the table looks back

@@ -10,7 +10,7 @@ from benchmarks.hpd.documents import Corpus, Document, taught
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.training.lessons import Lesson, planner
-from pastalang.values.json_text import JsonValue
+from pastalang.values.json import JsonValue
 from recipes.pasta_mini.lessons import extraction_program
 
 ORDER = "You extract product attributes. Write null when the listing does not say."

@@ -6,7 +6,7 @@ from typing import assert_never
 
 from pastalang.check.numbers import literal_number
 from pastalang.grammar import nodes
-from pastalang.values.json_text import JsonValue
+from pastalang.values.json import JsonValue
 
 
 def is_constant(value: nodes.Value) -> bool:

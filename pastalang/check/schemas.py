@@ -10,7 +10,7 @@ from pastalang.check.report import Report
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_HOLE_TOKENS, MAX_SCHEMA_BYTES
 from pastalang.program import types as t
-from pastalang.values.json_text import NotJson, parse_json, write_json
+from pastalang.values.json import NotJson, parse_json, write_json
 from pastalang.values.schema_check import document_problem
 
 

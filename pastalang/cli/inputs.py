@@ -19,7 +19,7 @@ from pastalang.errors import InputError
 from pastalang.plan.plan import Plan
 from pastalang.program.program import Input, InputKind
 from pastalang.runtime.inputs import bind_inputs
-from pastalang.values.json_text import JsonValue, NotJson, parse_json
+from pastalang.values.json import JsonValue, NotJson, parse_json
 
 LONGEST = 60  # characters of a value that are shown
 

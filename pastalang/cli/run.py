@@ -21,7 +21,7 @@ from pastalang.cli.process import exits_with_code
 from pastalang.plan.plan import Mode, Plan
 from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.models.source import DEFAULT
-from pastalang.values.json_text import write_json
+from pastalang.values.json import write_json
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine

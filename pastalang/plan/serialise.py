@@ -24,7 +24,7 @@ from pastalang.plan.structure import walk_plan
 from pastalang.plan.verify import breaches
 from pastalang.program import program, types
 from pastalang.source import Span
-from pastalang.values.json_text import check_nesting
+from pastalang.values.json import check_nesting
 
 VERSION: Final = 1
 MAX_RESERVE: Final = MAX_BRANCHES * MAX_HOLE_TOKENS

@@ -24,8 +24,7 @@ from pastalang.runtime.scheduler.transcript import (
     WrittenLoop,
     WrittenText,
 )
-from pastalang.values.json_places import Place
-from pastalang.values.json_text import JsonValue, NotJson, parse_json
+from pastalang.values.json import JsonValue, NotJson, Place, parse_json
 from pastalang.values.read import read, to_plain, to_python
 
 

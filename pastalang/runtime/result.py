@@ -11,7 +11,7 @@ from pastalang.plan.plan import Plan
 from pastalang.runtime.errors import Problem, RunError
 from pastalang.runtime.notebook import answer_html
 from pastalang.runtime.trace import Trace
-from pastalang.values.json_text import JsonValue
+from pastalang.values.json import JsonValue
 
 
 @dataclass(frozen=True, slots=True)

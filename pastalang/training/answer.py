@@ -18,7 +18,7 @@ from pastalang.program import types as t
 from pastalang.training.errors import BadRow
 from pastalang.values.bounds import decimal_text
 from pastalang.values.fits import fit
-from pastalang.values.json_text import JsonValue
+from pastalang.values.json import JsonValue
 
 _STEP = re.compile(r'"(?:[^"\\]|\\.)*"|\[\]|\([^()]*\)|[^.\[("]+')
 

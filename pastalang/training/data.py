@@ -20,7 +20,7 @@ from pastalang.runtime.inputs import bind_inputs
 from pastalang.training.answer import Answer, answer_of
 from pastalang.training.errors import BadData, BadRow, UnreadableData
 from pastalang.training.lessons import Lesson, planner
-from pastalang.values.json_text import JsonValue, NotJson, parse_json
+from pastalang.values.json import JsonValue, NotJson, parse_json
 
 VALUE = "value"
 CATEGORY = "category"

@@ -14,7 +14,7 @@ from pastalang.runtime.result import Result
 from pastalang.training.answer import spell_json
 from pastalang.training.data import CATEGORY, VALUE, Row
 from pastalang.training.metrics import Example, Report, evaluate, example_of
-from pastalang.values.json_text import JsonValue
+from pastalang.values.json import JsonValue
 
 Request: TypeAlias = tuple[Plan, Mapping[str, Any]]
 Tell: TypeAlias = Callable[[int], None]  # how many requests are done

@@ -15,7 +15,7 @@ from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.training.recording import TrainingRow, record
-from pastalang.values.json_text import JsonValue
+from pastalang.values.json import JsonValue
 
 
 @dataclass(frozen=True, slots=True)

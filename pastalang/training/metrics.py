@@ -24,7 +24,7 @@ from typing import TypeAlias
 from pastalang.training.answer import spell_json
 from pastalang.training.data import CATEGORY, VALUE, read_rows
 from pastalang.training.errors import BadData, BadRow
-from pastalang.values.json_text import JsonValue
+from pastalang.values.json import JsonValue
 
 ABSENT_SPELLINGS = ("n/a", "None")
 ABSENT = "n/a"

@@ -34,7 +34,7 @@ from pastalang.runtime.scheduler.scheduler import PendingSample, ScheduleFilter,
 from pastalang.runtime.step import StepBatch
 from pastalang.training.answer import Answer, answer_of, arm_for, spelled, stop_of
 from pastalang.training.errors import BadRow
-from pastalang.values.json_text import JsonValue, parse_json, same_json
+from pastalang.values.json import JsonValue, parse_json, same_json
 
 Numbers: TypeAlias = NDArray[np.int32]
 Sees: TypeAlias = NDArray[np.bool_]

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from pastalang.values.json_text import JsonValue, write_json
+from pastalang.values.json import JsonValue, write_json
 
 # Calling one of these tells nothing apart and changes nothing, so a default made by it is a constant.
 _CONSTANT_FACTORIES: Final = (list, dict, set, frozenset, tuple, str, int, float, bool)

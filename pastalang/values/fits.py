@@ -14,7 +14,7 @@ from pastalang.values import regex
 from pastalang.values.bounds import NO_TYPES, decimal_text, spell
 from pastalang.values.describe import describe
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
-from pastalang.values.json_text import JsonValue, kind_of, parse_json, same_json, write_json
+from pastalang.values.json import JsonValue, kind_of, parse_json, same_json, write_json
 from pastalang.values.misfit import Misfit
 
 NO_SOURCES: Final[Mapping[str, str]] = {}

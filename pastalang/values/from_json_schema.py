@@ -21,7 +21,7 @@ from pastalang.values.converted import Converted, Note, NotExpressible
 from pastalang.values.disjoint import find_discriminator, overlap
 from pastalang.values.fits import value_fits
 from pastalang.values.inhabited import uninhabited
-from pastalang.values.json_text import JsonValue, NotJson, parse_json, write_json
+from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.misfit import Misfit
 from pastalang.values.regex import whole_pattern
 from pastalang.values.schema_apart import all_apart

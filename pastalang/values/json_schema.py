@@ -14,7 +14,7 @@ from typing import Final, TypeAlias, assert_never
 from pastalang.program import types as t
 from pastalang.values.bounds import NO_TYPES
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
-from pastalang.values.json_text import JsonValue, parse_json, write_json
+from pastalang.values.json import JsonValue, parse_json, write_json
 
 Document: TypeAlias = dict[str, JsonValue]
 

@@ -11,7 +11,7 @@ from decimal import Decimal
 from itertools import combinations
 from typing import Final
 
-from pastalang.values.json_text import JsonValue, same_json
+from pastalang.values.json import JsonValue, same_json
 from pastalang.values.schema_guard import resolve
 
 _KINDS: Final = frozenset({"string", "number", "boolean", "null", "array", "object"})

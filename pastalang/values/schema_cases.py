@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from itertools import product
 from typing import Final, TypeAlias
 
-from pastalang.values.json_text import JsonValue
+from pastalang.values.json import JsonValue
 from pastalang.values.schema_apart import all_apart
 from pastalang.values.schema_keywords import ANNOTATIONS, DEPENDENT, NAMED
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pastalang.values.from_json_schema import is_endless
-from pastalang.values.json_text import JsonValue
+from pastalang.values.json import JsonValue
 from pastalang.values.misfit import Misfit
 from pastalang.values.schema_carried import carrying_problem
 from pastalang.values.schema_guard import find_hostile, find_in_schemas

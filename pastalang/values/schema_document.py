@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pastalang import limits
 from pastalang.program.regex import RegexError
 from pastalang.values.formats import FORMATS
+from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.json_schema import STANDARD_FORMATS
-from pastalang.values.json_text import JsonValue, parse_json
 from pastalang.values.misfit import Misfit
 from pastalang.values.regex import matches, whole_pattern
 

@@ -7,7 +7,7 @@ from decimal import Decimal
 from types import MappingProxyType
 from typing import Final
 
-from pastalang.values.json_text import JsonValue
+from pastalang.values.json import JsonValue
 
 
 def shape_problem(schema: Mapping[str, JsonValue]) -> tuple[str, str] | None:

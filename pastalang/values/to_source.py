@@ -18,7 +18,7 @@ from pastalang.values.breadth import refuse_breadth
 from pastalang.values.converted import Converted, NotExpressible
 from pastalang.values.distinct import refuse_too_few
 from pastalang.values.inhabited import count_values
-from pastalang.values.json_text import JsonValue, parse_json
+from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.misfit import Misfit
 
 _NOWHERE: Final = Span(0, 0)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pastalang.program import types as t
 from pastalang.values.formats import FORMATS
-from pastalang.values.json_text import JsonValue
+from pastalang.values.json import JsonValue
 
 WORDS = st.text(alphabet='abAZ09 é😀"\\/{}_-', max_size=6)
 PATTERNS = ["[a-z]{1,3}", "a|b{2}", "[A-Z]-[0-9]+", r"\d*", r"[^a]x?", "(?:ab)+", r"\w\.\w"]

@@ -35,7 +35,7 @@ from pastalang.testing.differential import check_exact
 from pastalang.testing.fakes import FakeModel, hashed_model, hashed_score
 from pastalang.testing.slow import scored
 from pastalang.training.recording import IGNORED, TrainingRow, record
-from pastalang.values.json_text import parse_json
+from pastalang.values.json import parse_json
 from pastalang.values.read import read
 from tests.properties.hole_types import SOURCE
 from tests.properties.hostile import PICKS, SIMPLE, STRUCTURES, TYPES

@@ -14,7 +14,7 @@ from pastalang.program import types as t
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import Guide
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.values.json_text import parse_json
+from pastalang.values.json import parse_json
 from pastalang.values.pydantic_model import type_of_model, validate_value
 from pastalang.values.to_pydantic import model_of
 from tests.properties.hole_types import SOURCE

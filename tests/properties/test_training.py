@@ -30,7 +30,7 @@ from pastalang.training.answer import answer_of
 from pastalang.training.batches import collate
 from pastalang.training.forward import logits_of
 from pastalang.training.recording import IGNORED, Teacher, TrainingRow, record
-from pastalang.values.json_text import JsonValue, parse_json
+from pastalang.values.json import JsonValue, parse_json
 from tests.properties.tally import Invariant, count
 from tests.runtime.float64 import in_float64, wide_softmax
 

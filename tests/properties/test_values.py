@@ -21,8 +21,8 @@ from pastalang.program.program import JsonBody
 from pastalang.values.converted import Converted, NotExpressible
 from pastalang.values.fits import value_fits
 from pastalang.values.from_json_schema import type_of_schema
+from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.json_schema import schema_text
-from pastalang.values.json_text import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.pydantic_model import type_of_model
 from pastalang.values.read import read, to_python
 from pastalang.values.schema_document import document_misfits

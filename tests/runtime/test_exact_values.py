@@ -10,7 +10,7 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
-from pastalang.values.json_text import parse_json
+from pastalang.values.json import parse_json
 
 FIELDS = """
   day: date

@@ -20,7 +20,7 @@ from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Invalid, Result
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
-from pastalang.values.json_places import Place
+from pastalang.values.json import Place
 
 WARM = Sampling(temperature=1.0)
 

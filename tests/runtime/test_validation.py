@@ -14,8 +14,7 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.errors import ValidatorFailed
 from pastalang.runtime.repair.validation import Objection, validate
 from pastalang.runtime.result import Invalid
-from pastalang.values.json_places import places_of
-from pastalang.values.json_text import JsonValue, parse_json
+from pastalang.values.json import JsonValue, parse_json, places_of
 from tests.runtime.test_repair import engine, program
 
 WARM = Sampling(temperature=1.0)

@@ -10,7 +10,7 @@ from pastalang.plan.plan import Mode
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.training.lessons import Lesson, Recorder, planner
 from pastalang.training.recording import TrainingRow
-from pastalang.values.json_text import parse_json
+from pastalang.values.json import parse_json
 
 TOKENIZER = byte_tokenizer()
 PRODUCT = '''

@@ -12,7 +12,7 @@ from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 from pastalang.values.converted import Converted, NotExpressible
 from pastalang.values.engine_schema import engine_document, engine_schema
 from pastalang.values.from_json_schema import type_of_schema
-from pastalang.values.json_text import write_json
+from pastalang.values.json import write_json
 from pastalang.values.keywords import Status, keyword_table, keywords
 from pastalang.values.read import read
 

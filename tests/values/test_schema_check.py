@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pastalang.values.json_text import JsonValue
+from pastalang.values.json import JsonValue
 from pastalang.values.schema_check import document_problem
 
 OPTIONAL_TREE: JsonValue = {"type": "object", "properties": {"left": {"$ref": "#"}}}

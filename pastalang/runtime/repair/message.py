@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from pastalang.values.json_places import Place
+from pastalang.values.json import Place
 
 MAX_REASON: Final = 160
 MAX_VALUE: Final = 80

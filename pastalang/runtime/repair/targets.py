@@ -16,7 +16,7 @@ from pastalang.runtime.repair.validation import Objection
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.checkpoint import Checkpoint
 from pastalang.runtime.scheduler.transcript import Field
-from pastalang.values.json_places import Node, Place
+from pastalang.values.json import Node, Place
 
 Key: TypeAlias = tuple[str, tuple[int, ...]]
 _KEY: Final = re.compile(r'"(?:[^"\\]|\\.)*": ')

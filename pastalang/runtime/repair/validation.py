@@ -12,7 +12,7 @@ from pydantic import AliasChoices, AliasPath, BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from pastalang.runtime.errors import ValidatorFailed
-from pastalang.values.json_text import JsonValue
+from pastalang.values.json import JsonValue
 from pastalang.values.pydantic_model import validate_value
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
 from pastalang.plan.plan import Address, BranchId, Form, Hole, Plan
-from pastalang.values.json_places import Place as Span
-from pastalang.values.json_text import JsonValue
+from pastalang.values.json import JsonValue
+from pastalang.values.json import Place as Span
 from pastalang.values.read import read, to_python
 
 Loop: TypeAlias = tuple[BranchId, Address]  # a repeat or a fan-out: the branch that it stands in, and where

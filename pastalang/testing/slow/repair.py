@@ -26,8 +26,8 @@ from pastalang.runtime.repair.validation import Objection, validate
 from pastalang.testing.slow.answer import Field, Sheet, sheets_of
 from pastalang.testing.slow.branch import Again, Instance, Point
 from pastalang.testing.slow.run import Run
-from pastalang.values.json_places import Node, places_of
-from pastalang.values.json_places import Place as Span
+from pastalang.values.json import Node, places_of
+from pastalang.values.json import Place as Span
 from pastalang.values.misfit import path_text
 
 Key: TypeAlias = tuple[str, tuple[int, ...]]

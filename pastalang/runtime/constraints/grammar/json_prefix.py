@@ -18,7 +18,7 @@ from pastalang import limits
 from pastalang.program import types as t
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.values.describe import describe
-from pastalang.values.json_text import NotJson, parse_json, same_json, write_json
+from pastalang.values.json import NotJson, parse_json, same_json, write_json
 
 _MAX_DEPTH = limits.MAX_JSON_NESTING - 4
 _MAX_NUMBER = 60

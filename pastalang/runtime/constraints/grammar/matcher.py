@@ -14,7 +14,7 @@ from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
 from pastalang.runtime.constraints.guide import GuideError, TokenMask
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.values.json_text import JsonValue
+from pastalang.values.json import JsonValue
 
 # Fuel for its lexer: bounds the time of a hostile document, far above what real ones take. The first is for all that
 # the copies of a matcher learn together, as long as they live.
