@@ -32,12 +32,12 @@ def from_outlines(term: object, *, name: str = "answer") -> Program:
     from pastalang.runtime.constraints.guide import GuideError
     from pastalang.runtime.outlines_types import from_outlines as type_of_term
     from pastalang.values.converted import NotExpressible
-    from pastalang.values.misfit import Misfit
+    from pastalang.values.mismatch import Mismatch
 
     try:
         return _compiled(type_of_term(term, name=name), name)
     except GuideError as problem:
-        raise NotExpressible(name, [Misfit((), str(problem))]) from problem
+        raise NotExpressible(name, [Mismatch((), str(problem))]) from problem
 
 
 def from_schema(document: str, *, name: str = "record") -> Program:

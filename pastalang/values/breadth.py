@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pastalang.limits import MAX_FILE_BYTES, MAX_TYPE_PLACES
 from pastalang.program import types as t
 from pastalang.values.converted import Converted, NotExpressible
-from pastalang.values.misfit import Misfit, path_text
+from pastalang.values.mismatch import Mismatch, path_text
 
 _SHOWN = 5  # fields that are named
 _ROOM = 4  # bytes between two values, at least: a bar and white space
@@ -34,7 +34,7 @@ def refuse_breadth(converted: Converted, name: str) -> None:
     else:
         return
     raise NotExpressible(
-        name, [Misfit(enum.path, f"an enum of {enum.values:,} values; {together}") for enum in largest]
+        name, [Mismatch(enum.path, f"an enum of {enum.values:,} values; {together}") for enum in largest]
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pastalang.errors import PastaError
 from pastalang.program import types as t
-from pastalang.values.misfit import Misfit
+from pastalang.values.mismatch import Mismatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Converted:
 class NotExpressible(PastaError):
     """Parts of a model or a schema that no hole type can say, each with its path."""
 
-    def __init__(self, name: str, problems: Iterable[Misfit]) -> None:
+    def __init__(self, name: str, problems: Iterable[Mismatch]) -> None:
         self.name = name
         self.problems = tuple(problems)
         super().__init__(f"{name} cannot be expressed:\n" + "\n".join(f"  {problem}" for problem in self.problems))

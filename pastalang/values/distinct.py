@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pastalang.program import types as t
 from pastalang.values.converted import Converted, NotExpressible
 from pastalang.values.inhabited import count_values
-from pastalang.values.misfit import Misfit
+from pastalang.values.mismatch import Mismatch
 
 _Path = tuple[str | int, ...]
 
@@ -19,17 +19,17 @@ def refuse_too_few(converted: Converted, name: str) -> None:
         raise NotExpressible(name, found)
 
 
-def _misfits(type: t.Type, path: _Path) -> Iterator[Misfit]:
+def _misfits(type: t.Type, path: _Path) -> Iterator[Mismatch]:
     match type:
         case t.Array(item=item, min_items=least, unique=unique):
             count = count_values(item) if unique else None
             if count is not None and count < least:
-                yield Misfit(path, f"{least} different items are asked for, but there are only {count} values")
+                yield Mismatch(path, f"{least} different items are asked for, but there are only {count} values")
             yield from _misfits(item, (*path, "[]"))
         case t.Map(value=value, key_pattern=pattern, min_items=least):
             count = None if pattern is None else count_values(t.Regex(pattern))
             if count is not None and count < least:
-                yield Misfit(path, f"{least} different keys are asked for, but no more than {count} can match")
+                yield Mismatch(path, f"{least} different keys are asked for, but no more than {count} can match")
             yield from _misfits(value, (*path, "{}"))
         case t.Union(arms=arms):
             for arm in arms:

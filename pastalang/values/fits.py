@@ -15,10 +15,10 @@ from pastalang.values.bounds import NO_TYPES, decimal_text, spell
 from pastalang.values.describe import describe
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.json import JsonValue, kind_of, parse_json, same_json, write_json
-from pastalang.values.misfit import Misfit
+from pastalang.values.mismatch import Mismatch
 
 NO_SOURCES: Final[Mapping[str, str]] = {}
-Misfits: TypeAlias = tuple[Misfit, ...]
+Misfits: TypeAlias = tuple[Mismatch, ...]
 Fitted: TypeAlias = tuple[JsonValue, Misfits]  # the value as it is read, and what is wrong with it
 
 _LARGEST: Final = Decimal("1.7976931348623157e308")
@@ -30,7 +30,7 @@ def value_fits(
     types: Mapping[str, t.Type] = NO_TYPES,
     *,
     sources: Mapping[str, str] = NO_SOURCES,
-) -> list[Misfit]:
+) -> list[Mismatch]:
     """Everything that is wrong with the value; empty where it fits. `sources` are the inputs, for `verbatim`."""
     return list(fit(type, value, types, sources=sources)[1])
 
@@ -154,7 +154,9 @@ class _Fitting:
         misfits = _count_misfits(len(value), type.min_items, type.max_items, "key")
         if type.key_pattern is not None:
             wrong = [key for key in value if not regex.matches(type.key_pattern, key)]
-            misfits += tuple(Misfit((), f"the key {_shown(key)} does not match /{type.key_pattern}/") for key in wrong)
+            misfits += tuple(
+                Mismatch((), f"the key {_shown(key)} does not match /{type.key_pattern}/") for key in wrong
+            )
         fitted = {key: self.fit(type.value, item) for key, item in value.items()}
         return {key: item for key, (item, _) in fitted.items()}, misfits + _below(
             (key, wrong) for key, (_, wrong) in fitted.items()
@@ -173,7 +175,7 @@ class _Fitting:
             else:
                 missing += _one(f"the key {_shown(place.key)} is missing")
         keys = {place.key for place in type.fields}
-        unknown = tuple(Misfit((), f"there is no key {_shown(key)}") for key in value if key not in keys)
+        unknown = tuple(Mismatch((), f"there is no key {_shown(key)}") for key in value if key not in keys)
         return {key: item for key, (item, _) in fitted.items()}, missing + unknown + _below(
             (key, wrong) for key, (_, wrong) in fitted.items()
         )
@@ -222,7 +224,7 @@ class _Fitting:
         if key not in value:
             return value, _one(f"the key {_shown(key)} is missing")
         wanted = describe(t.Union(tuple(t.Literal(tag) for _, allowed in tags for tag in allowed)))
-        return value, (Misfit((key,), f"expected {wanted}, found {_shown(value[key])}"),)
+        return value, (Mismatch((key,), f"expected {wanted}, found {_shown(value[key])}"),)
 
     def shape(self, arm: t.Type) -> t.Type | None:
         return self.resolve(arm.name) if isinstance(arm, t.Named) else arm
@@ -248,7 +250,7 @@ def _fit_number(type: t.Integer | t.Number, value: JsonValue) -> Fitted:
         value = int(value)
     if isinstance(type, t.Number) and not -_LARGEST <= value <= _LARGEST:
         return value, _one("is too large for a number; 1.8e308 is the limit")
-    return value, tuple(Misfit((), f"{spell(value)} is {reason}") for reason in _bound_problems(type, value))
+    return value, tuple(Mismatch((), f"{spell(value)} is {reason}") for reason in _bound_problems(type, value))
 
 
 def _bound_problems(type: t.Integer | t.Number, value: int | Decimal) -> Iterator[str]:
@@ -335,7 +337,7 @@ def _nests_too_deep(value: JsonValue) -> bool:
 
 
 def _one(reason: str) -> Misfits:
-    return (Misfit((), reason),)
+    return (Mismatch((), reason),)
 
 
 def _unexpected(type: t.Type, value: JsonValue) -> Misfits:

@@ -22,7 +22,7 @@ from pastalang.values.disjoint import find_discriminator, overlap
 from pastalang.values.fits import value_fits
 from pastalang.values.inhabited import uninhabited
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
-from pastalang.values.misfit import Misfit
+from pastalang.values.mismatch import Mismatch
 from pastalang.values.regex import whole_pattern
 from pastalang.values.schema_apart import all_apart
 from pastalang.values.schema_carried import carried_document
@@ -48,7 +48,7 @@ def type_of_schema(document: str | JsonValue, *, name: str = "Schema") -> Conver
         try:
             document = parse_json(document)
         except NotJson as problem:
-            raise NotExpressible(name, [Misfit((), str(problem))]) from None
+            raise NotExpressible(name, [Mismatch((), str(problem))]) from None
     hostile = find_hostile(document)
     if hostile is not None:
         raise NotExpressible(name, [_problem(*hostile)])
@@ -90,7 +90,7 @@ class _Conversion:
     done: dict[str, t.Type] = field(default_factory=dict)
     open: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
-    problems: list[Misfit] = field(default_factory=list)
+    problems: list[Mismatch] = field(default_factory=list)
 
     def convert(self, schema: JsonValue, pointer: str) -> t.Type:
         """The type at `pointer`; a refusal is kept and the walk goes on, so that all are told at once."""
@@ -395,5 +395,5 @@ def _type_name(text: str) -> str:
     return name if re.match("[A-Za-z]", name) else f"Type{name}"
 
 
-def _problem(pointer: str, reason: str) -> Misfit:
-    return Misfit((("#" + pointer.removeprefix("#")).rstrip("/"),), reason)
+def _problem(pointer: str, reason: str) -> Mismatch:
+    return Mismatch((("#" + pointer.removeprefix("#")).rstrip("/"),), reason)

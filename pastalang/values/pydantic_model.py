@@ -23,7 +23,7 @@ from pastalang.values.core_scalars import SCALARS, CoreSchema, Refused, Site, ex
 from pastalang.values.default_values import Undefined, default_json
 from pastalang.values.fits import value_fits
 from pastalang.values.json import JsonValue, parse_json, write_json
-from pastalang.values.misfit import Misfit
+from pastalang.values.mismatch import Mismatch
 from pastalang.values.outlines_fields import outlines_field
 
 Path: TypeAlias = tuple[str | int, ...]
@@ -68,7 +68,7 @@ def is_record(found: object) -> bool:
 def _core_schema(model: Any) -> CoreSchema:
     name = getattr(model, "__name__", str(model))
     if model is BaseModel:
-        raise NotExpressible(name, [Misfit((), "it is what models are made from; give a model of yours")])
+        raise NotExpressible(name, [Mismatch((), "it is what models are made from; give a model of yours")])
     try:
         if isinstance(model, type) and issubclass(model, BaseModel):
             model.model_rebuild()
@@ -76,9 +76,9 @@ def _core_schema(model: Any) -> CoreSchema:
         return TypeAdapter(model).core_schema
     except PydanticUndefinedAnnotation as problem:
         reason = f"the name {problem.name!r} in an annotation is not defined where the model is"
-        raise NotExpressible(name, [Misfit((), reason)]) from problem
+        raise NotExpressible(name, [Mismatch((), reason)]) from problem
     except PydanticUserError as problem:
-        raise NotExpressible(name, [Misfit((), problem.message.splitlines()[0])]) from problem
+        raise NotExpressible(name, [Mismatch((), problem.message.splitlines()[0])]) from problem
 
 
 _CLOSED: Final = ("model", "dataclass", "typed-dict", "named-tuple")
@@ -107,7 +107,7 @@ class _Conversion:
     done: dict[str, t.Type] = field(default_factory=dict)
     open: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
-    problems: list[Misfit] = field(default_factory=list)
+    problems: list[Mismatch] = field(default_factory=list)
 
     def convert(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
         """The type at `path`; a refusal is kept and the walk goes on, so that all are told at once."""
@@ -115,10 +115,10 @@ class _Conversion:
         try:
             return self.referred(schema, here, path)
         except Refused as refusal:
-            self.problems.append(Misfit(path, str(refusal)))
+            self.problems.append(Mismatch(path, str(refusal)))
             return t.Null()
         finally:
-            where = Misfit(path, "").where
+            where = Mismatch(path, "").where
             self.notes.extend(Note(where, text) for text in here.notes)
 
     def referred(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
@@ -282,7 +282,7 @@ class _Conversion:
         type = self.convert(place["schema"], site, here)
         default = self.default(place["schema"], type, here)
         if default is None and place["type"] == "typed-dict-field" and place.get("required") is False:
-            self.notes.append(Note(Misfit(here, "").where, "the key may be left out, but is always written"))
+            self.notes.append(Note(Mismatch(here, "").where, "the key may be left out, but is always written"))
         return t.Field(
             key=key, type=type, name=name if name != key else None,
             description=_description(cls, name, place), default=default,
@@ -297,9 +297,9 @@ class _Conversion:
         paths = alias if isinstance(alias[0], list) else [alias]
         simple = [steps[0] for steps in paths if len(steps) == 1]
         if not simple:
-            self.problems.append(Misfit(path, "an alias that reaches into other keys has no counterpart"))
+            self.problems.append(Mismatch(path, "an alias that reaches into other keys has no counterpart"))
             return name
-        self.notes.append(Note(Misfit(path, "").where, f"of its aliases only {simple[0]!r} is written and read"))
+        self.notes.append(Note(Mismatch(path, "").where, f"of its aliases only {simple[0]!r} is written and read"))
         return str(simple[0])
 
     def default(self, schema: CoreSchema, type: t.Type, path: Path) -> t.Default | None:
@@ -307,7 +307,7 @@ class _Conversion:
             schema = schema["schema"]
         if schema["type"] != "default":
             return None
-        where = Misfit(path, "").where
+        where = Mismatch(path, "").where
         try:
             text = default_json(schema)
         except Undefined as problem:

@@ -14,7 +14,7 @@ from pastalang.values.bounds import NO_TYPES
 from pastalang.values.describe import describe
 from pastalang.values.fits import NO_SOURCES, fit, value_fits
 from pastalang.values.json import JsonValue, NotJson, parse_json
-from pastalang.values.misfit import Misfit
+from pastalang.values.mismatch import Mismatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,7 @@ class Reading:
     """`value` is exact JSON (numbers are `int` or `Decimal`), defaults filled in; it counts only where it `fits`."""
 
     value: JsonValue
-    misfits: tuple[Misfit, ...] = ()
+    misfits: tuple[Mismatch, ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -43,7 +43,7 @@ def read(
     try:
         value = parse_json(text)
     except NotJson as problem:
-        return Reading(None, (Misfit((), str(problem)),))
+        return Reading(None, (Mismatch((), str(problem)),))
     return Reading(*fit(type, value, types, sources=sources))
 
 
@@ -128,5 +128,5 @@ def _is_text(arm: t.Type) -> bool:
 def _without_jargon(found: Reading, type: t.Type, text: str) -> Reading:
     """`twelve` for an integer is not "broken JSON" to somebody who wrote running text."""
     if found.misfits and found.misfits[0].reason.startswith("not JSON"):
-        return Reading(None, (Misfit((), f"expected {describe(type)}, found {text!r}"),))
+        return Reading(None, (Mismatch((), f"expected {describe(type)}, found {text!r}"),))
     return found

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from pastalang.values.from_json_schema import is_endless
 from pastalang.values.json import JsonValue
-from pastalang.values.misfit import Misfit
+from pastalang.values.mismatch import Mismatch
 from pastalang.values.schema_carried import carrying_problem
 from pastalang.values.schema_guard import find_hostile, find_in_schemas
 
 
-def document_problem(document: JsonValue) -> Misfit | None:
+def document_problem(document: JsonValue) -> Mismatch | None:
     """The first problem; None where a grammar engine can be given the document."""
     if document is False:
-        return Misfit(("#",), "`false` takes no value")
+        return Mismatch(("#",), "`false` takes no value")
     found = (
         find_hostile(document)
         or find_in_schemas(document, carrying_problem)
         or (("", "requires itself, so no value can end") if is_endless(document) else None)
     )
-    return None if found is None else Misfit((f"#{found[0]}",), found[1])
+    return None if found is None else Mismatch((f"#{found[0]}",), found[1])

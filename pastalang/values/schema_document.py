@@ -16,16 +16,16 @@ from pastalang.program.regex import RegexError
 from pastalang.values.formats import FORMATS
 from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.json_schema import STANDARD_FORMATS
-from pastalang.values.misfit import Misfit
+from pastalang.values.mismatch import Mismatch
 from pastalang.values.regex import matches, whole_pattern
 
 if TYPE_CHECKING:  # the library takes a tenth of a second to import, and few programs need it
     from jsonschema.protocols import Validator
 
 
-def document_misfits(document: str, value: JsonValue) -> tuple[Misfit, ...]:
+def document_misfits(document: str, value: JsonValue) -> tuple[Mismatch, ...]:
     errors = _validator(document).iter_errors(value)
-    found = [Misfit(tuple(error.absolute_path), _reason(error)) for error in errors]
+    found = [Mismatch(tuple(error.absolute_path), _reason(error)) for error in errors]
     return tuple(found[: limits.MAX_MISFITS])
 
 

@@ -19,7 +19,7 @@ from pastalang.values.converted import Converted, NotExpressible
 from pastalang.values.distinct import refuse_too_few
 from pastalang.values.inhabited import count_values
 from pastalang.values.json import JsonValue, parse_json
-from pastalang.values.misfit import Misfit
+from pastalang.values.mismatch import Mismatch
 
 _NOWHERE: Final = Span(0, 0)
 _INSTRUCTION: Final = "Read the text and fill in the record. Write null where the text does not say."
@@ -38,9 +38,9 @@ def program_source(converted: Converted, *, name: str) -> str:
 def program_file(converted: Converted, *, name: str) -> nodes.File:
     """Raises `NotExpressible` where there is nothing that a model could fill in, or more than a program holds."""
     if isinstance(converted.type, t.Object) and not converted.type.fields:
-        raise NotExpressible(name, [Misfit((), "it has no fields, so there is nothing to fill in")])
+        raise NotExpressible(name, [Mismatch((), "it has no fields, so there is nothing to fill in")])
     if isinstance(converted.type, t.Object) and count_values(converted.type) == 1:
-        raise NotExpressible(name, [Misfit((), "every field has one value, so there is nothing to fill in")])
+        raise NotExpressible(name, [Mismatch((), "every field has one value, so there is nothing to fill in")])
     refuse_breadth(converted, name)
     refuse_too_few(converted, name)
     writer = _Writer(converted.types, declare=True)

@@ -26,7 +26,7 @@ from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.rewind import Retake, branches_after, joiners_of, latest, rewind_to, undo
 from pastalang.runtime.scheduler.transcript import Field
 from pastalang.values.json import places_of
-from pastalang.values.misfit import path_text
+from pastalang.values.mismatch import path_text
 
 
 @dataclass(frozen=True, slots=True)

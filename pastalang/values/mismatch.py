@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Misfit:
+class Mismatch:
     """`path` leads from the whole value to the part that does not fit: `("lines", 2, "total")`."""
 
     path: tuple[str | int, ...]
@@ -20,9 +20,9 @@ class Misfit:
         """The path as people write it, `lines[2].total`; empty for the whole value."""
         return path_text(self.path)
 
-    def below(self, step: str | int) -> Misfit:
+    def below(self, step: str | int) -> Mismatch:
         """The same misfit, told from one level further out."""
-        return Misfit((step, *self.path), self.reason)
+        return Mismatch((step, *self.path), self.reason)
 
     def __str__(self) -> str:
         return f"{self.where}: {self.reason}" if self.path else self.reason
