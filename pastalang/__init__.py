@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from pastalang.runtime.result import Usage as Usage
     from pastalang.runtime.scheduler.scheduler import Limits as Limits
     from pastalang.runtime.trace import Trace as Trace
-    from pastalang.values.converted import NotExpressible as NotExpressible
+    from pastalang.values.conversion import NotExpressible as NotExpressible
 
 _HOMES = {
     "check_path": "pastalang.compile",
@@ -76,7 +76,7 @@ _HOMES = {
     "from_schema": "pastalang.models",
     "model_of": "pastalang.models",
     "schema_of": "pastalang.models",
-    "NotExpressible": "pastalang.values.converted",
+    "NotExpressible": "pastalang.values.conversion",
     "Diagnostic": "pastalang.diagnostics.diagnostic",
     "FileError": "pastalang.errors",
     "InputError": "pastalang.errors",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pastalang.compile import compile
 from pastalang.errors import InputError
 from pastalang.program.program import JsonBody, Program
-from pastalang.values.converted import Converted
+from pastalang.values.conversion import Converted
 from pastalang.values.to_source import program_source
 
 if TYPE_CHECKING:  # Pydantic is imported by whoever uses models, and by nobody else
@@ -31,7 +31,7 @@ def from_outlines(term: object, *, name: str = "answer") -> Program:
     """A program that reads a `text` and answers with a value of a type of outlines. Raises `NotExpressible`."""
     from pastalang.runtime.constraints.guide import GuideError
     from pastalang.runtime.outlines_types import from_outlines as type_of_term
-    from pastalang.values.converted import NotExpressible
+    from pastalang.values.conversion import NotExpressible
     from pastalang.values.mismatch import Mismatch
 
     try:

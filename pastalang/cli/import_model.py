@@ -16,8 +16,7 @@ from pastalang.cli.process import exits_with_code
 from pastalang.cli.program_files import refused_findings
 from pastalang.compile import check_source
 from pastalang.limits import DEFAULT_ITEMS, MAX_SCHEMA_BYTES
-from pastalang.values.breadth import lists_without_end
-from pastalang.values.converted import Converted, NotExpressible
+from pastalang.values.conversion import Converted, NotExpressible, lists_without_end
 from pastalang.values.to_source import program_source
 
 

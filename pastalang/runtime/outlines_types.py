@@ -12,7 +12,7 @@ from typing import Any
 
 from pastalang.program import types as t
 from pastalang.runtime.constraints.guide import GuideError
-from pastalang.values.converted import Converted, NotExpressible
+from pastalang.values.conversion import Converted, NotExpressible
 from pastalang.values.from_json_schema import type_of_schema
 from pastalang.values.json import parse_json
 from pastalang.values.regex import find_problem

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError
 from pastalang.values import schema_scalars as scalars
-from pastalang.values.converted import Converted, Note, NotExpressible
+from pastalang.values.conversion import Converted, Note, NotExpressible
 from pastalang.values.disjoint import find_discriminator, overlap
 from pastalang.values.fits import value_fits
 from pastalang.values.inhabited import uninhabited

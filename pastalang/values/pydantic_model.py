@@ -18,7 +18,7 @@ from pydantic import BaseModel, PydanticUndefinedAnnotation, PydanticUserError, 
 from typing_extensions import is_typeddict
 
 from pastalang.program import types as t
-from pastalang.values.converted import Converted, Note, NotExpressible
+from pastalang.values.conversion import Converted, Note, NotExpressible
 from pastalang.values.core_scalars import SCALARS, CoreSchema, Refused, Site, expect_keys, key_pattern
 from pastalang.values.default_values import Undefined, default_json
 from pastalang.values.fits import value_fits

@@ -14,9 +14,7 @@ from pastalang.grammar.printer import print_file, print_type
 from pastalang.program import types as t
 from pastalang.source import Span
 from pastalang.values.bounds import NO_TYPES, decimal_text
-from pastalang.values.breadth import refuse_breadth
-from pastalang.values.converted import Converted, NotExpressible
-from pastalang.values.distinct import refuse_too_few
+from pastalang.values.conversion import Converted, NotExpressible, refuse_breadth, refuse_too_few
 from pastalang.values.inhabited import count_values
 from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.mismatch import Mismatch

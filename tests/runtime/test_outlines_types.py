@@ -24,7 +24,7 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.outlines_types import from_outlines, is_outlines_type
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
-from pastalang.values.converted import NotExpressible
+from pastalang.values.conversion import NotExpressible
 from pastalang.values.pydantic_model import type_of_model
 
 TOKENS = Tokens(vocabulary_of(byte_tokenizer(words=["12", "ab", "-0"])))

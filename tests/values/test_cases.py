@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
 
-from pastalang.values.converted import NotExpressible
+from pastalang.values.conversion import NotExpressible
 from pastalang.values.from_json_schema import type_of_schema
 from pastalang.values.read import read
 from pastalang.values.schema_apart import all_apart

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, StringConstraints
 
 import pastalang
 from pastalang.program import types as t
-from pastalang.values.converted import NotExpressible
+from pastalang.values.conversion import NotExpressible
 from pastalang.values.inhabited import count_values
 
 

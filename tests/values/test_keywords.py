@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
-from pastalang.values.converted import Converted, NotExpressible
+from pastalang.values.conversion import Converted, NotExpressible
 from pastalang.values.engine_schema import engine_document, engine_schema
 from pastalang.values.from_json_schema import type_of_schema
 from pastalang.values.json import write_json

@@ -28,7 +28,7 @@ from pydantic import (
     create_model,
 )
 
-from pastalang.values.converted import NotExpressible
+from pastalang.values.conversion import NotExpressible
 from pastalang.values.pydantic_model import type_of_model
 from pastalang.values.read import read
 from pastalang.values.to_pydantic import model_of

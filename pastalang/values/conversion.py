@@ -1,14 +1,80 @@
-"""How broad a converted type is: enums too large for one program are refused by field; lists without end are found."""
+"""The result of converting a user's type, and what a converted type may not be: too broad, or impossible."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from pastalang.errors import PastaError
 from pastalang.limits import MAX_FILE_BYTES, MAX_TYPE_PLACES
 from pastalang.program import types as t
-from pastalang.values.converted import Converted, NotExpressible
+from pastalang.values.inhabited import count_values
 from pastalang.values.mismatch import Mismatch, path_text
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What the type does not say, and the model checks (or does) when the value is finished."""
+
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}" if self.path else self.text
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A hole type with the recursive types it names."""
+
+    type: t.Type
+    types: Mapping[str, t.Type]
+    notes: tuple[Note, ...] = ()
+
+
+class NotExpressible(PastaError):
+    """Parts of a model or a schema that no hole type can say, each with its path."""
+
+    def __init__(self, name: str, problems: Iterable[Mismatch]) -> None:
+        self.name = name
+        self.problems = tuple(problems)
+        super().__init__(f"{name} cannot be expressed:\n" + "\n".join(f"  {problem}" for problem in self.problems))
+
+
+_Path = tuple[str | int, ...]
+
+
+def refuse_too_few(converted: Converted, name: str) -> None:
+    """Raises `NotExpressible` with all of them."""
+    found = [misfit for type in (converted.type, *converted.types.values()) for misfit in _misfits(type, ())]
+    if found:
+        raise NotExpressible(name, found)
+
+
+def _misfits(type: t.Type, path: _Path) -> Iterator[Mismatch]:
+    match type:
+        case t.Array(item=item, min_items=least, unique=unique):
+            count = count_values(item) if unique else None
+            if count is not None and count < least:
+                yield Mismatch(path, f"{least} different items are asked for, but there are only {count} values")
+            yield from _misfits(item, (*path, "[]"))
+        case t.Map(value=value, key_pattern=pattern, min_items=least):
+            count = None if pattern is None else count_values(t.Regex(pattern))
+            if count is not None and count < least:
+                yield Mismatch(path, f"{least} different keys are asked for, but no more than {count} can match")
+            yield from _misfits(value, (*path, "{}"))
+        case t.Union(arms=arms):
+            for arm in arms:
+                yield from _misfits(arm, path)
+        case t.Tuple(items=items):
+            for number, item in enumerate(items):
+                yield from _misfits(item, (*path, number))
+        case t.Object(fields=fields):
+            for field in fields:
+                yield from _misfits(field.type, (*path, field.key))
+        case _:
+            return
+
 
 _SHOWN = 5  # fields that are named
 _ROOM = 4  # bytes between two values, at least: a bar and white space
