@@ -16,9 +16,9 @@ from pastalang.plan.plan import Arm, Each, Form, Hole, Plan
 from pastalang.plan.structure import walk
 from pastalang.program import types as t
 from pastalang.training.errors import BadRow
-from pastalang.values.bounds import decimal_text
 from pastalang.values.fits import fit
 from pastalang.values.json import JsonValue
+from pastalang.values.lengths import decimal_text
 
 _STEP = re.compile(r'"(?:[^"\\]|\\.)*"|\[\]|\([^()]*\)|[^.\[("]+')
 

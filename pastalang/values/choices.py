@@ -9,7 +9,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from pastalang.program import types as t
-from pastalang.values.bounds import spell
+from pastalang.values.lengths import spell
 
 
 def leaves_choice(type: t.Type) -> bool:

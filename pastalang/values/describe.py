@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final, assert_never
 
 from pastalang.program import types as t
-from pastalang.values.bounds import decimal_text, spell
+from pastalang.values.lengths import decimal_text, spell
 
 _MOMENTS: Final = {
     t.Moment.DATE: "a date (YYYY-MM-DD)",

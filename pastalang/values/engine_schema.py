@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pastalang.program import types as t
-from pastalang.values.bounds import NO_TYPES
 from pastalang.values.formats import FORMATS
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.json_schema import STANDARD_FORMATS, anchored, schema_of
+from pastalang.values.lengths import NO_TYPES
 from pastalang.values.regex import engine_pattern, whole_pattern
 from pastalang.values.schema_cases import in_cases
 from pastalang.values.schema_keywords import CHECKED_AFTER, NAMED, is_constraint

@@ -11,10 +11,10 @@ from typing import Final, TypeAlias, assert_never
 from pastalang import limits
 from pastalang.program import types as t
 from pastalang.values import regex
-from pastalang.values.bounds import NO_TYPES, decimal_text, spell
 from pastalang.values.describe import describe
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.json import JsonValue, kind_of, parse_json, same_json, write_json
+from pastalang.values.lengths import NO_TYPES, decimal_text, spell
 from pastalang.values.mismatch import Mismatch
 
 NO_SOURCES: Final[Mapping[str, str]] = {}

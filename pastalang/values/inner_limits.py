@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pastalang.program import types as t
-from pastalang.values.bounds import NO_TYPES, own_max_tokens
 from pastalang.values.describe import describe
+from pastalang.values.lengths import NO_TYPES, own_max_tokens
 
 Quoted = t.String | t.Regex | t.Verbatim
 

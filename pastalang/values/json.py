@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Final, NamedTuple, NoReturn, TypeAlias
 
 from pastalang import limits
-from pastalang.values.bounds import decimal_text
+from pastalang.values.lengths import decimal_text
 
 JsonValue: TypeAlias = "str | bool | int | Decimal | list[JsonValue] | dict[str, JsonValue] | None"
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias, assert_never
 
 from pastalang.program import types as t
-from pastalang.values.bounds import NO_TYPES
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.json import JsonValue, parse_json, write_json
+from pastalang.values.lengths import NO_TYPES
 
 Document: TypeAlias = dict[str, JsonValue]
 

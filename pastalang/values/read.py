@@ -10,10 +10,10 @@ from decimal import Decimal
 from typing import Any
 
 from pastalang.program import types as t
-from pastalang.values.bounds import NO_TYPES
 from pastalang.values.describe import describe
 from pastalang.values.fits import NO_SOURCES, fit, value_fits
 from pastalang.values.json import JsonValue, NotJson, parse_json
+from pastalang.values.lengths import NO_TYPES
 from pastalang.values.mismatch import Mismatch
 
 

@@ -31,10 +31,10 @@ from pydantic import (
 )
 
 from pastalang.program import types as t
-from pastalang.values.bounds import NO_TYPES
 from pastalang.values.fits import value_fits
 from pastalang.values.formats import FORMATS
 from pastalang.values.json import JsonValue, parse_json
+from pastalang.values.lengths import NO_TYPES
 from pastalang.values.read import to_plain
 from pastalang.values.regex import engine_pattern
 

@@ -10,8 +10,8 @@ from decimal import Decimal
 import pytest
 
 from pastalang.program import types as t
-from pastalang.values.bounds import NO_TYPES
 from pastalang.values.fits import value_fits
+from pastalang.values.lengths import NO_TYPES
 from pastalang.values.read import read, to_python
 
 TREE = t.Object((t.Field("n", t.Integer()), t.Field("below", t.Array(t.Named("Tree"), max_items=3))))

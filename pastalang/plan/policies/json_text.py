@@ -13,7 +13,7 @@ from pastalang.plan.plan import Segment, Text
 from pastalang.program import types as t
 from pastalang.program.types import Sampling, Type
 from pastalang.source import Span
-from pastalang.values.bounds import spell
+from pastalang.values.lengths import spell
 
 Segments: TypeAlias = tuple[Segment, ...]
 INDENT = "  "

@@ -37,7 +37,7 @@ from pastalang.plan.policies.json_text import (
 from pastalang.plan.token_bounds import max_tokens_of
 from pastalang.program import types as t
 from pastalang.program.types import Field, Object
-from pastalang.values.bounds import default_max_tokens
+from pastalang.values.lengths import default_max_tokens
 
 
 def write_value(builder: PlanBuilder, type: t.Type, at: JsonContext) -> Segments:

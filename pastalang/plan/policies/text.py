@@ -22,7 +22,7 @@ from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.program.pieces import Async, Piece, Promise, Sync
 from pastalang.program.types import Array
-from pastalang.values.bounds import default_max_tokens
+from pastalang.values.lengths import default_max_tokens
 
 Segments: TypeAlias = tuple[Segment, ...]
 

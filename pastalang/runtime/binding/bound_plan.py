@@ -18,7 +18,7 @@ from pastalang.runtime.constraints.guide import Guide, GuideError, TokenMask
 from pastalang.runtime.errors import DeadEnd
 from pastalang.values.describe import counted
 from pastalang.values.inner_limits import arms_of, quotes
-from pastalang.values.shortest import shortest_text
+from pastalang.values.lengths import shortest_text
 
 
 class MakeGuide(Protocol):

@@ -24,7 +24,7 @@ from pastalang.plan.plan import (
 from pastalang.plan.structure import Segments, walk
 from pastalang.program import types as t
 from pastalang.runtime.binding.spaced import FedArm, FedText, LedHole, LedRepeat, fed_end, fed_text, fields_of
-from pastalang.values.bounds import first_characters, is_finite, longest_text, spell
+from pastalang.values.lengths import first_characters, is_finite, longest_text, spell
 
 AMPLE = 8  # tokens: a limit that does not decide how a value is spelled
 _MANY = 1_000

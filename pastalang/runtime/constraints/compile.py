@@ -34,9 +34,9 @@ from pastalang.runtime.constraints.machine_guide import MachineGuide
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import leading_digits, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.values.bounds import NO_TYPES, spell
 from pastalang.values.describe import describe
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
+from pastalang.values.lengths import NO_TYPES, spell
 
 Closed = t.Boolean | t.Null | t.Literal
 _CLOSED = (t.Boolean, t.Null, t.Literal)  # many of them are asked for

@@ -25,8 +25,8 @@ from pastalang.values.from_json_schema import is_endless
 from pastalang.values.inhabited import uninhabited
 from pastalang.values.inner_limits import ADVICE, limited_strings, uncounted
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
+from pastalang.values.lengths import shortest_text
 from pastalang.values.schema_guard import find_hostile
-from pastalang.values.shortest import shortest_text
 
 
 class GrammarGuide:

@@ -25,10 +25,10 @@ from pastalang.runtime.constraints.dfa.number import NumberAutomaton
 from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton, in_quotes
 from pastalang.runtime.constraints.dfa.table import DEAD, MAX_STATES, Table
 from pastalang.runtime.constraints.guide import GuideError
-from pastalang.values.bounds import spell
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.json_schema import Document, anchored, schema_of
+from pastalang.values.lengths import spell
 from pastalang.values.regex import whole_pattern
 from pastalang.values.schema_cases import in_cases, map_schemas
 from pastalang.values.schema_guard import find_hostile
