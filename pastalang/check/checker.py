@@ -19,7 +19,7 @@ from pastalang.grammar import nodes
 from pastalang.program import types as t
 from pastalang.program.program import Program, Template
 from pastalang.source import Source, Span
-from pastalang.values.inhabited import uninhabited
+from pastalang.values.cardinality import uninhabited
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from pastalang.grammar import nodes
 from pastalang.limits import MAX_HOLE_TOKENS, MAX_ITEMS, MAX_TYPE_DEPTH, MAX_TYPE_PLACES
 from pastalang.program import types as t
 from pastalang.source import Span
-from pastalang.values.inhabited import count_values
+from pastalang.values.cardinality import count_values
 from pastalang.values.inner_limits import ADVICE, is_surely_whole, uncounted
 
 OTHER_NAMES = {

@@ -28,7 +28,7 @@ from pastalang.plan.plan import (
     TurnStart,
 )
 from pastalang.program import types as t
-from pastalang.values.choices import leaves_choice
+from pastalang.values.cardinality import leaves_choice
 
 
 class Encoder(Protocol):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pastalang.errors import PastaError
 from pastalang.limits import MAX_FILE_BYTES, MAX_TYPE_PLACES
 from pastalang.program import types as t
-from pastalang.values.inhabited import count_values
+from pastalang.values.cardinality import count_values
 from pastalang.values.mismatch import Mismatch, path_text
 
 

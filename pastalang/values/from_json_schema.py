@@ -17,10 +17,10 @@ from types import MappingProxyType
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError
 from pastalang.values import schema_scalars as scalars
+from pastalang.values.cardinality import uninhabited
 from pastalang.values.conversion import Converted, Note, NotExpressible
 from pastalang.values.disjoint import find_discriminator, overlap
 from pastalang.values.fits import value_fits
-from pastalang.values.inhabited import uninhabited
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.mismatch import Mismatch
 from pastalang.values.regex import whole_pattern

@@ -13,8 +13,8 @@ from pastalang.grammar import nodes
 from pastalang.grammar.printer import print_file, print_type
 from pastalang.program import types as t
 from pastalang.source import Span
+from pastalang.values.cardinality import count_values
 from pastalang.values.conversion import Converted, NotExpressible, refuse_breadth, refuse_too_few
-from pastalang.values.inhabited import count_values
 from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.lengths import NO_TYPES, decimal_text
 from pastalang.values.mismatch import Mismatch

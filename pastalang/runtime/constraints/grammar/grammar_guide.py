@@ -20,9 +20,9 @@ from pastalang.runtime.constraints.grammar.matcher import Matcher, Matchers, fin
 from pastalang.runtime.constraints.grammar.open_strings import OpenStrings, StringLimits
 from pastalang.runtime.constraints.guide import GuideError, Machine, NoEndingFits
 from pastalang.runtime.constraints.seam import Seam
+from pastalang.values.cardinality import uninhabited
 from pastalang.values.describe import counted, describe
 from pastalang.values.from_json_schema import is_endless
-from pastalang.values.inhabited import uninhabited
 from pastalang.values.inner_limits import ADVICE, limited_strings, uncounted
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.lengths import shortest_text

@@ -1,14 +1,16 @@
-"""How many values types have: whether any at all, and how many where that is a small number."""
+"""How many values a type has: none, one, a small number, or many."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from typing import assert_never
 
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
 from pastalang.program.regex_tree import texts_of
+from pastalang.values.lengths import spell
 
 _MANY = 1_000  # texts of a pattern are not counted beyond it
 
@@ -81,3 +83,34 @@ def _count_texts(pattern: str) -> int | None:
     except RegexError:  # which is told where the pattern is compiled
         return None
     return None if texts is None else len(texts)
+
+
+def leaves_choice(type: t.Type) -> bool:
+    match type:
+        case t.Literal() | t.Null() | t.Verbatim() | t.Regex() | t.Schema() | t.Named():
+            return False
+        case t.Boolean() | t.Temporal() | t.Uuid() | t.Anything():
+            return True
+        case t.String(max_chars=most, pattern=pattern, format=form):
+            return most != 0 and pattern is None and form is None
+        case t.Integer() | t.Number():
+            return type.multiple_of is None and _is_wide(type)
+        case t.Array(item=item, min_items=least, max_items=most):
+            return most != 0 and (least != most or leaves_choice(item))
+        case t.Map(key_pattern=pattern, max_items=most):
+            return most != 0 and pattern is None
+        case t.Tuple(items=items):
+            return any(leaves_choice(item) for item in items)
+        case t.Object(fields=fields):
+            return any(leaves_choice(field.type) for field in fields)
+        case t.Union(arms=arms):
+            closed = {spell(arm.value, quoted=False) for arm in arms if isinstance(arm, t.Literal)}
+            closed |= {"null" for arm in arms if isinstance(arm, t.Null)}
+            return len(closed) > 1 or any(leaves_choice(arm) for arm in arms)
+
+
+def _is_wide(type: t.Integer | t.Number) -> bool:
+    """Whether the bounds leave room for two whole numbers at least."""
+    lows = [bound for bound in (type.minimum, type.exclusive_minimum) if bound is not None]
+    highs = [bound for bound in (type.maximum, type.exclusive_maximum) if bound is not None]
+    return not lows or not highs or Decimal(min(highs)) - Decimal(max(lows)) >= 3
