@@ -21,7 +21,7 @@ from pastalang.limits import MAX_HOLE_TOKENS, MAX_ITEMS, MAX_TYPE_DEPTH, MAX_TYP
 from pastalang.program import types as t
 from pastalang.source import Span
 from pastalang.values.cardinality import count_values
-from pastalang.values.inner_limits import ADVICE, is_surely_whole, uncounted
+from pastalang.values.token_limits import ADVICE, is_surely_whole, uncounted
 
 OTHER_NAMES = {
     "str": "string", "text": "string", "char": "string", "varchar": "string", "int": "integer", "long": "integer",

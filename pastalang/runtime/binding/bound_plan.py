@@ -17,8 +17,8 @@ from pastalang.runtime.chat import Encoder, Turn, turns_of
 from pastalang.runtime.constraints.guide import Guide, GuideError, TokenMask
 from pastalang.runtime.errors import DeadEnd
 from pastalang.values.describe import counted
-from pastalang.values.inner_limits import arms_of, quotes
 from pastalang.values.lengths import shortest_text
+from pastalang.values.token_limits import arms_of, quotes
 
 
 class MakeGuide(Protocol):

@@ -12,8 +12,8 @@ from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.grammar.lark import Patterned
 from pastalang.runtime.constraints.guide import TokenMask
-from pastalang.values.inner_limits import Quoted, arms_of, may_be_text, opens
 from pastalang.values.json import parse_json, write_json
+from pastalang.values.token_limits import Quoted, arms_of, may_be_text, opens
 
 StringType: TypeAlias = Quoted | Patterned
 KeepMask: TypeAlias = Callable[[TokenMask], None]
