@@ -14,7 +14,7 @@ from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
 from pastalang.program import types as t
 from pastalang.source import Span
-from pastalang.values.fits import value_fits
+from pastalang.values.fit import value_fits
 from pastalang.values.json import write_json
 
 LONGEST_SHOWN = 12  # fields of a circle that are named

@@ -16,7 +16,7 @@ from pastalang.plan.plan import Arm, Each, Form, Hole, Plan
 from pastalang.plan.structure import walk
 from pastalang.program import types as t
 from pastalang.training.errors import BadRow
-from pastalang.values.fits import fit
+from pastalang.values.fit import fit
 from pastalang.values.json import JsonValue
 from pastalang.values.lengths import decimal_text
 

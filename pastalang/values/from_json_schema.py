@@ -19,7 +19,7 @@ from pastalang.program.regex import RegexError
 from pastalang.values import schema_scalars as scalars
 from pastalang.values.cardinality import uninhabited
 from pastalang.values.conversion import Converted, Note, NotExpressible
-from pastalang.values.fits import value_fits
+from pastalang.values.fit import value_fits
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.mismatch import Mismatch
 from pastalang.values.overlap import find_discriminator, overlap

@@ -7,7 +7,7 @@ from itertools import combinations, product
 from typing import Final
 
 from pastalang.program import types as t
-from pastalang.values.fits import value_fits
+from pastalang.values.fit import value_fits
 
 _PAIRED: Final = 64  # objects that are compared two by two
 _ANY: Final = "any"

@@ -11,7 +11,7 @@ from typing import Any
 
 from pastalang.program import types as t
 from pastalang.values.describe import describe
-from pastalang.values.fits import NO_SOURCES, fit, value_fits
+from pastalang.values.fit import NO_SOURCES, fit, value_fits
 from pastalang.values.json import JsonValue, NotJson, parse_json
 from pastalang.values.lengths import NO_TYPES
 from pastalang.values.mismatch import Mismatch

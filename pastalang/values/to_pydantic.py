@@ -31,7 +31,7 @@ from pydantic import (
 )
 
 from pastalang.program import types as t
-from pastalang.values.fits import value_fits
+from pastalang.values.fit import value_fits
 from pastalang.values.formats import FORMATS
 from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.lengths import NO_TYPES

@@ -16,7 +16,7 @@ from pastalang.runtime.constraints.dfa.machines import number_table
 from pastalang.runtime.constraints.grammar.grammar_guide import GrammarGuide
 from pastalang.runtime.constraints.guide import Guide, GuideError, MachineState
 from pastalang.runtime.constraints.machine_guide import MachineGuide
-from pastalang.values.fits import value_fits
+from pastalang.values.fit import value_fits
 from tests.properties.vocabularies import plain_bytes
 
 Numeric = t.Integer | t.Number

@@ -19,7 +19,7 @@ from pastalang.compile import check_source
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
 from pastalang.values.conversion import Converted, NotExpressible
-from pastalang.values.fits import value_fits
+from pastalang.values.fit import value_fits
 from pastalang.values.from_json_schema import type_of_schema
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.json_schema import schema_text

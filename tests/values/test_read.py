@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 
 from pastalang.program import types as t
-from pastalang.values.fits import value_fits
+from pastalang.values.fit import value_fits
 from pastalang.values.lengths import NO_TYPES
 from pastalang.values.read import read, to_python
 

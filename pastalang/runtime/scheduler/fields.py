@@ -15,7 +15,7 @@ from pastalang.runtime.scheduler.hole import Fill, OpenHole, field_errors
 from pastalang.runtime.scheduler.scope import sources_of
 from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait
 from pastalang.runtime.scheduler.transcript import DrawnToken, Field, WrittenField
-from pastalang.values.fits import value_fits
+from pastalang.values.fit import value_fits
 
 
 def start_guide(branch: BranchState, hole: Hole) -> tuple[State, tuple[int, ...]]:

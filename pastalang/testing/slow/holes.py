@@ -27,7 +27,7 @@ from pastalang.runtime.sampling.rng import RandomKey
 from pastalang.testing.slow.answer import Field, Place
 from pastalang.testing.slow.branch import Instance
 from pastalang.testing.slow.token import Logits
-from pastalang.values.fits import value_fits
+from pastalang.values.fit import value_fits
 
 Floats = NDArray[np.float64]
 
