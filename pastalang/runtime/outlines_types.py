@@ -15,7 +15,7 @@ from pastalang.runtime.constraints.guide import GuideError
 from pastalang.values.conversion import Converted, NotExpressible
 from pastalang.values.from_json_schema import type_of_schema
 from pastalang.values.json import parse_json
-from pastalang.values.regex import find_problem
+from pastalang.values.patterns import find_problem
 
 _NO_TYPES: dict[str, t.Type] = {}
 

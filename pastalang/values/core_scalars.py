@@ -17,7 +17,7 @@ from typing import Any, Final
 from pastalang.limits import MAX_ARMS
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
-from pastalang.values import regex
+from pastalang.values import patterns
 from pastalang.values.formats import MOMENTS, UUID
 
 
@@ -240,7 +240,7 @@ def _pattern(pattern: str | re.Pattern[str]) -> str:
             raise Refused("a compiled pattern with flags has no counterpart; write the classes out: `[Aa]`")
         pattern = pattern.pattern
     try:
-        whole = regex.whole_pattern(pattern)
+        whole = patterns.whole_pattern(pattern)
         parse_regex(whole)
     except RegexError as problem:
         raise Refused(f"the pattern `{pattern}` cannot be enforced while decoding: {problem.message}") from None

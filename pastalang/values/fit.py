@@ -10,7 +10,7 @@ from typing import Final, TypeAlias, assert_never
 
 from pastalang import limits
 from pastalang.program import types as t
-from pastalang.values import regex
+from pastalang.values import patterns
 from pastalang.values.describe import describe
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.json import JsonValue, kind_of, parse_json, same_json, write_json
@@ -153,7 +153,7 @@ class _Fitting:
             return value, _unexpected(type, value)
         misfits = _count_misfits(len(value), type.min_items, type.max_items, "key")
         if type.key_pattern is not None:
-            wrong = [key for key in value if not regex.matches(type.key_pattern, key)]
+            wrong = [key for key in value if not patterns.matches(type.key_pattern, key)]
             misfits += tuple(
                 Mismatch((), f"the key {_shown(key)} does not match /{type.key_pattern}/") for key in wrong
             )
@@ -274,17 +274,17 @@ def _string_misfits(type: t.String, text: str) -> Misfits:
     misfits = _count_misfits(len(text), type.min_chars, type.max_chars, "character")
     if type.pattern is not None:
         misfits += _pattern_misfits(type.pattern, text)
-    if type.format is not None and not regex.matches(FORMATS[type.format].pattern, text):
+    if type.format is not None and not patterns.matches(FORMATS[type.format].pattern, text):
         misfits += _one(f"{_shown(text)} is not {FORMATS[type.format].meaning}")
     return misfits
 
 
 def _pattern_misfits(pattern: str, text: str) -> Misfits:
-    return () if regex.matches(pattern, text) else _one(f"{_shown(text)} does not match /{pattern}/")
+    return () if patterns.matches(pattern, text) else _one(f"{_shown(text)} does not match /{pattern}/")
 
 
 def _spelling_misfits(type: t.Type, pattern: str, text: str) -> Misfits:
-    return () if regex.matches(pattern, text) else _one(f"expected {describe(type)}, found {_shown(text)}")
+    return () if patterns.matches(pattern, text) else _one(f"expected {describe(type)}, found {_shown(text)}")
 
 
 def _count_misfits(count: int, least: int, most: int | None, noun: str) -> Misfits:

@@ -23,7 +23,7 @@ from pastalang.values.fit import value_fits
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.mismatch import Mismatch
 from pastalang.values.overlap import find_discriminator, overlap
-from pastalang.values.regex import whole_pattern
+from pastalang.values.patterns import whole_pattern
 from pastalang.values.schema_apart import all_apart
 from pastalang.values.schema_carried import carried_document
 from pastalang.values.schema_document import document_misfits

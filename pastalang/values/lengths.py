@@ -9,7 +9,7 @@ from typing import Final, assert_never
 
 from pastalang import limits
 from pastalang.program import types as t
-from pastalang.values import regex
+from pastalang.values import patterns
 from pastalang.values.formats import FORMATS
 
 _TEMPORAL: Final = {t.Moment.DATE: 10, t.Moment.DATETIME: 19, t.Moment.TIME: 8}
@@ -67,7 +67,7 @@ def _row(count: int, each: int) -> int:
 
 
 def _least(pattern: str | None) -> int:
-    width = None if pattern is None else regex.width(pattern)
+    width = None if pattern is None else patterns.width(pattern)
     return 0 if width is None else width[0]
 
 
@@ -95,7 +95,7 @@ def longest_text(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted
         case t.String():
             return _longest_string(type, quoted=quoted)
         case t.Regex(pattern=pattern):
-            width = regex.width(pattern)
+            width = patterns.width(pattern)
             return None if width is None or width[1] is None else _quoted_bytes(width[1], quoted=quoted)
         case t.Integer():
             return _longest_integer(type)
@@ -245,8 +245,8 @@ def _usual_tokens(type: t.Type, types: Mapping[str, t.Type], *, quoted: bool) ->
             asked = max(limits.DEFAULT_STRING_TOKENS, 0 if most is None else most + 2)
             return max(asked, least + 2 if least else 0)
         case t.Regex(pattern=pattern):
-            width = regex.width(pattern)
-            if width is not None and width[1] is not None and regex.is_spelled_plainly(pattern):
+            width = patterns.width(pattern)
+            if width is not None and width[1] is not None and patterns.is_spelled_plainly(pattern):
                 return max(min(limits.DEFAULT_STRING_TOKENS, width[1] + 2), width[0] + 2)
             least = 0 if width is None else width[0]
             return max(limits.DEFAULT_STRING_TOKENS, least + 2)
@@ -269,7 +269,7 @@ def _usual_tokens(type: t.Type, types: Mapping[str, t.Type], *, quoted: bool) ->
 def _longest_string(type: t.String, *, quoted: bool) -> int | None:
     most = type.max_chars
     for pattern in (type.pattern, None if type.format is None else FORMATS[type.format].pattern):
-        width = None if pattern is None else regex.width(pattern)
+        width = None if pattern is None else patterns.width(pattern)
         if width is not None and width[1] is not None:
             most = width[1] if most is None else min(most, width[1])
     return None if most is None else _quoted_bytes(most, quoted=quoted)

@@ -11,7 +11,7 @@ from typing import Any
 
 from pastalang.program import types as t
 from pastalang.values.core_scalars import CoreSchema, Refused
-from pastalang.values.regex import find_problem
+from pastalang.values.patterns import find_problem
 
 # Those of the type itself, and of what annotates it.
 _WRITERS = ("pydantic_js_functions", "pydantic_js_annotation_functions")

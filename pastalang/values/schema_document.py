@@ -17,7 +17,7 @@ from pastalang.values.formats import FORMATS
 from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.json_schema import STANDARD_FORMATS
 from pastalang.values.mismatch import Mismatch
-from pastalang.values.regex import matches, whole_pattern
+from pastalang.values.patterns import matches, whole_pattern
 
 if TYPE_CHECKING:  # the library takes a tenth of a second to import, and few programs need it
     from jsonschema.protocols import Validator

@@ -13,7 +13,7 @@ from typing import Final
 from pastalang import limits
 from pastalang.program.regex import RegexError
 from pastalang.values.json import JsonValue, write_json
-from pastalang.values.regex import whole_pattern
+from pastalang.values.patterns import whole_pattern
 from pastalang.values.schema_keywords import NAMED, is_unknown
 from pastalang.values.schema_shapes import shape_problem
 

@@ -9,7 +9,7 @@ from math import ceil, floor
 from typing import Final
 
 from pastalang.program import types as t
-from pastalang.values import regex
+from pastalang.values import patterns
 from pastalang.values.formats import FORMATS, MOMENTS
 from pastalang.values.json import JsonValue
 from pastalang.values.json_schema import STANDARD_FORMATS, anchored
@@ -44,7 +44,7 @@ def string_type(schema: Keywords) -> t.Type:
     if isinstance(pattern, str) and pattern in _OWN_PATTERNS and format is None:
         found = _OWN_PATTERNS[pattern]
         if isinstance(found, t.String):
-            whole = None if further is None else regex.whole_pattern(further)
+            whole = None if further is None else patterns.whole_pattern(further)
             return t.String(min_chars=least, max_chars=most, pattern=whole, format=found.format)
         if (least, most, further) == (0, None, None):
             return found
@@ -53,7 +53,7 @@ def string_type(schema: Keywords) -> t.Type:
         pattern, further = further, None
     if further is not None:
         raise SchemaRefused("allOf", "two patterns of one string cannot be enforced together")
-    whole = regex.whole_pattern(pattern) if isinstance(pattern, str) else None
+    whole = patterns.whole_pattern(pattern) if isinstance(pattern, str) else None
     if (least, most, whole) == (0, None, None) and name in ("date", "uuid"):
         return t.Temporal(t.Moment.DATE) if name == "date" else t.Uuid()
     return t.String(min_chars=least, max_chars=most, pattern=whole, format=name)

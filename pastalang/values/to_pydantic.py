@@ -35,8 +35,8 @@ from pastalang.values.fit import value_fits
 from pastalang.values.formats import FORMATS
 from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.lengths import NO_TYPES
+from pastalang.values.patterns import engine_pattern
 from pastalang.values.read import to_plain
-from pastalang.values.regex import engine_pattern
 
 CONFIG: Final = ConfigDict(extra="forbid", populate_by_name=True, protected_namespaces=(), allow_inf_nan=False)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pastalang.program.types import Moment
 from pastalang.values.formats import FORMATS, MOMENTS
-from pastalang.values.regex import find_problem, matches
+from pastalang.values.patterns import find_problem, matches
 
 
 def fits(format: str, text: str) -> bool:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pastalang.program.regex import RegexError
-from pastalang.values.regex import matches, whole_pattern, width
+from pastalang.values.patterns import matches, whole_pattern, width
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.json_schema import Document, anchored, schema_of
 from pastalang.values.lengths import spell
-from pastalang.values.regex import whole_pattern
+from pastalang.values.patterns import whole_pattern
 from pastalang.values.schema_cases import in_cases, map_schemas
 from pastalang.values.schema_guard import find_hostile
 
