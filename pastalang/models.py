@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # Pydantic is imported by whoever uses models, and by nobody 
 
 def from_model(model: type[BaseModel], *, name: str | None = None) -> Program:
     """A program that reads a `text` and answers with the model. Raises `NotExpressible` with every path."""
-    from pastalang.values.pydantic_model import is_record, type_of_model
+    from pastalang.values.pydantic.from_core import is_record, type_of_model
 
     if not is_record(model):
         raise TypeError(

@@ -45,7 +45,7 @@ def command(
 def _convert(source: str) -> tuple[Converted, str]:
     module, colon, name = source.rpartition(":")
     if colon and not source.endswith(".json"):
-        from pastalang.values.pydantic_model import is_record, type_of_model
+        from pastalang.values.pydantic.from_core import is_record, type_of_model
 
         model = _find_model(module, name)
         if not is_record(model):

@@ -15,7 +15,7 @@ from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import Guide
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.values.json import parse_json
-from pastalang.values.pydantic_model import type_of_model, validate_value
+from pastalang.values.pydantic.from_core import type_of_model, validate_value
 from pastalang.values.to_pydantic import model_of
 from tests.properties.hole_types import SOURCE
 from tests.properties.hostile import PICKS, SIMPLE, STRUCTURES, TYPES

@@ -25,7 +25,7 @@ from pastalang.runtime.outlines_types import from_outlines, is_outlines_type
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 from pastalang.values.conversion import NotExpressible
-from pastalang.values.pydantic_model import type_of_model
+from pastalang.values.pydantic.from_core import type_of_model
 
 TOKENS = Tokens(vocabulary_of(byte_tokenizer(words=["12", "ab", "-0"])))
 BUILT_IN = {name: term for name in ot.__all__ if isinstance(term := getattr(ot, name), ot.Regex)}

@@ -29,7 +29,7 @@ from pydantic import (
 )
 
 from pastalang.values.conversion import NotExpressible
-from pastalang.values.pydantic_model import type_of_model
+from pastalang.values.pydantic.from_core import type_of_model
 from pastalang.values.read import read
 from pastalang.values.to_pydantic import model_of
 

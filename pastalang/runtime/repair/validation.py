@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 
 from pastalang.runtime.errors import ValidatorFailed
 from pastalang.values.json import JsonValue
-from pastalang.values.pydantic_model import validate_value
+from pastalang.values.pydantic.from_core import validate_value
 
 
 def fields_read(raised: Exception) -> tuple[str, ...]:
