@@ -19,12 +19,19 @@ from typing_extensions import is_typeddict
 
 from pastalang.program import types as t
 from pastalang.values.conversion import Converted, Note, NotExpressible
-from pastalang.values.core_scalars import SCALARS, CoreSchema, Refused, Site, expect_keys, key_pattern
 from pastalang.values.default_values import Undefined, default_json
 from pastalang.values.fit import value_fits
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.mismatch import Mismatch
-from pastalang.values.outlines_fields import outlines_field
+from pastalang.values.pydantic.scalars import (
+    SCALARS,
+    CoreSchema,
+    Refused,
+    Site,
+    expect_keys,
+    key_pattern,
+    outlines_field,
+)
 
 Path: TypeAlias = tuple[str | int, ...]
 

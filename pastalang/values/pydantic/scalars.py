@@ -1,7 +1,4 @@
-"""From one scalar of a Pydantic core schema to its hole type, with notes on what only the model itself checks.
-
-A keyword of the core schema that nothing here knows is refused by name: a constraint is never dropped.
-"""
+"""Scalars of Pydantic's core schema, and terms of outlines in the fields of a model, as hole types."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
+from itertools import chain
 from math import isfinite
 from types import MappingProxyType
 from typing import Any, Final
@@ -19,6 +17,7 @@ from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
 from pastalang.values import patterns
 from pastalang.values.formats import MOMENTS, UUID
+from pastalang.values.patterns import find_problem
 
 
 class Refused(Exception):
@@ -308,3 +307,40 @@ def _string_key(type: t.Type) -> str | None:
 
 def _escaped(text: str) -> str:
     return re.sub(r"([\\.^$|?*+()\[\]{}/-])", r"\\\1", text)
+
+
+# Those of the type itself, and of what annotates it.
+_WRITERS = ("pydantic_js_functions", "pydantic_js_annotation_functions")
+
+
+def outlines_field(schema: CoreSchema) -> t.Type | None:
+    """None where the validator is none of outlines; raises `Refused` where its pattern cannot be enforced.
+
+    Whatever the term says, Pydantic holds the value as text: of a choice of texts the texts are known.
+    """
+    metadata = schema.get("metadata", {})
+    for function in chain.from_iterable(metadata.get(key, ()) for key in _WRITERS):
+        owner: Any = getattr(function, "__self__", None)
+        if type(owner).__module__.partition(".")[0] == "outlines":
+            return _choice(owner) or _term_pattern(owner, function, schema)
+    return None
+
+
+def _choice(owner: Any) -> t.Type | None:
+    items = getattr(owner, "items", ()) if type(owner).__name__ == "Choice" else ()
+    if not items or not all(isinstance(item, str) for item in items):
+        return None
+    literals = tuple(map(t.Literal, dict.fromkeys(items)))
+    return literals[0] if len(literals) == 1 else t.Union(literals)
+
+
+def _term_pattern(owner: Any, function: Any, schema: CoreSchema) -> t.Regex:
+    try:
+        pattern = str(function(schema, None)["pattern"])
+    except (TypeError, ValueError, NotImplementedError) as problem:
+        raise Refused(
+            f"{owner!r} has no pattern ({problem}); for a text that may be null use `Field(pattern=...)`"
+        ) from problem
+    if (reason := find_problem(pattern)) is not None:
+        raise Refused(f"the pattern of {owner!r} cannot be enforced: {reason}")
+    return t.Regex(pattern)
