@@ -19,10 +19,10 @@ from typing_extensions import is_typeddict
 
 from pastalang.program import types as t
 from pastalang.values.conversion import Converted, Note, NotExpressible
-from pastalang.values.default_values import Undefined, default_json
 from pastalang.values.fit import value_fits
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.mismatch import Mismatch
+from pastalang.values.pydantic.defaults import Undefined, default_json
 from pastalang.values.pydantic.scalars import (
     SCALARS,
     CoreSchema,
