@@ -52,7 +52,7 @@ def from_schema(document: str, *, name: str = "record") -> Program:
 
 def model_of(program: Program, *, template: str | None = None) -> type[BaseModel]:
     """The Pydantic model of a template's answer; the template's name is needed where there are several."""
-    from pastalang.values.to_pydantic import model_of as model_of_type
+    from pastalang.values.pydantic.to_model import model_of as model_of_type
 
     body, name = _answer(program, template)
     return model_of_type(body.type, program.types, name=_class_name(name))

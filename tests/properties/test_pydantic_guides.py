@@ -16,7 +16,7 @@ from pastalang.runtime.constraints.guide import Guide
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.values.json import parse_json
 from pastalang.values.pydantic.from_core import type_of_model, validate_value
-from pastalang.values.to_pydantic import model_of
+from pastalang.values.pydantic.to_model import model_of
 from tests.properties.hole_types import SOURCE
 from tests.properties.hostile import PICKS, SIMPLE, STRUCTURES, TYPES
 from tests.properties.test_guides import decode

@@ -9,8 +9,8 @@ from pydantic import BaseModel, Field, RootModel, ValidationError
 
 from pastalang.program import types as t
 from pastalang.values.pydantic.from_core import type_of_model, validate_value
+from pastalang.values.pydantic.to_model import model_of
 from pastalang.values.read import read
-from pastalang.values.to_pydantic import model_of
 
 KEYS = t.Object(
     (

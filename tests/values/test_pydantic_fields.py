@@ -30,8 +30,8 @@ from pydantic import (
 
 from pastalang.values.conversion import NotExpressible
 from pastalang.values.pydantic.from_core import type_of_model
+from pastalang.values.pydantic.to_model import model_of
 from pastalang.values.read import read
-from pastalang.values.to_pydantic import model_of
 
 
 class Color(enum.Enum):
