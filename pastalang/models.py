@@ -13,7 +13,7 @@ from pastalang.values.to_source import program_source
 if TYPE_CHECKING:  # Pydantic is imported by whoever uses models, and by nobody else
     from pydantic import BaseModel
 
-    from pastalang.values.json_schema import Document
+    from pastalang.values.to_schema import Document
 
 
 def from_model(model: type[BaseModel], *, name: str | None = None) -> Program:
@@ -60,7 +60,7 @@ def model_of(program: Program, *, template: str | None = None) -> type[BaseModel
 
 def schema_of(program: Program, *, template: str | None = None) -> Document:
     """The JSON Schema of a template's answer, numbers exact."""
-    from pastalang.values.json_schema import schema_of as schema_of_type
+    from pastalang.values.to_schema import schema_of as schema_of_type
 
     return schema_of_type(_answer(program, template)[0].type, program.types)
 

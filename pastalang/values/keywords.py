@@ -13,7 +13,6 @@ from types import MappingProxyType
 from typing import Final
 
 from pastalang.values.formats import FORMATS
-from pastalang.values.json_schema import STANDARD_FORMATS
 from pastalang.values.schema_keywords import (
     ANNOTATIONS,
     CHECKED_AFTER,
@@ -23,6 +22,7 @@ from pastalang.values.schema_keywords import (
     REFUSED,
     REFUSED_FORMATS,
 )
+from pastalang.values.to_schema import STANDARD_FORMATS
 
 
 class Status(Enum):

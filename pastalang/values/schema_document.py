@@ -15,9 +15,9 @@ from pastalang import limits
 from pastalang.program.regex import RegexError
 from pastalang.values.formats import FORMATS
 from pastalang.values.json import JsonValue, parse_json
-from pastalang.values.json_schema import STANDARD_FORMATS
 from pastalang.values.mismatch import Mismatch
 from pastalang.values.patterns import matches, whole_pattern
+from pastalang.values.to_schema import STANDARD_FORMATS
 
 if TYPE_CHECKING:  # the library takes a tenth of a second to import, and few programs need it
     from jsonschema.protocols import Validator

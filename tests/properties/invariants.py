@@ -26,7 +26,7 @@ from pastalang.runtime.result import Invalid, Result
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.testing import check_schedule_changes_nothing, schedules, slow
 from pastalang.testing.differential import check_answers, check_same
-from pastalang.values.json_schema import schema_of
+from pastalang.values.to_schema import schema_of
 from tests.properties.autos import auto_cases
 from tests.properties.cases import Case, Expected, cases, inputs_for, is_refused, plans
 from tests.properties.disturbed import Disturbed, Failing
