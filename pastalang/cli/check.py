@@ -35,7 +35,7 @@ def command(
     ] = False,
 ) -> None:
     if explain_constraints:
-        from pastalang.values.keywords import keyword_table
+        from pastalang.values.schema.keywords import keyword_table
 
         say(keyword_table(), end="")
         return

@@ -14,7 +14,7 @@ from pastalang import limits
 from pastalang.program.regex import RegexError
 from pastalang.values.json import JsonValue, write_json
 from pastalang.values.patterns import whole_pattern
-from pastalang.values.schema_keywords import NAMED, is_unknown
+from pastalang.values.schema.keywords import NAMED, is_unknown
 from pastalang.values.schema_shapes import shape_problem
 
 _DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})  # what they hold is no schema

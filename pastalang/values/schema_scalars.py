@@ -13,7 +13,7 @@ from pastalang.values import patterns
 from pastalang.values.formats import FORMATS, MOMENTS
 from pastalang.values.json import JsonValue
 from pastalang.values.lengths import decimal_text
-from pastalang.values.schema_keywords import REFUSED_FORMATS
+from pastalang.values.schema.keywords import REFUSED_FORMATS
 from pastalang.values.to_schema import STANDARD_FORMATS, anchored
 
 
