@@ -24,6 +24,7 @@ from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.mismatch import Mismatch
 from pastalang.values.overlap import find_discriminator, overlap
 from pastalang.values.patterns import whole_pattern
+from pastalang.values.schema.guard import OWN_IDENTIFIER, find_hostile, resolve
 from pastalang.values.schema.keywords import (
     ANNOTATIONS,
     DEPENDENT,
@@ -36,7 +37,6 @@ from pastalang.values.schema.keywords import (
 from pastalang.values.schema_apart import all_apart
 from pastalang.values.schema_carried import carried_document
 from pastalang.values.schema_document import document_misfits
-from pastalang.values.schema_guard import OWN_IDENTIFIER, find_hostile, resolve
 from pastalang.values.schema_scalars import SchemaRefused
 
 Keywords = Mapping[str, JsonValue]

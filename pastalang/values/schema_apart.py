@@ -12,7 +12,7 @@ from itertools import combinations
 from typing import Final
 
 from pastalang.values.json import JsonValue, same_json
-from pastalang.values.schema_guard import resolve
+from pastalang.values.schema.guard import resolve
 
 _KINDS: Final = frozenset({"string", "number", "boolean", "null", "array", "object"})
 _MAX_DEPTH: Final = 6

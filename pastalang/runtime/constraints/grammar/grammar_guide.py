@@ -25,7 +25,7 @@ from pastalang.values.describe import counted, describe
 from pastalang.values.from_json_schema import is_endless
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.lengths import shortest_text
-from pastalang.values.schema_guard import find_hostile
+from pastalang.values.schema.guard import find_hostile
 from pastalang.values.token_limits import ADVICE, limited_strings, uncounted
 
 
