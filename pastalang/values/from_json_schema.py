@@ -24,6 +24,7 @@ from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.mismatch import Mismatch
 from pastalang.values.overlap import find_discriminator, overlap
 from pastalang.values.patterns import whole_pattern
+from pastalang.values.schema.disjoint import all_apart
 from pastalang.values.schema.guard import OWN_IDENTIFIER, find_hostile, resolve
 from pastalang.values.schema.keywords import (
     ANNOTATIONS,
@@ -34,7 +35,6 @@ from pastalang.values.schema.keywords import (
     is_unknown,
     why_refused,
 )
-from pastalang.values.schema_apart import all_apart
 from pastalang.values.schema_carried import carried_document
 from pastalang.values.schema_document import document_misfits
 from pastalang.values.schema_scalars import SchemaRefused

@@ -14,8 +14,8 @@ from itertools import product
 from typing import Final, TypeAlias
 
 from pastalang.values.json import JsonValue
+from pastalang.values.schema.disjoint import all_apart
 from pastalang.values.schema.keywords import ANNOTATIONS, DEPENDENT, NAMED
-from pastalang.values.schema_apart import all_apart
 
 Schema: TypeAlias = dict[str, JsonValue]
 
