@@ -16,7 +16,6 @@ from types import MappingProxyType
 
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError
-from pastalang.values import schema_scalars as scalars
 from pastalang.values.cardinality import uninhabited
 from pastalang.values.conversion import Converted, Note, NotExpressible
 from pastalang.values.fit import value_fits
@@ -24,6 +23,7 @@ from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.mismatch import Mismatch
 from pastalang.values.overlap import find_discriminator, overlap
 from pastalang.values.patterns import whole_pattern
+from pastalang.values.schema import scalars
 from pastalang.values.schema.disjoint import all_apart
 from pastalang.values.schema.guard import OWN_IDENTIFIER, find_hostile, resolve
 from pastalang.values.schema.keywords import (
@@ -35,9 +35,9 @@ from pastalang.values.schema.keywords import (
     is_unknown,
     why_refused,
 )
+from pastalang.values.schema.scalars import SchemaRefused
 from pastalang.values.schema_carried import carried_document
 from pastalang.values.schema_document import document_misfits
-from pastalang.values.schema_scalars import SchemaRefused
 
 Keywords = Mapping[str, JsonValue]
 

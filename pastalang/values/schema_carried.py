@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pastalang.values.json import JsonValue, write_json
 from pastalang.values.schema.guard import find_in_schemas, unescape
 from pastalang.values.schema.keywords import NOT_CARRIED, REFUSED_FORMATS, is_refused, why_refused
+from pastalang.values.schema.scalars import SchemaRefused
 from pastalang.values.schema_cases import MAX_DEPENDENT_KEYS, in_new_words, map_schemas, too_many_cases
-from pastalang.values.schema_scalars import SchemaRefused
 
 
 def carried_document(schema: Mapping[str, JsonValue], document: JsonValue, *, is_root: bool) -> str:
