@@ -16,8 +16,8 @@ from pastalang.values.formats import FORMATS
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.lengths import NO_TYPES
 from pastalang.values.patterns import engine_pattern, whole_pattern
+from pastalang.values.schema.carry import in_cases
 from pastalang.values.schema.keywords import CHECKED_AFTER, NAMED, is_constraint
-from pastalang.values.schema_cases import in_cases
 from pastalang.values.to_schema import STANDARD_FORMATS, anchored, schema_of
 
 _DATA: Final = frozenset({"const", "enum"})

@@ -24,6 +24,7 @@ from pastalang.values.mismatch import Mismatch
 from pastalang.values.overlap import find_discriminator, overlap
 from pastalang.values.patterns import whole_pattern
 from pastalang.values.schema import scalars
+from pastalang.values.schema.carry import carried_document
 from pastalang.values.schema.disjoint import all_apart
 from pastalang.values.schema.guard import OWN_IDENTIFIER, find_hostile, resolve
 from pastalang.values.schema.keywords import (
@@ -36,7 +37,6 @@ from pastalang.values.schema.keywords import (
     why_refused,
 )
 from pastalang.values.schema.scalars import SchemaRefused
-from pastalang.values.schema_carried import carried_document
 from pastalang.values.schema_document import document_misfits
 
 Keywords = Mapping[str, JsonValue]

@@ -29,8 +29,8 @@ from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.lengths import spell
 from pastalang.values.patterns import whole_pattern
+from pastalang.values.schema.carry import in_cases, map_schemas
 from pastalang.values.schema.guard import find_hostile
-from pastalang.values.schema_cases import in_cases, map_schemas
 from pastalang.values.to_schema import Document, anchored, schema_of
 
 _OPTIONS: Document = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
