@@ -85,7 +85,7 @@ class _Fitting:
             case t.Union():
                 return self.fit_discriminated(type, value)
             case t.Schema(document=document):
-                from pastalang.values.schema_document import document_misfits
+                from pastalang.values.schema_validation import document_misfits
 
                 return value, document_misfits(document, value)
             case t.Anything():

@@ -37,7 +37,7 @@ from pastalang.values.schema.keywords import (
     why_refused,
 )
 from pastalang.values.schema.scalars import SchemaRefused
-from pastalang.values.schema_document import document_misfits
+from pastalang.values.schema_validation import document_misfits
 
 Keywords = Mapping[str, JsonValue]
 

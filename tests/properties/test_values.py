@@ -25,7 +25,7 @@ from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.pydantic.from_core import type_of_model
 from pastalang.values.pydantic.to_model import model_of
 from pastalang.values.read import read, to_python
-from pastalang.values.schema_document import document_misfits
+from pastalang.values.schema_validation import document_misfits
 from pastalang.values.to_schema import schema_text
 from pastalang.values.to_source import program_source
 from tests.properties.hole_types import ANY_VALUE, NAMED, TYPES, near
