@@ -42,7 +42,7 @@ def from_outlines(term: object, *, name: str = "answer") -> Program:
 
 def from_schema(document: str, *, name: str = "record") -> Program:
     """A program that reads a `text` and answers with a value of the JSON Schema, given as text."""
-    from pastalang.values.from_json_schema import type_of_schema
+    from pastalang.values.schema.importer import type_of_schema
 
     given: object = document
     if not isinstance(given, str):

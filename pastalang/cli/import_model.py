@@ -51,7 +51,7 @@ def _convert(source: str) -> tuple[Converted, str]:
         if not is_record(model):
             raise Refused(f"{source} is no class with fields: a Pydantic model, a dataclass or a TypedDict", EXIT_USAGE)
         return type_of_model(model), name.rpartition(".")[2]
-    from pastalang.values.from_json_schema import type_of_schema
+    from pastalang.values.schema.importer import type_of_schema
 
     path = Path(source)
     return type_of_schema(_read(path), name=path.stem), path.stem

@@ -13,9 +13,9 @@ from typing import Any
 from pastalang.program import types as t
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.values.conversion import Converted, NotExpressible
-from pastalang.values.from_json_schema import type_of_schema
 from pastalang.values.json import parse_json
 from pastalang.values.patterns import find_problem
+from pastalang.values.schema.importer import type_of_schema
 
 _NO_TYPES: dict[str, t.Type] = {}
 

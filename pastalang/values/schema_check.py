@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pastalang.values.from_json_schema import is_endless
 from pastalang.values.json import JsonValue
 from pastalang.values.mismatch import Mismatch
 from pastalang.values.schema.carry import carrying_problem
 from pastalang.values.schema.guard import find_hostile, find_in_schemas
+from pastalang.values.schema.importer import is_endless
 
 
 def document_problem(document: JsonValue) -> Mismatch | None:

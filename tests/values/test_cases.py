@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from jsonschema import Draft7Validator, Draft202012Validator
 
 from pastalang.values.conversion import NotExpressible
-from pastalang.values.from_json_schema import type_of_schema
 from pastalang.values.read import read
 from pastalang.values.schema.carry import MAX_DEPENDENT_KEYS, in_cases, in_new_words, map_schemas
 from pastalang.values.schema.disjoint import all_apart
+from pastalang.values.schema.importer import type_of_schema
 
 
 def obj_with(key: str, value: Any = True) -> dict[str, Any]:

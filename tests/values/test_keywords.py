@@ -11,9 +11,9 @@ from llguidance import LLMatcher, LLTokenizer, TokenizerWrapper
 
 from pastalang.values.conversion import Converted, NotExpressible
 from pastalang.values.engine_schema import engine_document, engine_schema
-from pastalang.values.from_json_schema import type_of_schema
 from pastalang.values.json import write_json
 from pastalang.values.read import read
+from pastalang.values.schema.importer import type_of_schema
 from pastalang.values.schema.keywords import Status, keyword_table, keywords
 
 DOCS = Path(__file__).parents[2] / "docs"

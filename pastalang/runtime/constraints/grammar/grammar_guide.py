@@ -22,10 +22,10 @@ from pastalang.runtime.constraints.guide import GuideError, Machine, NoEndingFit
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.values.cardinality import uninhabited
 from pastalang.values.describe import counted, describe
-from pastalang.values.from_json_schema import is_endless
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.lengths import shortest_text
 from pastalang.values.schema.guard import find_hostile
+from pastalang.values.schema.importer import is_endless
 from pastalang.values.token_limits import ADVICE, limited_strings, uncounted
 
 
