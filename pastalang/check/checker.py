@@ -6,13 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pastalang.check.facts import Facts, TypeTable, report_waits
 from pastalang.check.lower import Lowering
 from pastalang.check.modules import DeclaredTemplate, DeclaredType, Loader, Module, Parse
 from pastalang.check.order import components
 from pastalang.check.report import Report
-from pastalang.check.size import check_branches
 from pastalang.check.templates import TemplateChecker
+from pastalang.check.type_facts import Facts, TypeTable, check_branches, report_waits
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.grammar import nodes
 from pastalang.program import types as t

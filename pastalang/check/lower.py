@@ -9,12 +9,12 @@ from typing import assert_never
 
 from pastalang.check import numerics, scalars
 from pastalang.check.arguments import Arguments, read_arguments
-from pastalang.check.facts import Facts, TypeTable, VerbatimUse, Wait, report_waits
 from pastalang.check.modules import BUILT_IN_TYPES, DeclaredType, Module
 from pastalang.check.numbers import literal_number, whole, why_beyond
 from pastalang.check.objects import ObjectBuilder
 from pastalang.check.report import Report
 from pastalang.check.schemas import read_schema
+from pastalang.check.type_facts import Facts, TypeTable, VerbatimUse, Wait, report_waits
 from pastalang.check.unions import build_union
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_HOLE_TOKENS, MAX_ITEMS, MAX_TYPE_DEPTH, MAX_TYPE_PLACES

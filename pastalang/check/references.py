@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pastalang.check.facts import VerbatimUse
 from pastalang.check.report import Report, listed
 from pastalang.check.scope import Declared, Scope
+from pastalang.check.type_facts import VerbatimUse
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
 from pastalang.program import pieces as p
