@@ -1,17 +1,95 @@
-"""From the arguments of a type, a policy or `with (...)` to numbers, texts and patterns; wrong ones are reported."""
+"""Arguments, numbers and constants as written in a program, as exact values. Wrong ones are reported."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import assert_never
 
-from pastalang.check.numbers import exact, whole, why_beyond
 from pastalang.check.report import Report, listed
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
+from pastalang.grammar.nodes import NumberValue
+from pastalang.limits import MAX_NUMBER_DIGITS
 from pastalang.program.regex import RegexError, parse_regex
+from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
+from pastalang.program.types import Sampling
 from pastalang.source import Span
+from pastalang.values.json import JsonValue
+
+
+def exact(number: NumberValue) -> Decimal | None:
+    """The value, or None where it has more digits than the limit."""
+    if len(number.text) > MAX_NUMBER_DIGITS:
+        return None
+    value = Decimal(number.text)
+    if not value:
+        return Decimal(0)
+    return value if abs(value.adjusted()) <= MAX_NUMBER_DIGITS else None
+
+
+def why_beyond(number: NumberValue) -> str | None:
+    """What is wrong with a number that has no exact value here, as a part of a sentence; None where it has one."""
+    if exact(number) is not None:
+        return None
+    if len(number.text) > MAX_NUMBER_DIGITS:
+        return f"is written with more than {MAX_NUMBER_DIGITS} characters"
+    if Decimal(number.text).adjusted() < 0:
+        return f"is closer to 0 than 1e-{MAX_NUMBER_DIGITS}, the least that can be enforced"
+    return f"is beyond 1e{MAX_NUMBER_DIGITS}, the most that can be enforced"
+
+
+def whole(number: NumberValue) -> int | None:
+    """The value as an integer (`1e3` and `2.0` are integers), or None."""
+    value = exact(number)
+    return int(value) if value is not None and value == value.to_integral_value() else None
+
+
+def literal_number(number: NumberValue) -> int | Decimal | None:
+    """An integer where it is written as one, an exact decimal otherwise; None beyond the limit."""
+    value = exact(number)
+    if value is None:
+        return None
+    return int(value) if number.text.lstrip("-").isdigit() else value
+
+
+def is_constant(value: nodes.Value) -> bool:
+    """Whether the value is data; a name, a range or a regular expression is not."""
+    match value:
+        case nodes.ListValue(items=items):
+            return all(map(is_constant, items))
+        case nodes.RecordValue(entries=entries):
+            keys = [key.text for key, _ in entries]
+            return len(set(keys)) == len(keys) and all(is_constant(item) for _, item in entries)
+        case nodes.NumberValue():
+            return literal_number(value) is not None
+        case nodes.StringValue() | nodes.BooleanValue() | nodes.NullValue():
+            return True
+        case nodes.RegexValue() | nodes.RangeValue() | nodes.PathValue():
+            return False
+        case _:
+            assert_never(value)
+
+
+def constant(value: nodes.Value) -> JsonValue:
+    """The JSON value; only for what `is_constant`."""
+    match value:
+        case nodes.StringValue(text=text):
+            return text
+        case nodes.NumberValue():
+            return literal_number(value)
+        case nodes.BooleanValue(value=flag):
+            return flag
+        case nodes.NullValue():
+            return None
+        case nodes.ListValue(items=items):
+            return [constant(item) for item in items]
+        case nodes.RecordValue(entries=entries):
+            return {key.text: constant(item) for key, item in entries}
+        case _:
+            raise AssertionError("only data is a constant")
+
 
 WHAT_VALUES_ARE = {
     nodes.StringValue: "a text",
@@ -215,3 +293,29 @@ def _between(minimum: int | None, maximum: int | None) -> str:
     if maximum is None:
         return f"a whole number of at least {minimum}"
     return f"a whole number from {minimum or 0:,} to {maximum:,}"
+
+
+OPTIONS = tuple(SAMPLING_BOUNDS)
+IN_THE_TYPE = {
+    "max": "`max` is a limit of the type: `string(max=40)`",
+    "max_tokens": "the limit of tokens belongs to the type: `string(max=40)`",
+    "stop": '`stop` belongs to the type: `string(stop=":")`',
+    "seed": "the seed belongs to the run, not to the program: `pasta run --seed 7`",
+}
+
+
+def check_sampling(arguments: tuple[nodes.Argument, ...], report: Report) -> Sampling:
+    given = read_arguments(arguments, owner="with", allowed=OPTIONS, report=report, hints=IN_THE_TYPE)
+    top_k = SAMPLING_BOUNDS["top_k"]
+    return Sampling(
+        temperature=_number(given, "temperature"),
+        top_k=given.integer("top_k", minimum=top_k.low, maximum=top_k.high),
+        top_p=_number(given, "top_p"),
+        min_p=_number(given, "min_p"),
+        repetition_penalty=_number(given, "repetition_penalty"),
+    )
+
+
+def _number(given: Arguments, name: str) -> float | None:
+    value = given.number(name, accept=SAMPLING_BOUNDS[name].accepts, expected=SAMPLING_BOUNDS[name].expected)
+    return None if value is None else float(value)

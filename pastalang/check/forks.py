@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from pastalang.check.numbers import whole
+from pastalang.check.arguments import whole
 from pastalang.check.report import Report
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes

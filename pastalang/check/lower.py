@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import assert_never
 
 from pastalang.check import numerics, scalars
-from pastalang.check.arguments import Arguments, read_arguments
+from pastalang.check.arguments import Arguments, literal_number, read_arguments, whole, why_beyond
 from pastalang.check.modules import BUILT_IN_TYPES, DeclaredType, Module
-from pastalang.check.numbers import literal_number, whole, why_beyond
 from pastalang.check.objects import ObjectBuilder
 from pastalang.check.report import Report
 from pastalang.check.schemas import read_schema

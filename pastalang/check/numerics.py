@@ -8,8 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from math import ceil, floor
 
-from pastalang.check.arguments import Arguments, read_arguments
-from pastalang.check.numbers import exact, why_beyond
+from pastalang.check.arguments import Arguments, exact, read_arguments, why_beyond
 from pastalang.check.report import Report
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_HOLE_TOKENS

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from pastalang.check.constants import constant, is_constant
+from pastalang.check.arguments import check_sampling, constant, is_constant
 from pastalang.check.order import find_circle
 from pastalang.check.report import Report
-from pastalang.check.sampling import check_sampling
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
 from pastalang.program import types as t

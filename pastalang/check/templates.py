@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from pastalang.check.arguments import read_arguments
+from pastalang.check.arguments import check_sampling, read_arguments
 from pastalang.check.inputs import check_inputs
 from pastalang.check.modules import Module
 from pastalang.check.references import Resolver
 from pastalang.check.report import Report, listed
-from pastalang.check.sampling import check_sampling
 from pastalang.check.scope import Scope, declared_names
 from pastalang.check.text import TextChecker
 from pastalang.check.type_facts import LowerType

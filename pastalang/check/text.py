@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import assert_never
 
+from pastalang.check.arguments import check_sampling, whole
 from pastalang.check.forks import check_borders, fork_count, tokens_needed
-from pastalang.check.numbers import whole
 from pastalang.check.references import Resolver
 from pastalang.check.report import Report, listed
-from pastalang.check.sampling import check_sampling
 from pastalang.check.scope import Declared, OpenBranch, Promised, Scope, Written
 from pastalang.check.type_facts import LowerType, report_waits
 from pastalang.diagnostics.diagnostic import Label
