@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import assert_never
 
-from pastalang.check import numerics, scalars
+from pastalang.check import scalars
 from pastalang.check.arguments import Arguments, literal_number, read_arguments, whole, why_beyond
 from pastalang.check.modules import BUILT_IN_TYPES, DeclaredType, Module
 from pastalang.check.objects import ObjectBuilder
@@ -170,9 +170,9 @@ class Lowering:
                 self._check_stop(found, node.span)
                 return found
             case "integer":
-                return numerics.integer(arguments, node.span, report)
+                return scalars.integer(arguments, node.span, report)
             case "number":
-                return numerics.number(arguments, node.span, report)
+                return scalars.number(arguments, node.span, report)
             case "verbatim":
                 return self._verbatim(node)
             case "schema":

@@ -1,13 +1,20 @@
-"""From `string(max=12)` or `/[a-z]+/` as written to a hole type that some text satisfies."""
+"""Strings, patterns and numbers as hole types that some value satisfies."""
 
 from __future__ import annotations
 
-from pastalang.check.arguments import Arguments, check_regex, read_arguments
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil, floor
+
+from pastalang.check.arguments import Arguments, check_regex, exact, read_arguments, why_beyond
 from pastalang.check.report import Report, listed
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_HOLE_TOKENS, MAX_STRING_CHARS
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, lengths, parse_regex
+from pastalang.source import Span
 from pastalang.values.formats import FORMATS
 
 STRING_LIMITS = ("max", "min_chars", "max_chars", "pattern", "format", "stop")
@@ -89,3 +96,155 @@ def regex(node: nodes.RegexType, report: Report) -> t.Regex | None:
     if lengths(parse_regex(node.pattern.pattern)) is None:
         report.add("contradictory-limits", f"no text matches /{node.pattern.pattern}/", node.pattern.span)
     return t.Regex(node.pattern.pattern, max_tokens=given.integer("max", minimum=1, maximum=MAX_HOLE_TOKENS))
+
+
+LIMITS = ("min", "max", "above", "below", "multiple_of", "max_tokens")
+HINTS = {
+    "min_chars": "a number has no length; `max_tokens` bounds what is written",
+    "max_chars": "a number has no length; `max_tokens` bounds what is written",
+    "gt": "did you mean `above`?",
+    "lt": "did you mean `below`?",
+    "ge": "did you mean `min`?",
+    "le": "did you mean `max`?",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    minimum: Decimal | None
+    maximum: Decimal | None
+    above: Decimal | None
+    below: Decimal | None
+    multiple_of: Decimal | None
+    max_tokens: int | None
+
+    @property
+    def low(self) -> tuple[Fraction, bool] | None:
+        """The lower end, and whether it is itself excluded."""
+        ends = [(Fraction(end), out) for end, out in ((self.minimum, False), (self.above, True)) if end is not None]
+        return max(ends, default=None)
+
+    @property
+    def high(self) -> tuple[Fraction, bool] | None:
+        ends = [(Fraction(end), out) for end, out in ((self.maximum, False), (self.below, True)) if end is not None]
+        return min(ends, key=lambda end: (end[0], not end[1]), default=None)
+
+
+def integer(arguments: tuple[nodes.Argument, ...], span: Span, report: Report) -> t.Integer:
+    bounds = _read(arguments, "integer", "a whole number", _is_whole, report)
+    _check(bounds, "whole number", Fraction(bounds.multiple_of or 1), span, report)
+    return t.Integer(
+        minimum=_int(bounds.minimum),
+        maximum=_int(bounds.maximum),
+        exclusive_minimum=_int(bounds.above),
+        exclusive_maximum=_int(bounds.below),
+        multiple_of=_int(bounds.multiple_of),
+        max_tokens=bounds.max_tokens,
+    )
+
+
+def number(arguments: tuple[nodes.Argument, ...], span: Span, report: Report) -> t.Number:
+    bounds = _read(arguments, "number", "a number", _is_any, report)
+    step = None if bounds.multiple_of is None else Fraction(bounds.multiple_of)
+    _check(bounds, "number", step, span, report)
+    return t.Number(
+        minimum=bounds.minimum,
+        maximum=bounds.maximum,
+        exclusive_minimum=bounds.above,
+        exclusive_maximum=bounds.below,
+        multiple_of=bounds.multiple_of,
+        max_tokens=bounds.max_tokens,
+    )
+
+
+def _is_whole(value: Decimal) -> bool:
+    return value == value.to_integral_value()
+
+
+def _is_any(value: Decimal) -> bool:
+    return True
+
+
+def _int(value: Decimal | None) -> int | None:
+    return None if value is None else int(value)
+
+
+def _read(
+    arguments: tuple[nodes.Argument, ...],
+    owner: str,
+    expected: str,
+    is_right: Callable[[Decimal], bool],
+    report: Report,
+) -> Bounds:
+    given = read_arguments(
+        arguments, owner=owner, allowed=LIMITS, nameless=nodes.RangeValue, report=report, hints=HINTS
+    )
+    minimum, maximum = (given.number(name, accept=is_right, expected=expected) for name in ("min", "max"))
+    span = given.range()
+    if span is not None:
+        minimum = _end(span.low, "min", minimum, given, expected, report)
+        maximum = _end(span.high, "max", maximum, given, expected, report)
+    return Bounds(
+        minimum=minimum,
+        maximum=maximum,
+        above=given.number("above", accept=is_right, expected=expected),
+        below=given.number("below", accept=is_right, expected=expected),
+        multiple_of=given.number(
+            "multiple_of", accept=lambda value: value > 0 and is_right(value), expected=f"{expected} above 0"
+        ),
+        max_tokens=given.integer("max_tokens", minimum=1, maximum=MAX_HOLE_TOKENS),
+    )
+
+
+def _end(
+    end: nodes.NumberValue | None,
+    name: str,
+    named: Decimal | None,
+    given: Arguments,
+    expected: str,
+    report: Report,
+) -> Decimal | None:
+    if end is None:
+        return named
+    if given.has(name):
+        report.add(
+            "wrong-argument",
+            f"{given.owner} is given both a range and `{name}`",
+            given.span_of(name),
+            help=f"leave `{name}` out: the range says it",
+        )
+    value = exact(end)
+    if value is None:
+        report.add("too-large", f"the range of {given.owner} ends in a number that {why_beyond(end)}", end.span)
+        return None
+    if expected == "a whole number" and not _is_whole(value):
+        report.add("wrong-argument", f"the range of {given.owner} must end in {expected}", end.span)
+        return None
+    return value
+
+
+def _check(bounds: Bounds, kind: str, step: Fraction | None, span: Span, report: Report) -> None:
+    """Whether a number is left between the limits; with a step, whether a multiple of it is."""
+    if bounds.low is None or bounds.high is None:
+        return
+    (low, low_is_out), (high, high_is_out) = bounds.low, bounds.high
+    is_empty = low > high or (low == high and (low_is_out or high_is_out))
+    if not is_empty and step is not None:
+        first, last = ceil(low / step), floor(high / step)
+        first += low_is_out and first * step == low
+        last -= high_is_out and last * step == high
+        is_empty = first > last
+    if is_empty:
+        of = f" that is a multiple of {bounds.multiple_of}" if bounds.multiple_of is not None and low <= high else ""
+        report.add(
+            "contradictory-limits",
+            f"no {kind}{of} is {_side(low, low_is_out, 'at least', 'above')}"
+            f" and {_side(high, high_is_out, 'at most', 'below')}",
+            span,
+            help="swap the two limits" if low > high else "",
+        )
+
+
+def _side(end: Fraction, is_out: bool, closed: str, opened: str) -> str:
+    shown = str(end.numerator) if end.denominator == 1 else f"{float(end):g}"
+    return f"{opened if is_out else closed} {shown}"
