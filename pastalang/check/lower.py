@@ -10,11 +10,10 @@ from typing import assert_never
 from pastalang.check import scalars
 from pastalang.check.arguments import Arguments, literal_number, read_arguments, whole, why_beyond
 from pastalang.check.modules import BUILT_IN_TYPES, DeclaredType, Module
-from pastalang.check.objects import ObjectBuilder
+from pastalang.check.objects import ObjectBuilder, build_union
 from pastalang.check.report import Report
 from pastalang.check.schemas import read_schema
 from pastalang.check.type_facts import Facts, TypeTable, VerbatimUse, Wait, report_waits
-from pastalang.check.unions import build_union
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_HOLE_TOKENS, MAX_ITEMS, MAX_TYPE_DEPTH, MAX_TYPE_PLACES
 from pastalang.program import types as t
