@@ -7,10 +7,9 @@ from typing import assert_never
 
 from pastalang.check.arguments import check_sampling, read_arguments
 from pastalang.check.modules import INPUT_TYPES, Module
+from pastalang.check.names import Resolver, Scope, declared_names
 from pastalang.check.objects import check_default
-from pastalang.check.references import Resolver
 from pastalang.check.report import Report, listed
-from pastalang.check.scope import Scope, declared_names
 from pastalang.check.text import TextChecker
 from pastalang.check.type_facts import LowerType
 from pastalang.diagnostics.diagnostic import Label
