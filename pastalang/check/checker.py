@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pastalang.check.lower import Lowering
 from pastalang.check.modules import DeclaredTemplate, DeclaredType, Loader, Module, Parse
-from pastalang.check.order import components
 from pastalang.check.report import Report
 from pastalang.check.templates import TemplateChecker
+from pastalang.check.toposort import components
 from pastalang.check.type_facts import Facts, TypeTable, check_branches, report_waits
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.grammar import nodes

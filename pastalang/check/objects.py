@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from pastalang.check.arguments import check_sampling, constant, is_constant
-from pastalang.check.order import find_circle
 from pastalang.check.report import Report
+from pastalang.check.toposort import find_circle
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_ARMS
