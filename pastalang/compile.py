@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-from pastalang.check.beside import sure_findings
 from pastalang.check.checker import check_file
+from pastalang.check.partial import sure_findings
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.errors import FileError, ProgramError
 from pastalang.grammar import nodes
