@@ -1,4 +1,4 @@
-"""From `schema("order.json")` or an inline JSON Schema to the canonical text of the document."""
+"""JSON Schemas in a program: `schema("order.json")` or an inline document, as one hole."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ from pastalang.check.report import Report
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_HOLE_TOKENS, MAX_SCHEMA_BYTES
 from pastalang.program import types as t
-from pastalang.values.json import NotJson, parse_json, write_json
-from pastalang.values.schema_check import document_problem
+from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
+from pastalang.values.mismatch import Mismatch
+from pastalang.values.schema.carry import carrying_problem
+from pastalang.values.schema.guard import find_hostile, find_in_schemas
+from pastalang.values.schema.importer import is_endless
 
 
 def read_schema(node: nodes.NamedType, module: Module, folder: Path | None, report: Report) -> t.Schema | None:
@@ -89,3 +92,15 @@ def _canonical(text: str, value: nodes.StringValue, report: Report) -> str | Non
         report.add("bad-schema", "this JSON Schema cannot be enforced", value.span, message=str(misfit))
         return None
     return write_json(document)
+
+
+def document_problem(document: JsonValue) -> Mismatch | None:
+    """The first problem; None where a grammar engine can be given the document."""
+    if document is False:
+        return Mismatch(("#",), "`false` takes no value")
+    found = (
+        find_hostile(document)
+        or find_in_schemas(document, carrying_problem)
+        or (("", "requires itself, so no value can end") if is_endless(document) else None)
+    )
+    return None if found is None else Mismatch((f"#{found[0]}",), found[1])

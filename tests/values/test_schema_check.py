@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pastalang.check.schemas import document_problem
 from pastalang.values.json import JsonValue
-from pastalang.values.schema_check import document_problem
 
 OPTIONAL_TREE: JsonValue = {"type": "object", "properties": {"left": {"$ref": "#"}}}
 
