@@ -1,1 +1,1 @@
-"""TODO-DOC."""
+"""Pydantic models to hole types, and back."""

@@ -1,1 +1,1 @@
-"""TODO-DOC."""
+"""JSON Schemas to hole types."""
