@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pastalang.check.checker import check_file
-from pastalang.compile import check_source
+from pastalang.compiler import check_source
 from pastalang.grammar.parser import parse
 from pastalang.source import Source
 

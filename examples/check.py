@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pastalang.compile import check_path
+from pastalang.compiler import check_path
 from pastalang.diagnostics.render import render_text
 from pastalang.grammar.parser import parse_text
 from pastalang.grammar.printer import print_file

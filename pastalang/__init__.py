@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from pastalang.compile import check_path as check_path
-    from pastalang.compile import check_source as check_source
-    from pastalang.compile import compile as compile
-    from pastalang.compile import load as load
+    from pastalang.compiler import check_path as check_path
+    from pastalang.compiler import check_source as check_source
+    from pastalang.compiler import compile as compile
+    from pastalang.compiler import load as load
     from pastalang.diagnostics.diagnostic import Diagnostic as Diagnostic
     from pastalang.errors import FileError as FileError
     from pastalang.errors import InputError as InputError
@@ -67,10 +67,10 @@ if TYPE_CHECKING:
     from pastalang.values.conversion import NotExpressible as NotExpressible
 
 _HOMES = {
-    "check_path": "pastalang.compile",
-    "check_source": "pastalang.compile",
-    "compile": "pastalang.compile",
-    "load": "pastalang.compile",
+    "check_path": "pastalang.compiler",
+    "check_source": "pastalang.compiler",
+    "compile": "pastalang.compiler",
+    "load": "pastalang.compiler",
     "from_model": "pastalang.models",
     "from_outlines": "pastalang.models",
     "from_schema": "pastalang.models",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pastalang.compile import compile
+from pastalang.compiler import compile
 from pastalang.errors import InputError
 from pastalang.program.program import JsonBody, Program
 from pastalang.values.conversion import Converted

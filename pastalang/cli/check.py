@@ -12,7 +12,7 @@ from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE,
 from pastalang.cli.output import say, say_document
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.program_files import ProgramFile, read_all
-from pastalang.compile import check_reading
+from pastalang.compiler import check_reading
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_github, render_json, render_text, summary
 

@@ -14,7 +14,7 @@ from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE,
 from pastalang.cli.output import refuse_overwriting, say_document, tell
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.program_files import refused_findings
-from pastalang.compile import check_source
+from pastalang.compiler import check_source
 from pastalang.limits import DEFAULT_ITEMS, MAX_SCHEMA_BYTES
 from pastalang.values.conversion import Converted, NotExpressible, lists_without_end
 from pastalang.values.to_source import program_source

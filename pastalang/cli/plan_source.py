@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.program_files import STANDARD_INPUT, read_all, refused_findings
-from pastalang.compile import check_reading
+from pastalang.compiler import check_reading
 from pastalang.plan.build import build_plan
 from pastalang.plan.builder import PlanError
 from pastalang.plan.plan import Mode, Plan

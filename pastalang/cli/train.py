@@ -14,7 +14,7 @@ from pastalang.cli.model_source import look_for_hub, refuse_device, refuse_folde
 from pastalang.cli.output import say
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.program_files import read_all, refused_findings
-from pastalang.compile import check_reading
+from pastalang.compiler import check_reading
 from pastalang.program.program import Program
 from pastalang.training.settings import TrainingMode
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from pastalang.compile import check_source
+from pastalang.compiler import check_source
 
 
 def codes(text: str) -> list[tuple[int, str]]:

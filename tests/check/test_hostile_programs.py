@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pastalang.compile import check_path, check_source
+from pastalang.compiler import check_path, check_source
 from pastalang.diagnostics.render import render_text
 
 SECONDS = 3.0  # of the processor; each takes well under one on an idle machine

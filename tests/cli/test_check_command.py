@@ -139,7 +139,7 @@ def test_explain_knows_what_was_meant() -> None:
 
 def test_what_is_said_does_not_depend_on_the_order_of_sets() -> None:
     code = (
-        "from pathlib import Path\nfrom pastalang.compile import check_path\n"
+        "from pathlib import Path\nfrom pastalang.compiler import check_path\n"
         "from pastalang.diagnostics.render import render_text\n"
         "for path in sorted(Path('tests/corpus/invalid').glob('*.pasta')):\n"
         "    print(render_text(check_path(path)[1]))\n"

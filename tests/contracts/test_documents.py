@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from pastalang import limits
 from pastalang.cli.app import build_app
-from pastalang.compile import check_source
+from pastalang.compiler import check_source
 from pastalang.program import regex
 
 DOCUMENTS = [Path("README.md"), Path("CONTRIBUTING.md"), *sorted(Path("docs").rglob("*.md"))]

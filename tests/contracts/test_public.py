@@ -11,7 +11,7 @@ import pytest
 
 import pastalang
 from examples import check
-from pastalang.compile import check_path
+from pastalang.compiler import check_path
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode
 

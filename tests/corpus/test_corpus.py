@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pastalang.compile import check_reading
+from pastalang.compiler import check_reading
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_text
 from pastalang.grammar.format import format_source, says_the_same

@@ -11,7 +11,7 @@ import pastalang
 from examples.check import is_formatted
 from examples.demo import __main__ as demo
 from examples.demo.view import Board, Cost, Ink, Race, count_right, ratios, show_answer, show_costs
-from pastalang.compile import check_path
+from pastalang.compiler import check_path
 from pastalang.plan.plan import Mode
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody

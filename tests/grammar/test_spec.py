@@ -9,7 +9,7 @@ import pytest
 
 import pastalang.grammar
 from pastalang import limits
-from pastalang.compile import check_source
+from pastalang.compiler import check_source
 from pastalang.grammar.parser import parse_text
 
 SPEC = Path(pastalang.grammar.__file__).with_name("SPEC.md").read_text(encoding="utf-8")

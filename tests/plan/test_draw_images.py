@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pastalang.compile import load
+from pastalang.compiler import load
 from pastalang.plan.build import build_plan
 from pastalang.plan.draw.svg import draw_svg
 

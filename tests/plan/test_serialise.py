@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pastalang import limits
-from pastalang.compile import compile
+from pastalang.compiler import compile
 from pastalang.plan.build import build_plan
 from pastalang.plan.diff import differences
 from pastalang.plan.plan import Mode, Plan

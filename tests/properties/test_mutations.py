@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pastalang.compile import check_reading
+from pastalang.compiler import check_reading
 from pastalang.diagnostics.registry import CODES
 from pastalang.diagnostics.render import render_text
 from pastalang.grammar.format import format_source

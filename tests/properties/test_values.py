@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, ConfigDict, Field, RootModel, ValidationError, create_model
 
-from pastalang.compile import check_source
+from pastalang.compiler import check_source
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
 from pastalang.values.conversion import Converted, NotExpressible

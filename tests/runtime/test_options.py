@@ -7,7 +7,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from pastalang.compile import compile
+from pastalang.compiler import compile
 from pastalang.errors import InputError
 from pastalang.models import from_schema, model_of, schema_of
 from pastalang.plan.build import build_plan

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from pastalang.compile import compile
+from pastalang.compiler import compile
 from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError, WrongMode

@@ -6,9 +6,7 @@ text ── reading ── Source ── grammar ── syntax tree ── check
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
-from types import ModuleType
 
 from pastalang.check.checker import check_file
 from pastalang.check.partial import sure_findings
@@ -81,14 +79,3 @@ def _program_or_error(checked: tuple[Program | None, tuple[Diagnostic, ...]]) ->
     if program is None:
         raise ProgramError(diagnostics)
     return program
-
-
-class _CallableModule(ModuleType):
-    """Importing a submodule puts it into its package under its name, so `pastalang.compile` is this module
-    for some and the function for others; called, both do the same."""
-
-    def __call__(self, text: str, *, name: str = "<text>") -> Program:
-        return compile(text, name=name)
-
-
-sys.modules[__name__].__class__ = _CallableModule
