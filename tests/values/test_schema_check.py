@@ -33,7 +33,7 @@ def test_a_document_that_an_engine_can_be_given_has_no_problem(document: JsonVal
         ({**OPTIONAL_TREE, "required": ["left"]}, "#: requires itself, so no value can end"),  # type: ignore[dict-item]
         ({"items": {"contains": {}}}, "#/items/contains: cannot be enforced while decoding"),
         ({"anyOf": [{"format": "regex"}]}, "#/anyOf/0/format: the format regex cannot be enforced"),
-        ({"items": {"minimun": 1}}, "#/items/minimun: is no keyword; did you mean `minimum`?"),
+        ({"items": {"minimun": 1}}, "#/items/minimun: is not a keyword; did you mean `minimum`?"),
         ({"items": {"minLength": -1}}, "#/items/minLength: must be a whole number that is not negative"),
         ({"pattern": "(?!a)"}, "#/pattern: the pattern `(?!a)` cannot be enforced while decoding: look-around"),
     ],

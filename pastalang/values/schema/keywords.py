@@ -1,4 +1,4 @@
-"""The keywords of JSON Schema: enforced token by token, checked after decoding, or refused by name."""
+"""The keywords of JSON Schema: enforced token by token, refused by name, or a remark that says nothing about values."""
 
 from __future__ import annotations
 
@@ -38,10 +38,7 @@ FAMILIES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     }
 )
 
-# No engine enforces these token by token; a finished value that breaks them is told so.
-CHECKED_AFTER: Final = frozenset({"uniqueItems"})
-
-# Become part of a type, but no engine takes them inside a part that is carried whole.
+# Part of a type on their own, but not enforced inside a part that becomes one hole.
 NOT_CARRIED: Final[Mapping[str, str]] = MappingProxyType(
     {
         "propertyNames": "cannot be enforced here; use `patternProperties` with `additionalProperties: false`",
@@ -65,15 +62,15 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "$recursiveRef": "is not supported; use `$ref`",
         "$dynamicAnchor": "is not supported; use `$defs`",
         "$recursiveAnchor": "is not supported; use `$defs`",
-        "extends": "is no keyword of JSON Schema",
+        "extends": "is not a keyword of JSON Schema",
         "divisibleBy": "is a keyword of an old draft; use `multipleOf`",
     }
 )
 
-# What else becomes part of a type, whatever the type.
+# Keywords of every type.
 COMBINING: Final = ("type", "enum", "const", "anyOf", "oneOf", "allOf", "$ref", "discriminator")
 
-# Said again as alternatives for an engine, in one hole.
+# Rewritten as alternatives, in one hole.
 DEPENDENT: Final = ("dependentRequired", "dependentSchemas", "dependencies")
 
 # Hold schemas by name.
@@ -93,17 +90,17 @@ REFUSED_FORMATS: Final = frozenset(
 
 
 def is_constraint(keyword: str) -> bool:
-    """Whether it says something about values; what nobody knows is a remark, as the standard has it."""
+    """Whether it says something about values. An unknown keyword is a remark, as in the standard."""
     return keyword in _CONSTRAINTS
 
 
 def is_refused(keyword: str) -> bool:
-    """Also what looks like a slip of the pen: a constraint that is misspelt would be lost."""
+    """A misspelt constraint is refused as well: it would be lost otherwise."""
     return keyword in REFUSED or _slip(keyword) is not None
 
 
 def why_refused(keyword: str) -> str:
-    return REFUSED.get(keyword, f"is no keyword; did you mean `{_slip(keyword)}`?")
+    return REFUSED.get(keyword, f"is not a keyword; did you mean `{_slip(keyword)}`?")
 
 
 def is_unknown(keyword: str) -> bool:
@@ -123,8 +120,7 @@ def _slip(keyword: str) -> str | None:
 
 class Status(Enum):
     ENFORCED = "enforced"  # no token is taken that breaks it
-    CHECKED_AFTER = "checked after"  # a finished value that breaks it is told so
-    REFUSED = "refused"  # the import stops, and names it
+    REFUSED = "refused"  # the import stops and names it
     REMARK = "remark"  # says nothing about values
 
 
@@ -150,26 +146,26 @@ _WORDS: Final[Mapping[str, str]] = MappingProxyType(
         "exclusiveMaximum": "`below=...`",
         "multipleOf": "`multiple_of=...`, exact",
         "items": "`[T]`",
-        "prefixItems": "`[T, U]` where no further items may stand behind them; else one hole",
+        "prefixItems": "`[T, U]` if no further items may follow; otherwise one hole",
         "additionalItems": "the end of a tuple in older drafts",
         "minItems": "`[T](min=...)`",
         "maxItems": "`[T](max=...)`",
         "uniqueItems": "`[T](unique=true)`",
         "properties": "the fields of an object",
         "required": "every key is written; one that may be left out is noted",
-        "additionalProperties": "`false` for objects, a schema for maps; further keys are never written",
-        "patternProperties": "`{/pattern/: T}` where it stands alone; else one hole",
+        "additionalProperties": "`false` for objects, a schema for maps; other keys are never written",
+        "patternProperties": "`{/pattern/: T}` if it is the only keyword; otherwise one hole",
         "propertyNames": "the pattern of a map's keys",
         "minProperties": "`{string: T}(min=...)`",
         "maxProperties": "`{string: T}(max=...)`",
-        "anyOf": "a union; beside other keywords, one hole",
-        "oneOf": "a union whose alternatives are certainly apart, or ask for different keys and nothing else",
+        "anyOf": "a union; together with other keywords, one hole",
+        "oneOf": "a union whose alternatives cannot share a value, or differ only in the keys that they require",
         "allOf": "one schema, or one hole for several",
         "$ref": "within the document; recursion becomes a named type",
-        "dependentRequired": "one hole, the cases side by side",
-        "dependentSchemas": "one hole, the cases side by side",
+        "dependentRequired": "one hole with an alternative for each case",
+        "dependentSchemas": "one hole with an alternative for each case",
         "dependencies": "the same in older drafts",
-        "discriminator": "found again from the alternatives themselves",
+        "discriminator": "found from the alternatives themselves",
         "description": "the description of a field or type",
         "title": "the name of a type",
         "default": "the default of a key that may be left out",
@@ -205,10 +201,7 @@ def _rows() -> Iterator[Keyword]:
         (*COMBINING, *DEPENDENT, *(name for family in FAMILIES.values() for name in sorted(family)))
     )
     for name in understood:
-        if name not in CHECKED_AFTER:
-            yield Keyword(name, Status.ENFORCED, _WORDS[name])
-    for name in sorted(CHECKED_AFTER):
-        yield Keyword(name, Status.CHECKED_AFTER, _WORDS[name])
+        yield Keyword(name, Status.ENFORCED, _WORDS[name])
     for name, reason in REFUSED.items():
         yield Keyword(name, Status.REFUSED, reason)
     for name in sorted(ANNOTATIONS):
