@@ -219,14 +219,14 @@ def test_tokens_are_drawn_from_fewer_rows_at_once(monkeypatch: pytest.MonkeyPatc
     asks = [SampleRequest(RandomKey(0, str(row), (), 0)) for row in range(7)]
     sampler = Sampler(320)
     expected = sampler.sample(logits, asks)
-    sample = Sampler._choose
+    sample = Sampler._sample
 
     def narrow(self: Sampler, logits: torch.Tensor, asks: list[SampleRequest]) -> Any:
         if len(asks) > limit:
             raise ON_A_GPU
         return sample(self, logits, asks)
 
-    monkeypatch.setattr(Sampler, "_choose", narrow)
+    monkeypatch.setattr(Sampler, "_sample", narrow)
     limit = 2
     assert sampler.sample(logits, asks) == expected and all(isinstance(one, Sample) for one in expected)
     limit = 0
