@@ -31,10 +31,10 @@ HOSTILE = {
         f"template t()\nassistant json {{ {FIELDS}, f4000: string after f0 }}",
         "dependency-cycle",
     ),
-    "4,000 unknown types among 4,000 known ones": (
-        "".join(f"type Known{n} = date\n" for n in range(4_000))
+    "2,000 unknown types among 2,000 known ones": (
+        "".join(f"type Known{n} = date\n" for n in range(2_000))
         + "template t()\nassistant json { "
-        + ", ".join(f"a{n}: Konwn{n}x" for n in range(4_000))
+        + ", ".join(f"a{n}: Konwn{n}x" for n in range(2_000))
         + " }",
         "unknown-name",
     ),
