@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo examples test test-long invariants fuzz holes corpus-update recorded-update format lint types imports check clean
+.PHONY: help install demo examples test test-long invariants fuzz holes conformance corpus-update recorded-update format lint types imports check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -40,6 +40,10 @@ fuzz: install ## throw 20,000 mutated programs at the language
 holes: install ## let hostile models write 100,000 values, and 36,000 of types drawn at random
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto -m long tests/properties/test_guides.py \
 		tests/properties/test_pydantic_guides.py tests/properties/test_random_types.py
+
+conformance: install ## check every schema of two public suites (PASTALANG_SCHEMA_DATA names their folder)
+	@test -n "$$PASTALANG_SCHEMA_DATA" || { echo "PASTALANG_SCHEMA_DATA names the folder with the suites: PASTALANG_SCHEMA_DATA=FOLDER make conformance"; exit 1; }
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto -m "long or not long" tests/conformance
 
 corpus-update: install ## write what is said about the invalid programs anew, to be read as a difference
 	PASTA_UPDATE_CORPUS=1 $(BIN)/python -m pytest -q tests/corpus

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import json
 import os
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +24,13 @@ class Case:
 
 
 def data_folder() -> Path | None:
+    """None if the variable is not set. A variable that names no folder is a mistake, not a reason to test less."""
     named = os.environ.get(FOLDER_VARIABLE)
-    return Path(named) if named and Path(named).is_dir() else None
+    if not named:
+        return None
+    if not Path(named).is_dir():
+        raise NotADirectoryError(f"{FOLDER_VARIABLE} names {named}, which is not a folder")
+    return Path(named)
 
 
 def bench_cases(folder: Path) -> Iterator[Case]:
@@ -44,3 +50,23 @@ def suite_cases(folder: Path) -> Iterator[Case]:
         for number, group in enumerate(json.loads(path.read_text(encoding="utf-8"))):
             tests = tuple((test["valid"], test["data"]) for test in group["tests"])
             yield Case(f"{path.stem}/{number}", group["schema"], tests)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite in parts of about the same size. A schema stays in its part, whatever else the suite holds."""
+
+    name: str
+    cases: Callable[[Path], Iterator[Case]]
+    parts: int
+
+    def part_of(self, case: Case) -> int:
+        return zlib.crc32(case.id.encode()) % self.parts
+
+    def part(self, folder: Path, number: int) -> Iterator[Case]:
+        return (case for case in self.cases(folder) if self.part_of(case) == number)
+
+
+BENCH = Suite("json_schema_bench", bench_cases, parts=10)
+OFFICIAL = Suite("json_schema_test_suite", suite_cases, parts=1)
+SUITES = (BENCH, OFFICIAL)

@@ -6,7 +6,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pastalang.plan.plan import Form
@@ -106,6 +106,7 @@ def compiled(type: t.Type) -> Guide | GuideError:
         return problem
 
 
+@settings(max_examples=40)
 @given(numerics())
 @example(t.Number(minimum=Decimal(-1), exclusive_maximum=Decimal(0)))
 @example(t.Number(maximum=Decimal("1e20")))

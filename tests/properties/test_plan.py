@@ -33,13 +33,13 @@ from tests.properties.tally import Invariant, count
 
 
 @given(plans())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_every_plan_obeys_every_rule(plan: Plan) -> None:
     check_plan(plan)
 
 
 @given(programs(), st.sampled_from(Mode))
-@settings(max_examples=40)
+@settings(max_examples=25)
 def test_the_same_program_gives_the_same_bytes_and_these_the_same_plan(program: Program, mode: Mode) -> None:
     first, second = (build_plan(program.only_template, program, mode=mode) for _ in range(2))
     assert to_json(first) == to_json(second)
@@ -49,7 +49,7 @@ def test_the_same_program_gives_the_same_bytes_and_these_the_same_plan(program: 
 
 
 @given(st.data(), plans())
-@settings(max_examples=60)
+@settings(max_examples=40)
 def test_a_run_takes_exactly_the_passes_that_were_forecast(data: st.DataObject, plan: Plan) -> None:
     check_passes(plan, data.draw(runs(plan)))
 
@@ -63,7 +63,7 @@ def check_schedules(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_every_schedule_ends_and_shows_every_draw_the_same(data: st.DataObject) -> None:
     check_schedules(data)
 
@@ -104,7 +104,7 @@ def test_ten_thousand_plans_runs_and_schedules(data: st.DataObject, plan: Plan) 
 
 
 @given(plans())
-@settings(max_examples=30)
+@settings(max_examples=20)
 def test_the_graph_and_the_views_say_the_same_about_who_sees_whom(plan: Plan) -> None:
     graph = dependencies_of(plan)
     sight = _Sight(plan)

@@ -32,7 +32,7 @@ from tests.runtime.float64 import in_float64, wide_softmax
 from tests.runtime.test_engine import inputs_of
 
 WARM = Sampling(temperature=1.0)
-FEW = settings(max_examples=9, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
 MANY = settings(max_examples=2_000, deadline=None, suppress_health_check=list(HealthCheck))
 
 

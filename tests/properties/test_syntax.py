@@ -32,6 +32,7 @@ def assert_round_trip(program: Program) -> None:
     assert print_file(tree) == text
 
 
+@settings(max_examples=50)
 @given(programs())
 def test_a_printed_tree_parses_to_the_same_tree(program: Program) -> None:
     assert_round_trip(program)
@@ -58,7 +59,7 @@ def spans(node: Any) -> Iterator[Span]:
                 yield from spans(value)
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(programs())
 def test_every_span_lies_in_the_text_and_names_are_written_where_their_spans_say(program: Program) -> None:
     text = print_file(program.tree)
@@ -91,7 +92,7 @@ def respaced(text: str, draw: Any) -> str:
     return text
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(programs(), st.data())
 def test_spaces_between_words_mean_nothing(program: Program, data: st.DataObject) -> None:
     text = respaced(print_file(program.tree), data.draw)

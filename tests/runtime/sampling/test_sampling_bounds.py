@@ -1,0 +1,77 @@
+"""Truncation exactly at its threshold, and what the caches of masks keep."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from pastalang.program.types import Sampling
+from pastalang.runtime.constraints.guide import TokenMask
+from pastalang.runtime.constraints.tokens import MAX_RECENT, Tokens
+from pastalang.runtime.constraints.vocabulary import vocabulary_of
+from pastalang.runtime.sampling.candidates import MaskCache
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+from tests.runtime.sampling.test_sampler import frequencies, mask
+
+FLAT = torch.zeros(1, 4)  # probabilities of exactly a quarter
+
+
+def drawn(sampling: Sampling) -> int:
+    """How many of four equally likely tokens are ever drawn."""
+    return int(frequencies(FLAT, sampling, draws=400).count_nonzero())
+
+
+def test_top_p_keeps_no_token_more_once_it_is_reached() -> None:
+    assert [drawn(Sampling(temperature=1.0, top_p=top_p)) for top_p in (0.25, 0.5, 0.75, 1.0)] == [1, 2, 3, 4]
+
+
+def test_min_p_keeps_what_is_exactly_as_likely_as_it_asks() -> None:
+    assert drawn(Sampling(temperature=1.0, min_p=1.0)) == 4
+
+
+class Counted(MaskCache):
+    """Counts how often masks are read."""
+
+    reads = 0
+
+    def _read(self, mask: TokenMask):  # type: ignore[no-untyped-def]
+        self.reads += 1
+        return super()._read(mask)
+
+
+def test_the_mask_that_was_used_least_recently_is_forgotten_first() -> None:
+    one = mask(1)
+    size = one.nbytes + np.dtype(np.int64).itemsize
+    masks, logits = Counted(300, limit=2 * size), torch.zeros(1, 300)
+    kept = {"a": one, "b": mask(2), "c": mask(3)}
+
+    def reads(names: str) -> int:
+        before = masks.reads
+        for name in names:
+            masks.candidates(logits, [kept[name]])
+        return masks.reads - before
+
+    assert reads("ab") == 2
+    assert reads("abab") == 0, "there is room for two"
+    assert reads("a") == 0
+    assert reads("c") == 1, "in the place of `b`"
+    assert reads("ac") == 0
+    assert reads("b") == 1, "in the place of `a`"
+    assert reads("cb") == 0
+
+
+def test_of_what_guides_share_for_a_while_the_oldest_goes_when_there_is_too_much() -> None:
+    tokens = Tokens(vocabulary_of(byte_tokenizer()))
+    made: list[int] = []
+
+    def make(number: int) -> int:
+        made.append(number)
+        return number
+
+    for number in range(MAX_RECENT + 1):
+        tokens.keep_some(number, lambda number=number: make(number))  # type: ignore[misc]
+    assert len(tokens.recent) == MAX_RECENT
+    made.clear()
+    for number in (1, MAX_RECENT, 0):
+        assert tokens.keep_some(number, lambda number=number: make(number)) == number  # type: ignore[misc]
+    assert made == [0]
