@@ -9,8 +9,9 @@ from pastalang.plan.passes import timing_of
 from pastalang.plan.plan import Instance, Mode, Overrun, Plan, Release
 from pastalang.plan.positions import after_fork, after_join, tokens_left
 from pastalang.plan.simulate import Machine, simulate
-from pastalang.plan.visibility import Token, may_see, may_see_in_lock_step, position_in_flight
 from pastalang.program import types as t
+from pastalang.runtime.attention.plain_views import Fed, PlainViews
+from pastalang.runtime.step import CellId, RowId, Run, StepBatch, TokenId
 from tests.plan.programs import async_, field, hole, json_body, named, plan_of, sync, text, text_body
 
 
@@ -58,20 +59,18 @@ def test_algorithm_2_assigns_the_same_positions(prompt: int, blocks: list[int], 
     assert starts(plan, run(plan, prompt, blocks, [1] * len(blocks))) == [end + 1 for end in ends]
 
 
-def test_the_lock_step_mask_is_that_of_training() -> None:
-    """No value sees a later token of an earlier value, nor anything of a later value."""
-    assert may_see_in_lock_step((2, 3), (1, 3))
-    assert not may_see_in_lock_step((2, 3), (1, 4))
-    assert not may_see_in_lock_step((1, 3), (2, 1))
-
-
 def test_in_lock_step_a_draw_sees_the_earlier_values_up_to_its_own_token() -> None:
+    """The mask of training: no later token of an earlier value, and nothing of a later value."""
     plan = skeleton(3, k_max=7, mode=Mode.LOCKSTEP)
-    run_outcomes = run(plan, prompt=10, blocks=[3, 3, 3], draws=[3, 1, 5])
+    lengths = [3, 1, 5]
+    run_outcomes = run(plan, prompt=10, blocks=[3, 3, 3], draws=lengths)
     views = simulate(plan, run_outcomes, keep_views=True).views
-    first, second, third = (Instance(branch.id) for branch in plan.branches[1:])
-    seen = views[third, 3]  # when the third value has three tokens
-    assert (seen[first], seen[second], seen[third]) == (3, 1, 3)
+    values = [Instance(branch.id) for branch in plan.branches[1:]]
+    for value, instance in enumerate(values):
+        for token in range(lengths[value]):
+            seen = [views[instance, token].get(other, 0) for other in values]
+            earlier = [min(token, length) for length in lengths[:value]]
+            assert seen == [*earlier, token, *[0] * (2 - value)]
 
 
 # ── PASTA ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -149,25 +148,33 @@ def test_figure_3_a_detail_and_the_next_root_are_issued_together_and_freed_at_th
     assert {named(plan, name).release for name in ("detail0", "detail1")} == {Release.AT_END}
 
 
-# ── SPACE and PPD: trees in flight ───────────────────────────────────────────────────────────────────────
+# ── SPACE and PPD: trees of tokens that are not accepted yet ─────────────────────────────────────────────
+
+MAIN = RowId(0)
 
 
-def flying(parent: Token | None = None) -> Token:
-    """Behind two accepted tokens, or behind another one in flight."""
-    return Token("main", 2 if parent is None else parent.index + 1, in_flight=True, parent=parent)
+def feed_tree(*parents: int | None) -> list[Fed]:
+    """Two accepted tokens, then a tree fed in one step: each node follows the node at `parents`, None the accepted."""
+    views = PlainViews()
+    accepted = views.feed(_step((Run(MAIN, 0, 2),), first_cell=0))
+    nodes = [
+        Run(MAIN, index, 1, after=() if parent is None else (parent,), keep=False)
+        for index, parent in enumerate(parents)
+    ]
+    return [*accepted, *views.feed(_step(tuple(nodes), first_cell=2))]
+
+
+def _step(runs: tuple[Run, ...], *, first_cell: int) -> StepBatch:
+    count = runs[-1].end
+    cells = tuple(CellId(first_cell + index) for index in range(count))
+    return StepBatch((TokenId(7),) * count, tuple(range(count)), cells, runs, wanted=())
 
 
 def test_figure_7_masks_see_their_own_group_and_the_candidates_before_it() -> None:
-    llms, are = Token("main", 0), Token("main", 1)
-    auto = flying()
-    model = flying(auto)
-    groups: list[Token] = []
-    for host in (None, auto, model):
-        first = flying(host)
-        groups.extend((first, flying(first)))
-    order = [llms, are, *groups[:2], auto, *groups[2:4], model, *groups[4:]]
-    view = {"main": 2}
-    mask = ["".join("1" if may_see(query, key, view) else "." for key in order) for query in order]
+    # Each of nothing, "auto" and "model" hosts a group of two masks; "model" follows "auto".
+    host, auto, model = None, 2, 5
+    fed = feed_tree(host, 0, None, auto, 3, auto, model, 6)
+    mask = ["".join("1" if query.may_see(key) else "." for key in fed) for query in fed]
     assert mask == [
         "1.........",
         "11........",
@@ -182,22 +189,10 @@ def test_figure_7_masks_see_their_own_group_and_the_candidates_before_it() -> No
     ]
 
 
-def test_a_mask_stands_where_the_token_would_that_it_stands_for() -> None:
-    auto = flying()
-    first = flying(auto)
-    assert [position_in_flight(token, 2) for token in (auto, first, flying(first))] == [2, 3, 4]
-
-
 def test_prompt_tokens_see_their_host_and_its_ancestors_and_nobody_sees_them() -> None:
     """A tree of candidates, each node with a chain of prompt tokens of its own."""
-    root = Token("main", 1)
-    left, right = flying(), flying()
-    below = flying(left)
-    chain = flying(left)
-    second = flying(chain)
-    view = {"main": 2}
-    assert all(may_see(second, key, view) for key in (root, left, chain, second))
-    assert not any(may_see(second, key, view) for key in (right, below))
-    assert not any(may_see(key, chain, view) for key in (root, left, right, below))
-    assert may_see(below, left, view) and not may_see(below, right, view)
-    assert position_in_flight(left, 2) == position_in_flight(right, 2) == 2
+    before, root, left, right, below, chain, second = feed_tree(None, None, 0, 0, 3)
+    assert all(second.may_see(key) for key in (before, root, left, chain, second))
+    assert not any(second.may_see(key) for key in (right, below))
+    assert not any(key.may_see(chain) for key in (root, left, right, below))
+    assert below.may_see(left) and not below.may_see(right)
