@@ -10,8 +10,7 @@ from pastalang.errors import InputError
 from pastalang.plan.builder import BranchBody, PlanBuilder
 from pastalang.plan.follow_text import with_follow_texts
 from pastalang.plan.liveness import releases_of
-from pastalang.plan.plan import ROOT, Branch, BranchId, Hole, Mode, Overrun, Plan
-from pastalang.plan.policies.text import Segments
+from pastalang.plan.plan import ROOT, Branch, BranchId, Hole, Mode, Overrun, Plan, Segments
 from pastalang.plan.policies.turns import write_stacked, write_turns
 from pastalang.plan.structure import Origin, origins_of, walk
 from pastalang.plan.verify import verify

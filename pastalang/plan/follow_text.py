@@ -23,11 +23,12 @@ from pastalang.plan.plan import (
     Place,
     Repeat,
     Segment,
+    Segments,
     Text,
     TurnEnd,
     TurnStart,
 )
-from pastalang.plan.structure import Segments, walk
+from pastalang.plan.structure import walk
 
 
 def with_follow_texts(segments: Mapping[BranchId, Segments]) -> dict[BranchId, Segments]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pastalang.plan.plan import ROOT, BranchId, Instance, LockStep, Plan, Release
+from pastalang.plan.plan import ROOT, BranchId, Instance, LockStep, Plan, Release, Segments
 from pastalang.plan.run_actions import InstanceActions
-from pastalang.plan.structure import Origin, Segments, joins_of, nesting_of, origins_of, shared_loops
+from pastalang.plan.structure import Origin, joins_of, nesting_of, origins_of, shared_loops
 
 
 def releases_of(

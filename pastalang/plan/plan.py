@@ -185,6 +185,7 @@ class Each:
 Segment: TypeAlias = (
     TurnStart | TurnEnd | Text | InputText | ItemNumber | Hole | Fork | Place | Join | Choose | Repeat | Each
 )  # fmt: skip
+Segments: TypeAlias = tuple[Segment, ...]
 
 # ── branches ─────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -6,9 +6,20 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pastalang.plan.plan import ROOT, Address, Branch, BranchId, Choose, Each, Fork, Join, Plan, Repeat, Segment
-
-Segments: TypeAlias = tuple[Segment, ...]
+from pastalang.plan.plan import (
+    ROOT,
+    Address,
+    Branch,
+    BranchId,
+    Choose,
+    Each,
+    Fork,
+    Join,
+    Plan,
+    Repeat,
+    Segment,
+    Segments,
+)
 
 
 def walk(segments: Segments, prefix: Address = ()) -> Iterator[tuple[Address, Segment]]:

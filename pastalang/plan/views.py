@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from pastalang.plan.plan import ROOT, WHOLE, Address, BranchId, Seen
-from pastalang.plan.structure import Origin, Segments, joins_of
+from pastalang.plan.plan import ROOT, WHOLE, Address, BranchId, Seen, Segments
+from pastalang.plan.structure import Origin, joins_of
 
 View: TypeAlias = dict[BranchId, Address]
 Joins: TypeAlias = Mapping[BranchId, tuple[tuple[BranchId, ...], ...]]

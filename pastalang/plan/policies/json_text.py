@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TypeAlias
 
-from pastalang.plan.builder import PlanBuilder
-from pastalang.plan.plan import Segment, Text
+from pastalang.plan.plan import Segment, Segments, Text
 from pastalang.program import types as t
-from pastalang.program.types import Sampling, Type
+from pastalang.program.types import Sampling
 from pastalang.source import Span
 from pastalang.values.lengths import spell
 
-Segments: TypeAlias = tuple[Segment, ...]
 INDENT = "  "
 
 
@@ -62,10 +58,6 @@ class JsonContext:
         return replace(self, in_order=True, group=None, in_chain=False)
 
 
-# The mutual recursion of objects, lists and choices goes through this, so that no module imports another's caller.
-WriteValue: TypeAlias = Callable[[PlanBuilder, Type, JsonContext], Segments]
-
-
 def key_text(key: str) -> str:
     return json.dumps(key, ensure_ascii=False) + ": "
 
@@ -104,7 +96,7 @@ def known_text(type: t.Type) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Shape:
     """What can be said about a value by its type alone."""
 
     opening: str  # how its text surely begins
@@ -112,7 +104,7 @@ class Look:
     is_structured: bool  # whether branches can make it faster: there is an object inside that stays visible
 
 
-def look_at(type: t.Type, depth: int) -> Look:
+def shape_of(type: t.Type, depth: int) -> Shape:
     """`depth` is the indentation of the line on which the value begins. Every part is looked at once.
 
     A limit on the tokens of the whole makes a list or a choice one hole, because branches have no common count; so do
@@ -120,24 +112,24 @@ def look_at(type: t.Type, depth: int) -> Look:
     """
     known = known_text(type)
     if known is not None:
-        return Look(known, True, False)
+        return Shape(known, True, False)
     match type:
         case t.Object(fields=fields):
-            return _look_at_object(fields, depth)
-        case t.Array(item=item, unique=False, max_tokens=None) if look_at(item, depth + 1).is_structured:
-            return Look("[", False, True)
+            return _shape_of_object(fields, depth)
+        case t.Array(item=item, unique=False, max_tokens=None) if shape_of(item, depth + 1).is_structured:
+            return Shape("[", False, True)
         case t.Union(max_tokens=None):
-            return Look("", False, _is_choice([look_at(arm, depth) for arm in arms_of(type)]))
+            return Shape("", False, _is_choice([shape_of(arm, depth) for arm in arms_of(type)]))
         case _:
-            return Look("", False, False)
+            return Shape("", False, False)
 
 
-def opening(type: t.Type, depth: int) -> str:
-    return look_at(type, depth).opening
+def opening_of(type: t.Type, depth: int) -> str:
+    return shape_of(type, depth).opening
 
 
 def is_structured(type: t.Type) -> bool:
-    return look_at(type, 0).is_structured
+    return shape_of(type, 0).is_structured
 
 
 def arms_of(union: t.Union) -> tuple[t.Type, ...]:
@@ -154,25 +146,25 @@ def arms_of(union: t.Union) -> tuple[t.Type, ...]:
     return tuple(arms)
 
 
-def _is_choice(arms: list[Look]) -> bool:
+def _is_choice(arms: list[Shape]) -> bool:
     """Whether the first letters of the text decide the arm: no opening is empty, and none begins another one."""
     openings = sorted(arm.opening for arm in arms)
     is_decided = all(openings) and not any(second.startswith(first) for first, second in pairwise(openings))
     return is_decided and any(arm.is_structured for arm in arms)
 
 
-def _look_at_object(fields: tuple[t.Field, ...], depth: int) -> Look:
+def _shape_of_object(fields: tuple[t.Field, ...], depth: int) -> Shape:
     text = "{"
     for index, field in enumerate(fields):
         text += ("," if index else "") + "\n" + INDENT * (depth + 1)
         if field.after:
-            return Look(text, False, True)
+            return Shape(text, False, True)
         text += key_text(field.key)
         if field.group is not None:  # what is behind the first key of a group may be in a branch of its own
-            return Look(text, False, True)
-        value = look_at(field.type, depth + 1)
+            return Shape(text, False, True)
+        value = shape_of(field.type, depth + 1)
         if value.is_whole or isinstance(field.type, t.Object):  # anything else is in a branch of its own
             text += value.opening
         if not value.is_whole:
-            return Look(text, False, True)
-    return Look(text + "\n" + INDENT * depth + "}", True, True)
+            return Shape(text, False, True)
+    return Shape(text + "\n" + INDENT * depth + "}", True, True)

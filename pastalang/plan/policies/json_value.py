@@ -21,18 +21,16 @@ from dataclasses import dataclass, replace
 
 from pastalang import limits
 from pastalang.plan.builder import PlanBuilder
-from pastalang.plan.plan import Arm, BranchId, Choose, Fork, Form, Hole, Join, Repeat, Segment, Text
+from pastalang.plan.plan import Arm, BranchId, Choose, Fork, Form, Hole, Join, Repeat, Segment, Segments, Text
 from pastalang.plan.policies.json_text import (
     JsonContext,
-    Segments,
-    WriteValue,
     arms_of,
     is_structured,
     key_text,
     known_text,
-    look_at,
     merge_texts,
-    opening,
+    opening_of,
+    shape_of,
 )
 from pastalang.plan.token_bounds import max_tokens_of
 from pastalang.program import types as t
@@ -46,11 +44,11 @@ def write_value(builder: PlanBuilder, type: t.Type, at: JsonContext) -> Segments
         return (Text(known),)
     match type:
         case t.Object():
-            return write_object(builder, type, at, write_value)
+            return write_object(builder, type, at)
         case t.Array() if is_list(type):
-            return (write_list(builder, type, at, write_value),)
+            return (write_list(builder, type, at),)
         case t.Union() if is_choice(type):
-            return (write_choice(builder, type, at, write_value),)
+            return (write_choice(builder, type, at),)
         case _:
             return (json_hole(builder, type, at),)
 
@@ -61,9 +59,9 @@ def json_hole(builder: PlanBuilder, type: t.Type, at: JsonContext) -> Hole:
     return Hole(field, type, Form.JSON, limit, at.sampling, "", builder.span_of(at.declared, at.span))
 
 
-def write_object(builder: PlanBuilder, object: Object, at: JsonContext, value: WriteValue) -> Segments:
+def write_object(builder: PlanBuilder, object: Object, at: JsonContext) -> Segments:
     assert object.fields, "an empty object is known text"
-    parts = _in_order(builder, object, at, value) if at.in_order else _beside(builder, object, at, value)
+    parts = _in_order(builder, object, at) if at.in_order else _concurrent(builder, object, at)
     comma = Text("," + at.line(deeper=1))
     pieces: list[Segment] = [Text("{" + at.line(deeper=1)), *parts[0]]
     for part in parts[1:]:
@@ -73,57 +71,57 @@ def write_object(builder: PlanBuilder, object: Object, at: JsonContext, value: W
     return merge_texts(tuple(pieces))
 
 
-def _in_order(builder: PlanBuilder, object: Object, at: JsonContext, value: WriteValue) -> list[Segments]:
-    return [_field(builder, field, at, value) for field in object.fields]
+def _in_order(builder: PlanBuilder, object: Object, at: JsonContext) -> list[Segments]:
+    return [_field(builder, field, at) for field in object.fields]
 
 
-def _beside(builder: PlanBuilder, object: Object, at: JsonContext, value: WriteValue) -> list[Segments]:
-    stretches = field_blocks(object)
-    root = _root_of_item(stretches) if at.in_chain else None
+def _concurrent(builder: PlanBuilder, object: Object, at: JsonContext) -> list[Segments]:
+    blocks = field_blocks(object)
+    root = _root_of_item(blocks) if at.in_chain else None
     parts: dict[int, Segments] = {}
     made: dict[int, tuple[BranchId, ...]] = {}
-    for index in order_of_need(stretches):
-        stretch = stretches[index]
-        awaited = tuple(sorted({branch for need in stretch.needs for branch in made[need]}))
+    for index in order_of_need(blocks):
+        block = blocks[index]
+        awaited = tuple(sorted({branch for need in block.needs for branch in made[need]}))
         with builder.watch() as started:
             if awaited:
-                parts[index] = _awaiting(builder, stretch, awaited, at, value)
-            elif index == root or _needs_no_branch(stretch):
-                parts[index] = _in_place(builder, stretch.fields[0], at, value, is_root=index == root)
+                parts[index] = _awaiting(builder, block, awaited, at)
+            elif index == root or _needs_no_branch(block):
+                parts[index] = _in_place(builder, block.fields[0], at, is_root=index == root)
             else:
-                parts[index] = _forked(builder, stretch, at, value)
+                parts[index] = _forked(builder, block, at)
         made[index] = tuple(started)
-    return [parts[index] for index in range(len(stretches))]
+    return [parts[index] for index in range(len(blocks))]
 
 
-def _root_of_item(stretches: tuple[FieldBlock, ...]) -> int | None:
+def _root_of_item(blocks: tuple[FieldBlock, ...]) -> int | None:
     """What the chain of a list decodes itself: the first field with something to decode, if it need not wait."""
-    for index, stretch in enumerate(stretches):
-        if not all(_is_known(field) for field in stretch.fields):
-            return None if stretch.needs or stretch.is_group else index
+    for index, block in enumerate(blocks):
+        if not all(_is_known(field) for field in block.fields):
+            return None if block.needs or block.is_group else index
     return None
 
 
-def _needs_no_branch(stretch: FieldBlock) -> bool:
+def _needs_no_branch(block: FieldBlock) -> bool:
     """A known value is text, and a plain nested object belongs to the same skeleton."""
-    field = stretch.fields[0]
-    is_single = len(stretch.fields) == 1
-    return is_single and (_is_known(field) or (isinstance(field.type, Object) and not stretch.is_group))
+    field = block.fields[0]
+    is_single = len(block.fields) == 1
+    return is_single and (_is_known(field) or (isinstance(field.type, Object) and not block.is_group))
 
 
 def _is_known(field: Field) -> bool:
-    return look_at(field.type, 0).is_whole
+    return shape_of(field.type, 0).is_whole
 
 
-def _in_place(builder: PlanBuilder, field: Field, at: JsonContext, value: WriteValue, *, is_root: bool) -> Segments:
-    return _field(builder, field, at, value, in_chain=is_root and isinstance(field.type, Object))
+def _in_place(builder: PlanBuilder, field: Field, at: JsonContext, *, is_root: bool) -> Segments:
+    return _field(builder, field, at, in_chain=is_root and isinstance(field.type, Object))
 
 
-def _forked(builder: PlanBuilder, stretch: FieldBlock, at: JsonContext, value: WriteValue) -> Segments:
+def _forked(builder: PlanBuilder, block: FieldBlock, at: JsonContext) -> Segments:
     """The key of the first field stays in the skeleton."""
-    first = stretch.fields[0]
+    first = block.fields[0]
     branch = builder.start(at.key(first.key, None).path)
-    lead, *rest = _block(builder, stretch, at, value)
+    lead, *rest = _write_block(builder, block, at)
     assert isinstance(lead, Text)
     key = key_text(first.key)
     segments = merge_texts((Text(lead.text.removeprefix(key)), *rest))
@@ -137,39 +135,35 @@ def _is_plain_value(segments: Segments) -> bool:
     return len(segments) == 1 and isinstance(segments[0], Hole)
 
 
-def _awaiting(
-    builder: PlanBuilder, stretch: FieldBlock, awaited: tuple[BranchId, ...], at: JsonContext, value: WriteValue
-) -> Segments:
+def _awaiting(builder: PlanBuilder, block: FieldBlock, awaited: tuple[BranchId, ...], at: JsonContext) -> Segments:
     """The branch waits first and writes its own key, so that something is fed that sees what was awaited."""
-    branch = builder.start(at.key(stretch.fields[0].key, None).path)
-    segments = (Join(awaited), *_block(builder, stretch, at, value))
+    branch = builder.start(at.key(block.fields[0].key, None).path)
+    segments = (Join(awaited), *_write_block(builder, block, at))
     builder.finish(branch, segments, reserve=max_tokens_of(segments, builder.reserves))
     return (Fork(branch),)
 
 
-def _block(builder: PlanBuilder, stretch: FieldBlock, at: JsonContext, value: WriteValue) -> Segments:
-    """The fields of a stretch as one branch writes them, beginning with the first key."""
-    place = at.ordered() if stretch.is_group else at.apart()
+def _write_block(builder: PlanBuilder, block: FieldBlock, at: JsonContext) -> Segments:
+    """The fields of a block as one branch writes them, beginning with the first key."""
+    place = at.ordered() if block.is_group else at.apart()
     comma = Text("," + at.line(deeper=1))
-    segments = list(_field(builder, stretch.fields[0], place, value))
-    for field in stretch.fields[1:]:
+    segments = list(_field(builder, block.fields[0], place))
+    for field in block.fields[1:]:
         segments.append(comma)
-        segments.extend(_field(builder, field, place, value))
+        segments.extend(_field(builder, field, place))
     return merge_texts(tuple(segments))
 
 
-def _field(
-    builder: PlanBuilder, field: Field, at: JsonContext, value: WriteValue, *, in_chain: bool = False
-) -> Segments:
+def _field(builder: PlanBuilder, field: Field, at: JsonContext, *, in_chain: bool = False) -> Segments:
     place = replace(at.key(field.key, field.sampling), in_chain=in_chain)
-    return (Text(key_text(field.key)), *value(builder, field.type, place))
+    return (Text(key_text(field.key)), *write_value(builder, field.type, place))
 
 
 @dataclass(frozen=True, slots=True)
 class FieldBlock:
     """Neighbouring fields that one branch writes: a single field, or as much of a sequential group as can go together.
 
-    `needs` are the indexes of the stretches whose values it waits for.
+    `needs` are the indexes of the blocks whose values it waits for.
     """
 
     fields: tuple[Field, ...]
@@ -187,22 +181,22 @@ def field_blocks(object: Object) -> tuple[FieldBlock, ...]:
     """
     cut = _cut(object)
     index_of = {field.key: index for index, fields in enumerate(cut) for field in fields}
-    stretches = []
+    blocks = []
     for index, fields in enumerate(cut):
         needs = {index_of[key] for field in fields for key in field.after} - {index}
         group = fields[0].group
         if index and group is not None and cut[index - 1][0].group == group:
             needs.add(index - 1)
-        stretches.append(FieldBlock(fields, tuple(sorted(needs))))
-    return tuple(stretches)
+        blocks.append(FieldBlock(fields, tuple(sorted(needs))))
+    return tuple(blocks)
 
 
-def order_of_need(stretches: tuple[FieldBlock, ...]) -> tuple[int, ...]:
-    """Every stretch behind those that it waits for; otherwise as written."""
-    waiting = [len(stretch.needs) for stretch in stretches]
-    wanted_by: list[list[int]] = [[] for _ in stretches]
-    for index, stretch in enumerate(stretches):
-        for need in stretch.needs:
+def order_of_need(blocks: tuple[FieldBlock, ...]) -> tuple[int, ...]:
+    """Every block behind those that it waits for; otherwise as written."""
+    waiting = [len(block.needs) for block in blocks]
+    wanted_by: list[list[int]] = [[] for _ in blocks]
+    for index, block in enumerate(blocks):
+        for need in block.needs:
             wanted_by[need].append(index)
     ready = [index for index, count in enumerate(waiting) if count == 0]
     order: list[int] = []
@@ -213,19 +207,19 @@ def order_of_need(stretches: tuple[FieldBlock, ...]) -> tuple[int, ...]:
             waiting[other] -= 1
             if waiting[other] == 0:
                 heapq.heappush(ready, other)
-    assert len(order) == len(stretches), "the checker lets no fields wait for one another in a circle"
+    assert len(order) == len(blocks), "the checker lets no fields wait for one another in a circle"
     return tuple(order)
 
 
 def _cut(object: Object) -> list[tuple[Field, ...]]:
-    stretches: list[list[Field]] = []
+    blocks: list[list[Field]] = []
     for field in object.fields:
-        last = stretches[-1] if stretches else None
+        last = blocks[-1] if blocks else None
         if last is None or field.group is None or last[0].group != field.group or _waits_outside(field, object):
-            stretches.append([field])
+            blocks.append([field])
         else:
             last.append(field)
-    return [tuple(fields) for fields in stretches]
+    return [tuple(fields) for fields in blocks]
 
 
 def _waits_outside(field: Field, object: Object) -> bool:
@@ -237,9 +231,9 @@ def is_list(array: t.Array) -> bool:
     return is_structured(array)
 
 
-def write_list(builder: PlanBuilder, array: t.Array, at: JsonContext, value: WriteValue) -> Repeat:
+def write_list(builder: PlanBuilder, array: t.Array, at: JsonContext) -> Repeat:
     field = builder.name_field(at.field)
-    body = merge_texts(value(builder, array.item, at.item()))
+    body = merge_texts(write_value(builder, array.item, at.item()))
     lead = ""
     if isinstance(body[0], Text):
         lead, body = body[0].text, body[1:]
@@ -266,7 +260,7 @@ def is_choice(union: t.Union) -> bool:
     return is_structured(union)
 
 
-def write_choice(builder: PlanBuilder, union: t.Union, at: JsonContext, value: WriteValue) -> Choose:
+def write_choice(builder: PlanBuilder, union: t.Union, at: JsonContext) -> Choose:
     arms = arms_of(union)
     field = builder.name_field(at.field)
     labels = [_label(arm, number, union.discriminator) for number, arm in enumerate(arms)]
@@ -274,8 +268,8 @@ def write_choice(builder: PlanBuilder, union: t.Union, at: JsonContext, value: W
     written = []
     for arm, label in zip(arms, labels, strict=True):
         place = at.arm(label if with_fields > 1 else None)
-        lead = opening(arm, at.depth)
-        written.append(Arm(label, lead, _after_lead(lead, value(builder, arm, place))))
+        lead = opening_of(arm, at.depth)
+        written.append(Arm(label, lead, _after_lead(lead, write_value(builder, arm, place))))
     return Choose(field, tuple(written), at.sampling, builder.span_of(at.declared, at.span))
 
 
@@ -303,7 +297,7 @@ def _label(arm: t.Type, number: int, discriminator: str | None) -> str:
         case t.Array():
             return f"list {number + 1}"
         case _:
-            return opening(arm, 0)
+            return opening_of(arm, 0)
 
 
 def _tag(fields: tuple[t.Field, ...], discriminator: str | None) -> str | None:

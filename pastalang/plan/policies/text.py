@@ -9,22 +9,33 @@ fork p in list … end       a branch per item
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TypeAlias, assert_never
+from typing import assert_never
 
 from pastalang import limits
 from pastalang.plan.builder import PlanBuilder, PlanError, Promised
-from pastalang.plan.plan import Each, Fork, Form, Hole, InputText, ItemNumber, Join, Place, Repeat, Segment, Text
+from pastalang.plan.plan import (
+    Each,
+    Fork,
+    Form,
+    Hole,
+    InputText,
+    ItemNumber,
+    Join,
+    Place,
+    Repeat,
+    Segment,
+    Segments,
+    Text,
+)
 from pastalang.plan.policies.json_text import JsonContext, merge_texts
 from pastalang.plan.policies.json_value import most_items, write_value
 from pastalang.program import pieces as p
 from pastalang.program import types as t
-from pastalang.program.pieces import Async, Piece, Promise, Sync
+from pastalang.program.pieces import Async, Promise, Sync
 from pastalang.program.types import Array
 from pastalang.values.lengths import default_max_tokens
-
-Segments: TypeAlias = tuple[Segment, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +48,6 @@ class TextContext:
     def items_of(self, name: str) -> TextContext:
         return replace(self, path=f"{self.name(name)}[]")
 
-
-WritePieces: TypeAlias = Callable[[PlanBuilder, tuple[Piece, ...], TextContext], Segments]
 
 SYNC_TAG = Text("<sync/>", shown=False)
 
@@ -70,7 +79,7 @@ def write_pieces(builder: PlanBuilder, pieces: tuple[p.Piece, ...], where: TextC
         index += 1
         if isinstance(piece, p.Fork):
             behind = pieces[index] if index < len(pieces) else None
-            written, took_text = write_fork(builder, piece, where, behind, write_pieces)
+            written, took_text = write_fork(builder, piece, where, behind)
             segments.extend(written)
             index += took_text
         else:
@@ -89,13 +98,13 @@ def _write_piece(builder: PlanBuilder, piece: p.Piece, where: TextContext) -> Se
         case p.Hole():
             return _write_hole(builder, piece, where)
         case p.Async():
-            return write_async(builder, piece, where, write_pieces)
+            return write_async(builder, piece, where)
         case p.Promise():
             return write_promise(builder, piece, where)
         case p.Sync():
             return write_sync(builder, piece)
         case p.Each():
-            return write_each(builder, piece, where, write_pieces)
+            return write_each(builder, piece, where)
         case p.Fork():
             raise AssertionError("forks are written together with the text behind them")
         case _:
@@ -152,14 +161,14 @@ def write_promise(builder: PlanBuilder, promise: Promise, where: TextContext) ->
     return (Text(f'<promise topic="{promise.topic}"{tokens}/>', shown=False), Fork(branch))
 
 
-def write_async(builder: PlanBuilder, block: Async, where: TextContext, write: WritePieces) -> Segments:
+def write_async(builder: PlanBuilder, block: Async, where: TextContext) -> Segments:
     if builder.is_sequential:
-        return write(builder, block.body, where)
+        return write_pieces(builder, block.body, where)
     if block.promised:
-        return _keep_promise(builder, block, where, write)
+        return _keep_promise(builder, block, where)
     branch = builder.start(where.name(block.name))
     with builder.watch() as inner:
-        segments = write(builder, block.body, where)
+        segments = write_pieces(builder, block.body, where)
     builder.finish(branch, segments, reserve=block.reserve or 0)
     builder.branches_of[block.name] = (branch, *inner)
     return (Fork(branch),)
@@ -175,22 +184,20 @@ def write_sync(builder: PlanBuilder, sync: Sync) -> Segments:
     return (Join(branches),)
 
 
-def _keep_promise(builder: PlanBuilder, block: Async, where: TextContext, write: WritePieces) -> Segments:
+def _keep_promise(builder: PlanBuilder, block: Async, where: TextContext) -> Segments:
     promised = builder.promised[block.name]
     with builder.watch() as inner:
-        segments = write(builder, block.body, where)
+        segments = write_pieces(builder, block.body, where)
     builder.finish(promised.branch, (ASYNC_TAG, *segments, END_TAG), reserve=promised.reserve)
     builder.branches_of[block.name] = (promised.branch, *inner)
     return (Place(promised.branch),)
 
 
-def write_fork(
-    builder: PlanBuilder, fork: p.Fork, where: TextContext, behind: p.Piece | None, write: WritePieces
-) -> tuple[Segments, bool]:
+def write_fork(builder: PlanBuilder, fork: p.Fork, where: TextContext, behind: p.Piece | None) -> tuple[Segments, bool]:
     """The list, and whether it took the text `behind` it as the way in which it stops."""
     field = builder.name_field(where.name(fork.name))
     with builder.watch() as inner:
-        written = write(builder, fork.body, where.items_of(fork.name))
+        written = write_pieces(builder, fork.body, where.items_of(fork.name))
     lead, body = _split(with_text_after_joins(written, is_item=True))
     builder.branches_of[fork.name] = tuple(inner)
     has_choice = fork.minimum < fork.maximum
@@ -238,24 +245,22 @@ def _leads(lead: tuple[Text | ItemNumber, ...], maximum: int) -> Iterator[str]:
         yield "".join(segment.text for segment in lead if isinstance(segment, Text))
 
 
-def write_each(builder: PlanBuilder, each: p.Each, where: TextContext, write: WritePieces) -> Segments:
+def write_each(builder: PlanBuilder, each: p.Each, where: TextContext) -> Segments:
     over, maximum = _list_of(builder, each)
     if builder.is_sequential:
-        return (_one_after_another(builder, each, where, write, over=over, maximum=maximum),)
+        return (_one_after_another(builder, each, where, over=over, maximum=maximum),)
     branch = builder.start(where.items_of(each.name).path)
     with builder.watch() as inner:
-        segments = write(builder, each.body, where.items_of(each.name))
+        segments = write_pieces(builder, each.body, where.items_of(each.name))
     builder.finish(branch, segments, reserve=each.reserve or 0)
     builder.branches_of[each.name] = (branch, *inner)
     return (Each(each.name, over, each.over_hole, branch, False, maximum, each.span),)
 
 
-def _one_after_another(
-    builder: PlanBuilder, each: p.Each, where: TextContext, write: WritePieces, *, over: str, maximum: int
-) -> Repeat:
+def _one_after_another(builder: PlanBuilder, each: p.Each, where: TextContext, *, over: str, maximum: int) -> Repeat:
     """The baseline: the same items in the branch itself."""
     field = builder.name_field(where.name(each.name))
-    body = write(builder, each.body, where.items_of(each.name))
+    body = write_pieces(builder, each.body, where.items_of(each.name))
     return Repeat(
         field, 0, maximum, (), (), "", "", body, builder.sampling, each.span,
         item=each.name, over=over, over_hole=each.over_hole,

@@ -11,10 +11,10 @@ from typing import assert_never
 
 from pastalang import limits
 from pastalang.plan.builder import PlanBuilder
-from pastalang.plan.plan import Each, Form, Hole, Mode, Text, TurnEnd, TurnStart
+from pastalang.plan.plan import Each, Form, Hole, Mode, Segments, Text, TurnEnd, TurnStart
 from pastalang.plan.policies.json_text import JsonContext
 from pastalang.plan.policies.json_value import write_value
-from pastalang.plan.policies.text import Segments, TextContext, write_pieces
+from pastalang.plan.policies.text import TextContext, write_pieces
 from pastalang.program.pieces import Async, Fork, InputValue, Piece
 from pastalang.program.pieces import Each as EachPiece
 from pastalang.program.program import AutoBody, Input, JsonBody, Message, TextBody

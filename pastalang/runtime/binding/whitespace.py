@@ -19,9 +19,10 @@ from pastalang.plan.plan import (
     Plan,
     Repeat,
     Segment,
+    Segments,
     Text,
 )
-from pastalang.plan.structure import Segments, walk
+from pastalang.plan.structure import walk
 from pastalang.program import types as t
 from pastalang.runtime.binding.spaced import FedArm, FedText, LedHole, LedRepeat, fed_end, fed_text, fields_of
 from pastalang.values.lengths import first_characters, is_finite, longest_text, spell
