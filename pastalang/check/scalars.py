@@ -13,7 +13,8 @@ from pastalang.check.report import Report, listed
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_HOLE_TOKENS, MAX_STRING_CHARS
 from pastalang.program import types as t
-from pastalang.program.regex import RegexError, lengths, parse_regex
+from pastalang.program.regex import RegexError, parse_regex
+from pastalang.program.regex_tree import lengths
 from pastalang.source import Span
 from pastalang.values.formats import FORMATS
 

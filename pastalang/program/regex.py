@@ -11,16 +11,21 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NoReturn
 
-from pastalang.program.regex_tree import DIGITS, SPACE, SURROGATES, WORD, Ranges, complement, normalised
-from pastalang.program.regex_tree import Chars as Chars
-from pastalang.program.regex_tree import Choice as Choice
-from pastalang.program.regex_tree import Lengths as Lengths
-from pastalang.program.regex_tree import Node as Node
-from pastalang.program.regex_tree import Repetition as Repetition
-from pastalang.program.regex_tree import Sequence as Sequence
-from pastalang.program.regex_tree import count_states as count_states
-from pastalang.program.regex_tree import lengths as lengths
-from pastalang.program.regex_tree import spell as spell
+from pastalang.program.regex_tree import (
+    DIGITS,
+    SPACE,
+    SURROGATES,
+    WORD,
+    Chars,
+    Choice,
+    Node,
+    Ranges,
+    Repetition,
+    Sequence,
+    complement,
+    count_states,
+    normalised,
+)
 
 MAX_PATTERN_CHARS = 1_000
 MAX_PATTERN_DEPTH = 40

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
-from pastalang.program.regex import RegexError, lengths, parse_regex, spell
-from pastalang.program.regex_tree import characters
+from pastalang.program.regex import RegexError, parse_regex
+from pastalang.program.regex_tree import characters, lengths, spell
 
 
 def find_problem(pattern: str) -> str | None:

@@ -14,8 +14,17 @@ from typing import assert_never
 
 import numpy as np
 
-from pastalang.program.regex import Chars, Choice, Node, Repetition, Sequence
-from pastalang.program.regex_tree import SURROGATES, Ranges, complement, normalised
+from pastalang.program.regex_tree import (
+    SURROGATES,
+    Chars,
+    Choice,
+    Node,
+    Ranges,
+    Repetition,
+    Sequence,
+    complement,
+    normalised,
+)
 
 _NONE: tuple[tuple[int, int], ...] = ()
 _SHORT = {0x08: b"\\b", 0x09: b"\\t", 0x0A: b"\\n", 0x0C: b"\\f", 0x0D: b"\\r", 0x22: b'\\"', 0x5C: b"\\\\"}

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.program import types as t
-from pastalang.program.regex import Chars, Choice, Node, RegexError, Repetition, Sequence, count_states, parse_regex
+from pastalang.program.regex import RegexError, parse_regex
+from pastalang.program.regex_tree import Chars, Choice, Node, Repetition, Sequence, count_states
 from pastalang.runtime.constraints.dfa.machines import number_table
 from pastalang.runtime.constraints.dfa.number import NumberAutomaton
 from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton, in_quotes
