@@ -10,13 +10,13 @@ from pastalang.check.lower import Lowering
 from pastalang.check.modules import DeclaredTemplate, DeclaredType, Loader, Module, Parse
 from pastalang.check.report import Report
 from pastalang.check.templates import TemplateChecker
-from pastalang.check.toposort import components
 from pastalang.check.type_facts import Facts, TypeTable, check_branches, report_waits
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.grammar import nodes
 from pastalang.program import types as t
 from pastalang.program.program import Program, Template
 from pastalang.source import Source, Span
+from pastalang.toposort import components
 from pastalang.values.cardinality import uninhabited
 
 

@@ -8,12 +8,12 @@ from typing import assert_never
 
 from pastalang.check.arguments import check_sampling, constant, is_constant
 from pastalang.check.report import Report
-from pastalang.check.toposort import find_circle
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_ARMS
 from pastalang.program import types as t
 from pastalang.source import Span
+from pastalang.toposort import find_cycle
 from pastalang.values.fit import value_fits
 from pastalang.values.json import write_json
 
@@ -149,9 +149,9 @@ class ObjectBuilder:
 
     def _check_circles(self) -> None:
         needs = {key: list(placed.field.after) for key, placed in self.placed.items()}
-        circle = find_circle(needs)
+        circle = find_cycle(needs)
         if circle is None:
-            circle = find_circle(self._needs_of_groups())
+            circle = find_cycle(self._needs_of_groups())
         if circle is not None:
             self._report_circle(circle)
 

@@ -11,10 +11,11 @@ chosen weighs nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias, assert_never
 
-from pastalang.plan.graph import CriticalPath, Graph, in_order
 from pastalang.plan.plan import (
     WHOLE,
     Address,
@@ -35,8 +36,9 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
-from pastalang.plan.structure import nesting_of, walk_plan
+from pastalang.plan.structure import nesting_of, visit
 from pastalang.plan.token_bounds import Lengths, Range, decision_draws, draws_of
+from pastalang.toposort import in_order
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,7 +57,52 @@ class Piece:
 _Before: TypeAlias = tuple[Piece, ...]
 
 
-def dependencies_of(plan: Plan) -> Graph[Piece]:
+@dataclass(frozen=True, slots=True)
+class CriticalPath:
+    length: int
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class Dependencies:
+    """The pieces of a plan; an edge leads from a piece to one that needs it."""
+
+    pieces: tuple[Piece, ...]
+    edges: tuple[tuple[Piece, Piece], ...]
+
+    @cached_property
+    def needs(self) -> dict[Piece, list[Piece]]:
+        """The pieces that each one needs directly."""
+        needs: dict[Piece, list[Piece]] = {piece: [] for piece in self.pieces}
+        for source, target in self.edges:
+            needs[target].append(source)
+        return needs
+
+    @cached_property
+    def needed_by(self) -> dict[Piece, list[Piece]]:
+        needed_by: dict[Piece, list[Piece]] = {piece: [] for piece in self.pieces}
+        for source, target in self.edges:
+            needed_by[source].append(target)
+        return needed_by
+
+    def critical_path(self, weights: Mapping[Piece, int]) -> CriticalPath:
+        """The heaviest path; pieces that `weights` does not name weigh nothing."""
+        best: dict[Piece, int] = {}
+        heaviest: dict[Piece, Piece | None] = {}
+        for piece in in_order(self.pieces, self.edges):
+            nearest = max(self.needs[piece], key=lambda source: best[source], default=None)
+            best[piece] = weights.get(piece, 0) + (0 if nearest is None else best[nearest])
+            heaviest[piece] = nearest
+        if not best:
+            return CriticalPath(0, ())
+        last = max(best, key=lambda piece: best[piece])
+        path = [last]
+        while (before := heaviest[path[-1]]) is not None:
+            path.append(before)
+        return CriticalPath(best[last], tuple(reversed(path)))
+
+
+def dependencies_of(plan: Plan) -> Dependencies:
     builder = _Builder()
     for branch in plan.branches:
         builder.branch(branch)
@@ -70,12 +117,12 @@ class _Builder:
     """Branches come in the order of their ids, so a parent has passed the fork before the child is looked at."""
 
     def __init__(self) -> None:
-        self._nodes: list[Piece] = []
+        self._pieces: list[Piece] = []
         self._edges: list[tuple[Piece, Piece]] = []
         self._starts: dict[BranchId, _Before] = {}
 
-    def graph(self) -> Graph[Piece]:
-        return Graph(tuple(self._nodes), tuple(self._edges))
+    def graph(self) -> Dependencies:
+        return Dependencies(tuple(self._pieces), tuple(self._edges))
 
     def branch(self, branch: Branch) -> None:
         before = self._all(branch.id, branch.segments, (), self._starts.get(branch.id, ()))
@@ -113,7 +160,7 @@ class _Builder:
                 assert_never(segment)
 
     def _add(self, piece: Piece, before: _Before) -> _Before:
-        self._nodes.append(piece)
+        self._pieces.append(piece)
         self._edges.extend((source, piece) for source in before)
         return (piece,)
 
@@ -122,42 +169,35 @@ def passes_of(plan: Plan, lengths: Lengths) -> Range:
     return Range(_fewest(plan, lengths), critical_path(plan, lengths).length)
 
 
-def critical_path(plan: Plan, lengths: Lengths) -> CriticalPath[Piece]:
+def critical_path(plan: Plan, lengths: Lengths) -> CriticalPath:
     """The pieces that decide how long the longest run takes."""
     graph = dependencies_of(plan)
     return graph.critical_path(_most(plan, graph, lengths))
 
 
-def _most(plan: Plan, graph: Graph[Piece], lengths: Lengths) -> dict[Piece, int]:
+def _most(plan: Plan, graph: Dependencies, lengths: Lengths) -> dict[Piece, int]:
     weights: dict[Piece, int] = {}
-    repeats: list[tuple[Piece, Repeat]] = []
-    for branch, address, segment in walk_plan(plan):
-        piece = Piece(branch.id, address)
-        match segment:
-            case Hole():
-                weights[piece] = draws_of(segment).high
-            case Choose(arms=arms):
-                weights[piece] = decision_draws(len(arms)).high
-            case Repeat():
-                repeats.append((piece, segment))
-            case _:
-                pass
-    behind = _behind(graph)
+    repeats: list[tuple[int, Piece, Repeat]] = []
     loops = nesting_of(plan).loops
-    places = {piece for piece, _ in repeats}
-    around = {piece: len(loops[piece.branch]) + _repeats_around(piece, places) for piece in places}
-    for piece, repeat in sorted(repeats, key=lambda pair: -around[pair[0]]):  # the inner ones first
-        _weigh_repeat(piece, repeat, weights, behind, lengths)
+    for branch in plan.branches:
+        for found in visit(branch.segments):
+            piece = Piece(branch.id, found.address)
+            match found.segment:
+                case Hole() as hole:
+                    weights[piece] = draws_of(hole).high
+                case Choose(arms=arms):
+                    weights[piece] = decision_draws(len(arms)).high
+                case Repeat() as repeat:
+                    repeats.append((len(loops[branch.id]) + len(found.repeats), piece, repeat))
+                case _:
+                    pass
+    for _, piece, repeat in sorted(repeats, key=lambda found: -found[0]):  # the inner ones first
+        _weigh_repeat(piece, repeat, weights, graph.needed_by, lengths)
     return weights
 
 
-def _repeats_around(piece: Piece, repeats: set[Piece]) -> int:
-    """How many repeats of its own branch a piece stands in."""
-    return sum(Piece(piece.branch, piece.address[:depth]) in repeats for depth in range(1, len(piece.address)))
-
-
 def _weigh_repeat(
-    piece: Piece, repeat: Repeat, weights: dict[Piece, int], behind: dict[Piece, list[Piece]], lengths: Lengths
+    piece: Piece, repeat: Repeat, weights: dict[Piece, int], needed_by: dict[Piece, list[Piece]], lengths: Lengths
 ) -> None:
     """Every round decides whether there is another one, where it may; the end decides where it could go on."""
     end = Piece(piece.branch, end_of_repeat(piece.address))
@@ -166,38 +206,31 @@ def _weigh_repeat(
     if not items:
         return
     weights[piece] = 0
-    round_ = _longest_way(piece, end, weights, behind)
+    round_ = _longest_way(piece, end, weights, needed_by)
     weights[piece] = (items - 1) * round_ + min(choices, items)
     weights[end] = 0
 
 
-def _longest_way(start: Piece, end: Piece, weights: dict[Piece, int], behind: dict[Piece, list[Piece]]) -> int:
+def _longest_way(start: Piece, end: Piece, weights: dict[Piece, int], needed_by: dict[Piece, list[Piece]]) -> int:
     """The heaviest way from one piece to another, the first one left out."""
-    reached = _reachable(start, behind)
-    edges = [(source, target) for source in reached for target in behind[source]]
+    reached = _reachable(start, needed_by)
+    edges = [(source, target) for source in reached for target in needed_by[source]]
     best = dict.fromkeys(reached, 0)
     for piece in in_order(reached, edges):
-        for target in behind[piece]:
+        for target in needed_by[piece]:
             best[target] = max(best[target], best[piece] + weights.get(target, 0))
     return best[end]
 
 
-def _reachable(start: Piece, behind: dict[Piece, list[Piece]]) -> tuple[Piece, ...]:
+def _reachable(start: Piece, needed_by: dict[Piece, list[Piece]]) -> tuple[Piece, ...]:
     found = {start: None}
     waiting = [start]
     while waiting:
-        for target in behind[waiting.pop()]:
+        for target in needed_by[waiting.pop()]:
             if target not in found:
                 found[target] = None
                 waiting.append(target)
     return tuple(found)
-
-
-def _behind(graph: Graph[Piece]) -> dict[Piece, list[Piece]]:
-    behind: dict[Piece, list[Piece]] = {piece: [] for piece in graph.nodes}
-    for source, target in graph.edges:
-        behind[source].append(target)
-    return behind
 
 
 def _fewest(plan: Plan, lengths: Lengths) -> int:
@@ -205,35 +238,23 @@ def _fewest(plan: Plan, lengths: Lengths) -> int:
     weights: dict[Piece, int] = {}
     left_out: set[BranchId] = set()  # branches that a run need not have; their parents come before them
     for branch in plan.branches:
-        optional = branch.id in left_out
-        _weigh_least(branch, branch.segments, (), optional, weights, left_out, lengths)
+        for found in visit(branch.segments):
+            may_be_missing = branch.id in left_out or any(_may_be_skipped(outer, lengths) for _, outer in found.around)
+            piece = Piece(branch.id, found.address)
+            match found.segment:
+                case Hole() as hole:
+                    weights[piece] = 0 if may_be_missing else draws_of(hole, branch.overrun).low
+                case Choose():
+                    weights[piece] = 0 if may_be_missing else 1
+                case Fork(branch=child) if may_be_missing:
+                    left_out.add(child)
+                case Each(branch=child) as each if may_be_missing or lengths.items_of_each(each).low == 0:
+                    left_out.add(child)
+                case _:
+                    pass
     return dependencies_of(plan).critical_path(weights).length
 
 
-def _weigh_least(
-    branch: Branch,
-    segments: tuple[Segment, ...],
-    prefix: Address,
-    is_optional: bool,
-    weights: dict[Piece, int],
-    left_out: set[BranchId],
-    lengths: Lengths,
-) -> None:
-    for index, segment in enumerate(segments):
-        address = (*prefix, index)
-        match segment:
-            case Hole():
-                weights[Piece(branch.id, address)] = 0 if is_optional else draws_of(segment, branch.overrun).low
-            case Choose(arms=arms):
-                weights[Piece(branch.id, address)] = 0 if is_optional else 1
-                for number, arm in enumerate(arms):
-                    _weigh_least(branch, arm.segments, (*address, number), True, weights, left_out, lengths)
-            case Repeat(body=body):
-                may_be_empty = is_optional or lengths.items_of_repeat(segment).low == 0
-                _weigh_least(branch, body, (*address, 0), may_be_empty, weights, left_out, lengths)
-            case Fork(branch=child) if is_optional:
-                left_out.add(child)
-            case Each(branch=child) if is_optional or lengths.items_of_each(segment).low == 0:
-                left_out.add(child)
-            case _:
-                pass
+def _may_be_skipped(outer: Choose | Repeat, lengths: Lengths) -> bool:
+    """Whether a run need not come to what an arm of this choice, or an item of this list, holds."""
+    return isinstance(outer, Choose) or lengths.items_of_repeat(outer).low == 0

@@ -1,142 +1,87 @@
-"""Dependency graphs: a topological order or a cycle, the critical path, waves and closure.
-
-The last two are networkx's, which is imported when the first question is asked.
-"""
+"""The dependencies of a plan as a networkx graph, under the names that the program gives its fields and branches."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from pastalang.plan.dependencies import Dependencies, Piece, critical_path, dependencies_of
+from pastalang.plan.draw.captions import describe_type
+from pastalang.plan.plan import ROOT, WHOLE, Choose, Each, Form, Hole, Plan, Repeat
+from pastalang.plan.structure import walk_plan
+from pastalang.plan.token_bounds import Lengths
+from pastalang.toposort import in_order
 
 if TYPE_CHECKING:
     import networkx
 
+MAIN = "main"  # the root branch, as drawings call it
 
-Node = TypeVar("Node", bound=Hashable)
-
-
-def find_cycle(nodes: Iterable[Node], edges: Iterable[tuple[Node, Node]]) -> tuple[Node, ...] | None:
-    """Nodes that lead to one another in a circle, the first one named again at the end; None where there are none."""
-    before: dict[Node, list[Node]] = {node: [] for node in nodes}
-    for source, target in edges:
-        before[target].append(source)
-    left = _without_beginnings(before)
-    if not left:
-        return None
-    way = [next(iter(left))]
-    seen = {way[0]: 0}
-    while True:  # everything that is left has something left before it
-        here = next(node for node in before[way[-1]] if node in left)
-        if here in seen:
-            circle = way[seen[here] :]
-            return (circle[0], *reversed(circle))
-        seen[here] = len(way)
-        way.append(here)
+Attributes: TypeAlias = dict[str, str | int]
 
 
-def in_order(nodes: Iterable[Node], edges: Iterable[tuple[Node, Node]]) -> tuple[Node, ...]:
-    """Every node behind those that lead to it, otherwise as given. There is no circle."""
-    given = tuple(nodes)
-    waiting = dict.fromkeys(given, 0)
-    behind: dict[Node, list[Node]] = {node: [] for node in given}
-    for source, target in edges:
-        waiting[target] += 1
-        behind[source].append(target)
-    order = [node for node in given if waiting[node] == 0]
-    for node in order:  # grows while it is read
-        for target in behind[node]:
-            waiting[target] -= 1
-            if waiting[target] == 0:
-                order.append(target)
-    assert len(order) == len(given), "there is a circle"
-    return tuple(order)
+def graph_of(plan: Plan) -> networkx.DiGraph:
+    """The graph that `Plan.graph` describes."""
+    import networkx  # takes a moment, and most plans are never asked for their graph
+
+    dependencies = dependencies_of(plan)
+    nodes = {piece: (name, attributes) for piece, name, attributes in _nodes(plan)}
+    values = {piece for piece, (_, attributes) in nodes.items() if "max_tokens" in attributes}
+    waves, needs = _waves(dependencies, values), _named_needs(dependencies, set(nodes))
+    longest = set(critical_path(plan, Lengths()).pieces)
+    graph = networkx.DiGraph(name=plan.template)
+    for piece, (name, attributes) in nodes.items():
+        graph.add_node(name, **attributes, wave=waves[piece], critical=piece in longest)
+    for piece, (name, _) in nodes.items():
+        graph.add_edges_from((nodes[need][0], name) for need in needs[piece])
+    idle = [name for name in networkx.isolates(graph) if graph.nodes[name]["kind"] == "branch"]
+    graph.remove_nodes_from(idle)  # nothing is decided in them, and nothing waits for them
+    return graph
 
 
-def _without_beginnings(before: dict[Node, list[Node]]) -> dict[Node, None]:
-    """What remains when everything is taken away that waits for nothing, again and again."""
-    waiting = {node: len(sources) for node, sources in before.items()}
-    behind: dict[Node, list[Node]] = {node: [] for node in before}
-    for node, sources in before.items():
-        for source in sources:
-            behind[source].append(node)
-    ready = [node for node, count in waiting.items() if count == 0]
-    left = dict.fromkeys(before)
-    while ready:
-        node = ready.pop()
-        del left[node]
-        for target in behind[node]:
-            waiting[target] -= 1
-            if waiting[target] == 0:
-                ready.append(target)
-    return left
+def _nodes(plan: Plan) -> Iterator[tuple[Piece, str, Attributes]]:
+    """Every field, and the end of every branch that does not have the name of a field."""
+    fields = set()
+    for branch, address, segment in walk_plan(plan):
+        match segment:
+            case Hole(field=name) | Choose(field=name) | Repeat(field=name):
+                fields.add(name)
+                yield Piece(branch.id, address), name, {**_describe(segment), "branch": branch.name or MAIN}
+            case _:
+                pass
+    fan_outs = {segment.branch: segment for _, _, segment in walk_plan(plan) if isinstance(segment, Each)}
+    for branch in plan.branches:
+        if branch.id != ROOT and branch.name not in fields:
+            items = {"type": f"one per item of {fan_outs[branch.id].over}"} if branch.id in fan_outs else {}
+            yield Piece(branch.id, WHOLE), branch.name, {"kind": "branch", **items, "branch": branch.name}
 
 
-@dataclass(frozen=True)
-class CriticalPath(Generic[Node]):
-    length: int
-    nodes: tuple[Node, ...]
+def _describe(segment: Hole | Choose | Repeat) -> Attributes:
+    match segment:
+        case Hole(type=type, form=form, max_tokens=max_tokens):
+            kind = "thought" if form is Form.THOUGHT else "value"
+            return {"kind": kind, "type": describe_type(type), "max_tokens": max_tokens}
+        case Choose(arms=arms):
+            return {"kind": "choice", "type": " or ".join(arm.label for arm in arms)}
+        case Repeat(over=str() as over):
+            return {"kind": "list", "type": f"one item per item of {over}"}
+        case Repeat(minimum=minimum, maximum=maximum):
+            return {"kind": "list", "type": f"{minimum}..{maximum} items"}
 
 
-@dataclass(frozen=True)
-class Graph(Generic[Node]):
-    nodes: tuple[Node, ...]
-    edges: tuple[tuple[Node, Node], ...]
-
-    @cached_property
-    def networkx(self) -> networkx.DiGraph:
-        """The same graph for further questions, drawing and export."""
-        import networkx
-
-        graph = networkx.DiGraph()
-        graph.add_nodes_from(self.nodes)
-        graph.add_edges_from(self.edges)
-        return graph
-
-    def find_cycle(self) -> tuple[Node, ...] | None:
-        return find_cycle(self.nodes, self.edges)
-
-    @cached_property
-    def waves(self) -> tuple[tuple[Node, ...], ...]:
-        """What could be known at the same time: a node is in the wave behind the last one that it needs."""
-        import networkx
-
-        return tuple(tuple(wave) for wave in networkx.topological_generations(self.networkx))
-
-    @property
-    def width(self) -> int:
-        """The most nodes in one wave."""
-        return max((len(wave) for wave in self.waves), default=0)
-
-    def critical_path(self, weights: Mapping[Node, int]) -> CriticalPath[Node]:
-        """The heaviest way through; nodes that `weights` does not name weigh nothing."""
-        best: dict[Node, int] = {}
-        from_: dict[Node, Node | None] = {}
-        before: dict[Node, list[Node]] = {node: [] for node in self.nodes}
-        for source, target in self.edges:
-            before[target].append(source)
-        for node in in_order(self.nodes, self.edges):
-            nearest = max(before[node], key=lambda source: best[source], default=None)
-            best[node] = weights.get(node, 0) + (0 if nearest is None else best[nearest])
-            from_[node] = nearest
-        return _backwards(best, from_)
-
-    def known_before(self, node: Node) -> frozenset[Node]:
-        """Everything that has to be known before this node."""
-        import networkx
-
-        return frozenset(networkx.ancestors(self.networkx, node))
+def _waves(dependencies: Dependencies, values: set[Piece]) -> dict[Piece, int]:
+    """How many values have to be written one after another until a piece is known, its own included."""
+    waves: dict[Piece, int] = {}
+    for piece in in_order(dependencies.pieces, dependencies.edges):
+        before = max((waves[need] for need in dependencies.needs[piece]), default=0)
+        waves[piece] = before + (piece in values)
+    return waves
 
 
-def _backwards(best: Mapping[Node, int], from_: Mapping[Node, Node | None]) -> CriticalPath[Node]:
-    if not best:
-        return CriticalPath(0, ())
-    here: Node | None = max(best, key=lambda node: best[node])
-    assert here is not None
-    length = best[here]
-    way: list[Node] = []
-    while here is not None:
-        way.append(here)
-        here = from_[here]
-    return CriticalPath(length, tuple(reversed(way)))
+def _named_needs(dependencies: Dependencies, named: set[Piece]) -> dict[Piece, tuple[Piece, ...]]:
+    """The nearest named pieces that every piece needs. Pieces without a name, such as forced text, pass on theirs."""
+    needs: dict[Piece, tuple[Piece, ...]] = {}
+    for piece in in_order(dependencies.pieces, dependencies.edges):
+        found = ((need,) if need in named else needs[need] for need in dependencies.needs[piece])
+        needs[piece] = tuple(dict.fromkeys(need for group in found for need in group))
+    return needs

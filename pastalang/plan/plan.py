@@ -12,11 +12,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import NewType, TypeAlias
+from typing import TYPE_CHECKING, NewType, TypeAlias
 
 from pastalang.program.program import AutoPolicy, Input, Role
 from pastalang.program.types import Sampling, Type
 from pastalang.source import Span
+
+if TYPE_CHECKING:
+    import networkx
 
 BranchId = NewType("BranchId", int)
 ROOT = BranchId(0)
@@ -266,3 +269,19 @@ class Plan:
 
     def branch(self, id: BranchId) -> Branch:
         return self.branches[id]
+
+    def graph(self) -> networkx.DiGraph:
+        """What needs what, as a `networkx.DiGraph` for analysis, drawing and export.
+
+        The nodes are the paths of fields ("brand", "items[].price"), the fields that are choices or lists, and the
+        names of branches that are not fields (`async` blocks, fan-outs). A loop appears once, as the pattern of one
+        item. An edge leads from A to B if B needs A: directly, or with nothing but forced text between them.
+
+        Every node has the attributes `kind` ("value", "thought", "choice", "list" or "branch"), `branch` (where it is
+        written; "main" is the root), `wave` (how many values have to be written one after another until it is known,
+        its own included) and `critical` (whether it is on the longest path, with every value at its limit). Fields
+        have a `type` in words, and values and thoughts their `max_tokens`.
+        """
+        from pastalang.plan.graph import graph_of
+
+        return graph_of(self)

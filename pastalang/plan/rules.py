@@ -9,10 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import TypeAlias
 
 from pastalang.plan.dependencies import dependencies_of
-from pastalang.plan.graph import find_cycle
 from pastalang.plan.plan import (
     ROOT,
     WHOLE,
@@ -34,8 +32,9 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
-from pastalang.plan.structure import joins_of, origins_of, walk, walk_plan
+from pastalang.plan.structure import joins_of, origins_of, visit, walk, walk_plan
 from pastalang.plan.token_bounds import max_tokens_of
+from pastalang.toposort import find_cycle
 
 
 def every_branch_is_forked_once_by_its_parent(plan: Plan) -> Iterator[str]:
@@ -152,14 +151,10 @@ def _start(lead: tuple[Text | ItemNumber, ...]) -> str:
     return "".join("2" if isinstance(segment, ItemNumber) else segment.text for segment in lead)
 
 
-_Next: TypeAlias = Segment | None
-
-
 def nothing_waits_for_what_waits_for_it(plan: Plan) -> Iterator[str]:
-    graph = dependencies_of(plan)
-    cycle = find_cycle(graph.nodes, graph.edges)
+    cycle = find_cycle(dependencies_of(plan).needs)
     if cycle is not None:
-        around = " -> ".join(plan.branches[piece.branch].name or "the root" for piece in cycle)
+        around = " -> ".join(plan.branches[piece.branch].name or "the root" for piece in (*cycle, cycle[0]))
         yield f"these wait for one another: {around}"
 
 
@@ -174,26 +169,11 @@ def only_what_can_end_is_joined(plan: Plan) -> Iterator[str]:
                 yield f"{branch.name!r} has a join of nothing, or of one branch twice"
 
 
-def something_is_fed_behind_a_join(plan: Plan) -> Iterator[str]:
+def something_is_fed_after_a_join(plan: Plan) -> Iterator[str]:
     for branch in plan.branches:
-        yield from _fed(branch.segments, None, branch.name)
-
-
-def _fed(segments: tuple[Segment, ...], behind: _Next, name: str) -> Iterator[str]:
-    """`behind` is what comes next when these segments are done."""
-    for index, segment in enumerate(segments):
-        following = segments[index + 1] if index + 1 < len(segments) else behind
-        match segment:
-            case Join():
-                if following is not None and not _is_fed(following):
-                    yield f"{name!r} decides right behind a join, having read nothing of what it joined"
-            case Choose(arms=arms):
-                for arm in arms:
-                    yield from _fed(arm.segments, following, name)
-            case Repeat(body=body):
-                yield from _fed(body, segment, name)
-            case _:
-                pass
+        for found in visit(branch.segments):
+            if isinstance(found.segment, Join) and found.following is not None and not _is_fed(found.following):
+                yield f"{branch.name!r} decides right after a join, having read nothing of what it joined"
 
 
 def _is_fed(segment: Segment) -> bool:

@@ -22,19 +22,51 @@ from pastalang.plan.plan import (
 )
 
 
-def walk(segments: Segments, prefix: Address = ()) -> Iterator[tuple[Address, Segment]]:
-    """In the order written; a choice or a repeat comes before what is inside it."""
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A segment with its surroundings: `around` are the choices and repeats that hold it, outermost first.
+
+    `following` is the segment that the branch reaches next, None at its end. At the end of an item that is the repeat,
+    which decides whether there is another one.
+    """
+
+    address: Address
+    segment: Segment
+    around: tuple[tuple[Address, Choose | Repeat], ...]
+    following: Segment | None
+
+    @property
+    def repeats(self) -> tuple[Address, ...]:
+        """Where the repeats around it stand, outermost first."""
+        return tuple(address for address, segment in self.around if isinstance(segment, Repeat))
+
+
+def visit(segments: Segments) -> Iterator[Visit]:
+    """Every segment in the order written; a choice or a repeat comes before what it holds."""
+    return _visit(segments, (), (), None)
+
+
+def _visit(
+    segments: Segments, prefix: Address, around: tuple[tuple[Address, Choose | Repeat], ...], end: Segment | None
+) -> Iterator[Visit]:
     for index, segment in enumerate(segments):
         address = (*prefix, index)
-        yield address, segment
+        following = segments[index + 1] if index + 1 < len(segments) else end
+        yield Visit(address, segment, around, following)
         match segment:
             case Choose(arms=arms):
+                inside = (*around, (address, segment))
                 for number, arm in enumerate(arms):
-                    yield from walk(arm.segments, (*address, number))
+                    yield from _visit(arm.segments, (*address, number), inside, following)
             case Repeat(body=body):
-                yield from walk(body, (*address, 0))
+                yield from _visit(body, (*address, 0), (*around, (address, segment)), segment)
             case _:
                 pass
+
+
+def walk(segments: Segments) -> Iterator[tuple[Address, Segment]]:
+    """Every segment with its address, in the order of `visit`."""
+    return ((found.address, found.segment) for found in visit(segments))
 
 
 def walk_plan(plan: Plan) -> Iterator[tuple[Branch, Address, Segment]]:
@@ -48,6 +80,7 @@ class Origin:
     parent: BranchId
     address: Address
     joined: int  # how many joins stand before the fork in the parent, in the order of `walk`
+    loops: tuple[Address, ...]  # the loops of the parent around the fork, and the fork itself if it is a fan-out
 
 
 def origins_of(segments: Mapping[BranchId, Segments]) -> dict[BranchId, Origin]:
@@ -55,13 +88,14 @@ def origins_of(segments: Mapping[BranchId, Segments]) -> dict[BranchId, Origin]:
     origins: dict[BranchId, Origin] = {}
     for parent, written in segments.items():
         joined = 0
-        for address, segment in walk(written):
-            match segment:
+        for found in visit(written):
+            match found.segment:
                 case Join():
                     joined += 1
-                case Fork(branch=branch) | Each(branch=branch):
+                case Fork(branch=branch) | Each(branch=branch) as fork:
                     assert branch not in origins, f"branch {branch} is forked twice"
-                    origins[branch] = Origin(parent, address, joined)
+                    itself = (found.address,) if isinstance(fork, Each) else ()
+                    origins[branch] = Origin(parent, found.address, joined, (*found.repeats, *itself))
                 case _:
                     pass
     return origins
@@ -90,12 +124,15 @@ def nesting_of(plan: Plan) -> Nesting:
     loops: dict[BranchId, tuple[Loop, ...]] = {ROOT: ()}
     for id in _outside_in(origins):
         if id != ROOT:
-            loops[id] = _loops_of(id, origins[id], segments, loops)
+            parent = origins[id].parent
+            loops[id] = (*loops[parent], *((parent, address) for address in origins[id].loops))
     common: dict[tuple[BranchId, Address, BranchId], int] = {}
     for joiner, written in segments.items():
-        for address, join, inside in _joins(joiner, written, (), loops[joiner]):
-            for joined in join.branches:
-                common[joiner, address, joined] = shared_loops(inside, loops[joined])
+        for found in visit(written):
+            if isinstance(found.segment, Join):
+                inside = (*loops[joiner], *((joiner, address) for address in found.repeats))
+                for joined in found.segment.branches:
+                    common[joiner, found.address, joined] = shared_loops(inside, loops[joined])
     return Nesting(loops, origins, common)
 
 
@@ -108,46 +145,6 @@ def _outside_in(origins: dict[BranchId, Origin]) -> Iterator[BranchId]:
         id = waiting.pop()
         yield id
         waiting.extend(children.get(id, ()))
-
-
-def _loops_of(
-    id: BranchId, origin: Origin, segments: dict[BranchId, Segments], loops: dict[BranchId, tuple[Loop, ...]]
-) -> tuple[Loop, ...]:
-    """The parent's loops, the repeats around the fork inside the parent, and the fan-out itself if it is one."""
-    found = list(loops[origin.parent])
-    written = segments[origin.parent]
-    address = origin.address
-    for depth in range(0, len(address), 2):
-        segment = written[address[depth]]
-        here = (origin.parent, address[: depth + 1])
-        match segment:
-            case Repeat(body=body):
-                found.append(here)
-                written = body
-            case Choose(arms=arms):
-                written = arms[address[depth + 1]].segments
-            case Each():
-                found.append(here)
-            case _:
-                pass
-    return tuple(found)
-
-
-def _joins(
-    id: BranchId, written: Segments, prefix: Address, inside: tuple[Loop, ...]
-) -> Iterator[tuple[Address, Join, tuple[Loop, ...]]]:
-    for index, segment in enumerate(written):
-        address = (*prefix, index)
-        match segment:
-            case Join():
-                yield address, segment, inside
-            case Choose(arms=arms):
-                for number, arm in enumerate(arms):
-                    yield from _joins(id, arm.segments, (*address, number), inside)
-            case Repeat(body=body):
-                yield from _joins(id, body, (*address, 0), (*inside, (id, address)))
-            case _:
-                pass
 
 
 def shared_loops(one: tuple[Loop, ...], other: tuple[Loop, ...]) -> int:

@@ -33,7 +33,7 @@ RULES: Final[tuple[tuple[str, Rule], ...]] = (
     ("an item can be told from the end of its list", rules.an_item_can_be_told_from_the_end_of_its_list),
     ("nothing waits for something that waits for it", rules.nothing_waits_for_what_waits_for_it),
     ("only what can end is joined", rules.only_what_can_end_is_joined),
-    ("something is fed between a join and the next decision", rules.something_is_fed_behind_a_join),
+    ("something is fed between a join and the next decision", rules.something_is_fed_after_a_join),
     ("a view holds only what comes before", rules.a_view_holds_only_what_comes_before),
     ("a view holds the whole way from the root", rules.a_view_holds_the_whole_way_from_the_root),
     ("memory is kept while somebody can see it", rules.memory_is_kept_while_somebody_can_see_it),

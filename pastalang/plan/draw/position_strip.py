@@ -24,11 +24,12 @@ from pastalang.plan.plan import (
     Overrun,
     Plan,
     Repeat,
-    Segment,
+    Segments,
     Text,
     TurnEnd,
     TurnStart,
 )
+from pastalang.plan.structure import walk
 from pastalang.plan.token_bounds import Lengths
 from pastalang.program.program import Role
 
@@ -83,7 +84,7 @@ class _Along:
         self.stretches: list[Stretch] = []
         self.reaches: dict[BranchId, int] = {}
 
-    def go(self, segments: tuple[Segment, ...]) -> None:
+    def go(self, segments: Segments) -> None:
         for segment in segments:
             match segment:
                 case Text(text):
@@ -121,28 +122,17 @@ class _Along:
         self.at += room
 
 
-def _answer(segments: tuple[Segment, ...]) -> tuple[Segment, ...]:
+def _answer(segments: Segments) -> Segments:
     """What stands behind the last turn that is opened for the model."""
     opened = [i for i, each in enumerate(segments) if isinstance(each, TurnStart) and each.role is Role.ASSISTANT]
     return tuple(each for each in segments[opened[-1] + 1 if opened else 0 :] if not isinstance(each, TurnEnd))
 
 
-def _forks(segments: tuple[Segment, ...]) -> int:
-    count = 0
-    for segment in segments:
-        match segment:
-            case Fork() | Each():
-                count += 1
-            case Choose():
-                count += sum(_forks(arm.segments) for arm in segment.arms)
-            case Repeat():
-                count += _forks(segment.body)
-            case _:
-                pass
-    return count
+def _forks(segments: Segments) -> int:
+    return sum(isinstance(segment, Fork | Each) for _, segment in walk(segments))
 
 
-def _length(around: _Along, segments: tuple[Segment, ...]) -> int:
+def _length(around: _Along, segments: Segments) -> int:
     walk = _Along(around.plan, around.count)
     walk.go(segments)
     return walk.at
