@@ -252,7 +252,7 @@ class Instance:
     items: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Plan:
     """`output` is the type of the answer as JSON, or None where the answer is running text."""
 
@@ -285,3 +285,14 @@ class Plan:
         from pastalang.plan.graph import graph_of
 
         return graph_of(self)
+
+    def __repr__(self) -> str:
+        from pastalang.plan.summary import summarise
+
+        return summarise(self)
+
+    def _repr_html_(self) -> str:
+        """The drawing of the plan, for notebooks."""
+        from pastalang.plan.draw.svg import draw_svg
+
+        return draw_svg(self)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-from pastalang.program.pieces import Piece
-from pastalang.program.types import Default, Sampling, Type
+from pastalang.program.pieces import Hole, Piece
+from pastalang.program.types import Default, Object, Sampling, Type
 from pastalang.source import Source, Span
+
+_SHOWN_NAMES = 6
+_LONGEST_NAME = 40
 
 
 class Role(Enum):
@@ -87,7 +90,7 @@ class Message:
     thought: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Template:
     """`messages` ends with the assistant message that is decoded; those before it hold no holes."""
 
@@ -98,8 +101,12 @@ class Template:
     description: str | None
     span: Span
 
+    def __repr__(self) -> str:
+        inputs = _listed(f"each {input.name}" if input.each else input.name for input in self.inputs)
+        return f"<Template {self.name}({inputs}), {_describe(self.messages[-1].body)}>"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Program:
     """`types` holds every named type (recursive ones are referred to by `types.Named`)."""
 
@@ -112,3 +119,27 @@ class Program:
     def only_template(self) -> Template:
         assert len(self.templates) == 1
         return next(iter(self.templates.values()))
+
+    def __repr__(self) -> str:
+        named = (("template", self.templates), ("type", self.types))
+        parts = [f"{word if len(names) == 1 else word + 's'} {_listed(names)}" for word, names in named if names]
+        return f"<Program {self.source.name}: {'; '.join(parts) or 'nothing is declared'}>"
+
+
+def _describe(body: Body) -> str:
+    match body:
+        case TextBody(pieces=pieces):
+            return f"text with {_listed(piece.name for piece in pieces if isinstance(piece, Hole)) or 'no holes'}"
+        case JsonBody(type=Object(fields=fields)):
+            return f"JSON with {_listed(field.key for field in fields)}"
+        case JsonBody():
+            return "JSON"
+        case AutoBody(policy=policy):
+            return f"auto({policy.value})"
+
+
+def _listed(names: Iterable[str]) -> str:
+    """As many names as a line has room for."""
+    shown = [name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 1]}…" for name in names]
+    rest = len(shown) - _SHOWN_NAMES
+    return ", ".join(shown[:_SHOWN_NAMES]) + (f" and {rest:,} more" if rest > 0 else "")
