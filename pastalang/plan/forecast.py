@@ -42,8 +42,8 @@ class Forecast:
 
     @property
     def speed_up(self) -> float:
-        """Passes saved against the same plan left to right, when everything is as long as it may be."""
-        return self.longest.draws / self.longest.passes if self.longest.passes else 1.0
+        """Passes of the same plan left to right for each of its own, with everything as long as it may be."""
+        return self.draws.high / max(1, self.passes.high)
 
     @property
     def peak_cells(self) -> Range:

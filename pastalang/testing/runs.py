@@ -6,33 +6,15 @@ which pass, and how many may move.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, repeat
-from typing import Final, assert_never
+from typing import Final
 
 from hypothesis import strategies as st
 
-from pastalang.plan.outcomes import Chosen, Decision, Drawn, InstanceOutcomes, Items, Outcome, RunOutcomes
-from pastalang.plan.plan import (
-    ROOT,
-    Choose,
-    Each,
-    Fork,
-    Hole,
-    InputText,
-    Instance,
-    ItemNumber,
-    Join,
-    Place,
-    Plan,
-    Repeat,
-    Segment,
-    Text,
-    TurnEnd,
-    TurnStart,
-)
+from pastalang.plan.outcomes import Chosen, Drawn, Forced, Lead, RunOutcomes, outcomes_of
+from pastalang.plan.plan import ROOT, Choose, Each, Hole, InputText, Instance, Plan, Repeat, Text, TurnStart
 from pastalang.plan.simulate import Machine, Simulated
 from pastalang.plan.token_bounds import decision_draws, draws_of
 
@@ -40,78 +22,40 @@ from pastalang.plan.token_bounds import decision_draws, draws_of
 @st.composite
 def runs(draw: st.DrawFn, plan: Plan, *, max_items: int = 3, max_draws: int = 6) -> RunOutcomes:
     """Token counts are drawn, too; half of the runs are fed in chunks, some behind a kept beginning of the prompt."""
-    found = _Outcomes(draw, plan, max_items, max_draws).runs()
+    found = outcomes_of(plan, _Drawing(draw, max_items, max_draws))
     chunk = draw(st.one_of(st.none(), st.integers(1, 9)))
     begins_with_text = isinstance(plan.branches[0].segments[0], TurnStart | Text)
     kept = draw(st.integers(0, found[Instance(ROOT)].forced[0] - 1)) if begins_with_text else 0
     return RunOutcomes(found, chunk, kept)
 
 
-class _Outcomes:
-    def __init__(self, draw: st.DrawFn, plan: Plan, max_items: int, max_draws: int) -> None:
+class _Drawing:
+    """Lets hypothesis decide, within what the plan allows."""
+
+    def __init__(self, draw: st.DrawFn, max_items: int, max_draws: int) -> None:
         self._draw = draw
-        self._plan = plan
         self._max_items = max_items
         self._max_draws = max_draws
-        self._waiting = deque([Instance(ROOT)])
 
-    def runs(self) -> dict[Instance, InstanceOutcomes]:
-        found: dict[Instance, InstanceOutcomes] = {}
-        while self._waiting:
-            instance = self._waiting.popleft()
-            outcomes: list[Outcome] = []
-            forced: list[int] = []
-            self._all(self._plan.branch(instance.branch).segments, instance.items, outcomes, forced)
-            found[instance] = InstanceOutcomes(tuple(outcomes), tuple(forced))
-        return found
+    def hole(self, hole: Hole) -> Drawn:
+        drawn = draws_of(hole)
+        return self._drawn(least=drawn.low, most=drawn.high)
 
-    def _all(
-        self, segments: tuple[Segment, ...], items: tuple[int, ...], outcomes: list[Outcome], forced: list[int]
-    ) -> None:
-        for segment in segments:
-            self._one(segment, items, outcomes, forced)
+    def choice(self, choose: Choose) -> Chosen:
+        arm = self._draw(st.integers(0, len(choose.arms) - 1))
+        return Chosen(arm, self.round(len(choose.arms), ()))
 
-    def _one(self, segment: Segment, items: tuple[int, ...], outcomes: list[Outcome], forced: list[int]) -> None:
-        match segment:
-            case Hole():
-                drawn = draws_of(segment)
-                outcomes.append(self._drawn(least=drawn.low, most=drawn.high))
-            case Choose(arms=arms):
-                arm = self._draw(st.integers(0, len(arms) - 1))
-                outcomes.append(Chosen(arm, self._decided(len(arms))))
-                self._all(arms[arm].segments, items, outcomes, forced)
-            case Repeat():
-                self._repeat(segment, items, outcomes, forced)
-            case Each(branch=branch, maximum=maximum):
-                count = self._draw(st.integers(0, min(maximum, self._max_items)))
-                outcomes.append(Items(count))
-                self._waiting.extend(Instance(branch, (*items, item)) for item in range(count))
-            case Fork(branch=branch):
-                self._waiting.append(Instance(branch, items))
-            case Join() | Place():
-                pass
-            case TurnStart() | TurnEnd() | Text() | ItemNumber():
-                forced.append(self._draw(st.integers(1, 4)))
-            case InputText():
-                forced.append(self._draw(st.integers(0, 9)))
-            case _:
-                assert_never(segment)
+    def items(self, loop: Repeat | Each) -> int:
+        if isinstance(loop, Each):
+            return self._draw(st.integers(0, min(loop.maximum, self._max_items)))
+        return self._draw(st.integers(loop.minimum, min(loop.maximum, max(self._max_items, loop.minimum))))
 
-    def _repeat(self, repeat: Repeat, items: tuple[int, ...], outcomes: list[Outcome], forced: list[int]) -> None:
-        most = min(repeat.maximum, max(self._max_items, repeat.minimum))
-        count = self._draw(st.integers(repeat.minimum, most))
-        if repeat.over is not None:
-            outcomes.append(Items(count))
-        for item in range(count):
-            if repeat.over is None:
-                outcomes.append(Decision(True, self._decided(_options(repeat, item))))
-            self._all(repeat.body, (*items, item), outcomes, forced)
-        if repeat.over is None:
-            outcomes.append(Decision(False, self._decided(_options(repeat, count))))
-
-    def _decided(self, options: int) -> Drawn:
+    def round(self, options: int, lead: Lead) -> Drawn:
         draws = decision_draws(options)
         return self._drawn(least=draws.low, most=draws.high) if options > 1 else Drawn((self._draw(st.integers(0, 3)),))
+
+    def forced(self, segment: Forced) -> int:
+        return self._draw(st.integers(0, 9) if isinstance(segment, InputText) else st.integers(1, 4))
 
     def _drawn(self, *, least: int, most: int) -> Drawn:
         draws = self._draw(st.integers(least, max(least, min(most, self._max_draws))))
@@ -120,11 +64,6 @@ class _Outcomes:
         if self._draw(st.booleans()):
             rides[self._draw(st.integers(0, draws))] = self._draw(st.integers(0, min(left, 3)))
         return Drawn(tuple(rides), dropped=draws > 0 and self._draw(st.booleans()))
-
-
-def _options(repeat: Repeat, item: int) -> int:
-    """Whether the list may go on and may end here."""
-    return 2 if repeat.minimum <= item < repeat.maximum else 1
 
 
 _KINDS: Final = 5  # instances are told apart by the order in which they woke up, modulo this

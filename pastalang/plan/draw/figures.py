@@ -29,7 +29,7 @@ def headline_of(timeline: Timeline, cost: Forecast) -> tuple[str, tuple[Figure, 
     """What the plan is and what its figures are about, in a line; and the figures."""
     figures = (
         Figure(f"{cost.passes.high:,}", "forward passes, at most"),
-        Figure(speed_up(cost), f"fewer than {cost.draws.high:,} in a row"),
+        Figure(f"{cost.speed_up:,.1f}×", f"fewer than {cost.draws.high:,} in a row"),
         Figure(f"{busiest(timeline):,}", "tokens in the busiest pass"),
         Figure(f"{cost.peak_cells.high:,}", "tokens in memory at the peak"),
         Figure(f"{cost.highest_position.high:,}", "the highest position"),
@@ -42,11 +42,6 @@ def measured_with(timeline: Timeline) -> str:
     around = [copies for bar in timeline.bars for copies in bar.copies if not copies.per]
     longer = any(copies.maximum > MOST_ITEMS for copies in around)
     return "everything at its limit, inputs not counted" + (f", memory with {MOST_ITEMS} items" if longer else "")
-
-
-def speed_up(cost: Forecast) -> str:
-    """Passes of the same plan left to right, for each of its passes, with everything as long as it may be."""
-    return f"{cost.draws.high / max(1, cost.passes.high):,.1f}×"
 
 
 def describe_plan(timeline: Timeline) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import wrap
 
 from pastalang.plan.draw.captions import describe_type
-from pastalang.plan.draw.figures import MOST_ITEMS, busiest, describe_plan, measured_with, speed_up
+from pastalang.plan.draw.figures import MOST_ITEMS, busiest, describe_plan, measured_with
 from pastalang.plan.draw.grid import times_of
 from pastalang.plan.draw.text_metrics import cells_of, fit_columns, printable
 from pastalang.plan.draw.timeline import Bar, Chosen, Joined, Lane, Looped, Timeline
@@ -39,7 +39,7 @@ def _summary(timeline: Timeline, cost: Forecast, width: int) -> list[str]:
     exactly = "" if cost.is_exact else ", text counted in bytes (see --tokenizer)"
     figures = (
         ("passes", f"{cost.passes.high:,}: {path}"),
-        ("speed-up", f"{speed_up(cost)}, as one value after another takes {cost.draws.high:,}"),
+        ("speed-up", f"{cost.speed_up:,.1f}×, as one value after another takes {cost.draws.high:,}"),
         ("at once", f"{busiest(timeline):,} tokens in the busiest pass"),
         ("cells", f"{cost.peak_cells.high:,} at the peak{exactly}"),
         ("positions", f"up to {cost.highest_position.high:,}"),
