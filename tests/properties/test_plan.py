@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pastalang.plan.build import build_plan
 from pastalang.plan.dependencies import Piece, dependencies_of
 from pastalang.plan.diff import differences
+from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.forecast import forecast
 from pastalang.plan.passes import passes_taken
 from pastalang.plan.plan import WHOLE, Address, BranchId, Join, Mode, Plan
@@ -114,6 +115,15 @@ def test_the_graph_and_the_views_say_the_same_about_who_sees_whom(plan: Plan) ->
     for piece in dependencies.pieces:
         before = {other for other in networkx.ancestors(graph, piece) if not other.is_end}
         assert before == sight.seen_at(piece), piece
+
+
+@given(plans())
+@settings(max_examples=60, deadline=None)
+def test_the_graph_has_no_cycles_and_the_waves_of_the_drawing(plan: Plan) -> None:
+    graph = plan.graph()
+    assert networkx.is_directed_acyclic_graph(graph)
+    for bar in build_timeline(plan).bars:
+        assert graph.nodes[bar.hole.field]["wave"] == bar.wave
 
 
 class _Sight:
