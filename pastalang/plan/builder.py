@@ -2,7 +2,7 @@
 
 A policy decides three things only: which branches there are, what each writes, and how many positions its parent
 leaves for it. Views, parents, follow texts and releases are worked out from that afterwards, in one place, for all
-policies (`build.py`). A program that is right but cannot be planned is a `PlanError`.
+policies (`build.py`). A correct program that no plan can serve is a `PlanError`.
 """
 
 from __future__ import annotations

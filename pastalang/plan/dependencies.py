@@ -53,7 +53,7 @@ class Piece:
         return self.address == WHOLE
 
 
-# What stands directly before a place: several pieces behind a choice or a join.
+# The pieces directly before a place: several after a choice or a join.
 _Before: TypeAlias = tuple[Piece, ...]
 
 
@@ -114,7 +114,7 @@ def end_of_repeat(address: Address) -> Address:
 
 
 class _Builder:
-    """Branches come in the order of their ids, so a parent has passed the fork before the child is looked at."""
+    """Branches come in the order of their ids, so a parent has passed the fork before its child is visited."""
 
     def __init__(self) -> None:
         self._pieces: list[Piece] = []
@@ -134,7 +134,7 @@ class _Builder:
         return before
 
     def _one(self, piece: Piece, segment: Segment, before: _Before) -> _Before:
-        """What stands before the next segment."""
+        """The pieces directly before the next segment."""
         match segment:
             case TurnStart() | TurnEnd() | Text() | InputText() | ItemNumber() | Hole():
                 return self._add(piece, before)
@@ -234,7 +234,7 @@ def _reachable(start: Piece, needed_by: dict[Piece, list[Piece]]) -> tuple[Piece
 
 
 def _fewest(plan: Plan, lengths: Lengths) -> int:
-    """A lower bound: what happens in every run, and lists as if they had one item."""
+    """A lower bound: what happens in every run, with lists of one item."""
     weights: dict[Piece, int] = {}
     left_out: set[BranchId] = set()  # branches that a run need not have; their parents come before them
     for branch in plan.branches:

@@ -1,4 +1,4 @@
-"""Two plans come in, what is different about the second goes out, in words."""
+"""What changed between two plans, in words."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pastalang.plan.structure import walk
 
 
 def differences(old: Plan, new: Plan) -> tuple[str, ...]:
-    """Sentences from the whole to its parts; none for plans that are the same but for where they stand in a file."""
+    """One sentence for each difference, from the whole to its parts. Places in the source do not count."""
     return (*_whole(old, new), *_branches(old, new), *_cost(old, new))
 
 

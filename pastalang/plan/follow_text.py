@@ -1,6 +1,6 @@
-"""The text that stands behind every hole in the answer, as far as it is known before decoding.
+"""The text that follows every hole in the answer, as far as it is known before decoding.
 
-Goes through the answer from its end to its beginning, carrying the known text behind the place where it is.
+The walk goes from the end of the answer to its beginning and carries along the known text that follows.
 """
 
 from __future__ import annotations
@@ -46,64 +46,64 @@ class _Answer:
 
     def __init__(self, segments: dict[BranchId, Segments], placed: set[BranchId]) -> None:
         self.segments = segments
-        self._placed = placed  # their text stands elsewhere than at their fork
+        self._placed = placed  # their text is not at their fork
 
-    def branch(self, id: BranchId, behind: str) -> str:
-        """The known text at the beginning of the branch, when `behind` stands behind it."""
-        self.segments[id], start = self._all(self.segments[id], behind)
+    def branch(self, id: BranchId, following: str) -> str:
+        """The known text at the beginning of the branch, when `following` follows it."""
+        self.segments[id], start = self._all(self.segments[id], following)
         return start
 
-    def _all(self, segments: Segments, behind: str) -> tuple[Segments, str]:
+    def _all(self, segments: Segments, following: str) -> tuple[Segments, str]:
         done: list[Segment] = []
         for segment in reversed(segments):
-            finished, behind = self._one(segment, behind)
+            finished, following = self._one(segment, following)
             done.append(finished)
-        return tuple(reversed(done)), behind
+        return tuple(reversed(done)), following
 
-    def _one(self, segment: Segment, behind: str) -> tuple[Segment, str]:
+    def _one(self, segment: Segment, following: str) -> tuple[Segment, str]:
         """The finished segment, and the known text at its beginning."""
         match segment:
             case Text(text=text, shown=shown):
-                return segment, text + behind if shown else behind
+                return segment, text + following if shown else following
             case Hole():
-                return replace(segment, follow=behind), ""
+                return replace(segment, follow=following), ""
             case Fork(branch=branch) if branch in self._placed:
-                return segment, behind
+                return segment, following
             case Fork(branch=branch) | Place(branch=branch):
-                return segment, self.branch(branch, behind)
+                return segment, self.branch(branch, following)
             case Each(branch=branch):
-                self.branch(branch, "")  # the next item or what stands behind the last one: data decides
+                self.branch(branch, "")  # data decides whether another item follows
                 return segment, ""
             case Choose():
-                return self._choose(segment, behind)
+                return self._choose(segment, following)
             case Repeat():
-                return self._repeat(segment, behind)
+                return self._repeat(segment, following)
             case Join():
-                return segment, behind
+                return segment, following
             case InputText() | ItemNumber() | TurnStart() | TurnEnd():
                 return segment, ""
             case _:
                 assert_never(segment)
 
-    def _choose(self, choose: Choose, behind: str) -> tuple[Segment, str]:
+    def _choose(self, choose: Choose, following: str) -> tuple[Segment, str]:
         arms = []
         for arm in choose.arms:
-            segments, _ = self._all(arm.segments, behind)
+            segments, _ = self._all(arm.segments, following)
             arms.append(Arm(arm.label, arm.lead, segments))
         return replace(choose, arms=tuple(arms)), _common(*(arm.lead for arm in choose.arms))
 
-    def _repeat(self, repeat: Repeat, behind: str) -> tuple[Segment, str]:
-        stop = None if repeat.stop is None else repeat.stop + behind
+    def _repeat(self, repeat: Repeat, following: str) -> tuple[Segment, str]:
+        stop = None if repeat.stop is None else repeat.stop + following
         between = _known(repeat.between)
-        body, start = self._all(repeat.body, _behind_item(repeat, between, stop))
+        body, start = self._all(repeat.body, _after_item(repeat, between, stop))
         if repeat.over is not None or repeat.stop is None:
             return replace(repeat, body=body), ""
         if repeat.minimum > 0:
             return replace(repeat, body=body), _known(repeat.first) or ("" if repeat.first else start)
-        return replace(repeat, body=body), _common(_known(repeat.first), (repeat.empty or "") + behind)
+        return replace(repeat, body=body), _common(_known(repeat.first), (repeat.empty or "") + following)
 
 
-def _behind_item(repeat: Repeat, between: str, stop: str | None) -> str:
+def _after_item(repeat: Repeat, between: str, stop: str | None) -> str:
     if stop is None or repeat.over is not None:
         return ""
     return stop if repeat.maximum == 1 else _common(between, stop)

@@ -79,10 +79,10 @@ def costliest_gaps(plan: Plan) -> tuple[Gap, ...]:
 
 
 def _cells_at_least(plan: Plan, shortest: RunOutcomes) -> int:
-    """The root keeps its cells to the end, and so does everything that it joins."""
+    """The root keeps its cells to the end, and so do all branches that it joins."""
     kept = {branch.id for branch in plan.branches if branch.release is Release.NEVER}
-    scripts = actions_of(plan, shortest)
-    return sum(script.tokens for instance, script in scripts.items() if instance.branch in kept)
+    actions = actions_of(plan, shortest)
+    return sum(work.tokens for instance, work in actions.items() if instance.branch in kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +108,8 @@ class DoesNotFit(ValueError):
 def fit(plan: Plan, limits: Capacity, lengths: Lengths = ANY) -> Forecast:
     """Raise `DoesNotFit` if the longest run leaves the model's positions, or if even the shortest exceeds the pool.
 
-    A pool that only longer runs exceed is no reason to refuse: branches can be held back until others have given
-    their cells back. Gives the forecast that it was decided by.
+    A pool that only longer runs exceed is not a reason to refuse: branches can wait until others have given their
+    cells back. Returns the forecast that the decision is based on.
     """
     found = forecast(plan, lengths)
     needed = found.highest_position.high + 1

@@ -1,4 +1,4 @@
-"""When the memory of a branch can be given back: when nothing that is still to come can see it.
+"""When the memory of a branch can be given back: as soon as nothing that is still to come can see it.
 
 A branch is seen by itself and by what is forked from it; by every branch that joins it; and by every branch that
 joins something forked from it, because a join also shows what the joined branch saw. `releases_of` decides this
@@ -7,10 +7,9 @@ for a plan, `Liveness` for the instances of one run.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pastalang.plan.plan import ROOT, BranchId, Instance, LockStep, Plan, Release, Segments
-from pastalang.plan.run_actions import InstanceActions
 from pastalang.plan.structure import Origin, joins_of, nesting_of, origins_of, shared_loops
 
 
@@ -36,7 +35,7 @@ def releases_of(
 def joiners_of(
     segments: Mapping[BranchId, Segments], origins: Mapping[BranchId, Origin]
 ) -> dict[BranchId, frozenset[BranchId]]:
-    """Who joins a branch or anything forked from it, other than those that see its beginning anyway."""
+    """The branches that join a branch or anything forked from it, without those that see its beginning anyway."""
     joiners: dict[BranchId, set[BranchId]] = {id: set() for id in segments}
     for joiner, written in segments.items():
         above = set(_ancestors(joiner, origins))
@@ -83,13 +82,13 @@ def _last_of_groups(lockstep: Mapping[BranchId, LockStep | None]) -> dict[int, i
 class Liveness:
     """An instance has *gone* when it and everything forked from it have ended; its holders then decide."""
 
-    def __init__(self, plan: Plan, scripts: Mapping[Instance, InstanceActions]) -> None:
+    def __init__(self, plan: Plan, instances: Collection[Instance]) -> None:
         self._releases = [branch.release for branch in plan.branches]
-        self._parents = _parents_of(plan, scripts)
-        self._open = dict.fromkeys(scripts, 1)  # itself, and children that have not gone
+        self._parents = _parents_of(plan, instances)
+        self._open = dict.fromkeys(instances, 1)  # itself, and children that have not gone
         for parent in self._parents.values():
             self._open[parent] += 1
-        self._held_by, self._holds = _holders_of(plan, scripts)
+        self._held_by, self._holds = _holders_of(plan, instances)
         self._cells: dict[Instance, int] = {}
         self._free = 0
 
@@ -118,10 +117,10 @@ class Liveness:
             self._free += self._cells[gone]
 
 
-def _parents_of(plan: Plan, scripts: Mapping[Instance, InstanceActions]) -> dict[Instance, Instance]:
+def _parents_of(plan: Plan, instances: Collection[Instance]) -> dict[Instance, Instance]:
     loops = nesting_of(plan).loops
     parents = {}
-    for instance in scripts:
+    for instance in instances:
         if instance.branch != ROOT:
             parent = plan.branch(instance.branch).parent
             assert parent is not None
@@ -130,19 +129,19 @@ def _parents_of(plan: Plan, scripts: Mapping[Instance, InstanceActions]) -> dict
 
 
 def _holders_of(
-    plan: Plan, scripts: Mapping[Instance, InstanceActions]
+    plan: Plan, instances: Collection[Instance]
 ) -> tuple[dict[Instance, int], dict[Instance, list[Instance]]]:
-    """How many instances hold each one that is released after joins, and whom each holds."""
+    """How many instances hold each one that is released after joins, and the instances that each one holds."""
     segments = {branch.id: branch.segments for branch in plan.branches}
     joiners = joiners_of(segments, origins_of(segments))
     loops = nesting_of(plan).loops
     held_by: dict[Instance, int] = {}
     holds: dict[Instance, list[Instance]] = {}
     known: dict[tuple[BranchId, tuple[int, ...]], list[Instance]] = {}
-    for instance in scripts:
+    for instance in instances:
         for length in range(len(instance.items) + 1):
             known.setdefault((instance.branch, instance.items[:length]), []).append(instance)
-    for instance in scripts:
+    for instance in instances:
         if plan.branch(instance.branch).release is Release.AFTER_JOIN:
             held_by[instance] = 0
             for holder in _closure(instance.branch, joiners):

@@ -1,17 +1,17 @@
 """How many forward passes a finished run had to take, and the passes of every instance.
 
-    forced text     rides in the pass in which what stands before it is fed
-    a draw          takes its token from the logits of the last fed token, in the pass t that fed it; what is known
-                    by it (the token, the text behind it) is fed in pass t + 1 at the earliest
-    a dropped draw  is not fed: where no text stands behind it, the next draw takes the same logits, in the same pass
+    forced text     rides in the pass that feeds what comes before it
+    a draw          takes its token from the logits of the last fed token, in the pass t that fed it; the token
+                    and the text after it are fed in pass t + 1 at the earliest
+    a dropped draw  is not fed: where no text follows it, the next draw takes the same logits, in the same pass
     a fork          the child begins in the pass in which its parent's last token before the fork is fed
     a join          goes on in the first pass in which the last tokens of all that is joined are fed, or later
     lock-step       token k is fed when token k of every value before it is fed, or that value has ended
     chunks          a pass feeds a branch at most `chunk` tokens
-    a kept prompt   takes no pass and no part of a chunk: the root's first pass feeds what stands behind it
+    a kept prompt   takes no pass and no part of a chunk: the root's first pass feeds what follows it
 
-What an instance does is read in `scripts.py`, for this arithmetic and for the step machine of `simulate.py` alike.
-The run is over with the last draw: text behind it that no later draw sees is never fed. So a run takes as
+This arithmetic and the simulator of `simulate.py` both read what an instance does from `run_actions.py`.
+The run is over with the last draw: text after it, which no later draw sees, is never fed. So a run takes as
 many passes as the last draw's number says, and none at all if nothing is drawn.
 """
 
@@ -30,7 +30,7 @@ from pastalang.plan.run_actions import Draw, Feed, InstanceActions, Skip, Start,
 @dataclass(frozen=True, slots=True)
 class Span:
     """The passes of one instance, counted from 1: its first token is fed (or drawn from) in `start`, its last one fed
-    at the earliest in `end`; `last_draw` is 0 where nothing is drawn. Text that nobody sees has no pass."""
+    at the earliest in `end`; `last_draw` is 0 where nothing is drawn. Text that no draw sees has no pass."""
 
     start: int
     end: int
@@ -52,7 +52,7 @@ def passes_taken(plan: Plan, run_outcomes: RunOutcomes) -> int:
 
 
 def timing_of(plan: Plan, run_outcomes: RunOutcomes) -> Timing:
-    return _Clockwork(plan, run_outcomes).run()
+    return _PassCounter(plan, run_outcomes).run()
 
 
 # A clock gives the instances whose end it has to know before it can go on.
@@ -69,8 +69,8 @@ class _Front:
     def at(self, index: int) -> int:
         return self.passes[index] if index < len(self.passes) else self.beyond
 
-    def behind(self, fed: list[int], closed: int) -> _Front:
-        """The front behind a value that was fed in these passes and known to have ended for pass `closed`."""
+    def after(self, fed: list[int], closed: int) -> _Front:
+        """The front after a value that was fed in these passes and known to have ended for pass `closed`."""
         width = max(len(self.passes), len(fed))
         passes = [max(self.at(index), fed[index] if index < len(fed) else closed) for index in range(width)]
         return _Front(passes, max(self.beyond, closed))
@@ -78,11 +78,11 @@ class _Front:
 
 @dataclass
 class _Clock:
-    """Where one instance stands. `reached` is the pass that fed the token it goes on from: the next draw is from that
-    pass. `at` is the first pass in which its next token can be fed: `reached`, or later where something drawn or
+    """How far one instance has come. `reached` is the pass that fed the token it goes on from: the next draw is from
+    that pass. `at` is the first pass in which its next token can be fed: `reached`, or later where something drawn or
     joined has to be known first."""
 
-    script: InstanceActions
+    work: InstanceActions
     at: int
     reached: int
     chunk: int | None
@@ -128,12 +128,12 @@ class _Clock:
         return Span(self.start, self.at, self.last_draw)
 
 
-class _Clockwork:
+class _PassCounter:
     """Runs every instance as far as it goes; one that has to know another's end sleeps until then."""
 
     def __init__(self, plan: Plan, run_outcomes: RunOutcomes) -> None:
         self._plan = plan
-        self._scripts = actions_of(plan, run_outcomes)
+        self._work = actions_of(plan, run_outcomes)
         self._run_outcomes = run_outcomes
         self._previous = _previous_in_group(plan)
         self._clocks: dict[Instance, _Clock] = {}
@@ -147,11 +147,11 @@ class _Clockwork:
         while self._ready:
             instance, steps = self._ready.popleft()
             self._advance(instance, steps)
-        assert not self._sleeping, f"these wait for one another: {list(self._sleeping)}"
+        assert not self._sleeping, f"these instances wait for one another: {list(self._sleeping)}"
         return Timing(self._spans)
 
     def _start(self, instance: Instance, *, at: int, reached: int, kept: int = 0) -> None:
-        clock = _Clock(self._scripts[instance], at, reached, self._run_outcomes.chunk, start=at, kept=kept)
+        clock = _Clock(self._work[instance], at, reached, self._run_outcomes.chunk, start=at, kept=kept)
         self._clocks[instance] = clock
         self._ready.append((instance, self._go(clock)))
 
@@ -164,13 +164,13 @@ class _Clockwork:
         self._ready.extend(self._sleeping.pop(instance, ()))
 
     def _finish(self, clock: _Clock) -> None:
-        self._spans[clock.script.instance] = clock.span
+        self._spans[clock.work.instance] = clock.span
         if clock.front is not None:
             closed = clock.last_draw + 1 if clock.last_draw else clock.start
-            self._fronts[clock.script.instance] = clock.front.behind(clock.fed, closed)
+            self._fronts[clock.work.instance] = clock.front.after(clock.fed, closed)
 
     def _go(self, clock: _Clock) -> _Steps:
-        instance = clock.script.instance
+        instance = clock.work.instance
         if instance.branch in self._previous:
             before = self._previous[instance.branch]
             clock.front = _Front()
@@ -178,7 +178,7 @@ class _Clockwork:
                 previous = Instance(before, instance.items)
                 yield previous
                 clock.front = self._fronts[previous]
-        for action in clock.script.actions:
+        for action in clock.work.actions:
             match action:
                 case Feed(tokens=tokens):
                     clock.feed(tokens)

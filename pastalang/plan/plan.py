@@ -1,11 +1,11 @@
-"""The plan: branches, what each writes, sees and where it stands. Plain frozen data; no tokens, no tensors.
+"""The plan: its branches, what each writes and sees, and its positions. Plain frozen data; no tokens, no tensors.
 
 A plan describes *patterns*. A branch inside a `Repeat` or an `Each` stands for one instance per item, made
 when the runtime gets there; `Instance` names such an instance. Everything else is known before decoding.
 
     root      ──turns──┬─ "brand": ─┬────────────┬─ "price": ─┬──── }
                        │            └ hole brand │            └ hole price
-                       └ positions of the parent jump by `reserve` behind every fork
+                       └ positions of the parent jump by `reserve` after every fork
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ class Form(Enum):
 class Hole:
     """Sampled text. At most `max_tokens` tokens, what closes it (a quote, a bracket) included.
 
-    `follow` is the text that stands behind the value in the answer ("" at the end of it): a token that
-    crosses the border ends the hole when it agrees with it, and only what is before the border is kept.
+    `follow` is the text that follows the value in the answer ("" at its end). A token may cross the border between
+    the two: it ends the hole if it agrees with `follow`, and only its part before the border is kept.
     """
 
     field: str  # its path, unique in the plan: "price", "items[].price"
@@ -100,7 +100,7 @@ class Hole:
 class Fork:
     """`branch` starts here: it sees what this branch sees now. Positions here go on `reserve` further.
 
-    The child's text stands here in the answer, unless a `Place` says otherwise.
+    The child's text belongs here in the answer, unless a `Place` names another place.
     """
 
     branch: BranchId
@@ -108,7 +108,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The text of `branch`, forked earlier, stands here in the answer."""
+    """The text of `branch`, forked earlier, belongs here in the answer."""
 
     branch: BranchId
 
@@ -192,7 +192,7 @@ Segments: TypeAlias = tuple[Segment, ...]
 
 # ── branches ─────────────────────────────────────────────────────────────────────────────────────────────
 
-# Where a segment stands inside a branch: its index, then (arm or 0, index) for each level of nesting.
+# The place of a segment inside a branch: its index, then (arm or 0, index) for each level of nesting.
 Address: TypeAlias = tuple[int, ...]
 WHOLE: Address = ()
 

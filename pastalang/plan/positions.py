@@ -1,6 +1,6 @@
-"""Where tokens stand: the rules by which branches count their positions.
+"""How branches count the positions of their tokens.
 
-gap        a child starts where its parent stands; the parent goes on `reserve` further     {"a": ┬──7──┬ ,"b":
+gap        a child starts where its parent is; the parent goes on `reserve` further     {"a": ┬──7──┬ ,"b":
 announced  the same, with the length that the author announced                             {async a ~60}
 path       the same with a reserve of 0: child and parent overlap, and never see each other  {async a}
 after join see `after_join`
@@ -27,12 +27,12 @@ class FannedOut:
 
 
 def after_fork(position: int, reserve: int) -> Forked:
-    """`position` is where the parent's next token would stand."""
+    """`position` is that of the parent's next token."""
     return Forked(position, position + reserve)
 
 
 def after_each(position: int, reserve: int, items: int, *, stacked: bool) -> FannedOut:
-    """Items stand one behind another in the room reserved for them; stacked documents at the same place."""
+    """Items start one after another, each at the beginning of its reserve; stacked documents at the same position."""
     step = 0 if stacked else reserve
     return FannedOut(tuple(position + step * item for item in range(items)), position + step * items)
 
@@ -55,7 +55,7 @@ def after_join(position: int, highest_seen: int, overrun: Overrun) -> int:
 
 
 def tokens_left(position: int, start: int, reserve: int, overrun: Overrun) -> int | None:
-    """How many tokens a branch that stands at `position` may still write; None: as many as its holes allow."""
+    """How many tokens a branch at `position` may still write; None: as many as its holes allow."""
     if overrun is not Overrun.CAP or reserve == 0:
         return None
     return max(start + reserve - position, 0)

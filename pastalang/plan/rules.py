@@ -1,7 +1,7 @@
 """The rules that every plan obeys, one function each: it yields a sentence for each breach.
 
-The rules of views and memory are written from the other end than `views.py` and `liveness.py`: there a view is
-carried along, here it is asked for.
+The rules of views and memory do not repeat the computation of `views.py` and `liveness.py`. Those carry views
+forward along the branches; the rules look back from each branch.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from pastalang.toposort import find_cycle
 def every_branch_is_forked_once_by_its_parent(plan: Plan) -> Iterator[str]:
     for index, branch in enumerate(plan.branches):
         if branch.id != index:
-            yield f"branch {branch.id} stands at index {index}"
+            yield f"branch {branch.id} is at index {index}"
     forks: Counter[BranchId] = Counter()
     for branch, _, segment in walk_plan(plan):
         if isinstance(segment, Fork | Each):
@@ -53,21 +53,21 @@ def every_branch_is_forked_once_by_its_parent(plan: Plan) -> Iterator[str]:
             yield f"{_name(plan, branch.id)} is forked {forks[branch.id]} times"
 
 
-def every_branch_hangs_on_the_root(plan: Plan) -> Iterator[str]:
-    hangs = {ROOT}
+def every_branch_can_be_reached(plan: Plan) -> Iterator[str]:
+    reached = {ROOT}
     for branch in plan.branches:
         path = []
         id: BranchId | None = branch.id
-        while id is not None and id not in hangs and id not in path:
+        while id is not None and id not in reached and id not in path:
             path.append(id)
             id = plan.branches[id].parent
-        if id is None or id not in hangs:
+        if id is None or id not in reached:
             yield f"{_name(plan, branch.id)} cannot be reached"
         else:
-            hangs.update(path)
+            reached.update(path)
 
 
-def a_text_is_placed_behind_its_fork(plan: Plan) -> Iterator[str]:
+def a_text_is_placed_after_its_fork(plan: Plan) -> Iterator[str]:
     for branch in plan.branches:
         forked: set[BranchId] = set()
         placed: set[BranchId] = set()
@@ -96,7 +96,7 @@ def branches_have_names_of_their_own(plan: Plan) -> Iterator[str]:
     yield from (f"{count} branches are called {name!r}" for name, count in names.items() if count > 1)
 
 
-def a_list_that_is_gone_through_exists(plan: Plan) -> Iterator[str]:
+def a_list_to_go_through_exists(plan: Plan) -> Iterator[str]:
     fields = {segment.field for _, _, segment in walk_plan(plan) if isinstance(segment, Hole | Repeat | Choose)}
     for _, _, segment in walk_plan(plan):
         match segment:
@@ -107,13 +107,13 @@ def a_list_that_is_gone_through_exists(plan: Plan) -> Iterator[str]:
                 pass
 
 
-def the_leads_of_a_choice_tell_its_arms_apart(plan: Plan) -> Iterator[str]:
+def the_leads_of_a_choice_are_distinct(plan: Plan) -> Iterator[str]:
     for _, _, segment in walk_plan(plan):
         if isinstance(segment, Choose) and not tells_apart([arm.lead for arm in segment.arms]):
-            yield f"the arms of {segment.field!r} begin alike"
+            yield f"the arms of {segment.field!r} begin with the same text"
 
 
-def an_item_can_be_told_from_the_end_of_its_list(plan: Plan) -> Iterator[str]:
+def an_item_differs_from_the_end_of_its_list(plan: Plan) -> Iterator[str]:
     for _, _, segment in walk_plan(plan):
         if isinstance(segment, Repeat) and segment.over is None:
             yield from _repeat(segment)
@@ -141,9 +141,9 @@ def _repeat(repeat: Repeat) -> Iterator[str]:
             yield f"an item of {repeat.field!r} begins with nothing"
         return
     if repeat.maximum > 1 and not tells_apart([_start(repeat.between), repeat.stop]):
-        yield f"another item of {repeat.field!r} begins like its end"
+        yield f"another item of {repeat.field!r} begins with the same text as its end"
     if repeat.minimum == 0 and not tells_apart([_start(repeat.first), repeat.empty or ""]):
-        yield f"the first item of {repeat.field!r} begins like the empty list"
+        yield f"the first item of {repeat.field!r} begins with the same text as the empty list"
 
 
 def _start(lead: tuple[Text | ItemNumber, ...]) -> str:
@@ -151,7 +151,7 @@ def _start(lead: tuple[Text | ItemNumber, ...]) -> str:
     return "".join("2" if isinstance(segment, ItemNumber) else segment.text for segment in lead)
 
 
-def nothing_waits_for_what_waits_for_it(plan: Plan) -> Iterator[str]:
+def no_branches_wait_for_one_another(plan: Plan) -> Iterator[str]:
     cycle = find_cycle(dependencies_of(plan).needs)
     if cycle is not None:
         around = " -> ".join(plan.branches[piece.branch].name or "the root" for piece in (*cycle, cycle[0]))
@@ -213,8 +213,8 @@ def a_view_holds_the_whole_way_from_the_root(plan: Plan) -> Iterator[str]:
                 yield f"{branch.name!r} does not see all that its parent sees"
 
 
-def memory_is_kept_while_somebody_can_see_it(plan: Plan) -> Iterator[str]:
-    """Whoever joins a branch sees all that it sees, so none of that may go when that branch alone has ended."""
+def memory_is_kept_while_it_can_be_seen(plan: Plan) -> Iterator[str]:
+    """Joining a branch shows all that it sees, so none of that may be released when that branch alone has ended."""
     ends = _Ends(plan)
     forgotten = {branch.id for branch in plan.branches if branch.release is Release.AT_END}
     seen_by_root = {ROOT}
@@ -223,12 +223,12 @@ def memory_is_kept_while_somebody_can_see_it(plan: Plan) -> Iterator[str]:
         for joined in ends.joins[branch.id]:
             shown = ends.seen_by(joined) - mine
             for other in sorted(shown & forgotten):
-                yield f"{plan.branches[other].name!r} is forgotten at its end, and {branch.name!r} still joins it"
+                yield f"{plan.branches[other].name!r} is released at its end, and {branch.name!r} still joins it"
             if branch.id == ROOT:
                 seen_by_root |= shown
     for other in sorted(seen_by_root):
         if plan.branches[other].release is not Release.NEVER:
-            yield f"{plan.branches[other].name!r} is forgotten, and the root sees it to the end"
+            yield f"{plan.branches[other].name!r} is released, and the root sees it to the end"
 
 
 class _Ends:
@@ -280,7 +280,7 @@ class _Known:
 def documents_of_a_stack_start_at_one_position(plan: Plan) -> Iterator[str]:
     for _, _, segment in walk_plan(plan):
         if isinstance(segment, Each) and segment.stacked and plan.branches[segment.branch].reserve != 0:
-            yield f"the documents of {segment.name!r} stand one behind another"
+            yield f"the documents of {segment.name!r} do not start at one position"
 
 
 def positions_never_go_back(plan: Plan) -> Iterator[str]:
@@ -290,7 +290,7 @@ def positions_never_go_back(plan: Plan) -> Iterator[str]:
 
 
 def values_in_lock_step_fit_their_gaps(plan: Plan) -> Iterator[str]:
-    """They are seen from behind their gaps, so an overrun would put two visible tokens at one position."""
+    """Later text sees them, so an overrun would put two visible tokens at one position."""
     reserves = {branch.id: branch.reserve for branch in plan.branches}
     for branch in plan.branches:
         if branch.lockstep is not None and max_tokens_of(branch.segments, reserves) > branch.reserve:

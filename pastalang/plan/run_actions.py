@@ -1,7 +1,7 @@
-"""A plan and the outcomes of a run come in; what every instance does, step by step, goes out.
+"""What every instance of a branch does in a run, step by step: the run with all its decisions made.
 
-With all outcomes known nothing is left to decide, so joins name instances and fan-outs are written out. This is
-what the simulator executes and what the arithmetic of passes counts.
+With all outcomes known nothing is left to decide, so joins name instances and fan-outs are written out. The
+simulator executes these actions, and the arithmetic of passes counts them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Draw:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """An instance starts `ahead` positions further on than its parent stands."""
+    """An instance starts, `ahead` positions after the present position of its parent."""
 
     instance: Instance
     ahead: int = 0
@@ -237,8 +237,8 @@ def _seen_in_lock_step(plan: Plan) -> set[BranchId]:
 
 
 def _without_tail(actions: tuple[Action, ...], is_seen_by_others: bool) -> tuple[Action, ...]:
-    """What nobody sees is not fed: in a branch that nobody joins, all behind its last draw or fork. Whom it waits for
-    there it still waits for, and they are held until then."""
+    """Text that no draw sees is not fed: in a branch that is never joined, all after its last draw or fork. The branch
+    still waits for the branches that it joins there, and their memory is held until then."""
     if is_seen_by_others:
         return actions
     end = len(actions)

@@ -234,7 +234,7 @@ def fingerprint(plan: Plan) -> Fingerprint:
 
 
 def _without_places(data: Any) -> Any:
-    """Where something stands in the source is not part of what it is."""
+    """The plan without the spans of its source."""
     if isinstance(data, list):
         return [_without_places(item) for item in data]
     if isinstance(data, dict):

@@ -1,14 +1,14 @@
-"""A step machine without a model: it executes a run under any legal schedule, counting tokens, cells and positions.
+"""Run a plan without a model, under any legal schedule, and count tokens, cells and positions.
 
-A step is a forward pass. Who takes part in it is up to the caller; everything else follows from the plan. The same
-run gives every draw the same view under every schedule, and under the schedule that never waits it takes
-`passes_taken` steps: both are tested, not assumed.
+A step is a forward pass. The caller chooses which instances take part in it; everything else follows from the plan.
+The same run gives every draw the same view under every schedule, and under the schedule that never waits it takes
+`passes_taken` steps. Tests hold both.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
@@ -38,17 +38,17 @@ Allows: TypeAlias = Callable[[Instance], bool]
 
 def simulate(plan: Plan, run_outcomes: RunOutcomes, *, keep_views: bool = False) -> Simulated:
     """Under the schedule that never waits without need."""
-    machine = Machine(plan, run_outcomes, keep_views=keep_views)
-    while not machine.is_over:
-        assert machine.step(), "nobody can move, and yet there is something to draw"
-    return machine.result
+    simulator = Simulator(plan, run_outcomes, keep_views=keep_views)
+    while not simulator.is_over:
+        assert simulator.step(), "no instance can move, and yet there is something to draw"
+    return simulator.result
 
 
 @dataclass(slots=True)
-class _Actor:
+class _InstanceState:
     """One instance while it runs."""
 
-    script: InstanceActions
+    work: InstanceActions
     overrun: Overrun
     position: int = 0
     seen: dict[Instance, int] = field(default_factory=dict)  # how many tokens of others it sees
@@ -65,7 +65,7 @@ class _Actor:
 
     @property
     def is_done(self) -> bool:
-        return self.cursor == len(self.script.actions)
+        return self.cursor == len(self.work.actions)
 
     def room(self, number: int, chunk: int | None) -> int:
         """The tokens that this pass may feed of the present text."""
@@ -76,7 +76,7 @@ class _Actor:
     def feed(self, count: int) -> None:
         if count:
             is_ahead = self.position > self.highest or self.overrun is Overrun.PAPER
-            assert is_ahead, f"{self.script.instance} goes on at {self.position}, and sees {self.highest}"
+            assert is_ahead, f"{self.work.instance} goes on at {self.position}, and sees {self.highest}"
             self.highest = max(self.highest, self.position + count - 1)
         kept = min(self.kept, count)
         self.kept -= kept
@@ -86,10 +86,10 @@ class _Actor:
         self.position += count
         self.cursor += self.left == 0
 
-    def join(self, others: list[_Actor]) -> None:
+    def join(self, others: list[_InstanceState]) -> None:
         for other in others:
-            for instance, count in (*other.seen.items(), (other.script.instance, other.fed)):
-                if instance != self.script.instance and self.seen.get(instance, -1) < count:
+            for instance, count in (*other.seen.items(), (other.work.instance, other.fed)):
+                if instance != self.work.instance and self.seen.get(instance, -1) < count:
                     self.seen[instance] = count
             self.highest = max(self.highest, other.highest)
             self.informed = max(self.informed, other.informed)
@@ -98,26 +98,26 @@ class _Actor:
         self.cursor += 1
 
 
-class Machine:
-    """Call `step` until `is_over`; `allows` says who may take part in a step."""
+class Simulator:
+    """Call `step` until `is_over`; `allows` says which instances may take part in a step."""
 
     def __init__(self, plan: Plan, run_outcomes: RunOutcomes, *, keep_views: bool = False) -> None:
         self._plan = plan
-        self._scripts = actions_of(plan, run_outcomes)
+        self._work = actions_of(plan, run_outcomes)
         self._chunk = run_outcomes.chunk
-        self._groups = _groups_of(plan, self._scripts)
-        self._holders = Liveness(plan, self._scripts)
-        self._actors: dict[Instance, _Actor] = {}
+        self._groups = _groups_of(plan, self._work)
+        self._liveness = Liveness(plan, self._work)
+        self._states: dict[Instance, _InstanceState] = {}
         self._awake: dict[Instance, None] = {}
         self._ended: set[Instance] = set()
-        self._sleeping: dict[Instance, list[Instance]] = {}  # who waits for the end of whom
-        self._draws_left = sum(script.draws for script in self._scripts.values())
+        self._sleeping: dict[Instance, list[Instance]] = {}  # the instances that wait for the end of each
+        self._draws_left = sum(work.draws for work in self._work.values())
         self._views: dict[tuple[Instance, int], dict[Instance, int]] | None = {} if keep_views else None
         self._passes = self._draws = self._fed = self._live = self._peak = self._attended = 0
         self._highest = -1
         self._starts: dict[Instance, int] = {}
         self._start(Instance(ROOT))
-        self._actors[Instance(ROOT)].kept = run_outcomes.kept
+        self._states[Instance(ROOT)].kept = run_outcomes.kept
 
     @property
     def is_over(self) -> bool:
@@ -126,7 +126,7 @@ class Machine:
 
     @property
     def awake(self) -> tuple[Instance, ...]:
-        """Who can take part in the next step, as far as is known before it."""
+        """The instances that can take part in the next step, as far as is known before it."""
         return tuple(self._awake)
 
     @property
@@ -143,7 +143,7 @@ class Machine:
         )
 
     def step(self, allows: Allows = lambda instance: True) -> int:
-        """One pass; gives the tokens fed and drawn in it. If nobody who was allowed to could move there was none."""
+        """One pass; returns the tokens fed and drawn in it, 0 if none of the allowed instances could move."""
         before = self._fed + self._draws
         self._passes += 1
         waiting = deque(instance for instance in self._awake if allows(instance))
@@ -152,89 +152,89 @@ class Machine:
             if instance in self._awake:
                 waiting.extend(other for other in self._advance(instance) if allows(other))
         self._peak = max(self._peak, self._live)
-        self._live -= self._holders.released()
+        self._live -= self._liveness.released()
         progress = self._fed + self._draws - before
         self._passes -= progress == 0
         return progress
 
     def _advance(self, instance: Instance) -> list[Instance]:
-        """As far as this pass allows; gives those who may move on because of it."""
-        actor = self._actors[instance]
+        """Moves an instance as far as this pass allows; returns the instances that may move on because of it."""
+        state = self._states[instance]
         woken: list[Instance] = []
-        while not actor.is_done:
-            match actor.script.actions[actor.cursor]:
+        while not state.is_done:
+            match state.work.actions[state.cursor]:
                 case Feed(tokens=tokens):
-                    if tokens and actor.informed == self._passes:
+                    if tokens and state.informed == self._passes:
                         return woken
-                    actor.left = actor.left or tokens
-                    woken.extend(self._feed(actor))
-                    if actor.left:
+                    state.left = state.left or tokens
+                    woken.extend(self._feed(state))
+                    if state.left:
                         return woken
                 case Draw():
-                    self._draw(actor)
+                    self._draw(state)
                 case Start(instance=child, ahead=ahead):
-                    self._start(child, parent=actor, ahead=ahead)
+                    self._start(child, parent=state, ahead=ahead)
                     woken.append(child)
-                    actor.cursor += 1
+                    state.cursor += 1
                 case Skip(positions=positions):
-                    actor.position += positions
-                    actor.cursor += 1
+                    state.position += positions
+                    state.cursor += 1
                 case Wait(instances=awaited):
                     if self._falls_asleep(instance, awaited):
                         return woken
-                    actor.join([self._actors[other] for other in awaited])
+                    state.join([self._states[other] for other in awaited])
                 case action:
                     assert_never(action)
-        if actor.is_done:
-            woken.extend(self._end(actor))
+        if state.is_done:
+            woken.extend(self._end(state))
         return woken
 
-    def _start(self, instance: Instance, *, parent: _Actor | None = None, ahead: int = 0) -> None:
-        actor = _Actor(self._scripts[instance], self._plan.branch(instance.branch).overrun)
+    def _start(self, instance: Instance, *, parent: _InstanceState | None = None, ahead: int = 0) -> None:
+        state = _InstanceState(self._work[instance], self._plan.branch(instance.branch).overrun)
         if parent is not None:
-            actor.position = parent.position + ahead
-            actor.seen = {**parent.seen, parent.script.instance: parent.fed}
-            actor.visible = sum(actor.seen.values())
-            actor.highest = parent.highest
-            actor.informed = parent.informed
-        self._actors[instance] = actor
+            state.position = parent.position + ahead
+            state.seen = {**parent.seen, parent.work.instance: parent.fed}
+            state.visible = sum(state.seen.values())
+            state.highest = parent.highest
+            state.informed = parent.informed
+        self._states[instance] = state
         self._awake[instance] = None
-        self._starts[instance] = actor.position
+        self._starts[instance] = state.position
 
-    def _feed(self, actor: _Actor) -> list[Instance]:
-        """Gives the values that waited for these tokens in lock-step."""
-        room = actor.room(self._passes, self._chunk)
-        group = self._groups.get(actor.script.instance)
-        count = room if group is None else self._in_step(actor, room, group)
-        actor.feed(count)
-        self._highest = max(self._highest, actor.highest)
+    def _feed(self, state: _InstanceState) -> list[Instance]:
+        """Returns the values that waited for these tokens in lock-step."""
+        room = state.room(self._passes, self._chunk)
+        group = self._groups.get(state.work.instance)
+        count = room if group is None else self._in_step(state, room, group)
+        state.feed(count)
+        self._highest = max(self._highest, state.highest)
         self._fed += count
         self._live += count
         return [] if group is None or not count else [other for other in group.later if other in self._awake]
 
-    def _in_step(self, actor: _Actor, room: int, group: _Group) -> int:
+    def _in_step(self, state: _InstanceState, room: int, group: _LockStepGroup) -> int:
         """Token k waits for token k of every value before it, unless that one is known to have ended before."""
         for earlier in group.earlier:
-            other = self._actors.get(earlier)
+            other = self._states.get(earlier)
             if other is None:
                 return 0
-            is_known = other.draws == other.script.draws and other.informed < self._passes
-            if not (is_known and other.fed == other.script.tokens):
-                room = min(room, max(other.fed - actor.fed, 0))
+            is_known = other.draws == other.work.draws and other.informed < self._passes
+            if not (is_known and other.fed == other.work.tokens):
+                room = min(room, max(other.fed - state.fed, 0))
         return room
 
-    def _draw(self, actor: _Actor) -> None:
-        instance = actor.script.instance
+    def _draw(self, state: _InstanceState) -> None:
+        instance = state.work.instance
         group = self._groups.get(instance)
-        beside = {} if group is None else {other: min(actor.fed, self._actors[other].fed) for other in group.earlier}
+        in_step = {} if group is None else {other: min(state.fed, self._states[other].fed) for other in group.earlier}
         if self._views is not None:
-            self._views[instance, actor.draws] = {**actor.seen, **beside, instance: actor.fed}
-        self._attended += actor.visible + actor.fed + sum(beside.values())
+            self._views[instance, state.draws] = {**state.seen, **in_step, instance: state.fed}
+        self._attended += state.visible + state.fed + sum(in_step.values())
         self._draws += 1
         self._draws_left -= 1
-        actor.draws += 1
-        actor.informed = self._passes
-        actor.cursor += 1
+        state.draws += 1
+        state.informed = self._passes
+        state.cursor += 1
 
     def _falls_asleep(self, instance: Instance, awaited: tuple[Instance, ...]) -> bool:
         pending = next((other for other in awaited if other not in self._ended), None)
@@ -244,18 +244,18 @@ class Machine:
         self._sleeping.setdefault(pending, []).append(instance)
         return True
 
-    def _end(self, actor: _Actor) -> list[Instance]:
-        instance = actor.script.instance
+    def _end(self, state: _InstanceState) -> list[Instance]:
+        instance = state.work.instance
         del self._awake[instance]
         self._ended.add(instance)
-        self._holders.end(instance, actor.fed)
+        self._liveness.end(instance, state.fed)
         woken = self._sleeping.pop(instance, [])
         self._awake.update(dict.fromkeys(woken))
         return woken
 
 
 @dataclass(frozen=True, slots=True)
-class _Group:
+class _LockStepGroup:
     """The other values in lock-step with one, by their place in the skeleton."""
 
     members: tuple[Instance, ...]
@@ -270,14 +270,14 @@ class _Group:
         return self.members[self.index + 1 :]
 
 
-def _groups_of(plan: Plan, scripts: Mapping[Instance, InstanceActions]) -> dict[Instance, _Group]:
+def _groups_of(plan: Plan, instances: Iterable[Instance]) -> dict[Instance, _LockStepGroup]:
     found: dict[tuple[int, tuple[int, ...]], list[tuple[int, Instance]]] = {}
-    for instance in scripts:
+    for instance in instances:
         lockstep = plan.branch(instance.branch).lockstep
         if lockstep is not None:
             found.setdefault((lockstep.group, instance.items), []).append((lockstep.index, instance))
-    groups: dict[Instance, _Group] = {}
+    groups: dict[Instance, _LockStepGroup] = {}
     for numbered in found.values():
         members = tuple(instance for _, instance in sorted(numbered, key=lambda pair: pair[0]))
-        groups.update({instance: _Group(members, index) for index, instance in enumerate(members)})
+        groups.update({instance: _LockStepGroup(members, index) for index, instance in enumerate(members)})
     return groups

@@ -37,7 +37,7 @@ class Visit:
 
     @property
     def repeats(self) -> tuple[Address, ...]:
-        """Where the repeats around it stand, outermost first."""
+        """The addresses of the repeats around it, outermost first."""
         return tuple(address for address, segment in self.around if isinstance(segment, Repeat))
 
 
@@ -79,7 +79,7 @@ def walk_plan(plan: Plan) -> Iterator[tuple[Branch, Address, Segment]]:
 class Origin:
     parent: BranchId
     address: Address
-    joined: int  # how many joins stand before the fork in the parent, in the order of `walk`
+    joined: int  # how many joins come before the fork in the parent, in the order of `walk`
     loops: tuple[Address, ...]  # the loops of the parent around the fork, and the fork itself if it is a fan-out
 
 
@@ -115,7 +115,7 @@ class Nesting:
 
     loops: dict[BranchId, tuple[Loop, ...]]
     origins: dict[BranchId, Origin]
-    common: dict[tuple[BranchId, Address, BranchId], int]  # (joiner, its join, joined): loops that both stand in
+    common: dict[tuple[BranchId, Address, BranchId], int]  # (joiner, its join, joined): loops around both
 
 
 def nesting_of(plan: Plan) -> Nesting:

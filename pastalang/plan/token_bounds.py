@@ -39,7 +39,7 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """From `low` to `high`, both included."""
+    """`low` to `high`, both included."""
 
     low: int
     high: int
@@ -150,7 +150,7 @@ def _room(segment: Segment, reserves: Mapping[BranchId, int]) -> int:
         case ItemNumber():
             return 8
         case InputText() | Join() | Place() | TurnStart() | TurnEnd():
-            return 0  # data and turns stand where nothing is reserved
+            return 0  # data and turns are never inside a reserve
         case _:
             assert_never(segment)
 

@@ -1,4 +1,4 @@
-"""The rules that every plan obeys, one sentence each. Run on every plan built; a breach is our own mistake."""
+"""Check a plan against every rule. This runs on each plan that is built or read; a breach is a mistake of ours."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ FORM: Final[tuple[tuple[str, Rule], ...]] = (
         "every branch but the root is forked exactly once, by its parent",
         rules.every_branch_is_forked_once_by_its_parent,
     ),
-    ("every branch, and so every hole, can be reached from the root", rules.every_branch_hangs_on_the_root),
+    ("every branch, and so every hole, can be reached from the root", rules.every_branch_can_be_reached),
 )
 
 RULES: Final[tuple[tuple[str, Rule], ...]] = (
     *FORM,
-    ("a text is placed once, behind its fork", rules.a_text_is_placed_behind_its_fork),
+    ("a text is placed once, after its fork", rules.a_text_is_placed_after_its_fork),
     ("no two fields have the same name", rules.fields_have_names_of_their_own),
     ("no two branches have the same name", rules.branches_have_names_of_their_own),
-    ("a list that is gone through is written by somebody", rules.a_list_that_is_gone_through_exists),
+    ("a list to go through is written by some branch", rules.a_list_to_go_through_exists),
     ("every hole may take at least one token", rules.a_hole_has_room),
     (
         "the leads of a choice are distinct, and none begins another",
-        rules.the_leads_of_a_choice_tell_its_arms_apart,
+        rules.the_leads_of_a_choice_are_distinct,
     ),
-    ("an item can be told from the end of its list", rules.an_item_can_be_told_from_the_end_of_its_list),
-    ("nothing waits for something that waits for it", rules.nothing_waits_for_what_waits_for_it),
+    ("an item differs at once from the end of its list", rules.an_item_differs_from_the_end_of_its_list),
+    ("no branches wait for one another", rules.no_branches_wait_for_one_another),
     ("only what can end is joined", rules.only_what_can_end_is_joined),
     ("something is fed between a join and the next decision", rules.something_is_fed_after_a_join),
     ("a view holds only what comes before", rules.a_view_holds_only_what_comes_before),
     ("a view holds the whole way from the root", rules.a_view_holds_the_whole_way_from_the_root),
-    ("memory is kept while somebody can see it", rules.memory_is_kept_while_somebody_can_see_it),
+    ("memory is kept while it can be seen", rules.memory_is_kept_while_it_can_be_seen),
     ("positions never go back", rules.positions_never_go_back),
     ("documents of a stack start at one position", rules.documents_of_a_stack_start_at_one_position),
     ("values in lock-step fit their gaps", rules.values_in_lock_step_fit_their_gaps),

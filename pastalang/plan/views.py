@@ -30,15 +30,15 @@ def views_of(
     return {id: tuple(Seen(branch, view[branch]) for branch in sorted(view)) for id, view in starts.items()}
 
 
-def merge(view: View, branch: BranchId, until: Address) -> None:
-    """Seeing two prefixes is seeing the longer one."""
+def show(view: View, branch: BranchId, until: Address) -> None:
+    """Add a prefix of a branch to a view. Seeing two prefixes of a branch is seeing the longer one."""
     known = view.get(branch)
     if known is None or (known != WHOLE and (until == WHOLE or until > known)):
         view[branch] = until
 
 
 def joined_view(branches: tuple[BranchId, ...], starts: Mapping[BranchId, View], joins: Joins) -> View:
-    """What joining these branches adds: they, what they joined in turn, and what all of those saw at their start."""
+    """What joining these branches adds: all of them, what they joined in turn, and what those saw at their start."""
     view: View = {}
     waiting = list(branches)
     while waiting:
@@ -47,7 +47,7 @@ def joined_view(branches: tuple[BranchId, ...], starts: Mapping[BranchId, View],
             continue
         view[branch] = WHOLE
         for seen, until in starts[branch].items():
-            merge(view, seen, until)
+            show(view, seen, until)
         waiting.extend(other for join in joins[branch] for other in join)
     return view
 
@@ -62,8 +62,8 @@ def _start(
     view = dict(starts[origin.parent])
     awaited = tuple(branch for join in joins[origin.parent][: origin.joined] for branch in join)
     for seen, until in joined_view(awaited, starts, joins).items():
-        merge(view, seen, until)
-    merge(view, origin.parent, origin.address)
+        show(view, seen, until)
+    show(view, origin.parent, origin.address)
     return view
 
 
@@ -72,7 +72,7 @@ def _parents_first(
     origins: Mapping[BranchId, Origin],
     joins: Joins,
 ) -> list[BranchId]:
-    """Every branch behind its parent and behind everything that its parent joined before the fork."""
+    """Every branch after its parent and after everything that its parent joined before the fork."""
     order: list[BranchId] = []
     state: dict[BranchId, bool] = {}  # False while waiting for what it needs, True when it is in the order
     for first in segments:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pastalang.plan.outcomes import Chosen, Drawn, Forced, Lead, RunOutcomes, outcomes_of
 from pastalang.plan.plan import ROOT, Choose, Each, Hole, InputText, Instance, Plan, Repeat, Text, TurnStart
-from pastalang.plan.simulate import Machine, Simulated
+from pastalang.plan.simulate import Simulated, Simulator
 from pastalang.plan.token_bounds import decision_draws, draws_of
 
 
@@ -93,25 +93,25 @@ def schedules(plan: Plan | None = None) -> st.SearchStrategy[Schedule]:
 
 def execute(plan: Plan, run_outcomes: RunOutcomes, schedule: Schedule, *, keep_views: bool = True) -> Simulated:
     """Run it under this schedule, to its end."""
-    machine = Machine(plan, run_outcomes, keep_views=keep_views)
+    simulator = Simulator(plan, run_outcomes, keep_views=keep_views)
     numbers: dict[Instance, int] = {}
     for resting in schedule.passes:
-        if machine.is_over:
+        if simulator.is_over:
             break
-        step(machine, resting, numbers, schedule.most)
-    return machine.result
+        step(simulator, resting, numbers, schedule.most)
+    return simulator.result
 
 
-def step(machine: Machine, resting: frozenset[int], numbers: dict[Instance, int], most: int | None) -> None:
+def step(simulator: Simulator, resting: frozenset[int], numbers: dict[Instance, int], most: int | None) -> None:
     """One pass. Where the schedule would let nobody move, all may: to rest for ever is no legal schedule."""
 
     def rests(instance: Instance) -> bool:
         return numbers.setdefault(instance, len(numbers)) % _KINDS in resting
 
-    moving = [instance for instance in machine.awake if not rests(instance)][:most]
+    moving = [instance for instance in simulator.awake if not rests(instance)][:most]
 
     def schedule_filter(instance: Instance) -> bool:
         return instance in moving if most is not None else not rests(instance)
 
-    if not machine.step(schedule_filter):
-        assert machine.step(), "nobody can move, and yet there is something to draw"
+    if not simulator.step(schedule_filter):
+        assert simulator.step(), "no instance can move, and yet there is something to draw"

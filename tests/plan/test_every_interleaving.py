@@ -12,7 +12,7 @@ import pytest
 
 from pastalang.plan.outcomes import Chosen, Decision, Drawn, InstanceOutcomes, Items, Outcome, RunOutcomes
 from pastalang.plan.plan import Instance, Mode, Plan
-from pastalang.plan.simulate import Machine, Simulated, simulate
+from pastalang.plan.simulate import Simulated, Simulator, simulate
 from pastalang.program import types as t
 from tests.plan.programs import (
     async_,
@@ -51,14 +51,14 @@ def executions(plan: Plan, run: RunOutcomes) -> Iterator[Simulated]:
     found = 0
     while waiting and found < MOST:
         schedule = waiting.pop()
-        machine = Machine(plan, run, keep_views=True)
-        if not all(machine.step(moving.__contains__) for moving in schedule):
+        simulator = Simulator(plan, run, keep_views=True)
+        if not all(simulator.step(moving.__contains__) for moving in schedule):
             continue  # nobody of that set could move: not a step
-        if machine.is_over:
+        if simulator.is_over:
             found += 1
-            yield machine.result
+            yield simulator.result
         else:
-            waiting.extend((*schedule, moving) for moving in _sets(machine.awake))
+            waiting.extend((*schedule, moving) for moving in _sets(simulator.awake))
 
 
 def _sets(awake: tuple[Instance, ...]) -> Iterator[frozenset[Instance]]:

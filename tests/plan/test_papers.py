@@ -8,7 +8,7 @@ from pastalang.plan.outcomes import Drawn, InstanceOutcomes, Outcome, RunOutcome
 from pastalang.plan.passes import timing_of
 from pastalang.plan.plan import Instance, Mode, Overrun, Plan, Release
 from pastalang.plan.positions import after_fork, after_join, tokens_left
-from pastalang.plan.simulate import Machine, simulate
+from pastalang.plan.simulate import Simulator, simulate
 from pastalang.program import types as t
 from pastalang.runtime.attention.plain_views import Fed, PlainViews
 from pastalang.runtime.step import CellId, RowId, Run, StepBatch, TokenId
@@ -94,13 +94,13 @@ def test_figure_2_the_sync_sampled_at_3_enters_the_cache_at_80_behind_34() -> No
     spans = timing_of(plan, run_outcomes).spans
     assert spans[Instance(named(plan, "fork1").id)].last_draw == 34
     assert spans[Instance(named(plan, "fork2").id)].last_draw == 22
-    machine = Machine(plan, run_outcomes)
+    simulator = Simulator(plan, run_outcomes)
     for _ in range(34):
-        machine.step()
-    behind = machine.result.fed + 2  # the last token of fork 1 and its closing tag are fed before the sync
+        simulator.step()
+    behind = simulator.result.fed + 2  # the last token of fork 1 and its closing tag are fed before the sync
     assert behind == 80
-    machine.step()
-    assert machine.result.fed == 81 and machine.result.draws == 2 + 1 + 33 + 20 + 1  # the main text goes on
+    simulator.step()
+    assert simulator.result.fed == 81 and simulator.result.draws == 2 + 1 + 33 + 20 + 1  # the main text goes on
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
-"""The step machine: memory, chunks, and what a caller may do with it."""
+"""The step simulator: memory, chunks, and what a caller may do with it."""
 
 from __future__ import annotations
 
 from pastalang.plan.outcomes import Drawn, InstanceOutcomes, RunOutcomes
 from pastalang.plan.plan import Instance, Plan
-from pastalang.plan.simulate import Machine, simulate
+from pastalang.plan.simulate import Simulator, simulate
 from tests.plan.programs import async_, field, hole, json_body, named, plan_of, sync, text, text_body
 
 
@@ -37,12 +37,12 @@ def test_with_its_reader_gone_it_is_forgotten() -> None:
 
 def test_a_step_in_which_nobody_may_move_is_none() -> None:
     plan = plan_of(json_body(field("a")))
-    machine = Machine(plan, run(plan, a=3))
-    assert machine.step(lambda instance: False) == 0
-    assert machine.result.passes == 0
-    while not machine.is_over:
-        machine.step()
-    assert machine.result.passes == 3
+    simulator = Simulator(plan, run(plan, a=3))
+    assert simulator.step(lambda instance: False) == 0
+    assert simulator.result.passes == 0
+    while not simulator.is_over:
+        simulator.step()
+    assert simulator.result.passes == 3
 
 
 def test_attended_tokens_are_counted_at_every_draw() -> None:

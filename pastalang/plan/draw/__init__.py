@@ -1,1 +1,1 @@
-"""From a plan to pictures of it: text for a terminal, Mermaid, DOT, and our own SVG."""
+"""Pictures of a plan: text for a terminal, Mermaid, DOT and SVG."""

@@ -1,4 +1,4 @@
-"""From a type, a turn or a piece of forced text to the few words that a picture has room for."""
+"""Types and forced text in the few words that a picture has room for."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pastalang.program import types as t
 
 
 def describe_type(type: t.Type) -> str:
-    """`string`, `number or null`, `"cm" | "in"`, `[string](0..4)`: the shape; the limit is told elsewhere."""
+    """`string`, `number or null`, `"cm" | "in"`, `[string](0..4)`: the shape, without the limit."""
     match type:
         case t.String():
             return type.format or "string"
@@ -59,7 +59,7 @@ def describe_words(pieces: tuple[Text | InputText | ItemNumber, ...]) -> str:
 
 
 def split_lead(pieces: tuple[Text | InputText | ItemNumber, ...]) -> tuple[str, str]:
-    """The text before a fork as (what stands before its last line, its last line): `{` and `"brand":`."""
+    """The text before a fork as (all but its last line, its last line): `{` and `"brand":`."""
     lines = [" ".join(line.split()) for line in "".join(map(_spell, pieces)).split("\n")]
     filled = [line for line in lines if line]
     if not filled:

@@ -1,4 +1,4 @@
-"""Where everything stands in a drawing: passes across, lanes down.
+"""The places of everything in a drawing: passes across, lanes down.
 
 Across, a band of room is kept where forced text is fed. Within a band no time passes: forks and joins bend there
 and forced text is written there. Between bands the scale is the same everywhere, so a bar is as long as its limit

@@ -1,4 +1,4 @@
-"""The sheet that rows are drawn on, one after another: from rows and an axis to shapes."""
+"""The shapes of a drawing's lanes: rows are drawn one after another along an axis of passes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class LaneCanvas:
     # ── forced text ──────────────────────────────────────────────────────────────────────────────────────
 
     def _words(self, row: Row) -> list[float]:
-        """Writes the forced text of the row; gives back where each piece on the bars' line begins."""
+        """Writes the forced text of the row; returns where each piece on the bars' line begins."""
         return self._words_above(row) if row.tall else self._words_between(row)
 
     def _words_above(self, row: Row) -> list[float]:
@@ -261,7 +261,7 @@ class LaneCanvas:
         return shape
 
     def _copies(self, row: Row, bar: Bar) -> float:
-        """The other instances behind the first: the second, the third and the last. Gives back where they end."""
+        """The instances after the first one: the second, the third and the last. Returns where they end."""
         inner = row.lane.loops[-1]
         period = next((copies.period for copies in reversed(row.lane.loops) if copies.period), 0)
         last = sum(copies.last for copies in row.lane.loops)

@@ -34,7 +34,7 @@ from pastalang.plan.token_bounds import Lengths
 from pastalang.program.program import Role
 
 CHARACTERS_PER_TOKEN = 4
-LENGTH_OF_DATA = 2  # nobody knows it before the run
+LENGTH_OF_DATA = 2  # unknown before the run
 SHOWN_ITEMS = 3
 
 Count: TypeAlias = Callable[[str], int]
@@ -123,7 +123,7 @@ class _Along:
 
 
 def _answer(segments: Segments) -> Segments:
-    """What stands behind the last turn that is opened for the model."""
+    """The segments after the start of the model's last turn."""
     opened = [i for i, each in enumerate(segments) if isinstance(each, TurnStart) and each.role is Role.ASSISTANT]
     return tuple(each for each in segments[opened[-1] + 1 if opened else 0 :] if not isinstance(each, TurnEnd))
 

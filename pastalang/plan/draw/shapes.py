@@ -40,7 +40,7 @@ class Style(Enum):
     WORDS = ("words halo", 11.5, True)
     CHIP = ("chip", 11.0, False)
     VALUE = ("value", 11.5, False)  # inside a bar
-    TYPE = ("type halo", 11.5, False)  # beside a bar
+    TYPE = ("type halo", 11.5, False)  # next to a bar
     LIMIT = ("limit", 11.5, False)
     TIMES = ("times halo", 11.5, False)
     TICK = ("tick", 11.0, False)

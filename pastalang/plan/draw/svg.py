@@ -103,7 +103,7 @@ def _lanes(layout: Layout) -> Iterator[str]:
 
 
 def _legend(signs: tuple[Sign, ...], top: float) -> tuple[list[str], float]:
-    """In three columns; gives back where it ends."""
+    """In three columns; returns where it ends."""
     parts: list[str] = []
     columns, width = 3, (WIDTH - 2 * MARGIN) / 3
     for index, sign in enumerate(signs):
@@ -118,7 +118,7 @@ LONGEST_NAME = 230.0
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The lanes of a drawing. `box` is what they fill; the names stand left of the axis."""
+    """The lanes of a drawing. `box` is what they fill; the names are left of the axis."""
 
     box: Box
     axis: Axis
@@ -159,7 +159,7 @@ def lay_out(timeline: Timeline, *, width: float, top: float) -> Layout:
 
 
 def _groups(rows: list[Row], x: float) -> Iterator[Box]:
-    """A bracket beside the lanes that are in lock-step with one another."""
+    """A bracket next to the lanes that are in lock-step with one another."""
     for group, members in groupby(rows, key=lambda row: row.lane.branch.lockstep and row.lane.branch.lockstep.group):
         if group is not None:
             together = list(members)

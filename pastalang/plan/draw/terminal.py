@@ -1,4 +1,4 @@
-"""From a plan to a page of text for a terminal: figures, lanes from left to right, waves, the largest gaps."""
+"""A plan as a page of text for a terminal: figures, lanes from left to right, waves, the largest gaps."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def _lane(lane: Lane, scale: float, room: int) -> str:
 
 
 def _with_words(drawn: str, lane: Lane) -> str:
-    """What the lane holds, written behind it where there is room."""
+    """The lane, followed by what it holds where there is room."""
     kind = " ".join(dict.fromkeys(describe_type(bar.hole.type) for bar in lane.bars))
     own = [str(each) for each in lane.events if isinstance(each, Looped)]
     words = " ".join(part for part in (kind, *own, times_of(lane)) if part)

@@ -1,4 +1,4 @@
-"""From text to the room it takes, without a font at hand: widths are those of a wide font, so that nothing overlaps."""
+"""The room that text takes, without asking a font: widths are those of a wide font, so that nothing overlaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a plan to when everything happens at the latest: lanes of events, in forward passes.
+"""When everything in a plan happens at the latest: lanes of events, in forward passes.
 
 Time is counted in passes, as if every value were as long as its limit: a hole of 12 tokens takes 12, forced
 text takes none (it rides along), a choice takes one for each arm but one, a join waits for the slowest. Loops are
@@ -17,7 +17,7 @@ from pastalang.plan.plan import Branch, BranchId, Hole, Plan
 class Copies:
     """A loop around something: its second instance begins `period` after the first, its last `last` after it.
 
-    Where data says how many there are (`per` names what there is one of), all that is said is said of one.
+    Where data says how many there are, `per` names what there is one of, and the figures are those of one.
     """
 
     minimum: int
@@ -32,7 +32,7 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """An arm of a choice around something: what stands in different arms of one choice never occurs together."""
+    """An arm of a choice around something: events in different arms of one choice never occur together."""
 
     choice: int
     arm: int
@@ -129,7 +129,7 @@ Event: TypeAlias = Prompt | Words | Bar | Forked | Joined | Chosen | Looped
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One branch; `end` is that of its first instance. Lanes stand below the one they are forked from."""
+    """One branch; `end` is that of its first instance. Lanes are below the one they are forked from."""
 
     branch: Branch
     depth: int
@@ -163,7 +163,7 @@ class Timeline:
     """`critical` names the holes of the longest chain, in order."""
 
     plan: Plan
-    lanes: tuple[Lane, ...]  # a parent stands directly above its children, in the order of the forks
+    lanes: tuple[Lane, ...]  # a parent is directly above its children, in the order of the forks
     passes: int
     critical: tuple[str, ...]
 

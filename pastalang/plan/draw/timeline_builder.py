@@ -1,4 +1,4 @@
-"""From a plan to its timeline: every branch walked as slowly as its limits allow."""
+"""Build the timeline of a plan: every branch is walked as slowly as its limits allow."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class _TimelineBuilder:
         self.plan = plan
         self.tracks: dict[BranchId, _Track] = {}
         self.children: dict[BranchId, list[BranchId]] = {}
-        self.loops: list[Copies | Taken | None] = []  # all that anything stands in; None while it is walked
+        self.loops: list[Copies | Taken | None] = []  # every loop and arm; None while it is walked
         self.turn: TurnStart | None = None
         self.answer = max((s.index for b in plan.branches for s in b.segments if isinstance(s, TurnStart)), default=0)
         self.ready: deque[Generator[tuple[BranchId, ...], None, None]] = deque()
@@ -225,7 +225,7 @@ class _TimelineBuilder:
         self._start(branch, clock, loops)
 
     def _place(self, track: _Track, branch: BranchId, clock: _Clock, row: int) -> None:
-        """The text in front of a branch's place is told as if it were forked there, where no time lies between."""
+        """Shows a branch as forked at its place, with the text in front of it, if no pass lies between the two."""
         for index, noted in enumerate(track.events):
             event = noted.event
             if isinstance(event, Forked) and event.branch == branch and not event.lead and event.at == clock.at:

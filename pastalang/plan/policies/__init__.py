@@ -1,1 +1,1 @@
-"""One small module per policy: a part of a program comes in, segments and branches come out."""
+"""Policies: each turns one kind of program part into segments and branches."""

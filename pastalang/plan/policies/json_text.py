@@ -1,4 +1,4 @@
-"""What is known about a JSON value before decoding: where it stands, how its text begins, or all of its text."""
+"""What is known about a JSON value before decoding: its place, how its text begins, or all of its text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class JsonContext:
     depth: int  # levels of indentation of the line on which the value begins
     sampling: Sampling
     span: Span  # where to point when nothing better is known
-    in_order: bool = False  # everything left to right, nothing beside it
+    in_order: bool = False  # everything left to right in one branch
     in_chain: bool = False  # an item of a list: its first field is decoded in the list's own branch
     group: int | None = None  # the lock-step group that its values belong to
     declared: str = ""  # the path as the program declares it, without arms and quotes
@@ -160,7 +160,7 @@ def _shape_of_object(fields: tuple[t.Field, ...], depth: int) -> Shape:
         if field.after:
             return Shape(text, False, True)
         text += key_text(field.key)
-        if field.group is not None:  # what is behind the first key of a group may be in a branch of its own
+        if field.group is not None:  # what follows the first key of a group may be in a branch of its own
             return Shape(text, False, True)
         value = shape_of(field.type, depth + 1)
         if value.is_whole or isinstance(field.type, t.Object):  # anything else is in a branch of its own

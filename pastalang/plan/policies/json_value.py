@@ -192,7 +192,7 @@ def field_blocks(object: Object) -> tuple[FieldBlock, ...]:
 
 
 def order_of_need(blocks: tuple[FieldBlock, ...]) -> tuple[int, ...]:
-    """Every block behind those that it waits for; otherwise as written."""
+    """Every block after those that it waits for; otherwise as written."""
     waiting = [len(block.needs) for block in blocks]
     wanted_by: list[list[int]] = [[] for _ in blocks]
     for index, block in enumerate(blocks):
@@ -207,7 +207,7 @@ def order_of_need(blocks: tuple[FieldBlock, ...]) -> tuple[int, ...]:
             waiting[other] -= 1
             if waiting[other] == 0:
                 heapq.heappush(ready, other)
-    assert len(order) == len(blocks), "the checker lets no fields wait for one another in a circle"
+    assert len(order) == len(blocks), "the checker refuses fields that wait for one another"
     return tuple(order)
 
 
@@ -274,7 +274,7 @@ def write_choice(builder: PlanBuilder, union: t.Union, at: JsonContext) -> Choos
 
 
 def _after_lead(lead: str, segments: Segments) -> Segments:
-    """What is left to write once the lead stands there."""
+    """What is left to write after the lead."""
     first, *rest = merge_texts(segments)
     if isinstance(first, Repeat):
         return (_list_after_lead(lead, first), *rest)
@@ -283,7 +283,7 @@ def _after_lead(lead: str, segments: Segments) -> Segments:
 
 
 def _list_after_lead(lead: str, repeat: Repeat) -> Repeat:
-    """The bracket that opens the list has told it from the other arms."""
+    """The bracket that opens the list has distinguished it from the other arms."""
     opener, *others = repeat.first
     assert lead == "[" and isinstance(opener, Text)
     empty = None if repeat.empty is None else repeat.empty.removeprefix(lead)
@@ -301,7 +301,7 @@ def _label(arm: t.Type, number: int, discriminator: str | None) -> str:
 
 
 def _tag(fields: tuple[t.Field, ...], discriminator: str | None) -> str | None:
-    """The literal that tells this object from the others."""
+    """The literal that distinguishes this object from the others."""
     for field in fields:
         if field.key == discriminator and isinstance(field.type, t.Literal):
             return str(field.type.value)

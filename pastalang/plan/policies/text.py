@@ -55,7 +55,7 @@ SYNC_TAG = Text("<sync/>", shown=False)
 def with_text_after_joins(segments: Segments, *, is_item: bool = False) -> Segments:
     """Something has to be fed that sees what was joined: a tag, where the program has no text there itself.
 
-    Behind the last segment of an item stands the decision whether there is another one.
+    After the last segment of an item comes the decision whether there is another one.
     """
     result: list[Segment] = []
     for index, segment in enumerate(segments):
@@ -71,15 +71,15 @@ def _is_fed(segment: Segment) -> bool:
 
 
 def write_pieces(builder: PlanBuilder, pieces: tuple[p.Piece, ...], where: TextContext) -> Segments:
-    """A fork takes the text behind it along: where the list can stop, that text is how it stops."""
+    """A fork may take the text after it along: that text is then how the list stops."""
     segments: list[Segment] = []
     index = 0
     while index < len(pieces):
         piece = pieces[index]
         index += 1
         if isinstance(piece, p.Fork):
-            behind = pieces[index] if index < len(pieces) else None
-            written, took_text = write_fork(builder, piece, where, behind)
+            following = pieces[index] if index < len(pieces) else None
+            written, took_text = write_fork(builder, piece, where, following)
             segments.extend(written)
             index += took_text
         else:
@@ -106,7 +106,7 @@ def _write_piece(builder: PlanBuilder, piece: p.Piece, where: TextContext) -> Se
         case p.Each():
             return write_each(builder, piece, where)
         case p.Fork():
-            raise AssertionError("forks are written together with the text behind them")
+            raise AssertionError("forks are written together with the text after them")
         case _:
             assert_never(piece)
 
@@ -136,7 +136,7 @@ def _write_json(builder: PlanBuilder, hole: p.Hole, path: str) -> Segments:
 
 
 def _form(type: t.Type) -> Form:
-    """Scalars stand in running text as they are; what has structure is spelled as JSON."""
+    """Scalars are written into running text as they are; values with structure are spelled as JSON."""
     match type:
         case t.Union(arms=arms):
             return Form.JSON if any(_form(arm) is Form.JSON for arm in arms) else Form.TEXT
@@ -151,7 +151,7 @@ END_TAG = Text("</async>", shown=False)
 
 
 def write_promise(builder: PlanBuilder, promise: Promise, where: TextContext) -> Segments:
-    """The branch starts behind the announcement; its text stands where the `async` stands."""
+    """The branch starts after the announcement; its text belongs where the `async` is."""
     if builder.is_sequential:
         return ()
     branch = builder.start(where.name(promise.name))
@@ -175,7 +175,7 @@ def write_async(builder: PlanBuilder, block: Async, where: TextContext) -> Segme
 
 
 def write_sync(builder: PlanBuilder, sync: Sync) -> Segments:
-    """What a block forked itself belongs to the block: whoever waits for it waits for all of it."""
+    """Branches that a block forked belong to the block: waiting for the block is waiting for all of them."""
     if builder.is_sequential:
         return ()
     branches = tuple(sorted({branch for name in sync.names for branch in builder.branches_of[name]}))
@@ -193,8 +193,10 @@ def _keep_promise(builder: PlanBuilder, block: Async, where: TextContext) -> Seg
     return (Place(promised.branch),)
 
 
-def write_fork(builder: PlanBuilder, fork: p.Fork, where: TextContext, behind: p.Piece | None) -> tuple[Segments, bool]:
-    """The list, and whether it took the text `behind` it as the way in which it stops."""
+def write_fork(
+    builder: PlanBuilder, fork: p.Fork, where: TextContext, following: p.Piece | None
+) -> tuple[Segments, bool]:
+    """The list, and whether the text `following` it became the way in which it stops."""
     field = builder.name_field(where.name(fork.name))
     with builder.watch() as inner:
         written = write_pieces(builder, fork.body, where.items_of(fork.name))
@@ -203,11 +205,11 @@ def write_fork(builder: PlanBuilder, fork: p.Fork, where: TextContext, behind: p
     has_choice = fork.minimum < fork.maximum
     if has_choice and not lead:
         raise PlanError(
-            "this fork's items begin with a hole, so the next item cannot be told from the end of the list",
+            "the items of this fork begin with a hole, so nothing tells the next item from the end of the list",
             fork.span,
-            help='begin the items with text, such as "- ", or ask for a fixed number of them',
+            help='begin the items with text, such as "- ", or give the fork a fixed number of items',
         )
-    stop = _stop(lead, fork, behind) if has_choice else ""
+    stop = _stop(lead, fork, following) if has_choice else ""
     empty = stop if fork.minimum == 0 else None
     repeat = Repeat(field, fork.minimum, fork.maximum, lead, lead, stop, empty, body, builder.sampling, fork.span)
     return (repeat,), bool(stop)
@@ -228,11 +230,11 @@ def _is_lead(segment: Segment) -> bool:
     return isinstance(segment, ItemNumber) or (isinstance(segment, Text) and segment.shown)
 
 
-def _stop(lead: tuple[Text | ItemNumber, ...], fork: p.Fork, behind: p.Piece | None) -> str | None:
-    """The text behind the fork, where it can be told from another item; else the model ends its turn to stop."""
-    if not isinstance(behind, p.Text) or not behind.text:
+def _stop(lead: tuple[Text | ItemNumber, ...], fork: p.Fork, following: p.Piece | None) -> str | None:
+    """The text after the fork, if it differs from another item at once; else the model ends its turn to stop."""
+    if not isinstance(following, p.Text) or not following.text:
         return None
-    stop = behind.text
+    stop = following.text
     clash = any(stop.startswith(item) or item.startswith(stop) for item in _leads(lead, fork.maximum))
     return None if clash else stop
 

@@ -1,4 +1,4 @@
-"""When things happen in a drawing: the same arithmetic as the runtime's, at the limits."""
+"""The timeline of a drawing: the same arithmetic as the runtime's, at the limits."""
 
 from __future__ import annotations
 
