@@ -1,4 +1,4 @@
-"""What can go wrong for a caller of the library, as exceptions: everything is a `PastaError`."""
+"""The exceptions that PastaLang raises for callers. All of them are a `PastaError`."""
 
 from __future__ import annotations
 
@@ -31,4 +31,4 @@ class InputError(PastaError):
 
 
 class RuntimeFailure(PastaError):
-    """Decoding could not go on. The message says where in the template that was."""
+    """Decoding could not go on. The message names the place in the template."""

@@ -1,4 +1,4 @@
-"""Every limit of the language and its tools, in one place: what is larger is refused with a located message.
+"""Every limit of the language and its tools. A program over a limit is refused with a message at its place.
 
 The limits keep hostile input from taking time or memory; they are far above what people write.
 """
@@ -22,7 +22,7 @@ MAX_NESTING: Final = 64
 # Characters of one name, and of one key or name in a message. Longer ones are shortened when they are shown.
 MAX_NAME_CHARS: Final = 200
 
-# Problems shown for one file; behind them stands how many more there are.
+# Problems shown for one file, followed by the number of the others.
 MAX_SYNTAX_ERRORS: Final = 50
 
 # ── checking ─────────────────────────────────────────────────────────────────────────────────────────────
@@ -30,7 +30,7 @@ MAX_SYNTAX_ERRORS: Final = 50
 # Files that one program may consist of, itself included.
 MAX_FILES: Final = 100
 
-# Places of one type with every name in it written out, and how deep they stand inside one another.
+# Places of one type with every name in it written out, and how deep they are nested.
 MAX_TYPE_PLACES: Final = 20_000
 MAX_TYPE_DEPTH: Final = 64
 
@@ -80,7 +80,7 @@ MAX_JSON_NESTING: Final = 64
 # The same of a plan that was saved; a type of as many levels as there may be takes fewer.
 MAX_PLAN_NESTING: Final = 400
 
-# Problems that are told about one value.
+# Problems reported about one value.
 MAX_MISFITS: Final = 20
 
 # A JSON Schema that is imported: its depth, its places, and the values of one enum with their bytes.

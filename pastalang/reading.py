@@ -1,4 +1,4 @@
-"""From a path, bytes or text to a Source, or to what is wrong with them before anything is parsed."""
+"""Read a path, bytes or text as a Source, or find what is wrong with it before anything is parsed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What was read. `was_opened` is False where the operating system gave nothing (missing file, folder)."""
+    """What was read. `was_opened` is False if there is no such file, or it could not be opened."""
 
     source: Source
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -27,7 +27,7 @@ class Reading:
 
 
 def read_file(path: Path, *, name: str | None = None) -> Reading:
-    """The source in a file; `name` is what people call it, the path as given where left out."""
+    """The source in a file; `name` is the name in messages, the path by default."""
     shown = shown_name(name if name is not None else str(path))
     try:
         if path.is_dir():
@@ -53,7 +53,7 @@ def read_bytes(name: str, data: bytes) -> Reading:
 
 
 def read_text(name: str, text: str) -> Reading:
-    """The source in a text: line ends become `\\n`, a byte order mark is dropped, what cannot be shown is found."""
+    """The source in a text: line ends become `\\n`, and a byte order mark is dropped."""
     name = shown_name(name)
     if len(text) > MAX_FILE_BYTES:
         return _too_large(name)
@@ -70,7 +70,7 @@ def read_text(name: str, text: str) -> Reading:
 
 
 def shown_name(name: str) -> str:
-    """A file name that can be printed: what is not text in it is replaced."""
+    """A file name that can be printed: unprintable characters are replaced."""
     cleaned = name.encode("utf-8", "replace").decode("utf-8")
     return "".join(character if character.isprintable() else "\ufffd" for character in cleaned)
 
@@ -88,7 +88,7 @@ def _too_large(name: str) -> Reading:
             f"the file is larger than {MAX_FILE_BYTES:,} bytes",
             source,
             Span(0, 0),
-            help=("split the program: types and templates can be imported from other files",),
+            help=("split the program: it can import types and templates from other files",),
         )
     )
 
@@ -105,7 +105,7 @@ def _not_utf8(name: str, data: bytes, problem: UnicodeDecodeError) -> Reading:
             "the file is not UTF-8 text",
             Source(name, text),
             Span(len(before), len(before) + 1),
-            message=f"byte 0x{data[problem.start]:02x} begins no character",
+            message=f"byte 0x{data[problem.start]:02x} does not begin a character",
             help=(advice,),
         )
     )
@@ -116,7 +116,7 @@ def _lone_surrogate(name: str, text: str, start: int) -> Reading:
     return _failed(
         Diagnostic(
             "bad-character",
-            f"half of a surrogate pair, U+{ord(text[start]):04X}, is no character",
+            f"half of a surrogate pair, U+{ord(text[start]):04X}, is not a character",
             Source(name, shown),
             Span(start, start + 1),
         )

@@ -1,4 +1,4 @@
-"""From the text of a `.pasta` file to places in it: lines, columns, spans."""
+"""The text of a `.pasta` file and places in it: lines, columns, spans."""
 
 from __future__ import annotations
 

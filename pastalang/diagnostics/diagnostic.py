@@ -1,4 +1,4 @@
-"""What the tool has to say about a place in a program: a finding as a value."""
+"""A finding about a place in a program, as a value."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Diagnostic:
     source: Source
     span: Span
     severity: Severity = Severity.ERROR
-    message: str = ""  # said at the carets; may be empty
+    message: str = ""  # shown at the carets; may be empty
     related: tuple[Label, ...] = ()
     help: tuple[str, ...] = ()  # advice, and only advice
 

@@ -1,4 +1,4 @@
-"""From findings to text for people (lines with carets), JSON for programs, and annotations for GitHub."""
+"""Show findings as text (lines with carets), as JSON, and as annotations for GitHub."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def render_one(diagnostic: Diagnostic) -> str:
 
 
 def render_json(diagnostics: Iterable[Diagnostic]) -> str:
-    """One JSON document; `version` grows when a key changes its meaning or goes."""
+    """One JSON document; `version` grows when a key is removed or changes its meaning."""
     document = {"version": JSON_VERSION, "diagnostics": [as_data(diagnostic) for diagnostic in diagnostics]}
     return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
 
@@ -100,7 +100,7 @@ def _excerpts(labels: list[Label], diagnostic: Diagnostic, margin: int) -> list[
 
 
 def _nearness(label: Label, diagnostic: Diagnostic) -> tuple[bool, bool]:
-    """First what stands in the line of the finding itself, then its file, then other files."""
+    """First the line of the finding itself, then its file, then other files."""
     source = _source(label, diagnostic)
     is_elsewhere = source is not diagnostic.source
     own = diagnostic.source.place(diagnostic.span.start).line
@@ -124,20 +124,20 @@ def _cut_line(span: Span, source: Source) -> tuple[str, int, int]:
 def _cut(text: str, start: int, end: int) -> tuple[str, int, int]:
     """The line as it is shown, the columns before the carets, and how many carets."""
     near = slice(max(0, start - WIDEST_LINE), start), slice(start, end), slice(end, end + WIDEST_LINE)
-    before, marked, behind = (_visible(text[part][: 2 * WIDEST_LINE]) for part in near)
+    before, marked, after = (_visible(text[part][: 2 * WIDEST_LINE]) for part in near)
     if start > WIDEST_LINE:
         before = CUT + before
     column, width = _columns(before), _columns(marked)
-    if column + width + _columns(behind) <= WIDEST_LINE:
-        return before + marked + behind, column, width
+    if column + width + _columns(after) <= WIDEST_LINE:
+        return before + marked + after, column, width
     before = _last_columns(before, WIDEST_LINE // 2) if column > WIDEST_LINE // 2 else before
     marked = _first_columns(marked, WIDEST_LINE - _columns(before))
-    behind = _first_columns(behind, max(1, WIDEST_LINE - _columns(before) - _columns(marked)))
-    return before + marked + behind, _columns(before), _columns(marked)
+    after = _first_columns(after, max(1, WIDEST_LINE - _columns(before) - _columns(marked)))
+    return before + marked + after, _columns(before), _columns(marked)
 
 
 def _visible(text: str) -> str:
-    """What a terminal can show: tabs as spaces, other characters without a shape as their code."""
+    """What a terminal can show: tabs as spaces, other unprintable characters as their code."""
     return "".join(_visible_character(character) for character in text)
 
 

@@ -1,4 +1,4 @@
-"""From a misspelt word and the words that exist to a "did you mean"."""
+"""Find the known word that a misspelt one was probably meant to be."""
 
 from __future__ import annotations
 

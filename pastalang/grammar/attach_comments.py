@@ -1,8 +1,8 @@
-"""From a tree and the comments of its source to the tree with each comment at the node it belongs to.
+"""Attach each comment of a source to the node of the syntax tree that it belongs to.
 
-A comment belongs to the declaration, message, input or member that follows it, or that ends on its line. One
-that stands inside a member where nothing can hold it (between the arms of a union, in an argument list) goes
-above that member.
+A comment belongs to the declaration, message, input or member that follows it, or that ends on its line. A
+comment inside a member that no node can hold (between the arms of a union, in an argument list) moves above that
+member.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ class Attacher:
     source: Source
 
     def sequence(
-        self, owners: tuple[O, ...], comments: Comments, *, behind_bracket: bool = True
+        self, owners: tuple[O, ...], comments: Comments, *, after_bracket: bool = True
     ) -> tuple[tuple[O, ...], Comments]:
-        """The owners with their comments, and the comments behind the last of them.
+        """The owners with their comments, and the comments after the last of them.
 
-        Blank lines directly behind an opening bracket, or at the top of the file, do not count.
+        Blank lines directly after an opening bracket, or at the top of the file, do not count.
         """
         done: list[O] = []
         at = 0
@@ -44,7 +44,7 @@ class Attacher:
             leading = self._trail(done, comments[at:until])
             at = _first_at(comments, owner.span.end, until)
             owner, homeless = self._fill(owner, comments[until:at])
-            first = behind_bracket and not done
+            first = after_bracket and not done
             done.append(self._lead(owner, leading, homeless, is_first=first))
         closing = self._trail(done, comments[at:])
         return tuple(done), tuple(
@@ -61,7 +61,7 @@ class Attacher:
         return owner if trivia == NO_TRIVIA else replace(owner, trivia=trivia)
 
     def _trail(self, done: list[O], comments: Comments) -> Comments:
-        """Give the first comment to the owner before it if it stands on the line where that ends."""
+        """Give the first comment to the owner before it if it is on the line where that ends."""
         if not comments or not done or not self._same_line(done[-1].span.end, comments[0].span.start):
             return comments
         last = done[-1]
@@ -118,8 +118,8 @@ class Attacher:
         header = replace(template, inputs=inputs, messages=(), span=template.header)
         headers = [header]
         rest = self._trail(headers, comments[split:])
-        messages, behind = self.sequence(template.messages, rest, behind_bracket=False)
-        assert not behind  # a template ends with its last message
+        messages, left = self.sequence(template.messages, rest, after_bracket=False)
+        assert not left  # a template ends with its last message
         filled = replace(template, inputs=inputs, messages=messages, trivia=headers[0].trivia)
         return filled, homeless
 
@@ -184,7 +184,7 @@ class Attacher:
 
 
 def _first_at(comments: Comments, offset: int, start: int) -> int:
-    """The index of the first comment at or behind the offset."""
+    """The index of the first comment at or after the offset."""
     while start < len(comments) and comments[start].span.start < offset:
         start += 1
     return start

@@ -1,4 +1,4 @@
-"""Which characters a program may hold, and where: what cannot be seen must not act."""
+"""The characters that a program may contain. A character that cannot be seen must not have a meaning."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_PROBLEMS = 10
 
 
 def find_control(text: str) -> list[Problem]:
-    """Control characters, which stand nowhere; the first few of them."""
+    """Control characters, which are not allowed anywhere; the first few of them."""
     matches = islice(CONTROL.finditer(text), MOST_PROBLEMS)
     return [_control(Span(match.start(), match.end()), text[match.start()]) for match in matches]
 
@@ -48,10 +48,10 @@ def describe_character(character: str) -> str:
 def hidden_problem(span: Span, character: str) -> Problem:
     return Problem(
         "hidden-character",
-        f"a character that cannot be seen: {describe_character(character)}",
+        f"an invisible character: {describe_character(character)}",
         span,
         message="hidden here",
-        help=("remove it; in a quoted string it can be written as an escape such as " + f"\\u{ord(character):04x}",),
+        help=("remove it; in a quoted string, write it as an escape: " + f"\\u{ord(character):04x}",),
     )
 
 
@@ -68,7 +68,7 @@ def _reordering(span: Span, character: str, *, is_text: bool) -> Problem:
         "hidden-character",
         f"a character that re-orders what is shown: {describe_character(character)}",
         span,
-        message="what follows is not read in the order in which it is shown",
-        help=("remove it; in a quoted string it can be written as an escape such as " + f"\\u{ord(character):04x}",),
+        message="the text after this is not in the order in which it is shown",
+        help=("remove it; in a quoted string, write it as an escape: " + f"\\u{ord(character):04x}",),
         severity=Severity.WARNING if is_text else Severity.ERROR,
     )

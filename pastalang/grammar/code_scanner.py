@@ -1,4 +1,4 @@
-"""From the code of a Source, texts left aside, to its words, marks and comments."""
+"""Scan code, everything outside of texts, into words, marks and comments."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ LEXEME = re.compile(
 )
 PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE]([+-]?[0-9]+))?")
 FOREIGN_QUOTES = re.compile("'[^'\\n]*'|`[^`\\n]*`|[“”„][^“”„\\n]*[“”]|[‘’][^‘’\\n]*[‘’]|[«][^»\\n]*[»]")
-MOST_SHOWN = 3  # of a character that stands many times in a row
+MOST_SHOWN = 3  # of a character that is repeated
 ADVICE = {
-    "'": 'strings stand in double quotes: "like this"',
-    "`": 'strings stand in double quotes: "like this"',
-    "\u201c": 'strings stand in straight quotes: "like this"',
-    "\u201d": 'strings stand in straight quotes: "like this"',
-    "\u201e": 'strings stand in straight quotes: "like this"',
-    ";": "members are separated by commas or line ends",
-    "/": "a comment begins with `#`, a pattern stands between slashes: /[A-Z]+/",
-    "-": 'a key with a hyphen stands in quotes: "first-key": string',
-    "?": "a value that may be missing is a union with null: string | null",
-    "$": 'a key with a `$` stands in quotes: "$ref": string',
-    "@": 'a key with an `@` stands in quotes: "@id": string',
-    "<": "an array is written with brackets: [string]",
+    "'": 'write strings in double quotes: "like this"',
+    "`": 'write strings in double quotes: "like this"',
+    "\u201c": 'write strings in straight quotes: "like this"',
+    "\u201d": 'write strings in straight quotes: "like this"',
+    "\u201e": 'write strings in straight quotes: "like this"',
+    ";": "separate members with commas or line ends",
+    "/": "a comment begins with `#`; a pattern is written between slashes: /[A-Z]+/",
+    "-": 'quote a key that contains a hyphen: "first-key": string',
+    "?": "for a value that may be missing, write a union with null: string | null",
+    "$": 'quote a key that contains a `$`: "$ref": string',
+    "@": 'quote a key that contains an `@`: "@id": string',
+    "<": "write an array with square brackets: [string]",
 }
 
 
 class TooMuch(Exception):
-    """The file is larger, deeper or more broken than anything a person writes; reading on would only take time."""
+    """The file is larger, deeper or more broken than anything a person writes. Scanning stops."""
 
     def __init__(self, *problems: Problem) -> None:
         super().__init__(*(problem.headline for problem in problems))
@@ -64,7 +64,7 @@ class TooMuch(Exception):
 
 @dataclass(slots=True)
 class Scan:
-    """What the scanner gathers; `quoted` are the stretches of text that are data, not code."""
+    """What the scanner has found; `quoted` are the spans of text that are data, not code."""
 
     source: Source
     tokens: list[Token] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Scan:
 
 
 def scan_code(result: Scan, position: int, *, in_tag: bool = False) -> int:
-    """Scan up to the next `\"\"\"`, the end, or behind the brace that closes the tag; gives where that is."""
+    """Scan up to the next `\"\"\"`, to the end, or past the brace that closes the tag. Returns that place."""
     text = result.source.text
     match_lexeme = LEXEME.match
     add = result.add
@@ -148,9 +148,9 @@ def too_deep(things: str, span: Span) -> Problem:
 def _too_many_tokens(span: Span) -> Problem:
     return Problem(
         "file-too-large",
-        f"the file holds more than {MAX_TOKENS:,} words and marks",
+        f"the file has more than {MAX_TOKENS:,} words and marks",
         span,
-        help=("split the program: types and templates can be imported from other files",),
+        help=("split the program: it can import types and templates from other files",),
     )
 
 
@@ -171,7 +171,7 @@ def _add_string(result: Scan, written: str, start: int) -> None:
                 "a string that is not closed on its line",
                 Span(start, end),
                 message='no closing `"`',
-                help=('close it with `"`; a line end inside a string is written \\n',),
+                help=('close it with `"`; write a line end inside a string as \\n',),
             )
         )
         result.add(Token("STRING", written, start, end))
@@ -192,17 +192,17 @@ def _check_number(result: Scan, written: str, start: int) -> None:
     match = PLAIN_NUMBER.fullmatch(written)
     span = Span(start, start + len(written))
     if match is None:
-        advice = ("a number does not begin with a zero that means nothing: 7, not 007",)
-        result.report(Problem("bad-number", f"`{written[:20]}` is no number", span, help=advice))
+        advice = ("write it without leading zeros: 7, not 007",)
+        result.report(Problem("bad-number", f"`{written[:20]}` is not a number", span, help=advice))
     elif len(written) > MAX_NUMBER_CHARS or len(match[1] or "") > 6 or abs(int(match[1] or 0)) > MAX_NUMBER_EXPONENT:
-        advice = (f"at most {MAX_NUMBER_CHARS} characters, exponents up to {MAX_NUMBER_EXPONENT}",)
-        result.report(Problem("bad-number", "a number out of all proportion", span, help=advice))
+        advice = (f"numbers have at most {MAX_NUMBER_CHARS} characters and exponents up to {MAX_NUMBER_EXPONENT}",)
+        result.report(Problem("bad-number", "a number that exceeds the limits", span, help=advice))
 
 
 def _check_name(result: Scan, written: str, start: int) -> None:
     span = Span(start, start + len(written))
     if len(written) > MAX_NAME_CHARS:
-        headline = f"a name of {len(written):,} characters; {MAX_NAME_CHARS} are allowed"
+        headline = f"a name of {len(written):,} characters; the limit is {MAX_NAME_CHARS}"
         result.report(Problem("name-too-long", headline, span))
         return
     hidden = next((character for character in written if is_hidden(character)), None)
@@ -210,8 +210,8 @@ def _check_name(result: Scan, written: str, start: int) -> None:
         result.report(hidden_problem(span, hidden))
     elif not written.isidentifier():
         odd = next(character for character in written if not ("a" + character).isidentifier())
-        headline = f"{describe_character(odd)} cannot stand in a name"
-        advice = ("as a key it can stand in quotes",)
+        headline = f"{describe_character(odd)} is not allowed in a name"
+        advice = ("put the key in quotes",)
         result.report(Problem("bad-character", headline, span, help=advice))
     elif unicodedata.normalize("NFC", written) != written:
         headline = f"the name `{written}` is not written in composed form"
@@ -220,7 +220,7 @@ def _check_name(result: Scan, written: str, start: int) -> None:
 
 
 def _skip_bad_characters(result: Scan, position: int) -> int:
-    """Report a run of characters that begin nothing, and give the place behind it."""
+    """Report a run of characters without a meaning, and return the place after it."""
     text = result.source.text
     while text[position] in " \t":
         position += 1
@@ -235,13 +235,13 @@ def _skip_bad_characters(result: Scan, position: int) -> int:
 
 
 def _add_foreign_string(result: Scan, match: re.Match[str]) -> int:
-    """A string in the quotes of another language: one problem, and parsing goes on as if it were right."""
+    """A string in the quotes of another language: one problem, and parsing continues as if the quotes were right."""
     result.report(
         Problem(
             "bad-character",
             "a string in the wrong kind of quotes",
             Span(*match.span()),
-            help=(f'strings stand in straight double quotes: "{match[0][1:-1]}"',),
+            help=(f'write strings in straight double quotes: "{match[0][1:-1]}"',),
         )
     )
     result.add(Token("STRING", match[0], match.start(), match.end(), match[0][1:-1]))
@@ -249,19 +249,19 @@ def _add_foreign_string(result: Scan, match: re.Match[str]) -> int:
 
 
 def _report_bad_character(result: Scan, character: str, span: Span) -> None:
-    """Control characters and those that re-order the line are found wherever they stand, not here."""
+    """Control characters and those that re-order the line are reported by `characters.py`, for the whole file."""
     if character in HIDDEN:
         result.report(hidden_problem(span, character))
     elif unicodedata.category(character).startswith("M"):
         advice = "write the letter and its mark as one character, or put the key in quotes"
-        headline = f"{describe_character(character)} cannot stand in a name"
+        headline = f"{describe_character(character)} is not allowed in a name"
         result.report(Problem("bad-character", headline, span, help=(advice,)))
     elif character.isspace() and character not in "\r\f\v\x1c\x1d\x1e\x1f\x85":
-        headline = f"{describe_character(character)} is no space to programs"
+        headline = f"{describe_character(character)} is not a space in a program"
         result.report(Problem("bad-character", headline, span, help=("write an ordinary space",)))
     elif character.isprintable():
         known = (ADVICE[character],) if character in ADVICE else ()
         shown = character * min(span.end - span.start, MOST_SHOWN)
-        result.report(Problem("bad-character", f"`{shown}` has no meaning here", span, help=known))
+        result.report(Problem("bad-character", f"`{shown}` is not allowed here", span, help=known))
     elif unicodedata.category(character) != "Cc" and not is_hidden(character):
         result.report(hidden_problem(span, character))

@@ -1,4 +1,4 @@
-"""From a document of texts and possible line breaks to lines of at most a given width.
+"""Lay out a document of texts and possible line breaks in lines of at most a given width.
 
 A `Group` is written on one line if it fits there, otherwise its own breaks become line ends, from the
 outermost group inwards.
@@ -137,18 +137,18 @@ def render(document: Document, *, width: int) -> str:
     return "".join(written)
 
 
-def _fits(content: Document, room: int, behind: list[tuple[int, bool, Document]]) -> bool:
+def _fits(content: Document, room: int, waiting: list[tuple[int, bool, Document]]) -> bool:
     """Whether the content on one line, with what follows it up to the next possible break, fits the room."""
-    rest = len(behind)
+    rest = len(waiting)
     todo: list[tuple[bool, Document]] = [(False, content)]
     while room >= 0:
         if not todo:
             if rest == 0:
                 return True
             rest -= 1
-            todo.append((True, behind[rest][2]))
-            if not behind[rest][1]:
-                todo[-1] = (False, behind[rest][2])
+            todo.append((True, waiting[rest][2]))
+            if not waiting[rest][1]:
+                todo[-1] = (False, waiting[rest][2])
         broken, item = todo.pop()
         match item:
             case str():

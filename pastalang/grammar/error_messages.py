@@ -1,4 +1,4 @@
-"""Messages for tokens that do not fit: what was expected, what was found, and advice."""
+"""Messages for unexpected tokens: what was expected, what was found, and advice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN = {kind: f"`{mark}`" for mark, kind in MARKS.items()} | {
     "TAG_CLOSE": "`}`",
     "$END": "the end of the file",
 }
-# Where all of the first set fit, the word in the middle stands for them and for the second set.
+# If all of the first set fit, the word in the middle replaces them and the second set.
 TYPE_STARTS = frozenset({"NAME", "STRING", "NUMBER", "REGEX", "NULL", "LEFT_BRACKET", "LEFT_BRACE"})
 VALUE_STARTS = frozenset({"NAME", "STRING", "NUMBER", "REGEX", "NULL", "LEFT_BRACKET", "DOTS"})
 MEMBER_STARTS = frozenset({"NAME", "STRING", "ELLIPSIS"})
@@ -39,11 +39,12 @@ MOST_SHOWN = 6
 MOST_CHARACTERS = 40
 TAG_WORDS = ("async", "promise", "sync", "fork", "end")
 KINDS_OF_TAGS = "the tags are {name}, {name: TYPE}, {async ...}, {promise ...}, {sync}, {fork ...} and {end}"
-BRACE = "a brace that is text is written `{{`"
+CONTENTS_OF_A_FILE = "a file consists of imports, types and templates with messages"
+BRACE = "to write a brace as text, double it: `{{`"
 
 
 def unexpected(token: Token, expected: frozenset[str], tokens: list[Token], index: int) -> Problem:
-    """What to say about the token at `index`, where something else is expected."""
+    """The problem with the token at `index`, where the grammar expects something else."""
     special = _at_top(token, expected) or _in_tag(token, tokens, index) or _missing_type(token, tokens, index)
     if special is not None:
         return special
@@ -70,7 +71,7 @@ def describe(token: Token) -> str:
 
 
 def describe_expected(expected: frozenset[str]) -> str:
-    """The terminals in words, those that belong together under one: `a type`, `:`. Empty where too much fits."""
+    """The terminals in words, with one word for those that belong together: `a type`. Empty if too many fit."""
     rest = set(expected)
     words: list[str] = []
     for all_of, word, covered in GROUPS:
@@ -85,22 +86,23 @@ def describe_expected(expected: frozenset[str]) -> str:
 
 
 def _at_top(token: Token, expected: frozenset[str]) -> Problem | None:
-    """What stands where a declaration should begin."""
+    """A token where a declaration should begin."""
     if not expected >= DECLARATION_STARTS:
         return None
     if token.type in MESSAGE_STARTS:
-        headline = f"a `{token.text}` message that belongs to no template"
-        advice = "begin a template before it: template name(inputs)"
+        headline = f"a `{token.text}` message outside a template"
+        advice = "write the line of its template above it: template name(inputs)"
         return Problem("message-outside-template", headline, token.span, help=(advice,))
     if token.type in NAME_TERMINALS:
         known = did_you_mean(token.text, DECLARATION_WORDS)
-        advice = f"did you mean `{known}`?" if known else "a file holds imports, types and templates with messages"
-        return Problem("unknown-declaration", f"{describe(token)} begins no declaration", token.span, help=(advice,))
+        headline = f"{describe(token)} does not begin a declaration"
+        advice = f"did you mean `{known}`?" if known else CONTENTS_OF_A_FILE
+        return Problem("unknown-declaration", headline, token.span, help=(advice,))
     return None
 
 
 def _in_tag(token: Token, tokens: list[Token], index: int) -> Problem | None:
-    """A tag whose first word names no kind of tag."""
+    """A tag whose first word is not a kind of tag."""
     if index < 2 or tokens[index - 2].type != "TAG_OPEN" or token.type not in (NAME_TERMINALS | {"STRING"}):
         return None
     word = tokens[index - 1]
@@ -108,34 +110,34 @@ def _in_tag(token: Token, tokens: list[Token], index: int) -> Problem | None:
         return None
     known = did_you_mean(word.text, TAG_WORDS)
     advice = (f"did you mean `{known}`?",) if known else (KINDS_OF_TAGS, BRACE)
-    return Problem("unknown-tag", f"`{word.text}` is no kind of tag", word.span, help=advice)
+    return Problem("unknown-tag", f"`{word.text}` is not a kind of tag", word.span, help=advice)
 
 
 def _missing_type(token: Token, tokens: list[Token], index: int) -> Problem | None:
-    """A field that ends at its colon, so that the next one was read as its type."""
+    """A field without a type, so that the parser has read the next field as its type."""
     if token.type != "COLON" or index < 3 or tokens[index - 2].type != "COLON":
         return None
     key = tokens[index - 3]
     if key.type not in NAME_TERMINALS | {"STRING"}:
         return None
     headline = f"{describe(key)} has no type"
-    return Problem("unexpected-token", headline, tokens[index - 2].span, message="expected a type behind this")
+    return Problem("unexpected-token", headline, tokens[index - 2].span, message="expected a type after this")
 
 
 def advice_for(token: Token, expected: frozenset[str], tokens: list[Token], index: int) -> tuple[str, ...]:
     """What to write instead; at most one piece of advice."""
     before = tokens[index - 1].type if index else ""
     for fits, advice in (
-        (token.type == "STRING" and "TEXT_OPEN" in expected, 'a message stands in triple quotes: """..."""'),
+        (token.type == "STRING" and "TEXT_OPEN" in expected, 'write the message in triple quotes: """..."""'),
         (token.type == "LEFT_BRACE" and "JSON" in expected, "an answer in JSON is written `assistant json { ... }`"),
         (
             token.type == "EQUALS" and "COLON" in expected,
-            "a field is written `name: TYPE`, a default follows: `= value`",
+            "a field is written `name: TYPE`, with a default `name: TYPE = value`",
         ),
-        (token.type == "NUMBER" and "TILDE" in expected, f"a length is announced with `~`: ~{token.text}"),
-        (token.type == "NUMBER" and "DOTS" in expected, "a range is written with two dots: 1..5"),
-        (token.text in ("or", "and") and "BAR" in expected, "alternatives are separated by `|`"),
-        (before == "ASYNC" and "BAR" in expected, "`async` stands in front of the name: {async name: TYPE}"),
+        (token.type == "NUMBER" and "TILDE" in expected, f"announce a length with `~`: ~{token.text}"),
+        (token.type == "NUMBER" and "DOTS" in expected, "write a range with two dots: 1..5"),
+        (token.text in ("or", "and") and "BAR" in expected, "separate alternatives with `|`"),
+        (before == "ASYNC" and "BAR" in expected, "write `async` before the name: {async name: TYPE}"),
         (token.type == "COMMA" and "COLON" in expected, "an input is written `name: text`"),
     ):
         if fits:

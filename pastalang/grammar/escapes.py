@@ -1,4 +1,4 @@
-"""Quoted strings and patterns: from what is written between the marks to what is meant, and back."""
+"""Read and write the escapes of quoted strings and patterns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PATTERN_SLASH = re.compile(r"\\.|/|\n", re.DOTALL)
 
 
 def resolve_string(inside: str, start: int) -> tuple[str, Problem | None]:
-    """The meaning of what stands between the quotes; `start` is where that begins in the source."""
+    """The meaning of the text between the quotes; `start` is its place in the source."""
     if "\\" not in inside:
         return inside, None
     for match in ESCAPE.finditer(inside):
@@ -24,7 +24,7 @@ def resolve_string(inside: str, start: int) -> tuple[str, Problem | None]:
     text = ESCAPE.sub(_resolve_one, inside)
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
     if SURROGATE.search(text):
-        lone = Problem("bad-escape", "half of a surrogate pair is no character", Span(start, start + len(inside)))
+        lone = Problem("bad-escape", "half of a surrogate pair is not a character", Span(start, start + len(inside)))
         return inside, lone
     return text, None
 
@@ -60,7 +60,7 @@ def _write_one(character: str) -> str:
 def _unknown_escape(written: str, start: int) -> Problem:
     return Problem(
         "bad-escape",
-        f"`{written}` is no escape of a string",
+        f"`{written}` is not an escape",
         Span(start, start + len(written)),
-        help=('the escapes are \\" \\\\ \\n \\t \\r \\b \\f \\/ and \\uXXXX; a backslash itself is \\\\',),
+        help=('the escapes are \\" \\\\ \\n \\t \\r \\b \\f \\/ and \\uXXXX; to write a backslash, double it: \\\\',),
     )

@@ -25,7 +25,7 @@ class Formatting:
 
 
 def format_source(source: Source) -> Formatting:
-    """The canonical text of a source. What is returned has been read back and says the same."""
+    """The canonical text of a source. The result has been read back, and means the same."""
     result = parse(source)
     if result.file is None:
         return Formatting(None, result.diagnostics)

@@ -1,4 +1,4 @@
-"""From a program to coloured words, for Pygments: terminals, notebooks, documentation."""
+"""A Pygments lexer, which colours programs in terminals, notebooks and documentation."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""From all words and marks to those that the grammar knows: line ends become separators, brackets are paired.
+"""Prepare tokens for the grammar: line ends become separators, and every bracket gets its partner.
 
-Inside `{ }` (and the inputs of a template) a line end or a comma separates members; in other brackets and
-outside of all it means nothing. Afterwards every bracket has its partner, so the parser can go on behind a
-mistake.
+Inside `{ }` (and the inputs of a template) a line end or a comma separates members; elsewhere a line end has no
+meaning. As every bracket has its partner, the parser can recover from a mistake at the end of any of them.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from pastalang.grammar.tokens import CLOSING, CLOSING_TEXT, DECLARATION_WORDS, N
 from pastalang.grammar.triple_quotes import indentation
 from pastalang.limits import MAX_NESTING
 
-CONTINUED = frozenset({"COLON", "EQUALS", "BAR", "COMMA"})  # a member does not end behind these
+CONTINUED = frozenset({"COLON", "EQUALS", "BAR", "COMMA"})  # a member does not end after these
 KEYS = NAME_TERMINALS | {"STRING"}
 NAMES_OF_BRACKETS = {
     "LEFT_PARENTHESIS": ("(", "unclosed-parenthesis"),
@@ -40,7 +39,7 @@ class Layout:
     scan: Scan
     tokens: list[Token] = field(default_factory=list)
     open: list[Open] = field(default_factory=list)
-    suspect: tuple[Token, Token] | None = None  # a pair of braces whose second stands too far to the left
+    suspect: tuple[Token, Token] | None = None  # a pair of braces whose second is too far to the left
 
     @property
     def in_members(self) -> bool:
@@ -130,7 +129,7 @@ def _comma(layout: Layout, raw: list[Token], index: int) -> str:
 
 
 def _kinds_after(raw: list[Token], index: int, count: int) -> list[str]:
-    """The types of the next tokens, line ends left out; empty behind the end."""
+    """The types of the next tokens, without line ends; empty after the last one."""
     kinds: list[str] = []
     index += 1
     while len(kinds) < count and index < len(raw):
@@ -164,7 +163,7 @@ def _close(layout: Layout, token: Token) -> None:
         if layout.open[depth].token.type == "TAG_OPEN":
             break
     layout.scan.report(
-        Problem("stray-bracket", f"a `{token.text}` that closes nothing", token.span, help=("remove it",))
+        Problem("stray-bracket", f"a `{token.text}` without an opening bracket", token.span, help=("remove it",))
     )
 
 
@@ -199,7 +198,7 @@ def _report_never_closed(layout: Layout, noticed: Token | None) -> None:
             "a `{` that is not closed",
             opening.span,
             message="no closing `}`, going by the indentation",
-            related=(Label(closing.span, "this one stands too far to the left to be it"),),
+            related=(Label(closing.span, "this one is indented less than the line of the `{`"),),
         )
     )
 
@@ -222,7 +221,7 @@ def _report_unclosed(layout: Layout, opened: Open, noticed: Token | None) -> Non
 
 
 def _begins_declaration(raw: list[Token], index: int) -> bool:
-    """Whether the words at `index` can be nothing but a new declaration, so that a bracket must be missing."""
+    """Whether the words at `index` can only be a new declaration, so that a bracket must be missing."""
     first, second, third = _kinds_after(raw, index, 3)
     match raw[index].text:
         case "system" | "user":

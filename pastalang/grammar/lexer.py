@@ -1,4 +1,4 @@
-"""From a Source to all its words and marks, comments, and what is wrong with single characters."""
+"""Scan a whole source: its words, marks and comments, and the problems of single characters."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from pastalang.grammar.text_scanner import scan_text
 from pastalang.grammar.triple_quotes import scan_schema_text
 from pastalang.source import Source
 
-# Quotes behind one of these hold a value, such as a JSON Schema, and no tags.
+# Quotes after one of these hold a value, such as a JSON Schema, and no tags.
 BEFORE_A_VALUE = frozenset({"LEFT_PARENTHESIS", "COMMA", "EQUALS", "LEFT_BRACKET"})
 
 
 def scan(source: Source) -> Scan:
-    """All words and marks of a source, line ends included."""
+    """All words and marks of a source, with line ends."""
     result = Scan(source)
     result.problems.extend(find_control(source.text))
     if len(result.problems) == MOST_PROBLEMS:
-        raise TooMuch(*result.problems)  # this is no text
+        raise TooMuch(*result.problems)  # this is not a text file
     position = 0
     while position < len(source.text):
         position = scan_code(result, position)

@@ -272,7 +272,7 @@ class SyncNode:
 
 @dataclass(frozen=True, slots=True)
 class ForkNode:
-    """`{fork tip (3..7)} ... {end}`: roots in a chain; what is `async` inside runs beside the next root."""
+    """`{fork tip (3..7)} ... {end}`: the roots form a chain; `async` parts run in parallel with the next root."""
 
     name: Name
     count: RangeValue | NumberValue
@@ -340,7 +340,7 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """`system`, `user` or `assistant` and what it says; only an assistant message may hold holes."""
+    """`system`, `user` or `assistant` with its body; only an assistant message may hold holes."""
 
     role: Role
     body: TextBlock | JsonBody | AutoBody

@@ -1,4 +1,4 @@
-"""From `pasta.lark` to parse tables, and a parse state to feed tokens into."""
+"""The parse tables of `pasta.lark`, and a parse state that is fed tokens."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ParseState:
         return ParseState(self._state.copy(deepcopy_values=False))
 
     def feed(self, token: Token) -> bool:
-        """Take the token, or say that it does not fit; the state is then no longer usable."""
+        """Take the token. False if it does not fit; the state is then no longer usable."""
         try:
             self._state.feed_token(token)
         except UnexpectedToken:

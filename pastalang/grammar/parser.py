@@ -1,8 +1,8 @@
-"""The parser: a source becomes a syntax tree, or a list of everything that is wrong with its syntax.
+"""The parser: it makes a syntax tree of a source, or a list of all its syntax errors.
 
-Every place where a member, tag or declaration may begin is an anchor: the state of the parser there is kept.
-After a mistake the parser skips to the next place of the same kind and goes on from the kept state, as if the
-text in between had not been written.
+Every place where a member, tag or declaration may begin is an anchor: the parser keeps its state there. After a
+mistake it skips to the next place of the same kind and continues from the kept state, as if the text in between
+had not been written.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pastalang.source import Source, Span
 
 @dataclass(frozen=True, slots=True)
 class ParseResult:
-    """`file` is None when there is an error; warnings may come with a file. `rest` is then what could be read."""
+    """`file` is None if there is an error, and `rest` the part that could be read. Warnings may come with a file."""
 
     file: nodes.File | None
     diagnostics: tuple[Diagnostic, ...]
@@ -36,7 +36,7 @@ class ParseResult:
 
 
 def parse_text(text: str, *, name: str = "<text>") -> ParseResult:
-    """Read and parse a text, as if it stood in a file of this name."""
+    """Read and parse a text, as if it were a file of this name."""
     reading = read_text(name, text)
     if not reading.is_usable:
         return ParseResult(None, reading.diagnostics)
@@ -45,7 +45,7 @@ def parse_text(text: str, *, name: str = "<text>") -> ParseResult:
 
 
 def parse(source: Source) -> ParseResult:
-    """The syntax tree of a source with its comments, or every syntax error that can be told apart."""
+    """The syntax tree of a source with its comments, or all its syntax errors."""
     try:
         scanned = scan(source)
         tokens = lay_out(scanned)
@@ -60,7 +60,7 @@ def parse(source: Source) -> ParseResult:
 
 
 def _feed(tokens: list[Token], found: list[Problem], end: int) -> tuple[nodes.File | None, list[Problem]]:
-    """Feed the tokens to the automaton; behind a mistake go on at the next member, tag or declaration.
+    """Feed the tokens to the automaton; after a mistake, continue at the next member, tag or declaration.
 
     The tree lacks what was skipped.
     """
@@ -129,7 +129,7 @@ def _empty_file(source: Source) -> Problem:
         "empty-file",
         "the file declares nothing",
         Span(0, 0),
-        help=("a file holds imports, types and templates",),
+        help=("a file consists of imports, types and templates",),
     )
 
 
@@ -157,7 +157,7 @@ class Recovery:
         self._anchors: list[Anchor] = []
 
     def remember(self, index: int, state: ParseState) -> None:
-        """Keep the state if something may begin at this token."""
+        """Keep the state if a member, tag or declaration may begin at this token."""
         kind, depth = self._tokens[index].type, self._depths[index]
         before = self._tokens[index - 1].type if index else ""
         begins_tag = kind == "TAG_OPEN"
@@ -177,24 +177,24 @@ class Recovery:
         return state
 
     def region_start(self, index: int) -> int:
-        """Where the thing began in which the token at `index` stands."""
+        """The start of the member, tag or declaration around the token at `index`."""
         return self._tokens[self._anchor(index).index].start
 
     def resume(self, index: int) -> tuple[ParseState, int]:
-        """The state to go on from and the token to go on with, behind the mistake at `index`."""
+        """The state and the token to continue with after the mistake at `index`."""
         anchor = self._anchor(index)
         if anchor.depth == 0:
             return self._resume_declaration(anchor, index)
         for position in range(index, len(self._tokens)):
             depth, kind = self._depths[position], self._tokens[position].type
             if anchor.is_tag and kind == "TAG_CLOSE" and depth == anchor.depth + 1:
-                return anchor.state.copy(), max(self._behind_tag(anchor.index, position), position + 1)
+                return anchor.state.copy(), max(self._after_tag(anchor.index, position), position + 1)
             if depth == anchor.depth and kind == "SEPARATOR":
                 return anchor.state.copy(), position + 1
             if depth == anchor.depth and kind in CLOSES:
                 if anchor.state.fits(kind):
                     return anchor.state.copy(), position
-                self._anchors.remove(anchor)  # what the anchor stands in is wrong as well
+                self._anchors.remove(anchor)  # the mistake is around the anchor, too
                 return self.resume(index)
         return anchor.state.copy(), len(self._tokens)
 
@@ -218,8 +218,8 @@ class Recovery:
     def _begins_declaration(self, position: int) -> bool:
         return self._depths[position] == 0 and self._tokens[position].type in DECLARATIONS
 
-    def _behind_tag(self, start: int, close: int) -> int:
-        """Behind the tag, and behind its `{end}` if it opens a block."""
+    def _after_tag(self, start: int, close: int) -> int:
+        """The token after the tag, and after its `{end}` if it opens a block."""
         position, level = start, 0
         while position < len(self._tokens):
             if self._tokens[position].type == "TAG_OPEN":

@@ -72,7 +72,7 @@ def name_or_string(key: nodes.Name | nodes.StringValue) -> str:
 
 
 def brackets(opening: str, items: Iterable[Document], closing: str, *, last_comma: bool = True) -> Document:
-    """Items with commas between them, on one line or one to a line, then with a comma behind the last."""
+    """Items with commas between them, on one line or one to a line, then with a comma after the last."""
     inside = join(sequence(",", Break()), items)
     if not inside.parts:
         return opening + closing
@@ -165,7 +165,7 @@ def description_document(description: nodes.StringValue) -> Document:
 
 
 def owner_lines(owners: Iterable[tuple[Owner, Document]]) -> list[Document]:
-    """Each owner on lines of its own, its comments above it and behind it."""
+    """Each owner on lines of its own, with its comments above and after it."""
     lines: list[Document] = []
     for owner, document in owners:
         for comment in owner.trivia.comments:

@@ -61,12 +61,12 @@ def print_declaration(declaration: nodes.Declaration) -> str:
 
 
 def print_type(node: nodes.TypeNode) -> str:
-    """A type alone, as it would stand behind a field's colon."""
+    """A type alone, as it is written after a field's colon."""
     return render(typed("", node), width=WIDTH).lstrip()
 
 
 def _may_touch(before: nodes.Declaration, declaration: nodes.Declaration) -> bool:
-    """Imports, and types, may stand line by line; all else has a blank line before it."""
+    """Imports and types may follow one another without blank lines; anything else has a blank line before it."""
     alike = type(before) is type(declaration) and not isinstance(declaration, nodes.TemplateDeclaration)
     return alike and not _begins_blank(declaration)
 
@@ -211,7 +211,7 @@ class Writer:
                 assert_never(piece)
 
     def _write(self, text: str) -> None:
-        """Text, or a tag that stands in a line."""
+        """Text, or a tag within a line."""
         self._pay()
         self._parts.append(text)
         self._at_line_start = text.endswith("\n")

@@ -1,4 +1,4 @@
-"""Syntax problems as values: a code, a headline, a place; made into diagnostics once the source is known."""
+"""Syntax problems as values: a code, a headline, a place; the parser turns them into diagnostics."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Problem:
 
 
 class SyntaxProblem(Exception):
-    """Raised where a construct is read that the grammar allows and the language does not."""
+    """Raised for a construct that the grammar allows and the language does not."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.headline)

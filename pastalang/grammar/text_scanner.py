@@ -1,7 +1,7 @@
-"""From the opening quotes of a text block to its stretches of text and its tags, white space resolved.
+"""Scan a text block into stretches of text and tags, with its white space resolved.
 
 The rules of white space (SPEC.md, "Text"): a text begins after the line of its opening quotes, the common
-indentation goes, the last line end goes, and a line of nothing but structural tags leaves no trace.
+indentation and the last line end are removed, and a line of nothing but structural tags leaves no trace.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Line:
 
 
 def scan_text(result: Scan, start: int) -> int:
-    """Scan the text whose opening quotes stand at `start`; gives the place behind its closing quotes."""
+    """Scan the text whose opening quotes are at `start`. Returns the place after its closing quotes."""
     opening = OPENING_LINE.match(result.source.text, start + 3)
     result.add(Token("TEXT_OPEN", QUOTES, start, start + 3))
     lines, end, is_closed = _split_lines(result, start, opening.end() if opening else start + 3)
@@ -75,7 +75,7 @@ def scan_text(result: Scan, start: int) -> int:
 
 
 def is_structural(tag: list[Token]) -> bool:
-    """Whether a tag shapes the text without writing anything where it stands."""
+    """Whether a tag shapes the text without writing anything itself."""
     first, second = _first_words(tag)
     if first in ("SYNC", "END"):
         return second not in ("COLON", "DOT")
@@ -93,7 +93,7 @@ def opens_block(tag: list[Token]) -> bool:
 
 
 def _gives_type(tag: list[Token]) -> bool:
-    """Whether a colon stands in the tag outside all brackets."""
+    """Whether the tag has a colon outside of all brackets."""
     depth = 0
     for token in tag[1:-1]:
         if token.type == "COLON" and depth == 0:
@@ -108,7 +108,7 @@ def closes_block(tag: list[Token]) -> bool:
 
 
 def _first_words(tag: list[Token]) -> tuple[str, str]:
-    """The types of the first two tokens behind the brace, line ends left out."""
+    """The types of the first two tokens after the brace, without line ends."""
     kinds = [token.type for token in tag[1:5] if token.type != "NEWLINE"]
     return kinds[0], kinds[1] if len(kinds) > 1 else ""
 
@@ -117,7 +117,7 @@ def _first_words(tag: list[Token]) -> tuple[str, str]:
 
 
 def _split_lines(result: Scan, start: int, position: int) -> tuple[list[Line], int, bool]:
-    """The lines from `position` on, where the closing quotes stand, and whether there are any."""
+    """The lines from `position` on, the place of the closing quotes, and whether there are any."""
     text = result.source.text
     lines = [Line(position)]
     while True:
@@ -157,7 +157,7 @@ def _add_text(lines: list[Line], text: str, start: int, end: int) -> None:
 
 
 def _scan_tag(result: Scan, start: int) -> tuple[list[Token], int]:
-    """The tokens of the tag that opens at `start`, its braces included, and the place behind it."""
+    """The tokens of the tag that opens at `start`, with its braces, and the place after it."""
     before = len(result.tokens)
     result.add(Token("TAG_OPEN", "{", start, start + 1))
     position = scan_code(result, start + 1, in_tag=True)
@@ -172,7 +172,7 @@ def _scan_tag(result: Scan, start: int) -> tuple[list[Token], int]:
                 "a tag that is not closed",
                 Span(start, end),
                 message="no closing `}`",
-                help=("close the tag with `}`; a brace that is text is written `{{`",),
+                help=("close the tag with `}`, or double the brace to write it as text: `{{`",),
             )
         )
         tag.append(Token("TAG_CLOSE", "}", position, position))
@@ -191,7 +191,7 @@ def _remove_last_line_end(lines: list[Line]) -> None:
 
 
 def _margin(lines: list[Line], text: str, end: int) -> int:
-    """How far all lines that hold something are indented; the line of the closing quotes is one of them."""
+    """The common indentation of the lines that are not blank, and of the line of the closing quotes."""
     line_start = text.rfind("\n", 0, end) + 1
     beginnings = [line.fragments[0].text for line in lines if not line.is_blank]
     if not text[line_start:end].strip(" \t"):
@@ -235,7 +235,7 @@ def _add_pieces(result: Scan, lines: list[Line]) -> None:
 
 
 def _check_blocks(result: Scan, lines: list[Line]) -> None:
-    """Report ends without a block and blocks without an end, and put the text right for the parser."""
+    """Report ends without a block and blocks without an end, and repair the text for the parser."""
     open_blocks: list[Fragment] = []
     for line in lines:
         for fragment in line.fragments:
@@ -262,10 +262,10 @@ def _report_stray_end(result: Scan, fragment: Fragment) -> None:
     result.report(
         Problem(
             "stray-end",
-            "an `{end}` that closes nothing",
+            "an `{end}` without an open block",
             Span(fragment.start, fragment.end),
             message="no `{fork ...}` or `{async ...}` is open here",
-            help=("remove it, or write the block's opening tag before it",),
+            help=("remove it, or write the opening tag of its block before it",),
         )
     )
     fragment.tag = []
@@ -279,16 +279,16 @@ def _report_unclosed_block(result: Scan, fragment: Fragment) -> None:
             "unclosed-block",
             f"a `{word}` block without its `{{end}}`",
             Span(fragment.start, fragment.end),
-            message="this block is open at the end of the text",
-            help=("write `{end}` behind what belongs to the block",),
+            message="the text ends while this block is open",
+            help=("write `{end}` after the last line of the block",),
         )
     )
 
 
 def _report_stray_brace(result: Scan, start: int) -> None:
     brace = result.source.text[start]
-    headline = "a `{` that opens no tag" if brace == "{" else "a `}` that closes no tag"
-    advice = (f"a brace that is text is written `{brace}{brace}`",)
+    headline = "a `{` that does not open a tag" if brace == "{" else "a `}` that does not close a tag"
+    advice = (f"to write a brace as text, double it: `{brace}{brace}`",)
     result.report(Problem("stray-brace", headline, Span(start, start + 1), help=advice))
 
 

@@ -1,4 +1,4 @@
-"""The words and marks of the language, as the scanner hands them on."""
+"""The words and marks of the language, as the scanner returns them."""
 
 from __future__ import annotations
 
@@ -58,5 +58,5 @@ OPENING: Final = {
 CLOSING: Final = frozenset(OPENING.values())
 CLOSING_TEXT: Final = {"RIGHT_PARENTHESIS": ")", "RIGHT_BRACKET": "]", "RIGHT_BRACE": "}", "TAG_CLOSE": "}"}
 
-# Terminals that may stand where a name stands.
+# Terminals that are allowed as names.
 NAME_TERMINALS: Final = frozenset({"NAME", *(word.upper() for word in WORDS)})

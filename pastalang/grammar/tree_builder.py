@@ -1,4 +1,4 @@
-"""From the parts of each rule of `pasta.lark` to a node of the syntax tree: one method per rule.
+"""Build a node of the syntax tree for each rule of `pasta.lark`: one method per rule.
 
 Lark calls `rule([...])` with the tokens and the nodes of the rule, in order. What the grammar cannot say
 (a limit on an object, a clause twice) is said here, as a SyntaxProblem.
@@ -129,7 +129,7 @@ class TreeBuilder:
                     "misplaced-limits",
                     "an object takes no limits",
                     parts[-1].span,
-                    help=("limits belong to the fields; a map `{string: T}(max=5)` may have them",),
+                    help=("give limits to its fields; a map `{string: T}(max=5)` takes limits",),
                 )
             )
         return nodes.ObjectType(members, _span(parts))
@@ -162,7 +162,7 @@ class TreeBuilder:
                         "misplaced-member",
                         "a sequential group holds fields and nothing else",
                         member.span,
-                        help=("write a group's fields out, one after the other",),
+                        help=("write the fields of the group out, one after the other",),
                     )
                 )
         return nodes.SequentialGroup(tuple(m for m in members if isinstance(m, nodes.FieldNode)), _span(parts))
@@ -301,7 +301,7 @@ def _pieces(parts: Parts) -> tuple[nodes.Piece, ...]:
 
 
 def _body(parts: Parts) -> tuple[nodes.Piece, ...]:
-    """What stands between the opening tag and the three tokens of `{end}`."""
+    """The pieces between the opening tag and the three tokens of `{end}`."""
     opened = next(i for i, part in enumerate(parts) if isinstance(part, Token) and part.type == "TAG_CLOSE")
     return _pieces(parts[opened + 1 : -3])
 
@@ -311,7 +311,7 @@ def _once_each(clauses: Iterable[Clause]) -> dict[str, Any]:
     for clause in clauses:
         if clause.word in contents:
             word = clause.word if clause.word == "description" else f"`{clause.word}`"
-            raise SyntaxProblem(Problem("duplicate-clause", f"a field has one {word} at most", clause.span))
+            raise SyntaxProblem(Problem("duplicate-clause", f"a field has at most one {word}", clause.span))
         contents[clause.word] = clause.content
     return contents
 

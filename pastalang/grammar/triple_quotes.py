@@ -33,7 +33,7 @@ OPENING_LINE = re.compile(r"[ \t]*\n")
 
 
 def scan_schema_text(result: Scan, start: int) -> int:
-    """Scan the value whose opening quotes stand at `start`; gives the place behind its closing quotes."""
+    """Scan the value whose opening quotes are at `start`. Returns the place after its closing quotes."""
     text = result.source.text
     closing = END.search(text, start + 3)
     end, close = (closing.start(), closing.end()) if closing else (len(text), len(text))
@@ -47,7 +47,7 @@ def scan_schema_text(result: Scan, start: int) -> int:
 
 
 def resolve_quotes(inside: str) -> str:
-    """What stands between triple quotes: opening line, common indentation and last line end removed."""
+    """The meaning of a text in triple quotes, without its opening line, common indentation and last line end."""
     inside = inside.replace('\\"""', QUOTES)
     opening = OPENING_LINE.match(inside)
     if opening is None:

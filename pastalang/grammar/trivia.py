@@ -9,9 +9,9 @@ from pastalang.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    text: str  # without the leading `#` and the space behind it
+    text: str  # without the leading `#` and the space after it
     span: Span
-    blank_before: bool = False  # a blank line stands above it
+    blank_before: bool = False  # a blank line is above it
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Trivia:
 
     comments: tuple[Comment, ...] = ()
     trailing: Comment | None = None
-    blank_before: bool = False  # a blank line stands above the node, below its comments
+    blank_before: bool = False  # a blank line is above the node, below its comments
 
 
 NO_TRIVIA = Trivia()

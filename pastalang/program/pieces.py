@@ -39,9 +39,9 @@ class Hole:
 
 @dataclass(frozen=True, slots=True)
 class Async:
-    """A branch beside what follows. `reserve` is the announced length; None: nobody announced one.
+    """A branch in parallel with what follows. `reserve` is the announced length, None if there is none.
 
-    `promised` is true where a `Promise` of the same name stands before it: the branch then starts there.
+    `promised`: a `Promise` of the same name comes before it, and the branch starts there.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """`minimum` to `maximum` items; the body's own pieces form the chain of roots, its asyncs run beside it."""
+    """`minimum` to `maximum` items; the body's own pieces form the chain of roots, its asyncs run in parallel."""
 
     name: str
     minimum: int

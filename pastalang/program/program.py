@@ -82,7 +82,7 @@ Body: TypeAlias = TextBody | JsonBody | AutoBody
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """`thought`: how many tokens the model may write for itself before the message; None: it is told not to think."""
+    """`thought`: how many tokens the model may think before the message; None: the prompt asks it not to think."""
 
     role: Role
     body: Body

@@ -1,4 +1,4 @@
-"""From a regular expression as written to a tree of what can be enforced token by token, or a `RegexError`.
+"""Parse a regular expression into a tree that can be enforced token by token, or raise a `RegexError`.
 
 The subset means the same in every engine: characters, classes, groups, alternatives and counted or unbounded
 repetition, matched from end to end of the value. `\\d`, `\\w` and `\\s` are ASCII; `.` is any character but a
@@ -34,7 +34,7 @@ MAX_PATTERN_STATES = 20_000  # characters of the pattern with every counted repe
 
 
 class RegexError(ValueError):
-    """`offset` counts characters of the pattern; `length` of them are to blame."""
+    """The mistake is `length` characters of the pattern, from `offset` on."""
 
     def __init__(self, message: str, *, offset: int, length: int = 1, help: str = "") -> None:
         super().__init__(message)
@@ -87,7 +87,7 @@ class _Parser:
     def parse(self) -> Node:
         node = self.choice(whole=True)
         if self.at < len(self.pattern):
-            _refuse("this `)` closes nothing", self.at, help="write `\\)` for the character itself")
+            _refuse("this `)` has no opening `(`", self.at, help="write `\\)` for the character itself")
         return node
 
     def peek(self) -> str:
@@ -183,10 +183,16 @@ class _Parser:
             case "^" | "$":
                 _refuse(f"`{character}` inside a pattern", start, help="a pattern always matches the whole value")
             case "*" | "+" | "?" | "{":
-                _refuse(f"`{character}` repeats nothing", start, help=f"write `\\{character}` for the character itself")
+                _refuse(
+                    f"nothing to repeat before `{character}`",
+                    start,
+                    help=f"write `\\{character}` for the character itself",
+                )
             case "]" | "}":
                 _refuse(
-                    f"this `{character}` closes nothing", start, help=f"write `\\{character}` for the character itself"
+                    f"this `{character}` has no opening bracket",
+                    start,
+                    help=f"write `\\{character}` for the character itself",
                 )
             case _:
                 return Chars(((ord(character), ord(character)),))
@@ -196,7 +202,7 @@ class _Parser:
             self.group_kind(start)
         self.depth += 1
         if self.depth > MAX_PATTERN_DEPTH:
-            _refuse(f"groups inside one another more than {MAX_PATTERN_DEPTH} deep", start)
+            _refuse(f"groups nested more than {MAX_PATTERN_DEPTH} deep", start)
         node = self.choice(whole=False)
         self.depth -= 1
         if self.peek() != ")":
@@ -210,9 +216,7 @@ class _Parser:
             self.at += 2
         elif rest.startswith(("?=", "?!", "?<=", "?<!")):
             length = 4 if rest.startswith("?<") else 3
-            _refuse(
-                "look-around", start, length=length, help="say what the value is made of, not what stands around it"
-            )
+            _refuse("look-around", start, length=length, help="describe the value itself, not the text around it")
         elif rest.startswith(("?P<", "?<")):
             closing = rest.find(">")
             _refuse(
@@ -225,7 +229,7 @@ class _Parser:
 
     def escape(self, start: int) -> Ranges:
         if self.at >= len(self.pattern):
-            _refuse("a `\\` with nothing behind it", start)
+            _refuse("a `\\` with nothing after it", start)
         character = self.take()
         if character in _SHORTHANDS:
             return _SHORTHANDS[character]
@@ -244,7 +248,7 @@ class _Parser:
         if character in "pP":
             _refuse(f"the Unicode class `\\{character}`", start, length=2, help="list the characters: `[A-Za-zÀ-ÿ]`")
         if character.isascii() and character.isalpha():
-            _refuse(f"the escape `\\{character}` means nothing", start, length=2)
+            _refuse(f"an unknown escape `\\{character}`", start, length=2)
         return ord(character)
 
     def hexadecimal(self, start: int, digits: int) -> int:
@@ -254,7 +258,7 @@ class _Parser:
         self.at += digits
         code = int(written, 16)
         if SURROGATES[0] <= code <= SURROGATES[1]:
-            _refuse("a surrogate is no character", start, length=digits + 2)
+            _refuse("a surrogate is not a character", start, length=digits + 2)
         return code
 
     def character_class(self, start: int) -> Ranges:

@@ -1,4 +1,4 @@
-"""Which numbers the ways to draw a token may have, for programs and for runs alike."""
+"""The numbers that sampling options allow, in programs and in calls alike."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from decimal import Decimal
 
 @dataclass(frozen=True, slots=True)
 class SamplingBounds:
-    """From `low`, which may itself be ruled out, up to `high`; between 0 and `least`, where numbers overflow, none."""
+    """From `low` (excluded if `is_above`) to `high`, without the numbers between 0 and `least`, which overflow."""
 
     high: int
     low: int = 0

@@ -211,7 +211,7 @@ Type: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the tokens of one hole are drawn; None means: as the template or the run says."""
+    """How the tokens of one hole are drawn; None: what the template or the run sets."""
 
     temperature: float | None = None
     top_k: int | None = None
@@ -220,7 +220,7 @@ class Sampling:
     repetition_penalty: float | None = None
 
     def over(self, base: Sampling) -> Sampling:
-        """This sampling where it says something, `base` elsewhere."""
+        """This sampling, with `base` for whatever it leaves open."""
 
         def first(mine: object, theirs: object) -> object:
             return theirs if mine is None else mine
