@@ -16,10 +16,10 @@ def differences(old: Plan, new: Plan) -> tuple[str, ...]:
 
 def _whole(old: Plan, new: Plan) -> Iterator[str]:
     if old.mode is not new.mode:
-        yield f"the mode is {new.mode.value}, no longer {old.mode.value}"
+        yield f"the mode is {new.mode.value} instead of {old.mode.value}"
     before, after = {input.name: input for input in old.inputs}, {input.name: input for input in new.inputs}
-    yield from (f"there is no input {name!r} any more" for name in before if name not in after)
-    yield from (f"there is an input {name!r} now" for name in after if name not in before)
+    yield from (f"input {name!r} is removed" for name in before if name not in after)
+    yield from (f"input {name!r} is new" for name in after if name not in before)
     for name in before.keys() & after.keys():
         if (before[name].type, before[name].each) != (after[name].type, after[name].each):
             yield f"input {name!r} has another type"
@@ -28,8 +28,8 @@ def _whole(old: Plan, new: Plan) -> Iterator[str]:
 def _branches(old: Plan, new: Plan) -> Iterator[str]:
     before = {branch.name: branch for branch in old.branches}
     after = {branch.name: branch for branch in new.branches}
-    yield from (f"{_name(name)} is no branch any more" for name in before if name not in after)
-    yield from (f"{_name(name)} is a branch now" for name in after if name not in before)
+    yield from (f"branch {_name(name)} is removed" for name in before if name not in after)
+    yield from (f"branch {_name(name)} is new" for name in after if name not in before)
     for name, branch in after.items():
         if name in before:
             yield from (f"{_name(name)}: {change}" for change in _branch(old, before[name], new, branch))
@@ -37,18 +37,18 @@ def _branches(old: Plan, new: Plan) -> Iterator[str]:
 
 def _branch(old: Plan, before: Branch, new: Plan, after: Branch) -> Iterator[str]:
     if _parent(old, before) != _parent(new, after):
-        yield f"starts from {_name(_parent(new, after))}, no longer from {_name(_parent(old, before))}"
+        yield f"starts from {_name(_parent(new, after))} instead of {_name(_parent(old, before))}"
     waited, waits = _joined(old, before), _joined(new, after)
     if waited != waits:
-        yield f"waits for {_listed(waits)}, no longer for {_listed(waited)}"
+        yield f"waits for {_listed(waits)} instead of {_listed(waited)}"
     if _seen(old, before) != _seen(new, after):
-        yield f"sees {_listed(_seen(new, after))} at its start, no longer {_listed(_seen(old, before))}"
+        yield f"sees {_listed(_seen(new, after))} at its start instead of {_listed(_seen(old, before))}"
     for what in ("reserve", "overrun", "release"):
         one, other = getattr(before, what), getattr(after, what)
         if one != other:
-            yield f"its {what} is {_word(other)}, no longer {_word(one)}"
+            yield f"its {what} is {_word(other)} instead of {_word(one)}"
     if (before.lockstep is None) != (after.lockstep is None):
-        yield "goes in lock-step now" if after.lockstep else "goes in lock-step no longer"
+        yield "is now in lock-step" if after.lockstep else "is no longer in lock-step"
     yield from _fields(before, after)
     if _texts(before) != _texts(after):
         yield "writes other text"
@@ -56,37 +56,40 @@ def _branch(old: Plan, before: Branch, new: Plan, after: Branch) -> Iterator[str
 
 def _fields(before: Branch, after: Branch) -> Iterator[str]:
     old, new = _decisions(before), _decisions(after)
-    yield from (f"no longer decides {field!r}" for field in old if field not in new)
-    yield from (f"decides {field!r}" for field in new if field not in old)
+    yield from (f"field {field!r} is removed" for field in old if field not in new)
+    yield from (f"field {field!r} is new" for field in new if field not in old)
     for field in [field for field in new if field in old]:
         yield from (f"{field!r} {change}" for change in _field(old[field], new[field]))
 
 
+_KINDS = {Hole: "value", Choose: "choice", Repeat: "list"}
+
+
 def _field(old: Hole | Choose | Repeat, new: Hole | Choose | Repeat) -> Iterator[str]:
     if type(old) is not type(new):
-        yield f"is a {type(new).__name__.lower()} now, no longer a {type(old).__name__.lower()}"
+        yield f"is a {_KINDS[type(new)]} instead of a {_KINDS[type(old)]}"
         return
     if isinstance(old, Hole) and isinstance(new, Hole):
         if old.type != new.type:
             yield "has another type"
         if old.max_tokens != new.max_tokens:
-            yield f"may take {new.max_tokens} tokens, no longer {old.max_tokens}"
+            yield f"may take {new.max_tokens} tokens instead of {old.max_tokens}"
     if isinstance(old, Repeat) and isinstance(new, Repeat):
         counts = (old.minimum, old.maximum), (new.minimum, new.maximum)
         if counts[0] != counts[1]:
-            yield f"has {new.minimum} to {new.maximum} items, no longer {old.minimum} to {old.maximum}"
+            yield f"has {new.minimum} to {new.maximum} items instead of {old.minimum} to {old.maximum}"
     if isinstance(old, Choose) and isinstance(new, Choose):
         arms = [arm.label for arm in old.arms], [arm.label for arm in new.arms]
         if arms[0] != arms[1]:
-            yield f"chooses between {_listed(arms[1])}, no longer between {_listed(arms[0])}"
+            yield f"chooses between {_listed(arms[1])} instead of {_listed(arms[0])}"
     if old.sampling != new.sampling:
-        yield "is drawn otherwise"
+        yield "has other sampling options"
 
 
 def _cost(old: Plan, new: Plan) -> Iterator[str]:
     before, after = forecast(old), forecast(new)
     if before.passes != after.passes:
-        yield f"takes {after.passes} passes, no longer {before.passes}"
+        yield f"takes {after.passes} passes instead of {before.passes}"
 
 
 def _decisions(branch: Branch) -> dict[str, Hole | Choose | Repeat]:

@@ -1,8 +1,8 @@
 """Plans as JSON and back, and the fingerprint that identifies a plan.
 
-The same plan gives the same bytes; a plan that is read is checked before it is believed. Every record is an object
-that names its kind under `$`; fields that have their default are left out, tuples are lists, words of an
-enumeration and decimals say what they are under `is`.
+The same plan gives the same bytes, and a plan is verified after it is read. Every record is an object that names its
+kind under `$`. Fields that have their default are left out, tuples are lists, and members of enumerations and
+decimals have their value under `is`.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _RECORDS: Final[tuple[type, ...]] = (
 
 
 class UnreadablePlan(ValueError):
-    """The text is no plan of this version, or one that breaks the rules."""
+    """The text is not a plan of this version, or the plan breaks the rules."""
 
 
 def to_json(plan: plans.Plan) -> str:
-    """One line per branch, so that tools which compare lines have something to compare."""
+    """The plan as JSON, with a line for each branch, so that line-based tools can compare plans."""
     record = encode(plan)
     branches = record.pop("branches")
     head = json.dumps(record, ensure_ascii=False, indent=1)
@@ -56,7 +56,7 @@ def from_json(text: str) -> plans.Plan:
     except RecursionError as error:
         raise UnreadablePlan("this is not a plan: brackets nest deeper than those of a plan") from error
     except InvalidOperation as error:
-        raise UnreadablePlan("this is not a plan: one of its decimals is no number") from error
+        raise UnreadablePlan("this is not a plan: one of its decimals is not a number") from error
     except ValueError as error:
         raise UnreadablePlan(f"this is not a plan: {error}") from error
     if not isinstance(found, plans.Plan):
@@ -104,7 +104,7 @@ def decode(data: Any) -> Any:
 def _record(kind: str, data: Mapping[str, Any]) -> Any:
     record = _records().get(kind)
     if record is None:
-        raise ValueError(f"an object says that it is a {kind!r}, which is no part of a plan")
+        raise ValueError(f"an object has the kind {kind!r}, which plans do not have")
     known = {field.name: field for field in fields(record) if field.init}
     for name in data:
         if name not in known:
@@ -125,7 +125,7 @@ def _record(kind: str, data: Mapping[str, Any]) -> Any:
 def _word(kind: str, value: Any) -> enum.Enum:
     words = _enums().get(kind)
     if words is None:
-        raise ValueError(f"an object says that it is a {kind!r}, which is no part of a plan")
+        raise ValueError(f"an object has the kind {kind!r}, which plans do not have")
     known = [word.value for word in words]
     if value not in known:
         raise ValueError(f"a {kind} is one of {', '.join(map(str, known))}")
@@ -133,7 +133,7 @@ def _word(kind: str, value: Any) -> enum.Enum:
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 def _is_default(field: Field[Any], kept: Mapping[str, Any]) -> bool:
@@ -160,26 +160,26 @@ def _check(plan: plans.Plan) -> None:
             raise UnreadablePlan(f"this is not a plan: {too_many}")
         broken = next(breaches(plan), None)
     except (AttributeError, TypeError, IndexError, KeyError, AssertionError) as error:
-        raise UnreadablePlan(f"this plan does not hold together: {error}") from error
+        raise UnreadablePlan(f"the parts of this plan do not fit together: {error}") from error
     if broken is not None:
         raise UnreadablePlan(f"this plan breaks a rule ({broken[0]}): {broken[1]}")
 
 
 def _numbers_out_of_bounds(plan: plans.Plan) -> Iterator[str]:
-    """What no program can ask for: whatever counts with such a plan would take for ever."""
+    """Numbers that no program can ask for. With them, forecasts and runs would take forever."""
     for _, _, segment in walk_plan(plan):
         match segment:
             case plans.Hole(field=field, max_tokens=most) if not 0 < most <= MAX_HOLE_TOKENS:
-                yield f"`{field}` may take {most:,} tokens; from 1 to {MAX_HOLE_TOKENS:,} are possible"
+                yield f"`{field}` may take {most:,} tokens; the limits are 1 and {MAX_HOLE_TOKENS:,}"
             case plans.Repeat(field=field, minimum=least, maximum=most) if not 0 <= least <= most <= MAX_BRANCHES:
-                yield f"`{field}` may have {least:,} to {most:,} items; from 0 to {MAX_BRANCHES:,} are possible"
+                yield f"`{field}` may have {least:,} to {most:,} items; the limits are 0 and {MAX_BRANCHES:,}"
             case plans.Each(maximum=most) if not 0 <= most <= MAX_BRANCHES:
-                yield f"a fork may have {most:,} items; from 0 to {MAX_BRANCHES:,} are possible"
+                yield f"a fork may have {most:,} items; the limits are 0 and {MAX_BRANCHES:,}"
     for number, branch in enumerate(plan.branches):
         if branch.id != number or (branch.parent is not None and not 0 <= branch.parent < number):
-            yield f"`{branch.name}` is out of order: branches are numbered from 0, parents before what they begin"
+            yield f"`{branch.name}` is out of order: branches are numbered from 0, each after its parent"
         if not 0 <= branch.reserve <= MAX_RESERVE:
-            yield f"`{branch.name}` keeps {branch.reserve:,} positions free; from 0 to {MAX_RESERVE:,} are possible"
+            yield f"`{branch.name}` keeps {branch.reserve:,} positions free; the limits are 0 and {MAX_RESERVE:,}"
 
 
 def wrong_field(record: type, values: Mapping[str, Any]) -> str | None:
@@ -216,7 +216,7 @@ def _fits_places(value: tuple[Any, ...], parts: tuple[Any, ...]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Fingerprint:
-    """Each part changes with what it names and with nothing else: a comment changes the program alone."""
+    """Each part changes with what it names and with nothing else. A comment changes `program` only."""
 
     program: str  # the source text
     types: str  # what the answer and its holes may hold

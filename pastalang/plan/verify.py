@@ -45,7 +45,7 @@ RULES: Final[tuple[tuple[str, Rule], ...]] = (
 
 
 class BrokenPlan(AssertionError):
-    """A plan breaks one of the rules. The program is not to blame."""
+    """A plan breaks one of the rules. The program is correct."""
 
     def __init__(self, plan: Plan, rule: str, breach: str) -> None:
         super().__init__(

@@ -225,7 +225,7 @@ def test_two_programs_are_compared(small: Path, tmp_path: Path) -> None:
     other.write_text(SMALL.replace("max=9", "max=7"), encoding="utf-8")
     result = plan("--diff", small, other)
     assert result.exit_code == 1
-    assert "line: 'line' may take 7 tokens, no longer 9\n" in result.stdout
+    assert "line: 'line' may take 7 tokens instead of 9\n" in result.stdout
 
 
 def test_a_program_and_its_saved_plan_do_not_differ(small: Path, tmp_path: Path) -> None:

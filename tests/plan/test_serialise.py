@@ -55,17 +55,17 @@ def test_the_same_program_gives_the_same_bytes() -> None:
         ("", "not a plan"),
         ("[]", "this is JSON of another kind, not a plan"),
         ('{"$": "Text", "text": "x"}', "a Text, not a plan"),
-        ('{"$": "System"}', "says that it is a 'System', which is no part of a plan"),
-        ('{"$": "System", "is": 1}', "says that it is a 'System', which is no part of a plan"),
+        ('{"$": "System"}', "an object has the kind 'System', which plans do not have"),
+        ('{"$": "System", "is": 1}', "an object has the kind 'System', which plans do not have"),
         ('{"$": "Mode", "is": "best"}', "a Mode is one of strict, lockstep, sequential"),
         ('{"$": "Text", "txt": "x"}', "a Text has no `txt`"),
         ('{"inputs": []}', "an object does not say what it is: its key `\\$` is missing"),
-        ('{"$": "Decimal", "is": "many"}', "one of its decimals is no number"),
+        ('{"$": "Decimal", "is": "many"}', "one of its decimals is not a number"),
         ('{"$": "Plan"}', "the `[a-z_]+` of a Plan is missing"),
         ("[" * 100_000, r"not a plan: brackets nest more than 400 deep \(at character 401\)"),
     ],
 )
-def test_what_is_no_plan_is_refused(text: str, says: str) -> None:
+def test_a_text_that_is_not_a_plan_is_refused(text: str, says: str) -> None:
     with pytest.raises(UnreadablePlan, match=says):
         from_json(text)
 
@@ -118,24 +118,24 @@ def test_equal_plans_have_no_differences() -> None:
 
 def test_a_limit_that_changed_is_said_with_what_it_costs() -> None:
     assert differences(sample(), sample(limit=40)) == (
-        "a: its reserve is 40, no longer 8",
+        "a: its reserve is 40 instead of 8",
         "a: 'a' has another type",
-        "a: 'a' may take 40 tokens, no longer 8",
-        "takes 2-72 passes, no longer 2-40",
+        "a: 'a' may take 40 tokens instead of 8",
+        "takes 2-72 passes instead of 2-40",
     )
 
 
 def test_a_field_that_came_is_a_branch_now() -> None:
     old, new = plan_of(json_body(field("a"))), plan_of(json_body(field("a"), field("b", after=("a",))))
     found = differences(old, new)
-    assert "b is a branch now" in found
-    assert "a: its release is after join, no longer at end" in found
+    assert "branch b is new" in found
+    assert "a: its release is after join instead of at end" in found
 
 
 def test_a_field_that_waits_for_another_one_says_so() -> None:
     old = plan_of(json_body(field("a"), field("b"), field("c", after=("a",))))
     new = plan_of(json_body(field("a"), field("b"), field("c", after=("b",))))
-    assert "c: waits for b, no longer for a" in differences(old, new)
+    assert "c: waits for b instead of a" in differences(old, new)
 
 
 SMALL = """
@@ -170,13 +170,13 @@ def test_a_plan_with_another_value_somewhere_is_read_or_refused_in_words(other: 
     ("name", "other", "told"),
     [
         ("max_tokens", "4", "the `max_tokens` of a Hole is of another type"),
-        ("max_tokens", 0, "may take 0 tokens; from 1 to 100,000 are possible"),
+        ("max_tokens", 0, "may take 0 tokens; the limits are 1 and 100,000"),
         ("max_tokens", 10**12, "may take 1,000,000,000,000 tokens"),
         ("maximum", 10**12, "may have 1 to 1,000,000,000,000 items"),
         ("reserve", 10**12, "keeps 1,000,000,000,000 positions free"),
         ("reserve", -1, "keeps -1 positions free"),
-        ("parent", -1, "branches are numbered from 0, parents before what they begin"),
-        ("parent", 10, "branches are numbered from 0, parents before what they begin"),
+        ("parent", -1, "branches are numbered from 0, each after its parent"),
+        ("parent", 10, "branches are numbered from 0, each after its parent"),
     ],
 )
 def test_numbers_that_no_plan_has_are_refused(name: str, other: Any, told: str) -> None:
