@@ -10,7 +10,7 @@ from pastalang.program.program import JsonBody, Program
 from pastalang.values.conversion import Converted
 from pastalang.values.to_source import program_source
 
-if TYPE_CHECKING:  # Pydantic is imported by whoever uses models, and by nobody else
+if TYPE_CHECKING:  # imported only by those who use models
     from pydantic import BaseModel
 
     from pastalang.values.to_schema import Document

@@ -225,8 +225,8 @@ def _texts(node: Node, limit: int) -> set[str]:
         case Sequence(items):
             found = {""}
             for item in items:
-                behind = _texts(item, limit)
-                found = _few((left + right for left in found for right in behind), limit)
+                following = _texts(item, limit)
+                found = _few((left + right for left in found for right in following), limit)
             return found
         case Choice(arms):
             return _few((text for arm in arms if lengths(arm) for text in _texts(arm, limit)), limit)

@@ -143,7 +143,7 @@ class Field:
     """One key of an object, in the order written.
 
     `after` names sibling keys whose values this one waits for and sees. `group` numbers the sequential
-    group it belongs to (None: decoded beside its siblings).
+    group it belongs to (None: decoded in parallel with its siblings).
     """
 
     key: str

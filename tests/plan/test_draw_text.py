@@ -33,7 +33,7 @@ everything at its limit, inputs not counted
       ports[].count                ▓▓▓▓▓▓▓▓░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░░ intege…
     headline         ························█████████████████████████████████████████████████
 
-  █ on the longest path   ▓ beside it   ░ later items   · waits   ◆ a choice
+  █ on the longest path   ▓ other values   ░ later items   · waits   ◆ a choice
 
 Waves: the values of a line can be decoded together
     1  brand, screen_size, sku, kind, size.width, size.unit, ports[].name
@@ -62,7 +62,7 @@ everything at its limit, inputs not counted
     food                   ███████████████████████████████████ string
     sights                 ▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓ string
 
-  █ on the longest path   ▓ beside it   · waits
+  █ on the longest path   ▓ other values   · waits
 
 Waves: the values of a line can be decoded together
     1  opening

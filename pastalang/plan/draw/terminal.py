@@ -125,7 +125,7 @@ def _signs(timeline: Timeline, width: int) -> list[str]:
     events = [event for lane in timeline.lanes for event in lane.events]
     signs = (
         ("█ on the longest path", any(bar.critical for bar in timeline.bars)),
-        ("▓ beside it", any(not bar.critical for bar in timeline.bars)),
+        ("▓ other values", any(not bar.critical for bar in timeline.bars)),
         ("░ later items", any(isinstance(e, Looped) for e in events) or any(lane.loops for lane in timeline.lanes)),
         ("· waits", any(isinstance(event, Joined) and event.start < event.at for event in events)),
         ("◆ a choice", any(isinstance(event, Chosen) for event in events)),
