@@ -156,7 +156,7 @@ def test_noise_in_a_cell_that_is_seen_is_noticed(pair: Twins) -> None:
     fed = PlainViews()
     fed.feed(PROMPT)
     pair.fast.forward(PROMPT)
-    pair.fast.pool.overwrite(torch.tensor([PROMPT.cells[5]]), torch.Generator().manual_seed(0))
+    pair.fast.kv_cache.overwrite(torch.tensor([PROMPT.cells[5]]), torch.Generator().manual_seed(0))
     assert pair.error(pair.fast.forward(more), list(fed.feed(more))) > 0.01
 
 

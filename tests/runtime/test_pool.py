@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pastalang.runtime.attention.kv_cache import Pool, Writing, zeros
+from pastalang.runtime.attention.kv_cache import CellMapping, KVCache, zeros
 
 CPU = torch.device("cpu")
 
@@ -13,43 +13,43 @@ def states(*numbers: float) -> torch.Tensor:
     return torch.tensor(numbers)[None, None, :, None]
 
 
-def written(pool: Pool, cells: tuple[int, ...], *numbers: float, width: int) -> list[float]:
-    pool.begin(Writing.to(cells, width=width, device=CPU))
+def written(pool: KVCache, cells: tuple[int, ...], *numbers: float, width: int) -> list[float]:
+    pool.begin(CellMapping.of(cells, width=width, device=CPU))
     keys, values = pool.update(states(*numbers), states(*numbers) * 10, 0)
     assert torch.equal(values, keys * 10)
     return [float(number) for number in keys.flatten()]
 
 
 def test_states_are_written_to_the_cells_of_the_step() -> None:
-    pool = Pool(cells=8, layers=1)
+    pool = KVCache(cells=8, layers=1)
     assert written(pool, (3, 0), 1.0, 2.0, width=4) == [2.0, 0.0, 0.0, 1.0]
     assert written(pool, (3,), 5.0, width=4) == [2.0, 0.0, 0.0, 5.0]
 
 
 def test_consecutive_cells_are_written_alike() -> None:
-    pool = Pool(cells=8, layers=1)
+    pool = KVCache(cells=8, layers=1)
     assert written(pool, (1, 2, 3), 1.0, 2.0, 3.0, width=5) == [0.0, 1.0, 2.0, 3.0, 0.0]
 
 
 def test_a_pool_starts_as_zeros_and_is_never_cleared() -> None:
-    pool = Pool(cells=6, layers=2)
+    pool = KVCache(cells=6, layers=2)
     assert written(pool, (5,), 1.0, width=6) == [0.0] * 5 + [1.0]
     assert written(pool, (0,), 2.0, width=6) == [2.0, 0.0, 0.0, 0.0, 0.0, 1.0]
 
 
 def test_what_attention_reads_is_a_view_and_no_copy() -> None:
-    pool = Pool(cells=6, layers=1)
-    pool.begin(Writing.to((0,), width=2, device=CPU))
+    pool = KVCache(cells=6, layers=1)
+    pool.begin(CellMapping.of((0,), width=2, device=CPU))
     first, _ = pool.update(states(1.0), states(1.0), 0)
-    pool.begin(Writing.to((1,), width=2, device=CPU))
+    pool.begin(CellMapping.of((1,), width=2, device=CPU))
     second, _ = pool.update(states(2.0), states(2.0), 0)
     assert first.data_ptr() == second.data_ptr()
 
 
 def test_a_pool_says_how_large_it_is() -> None:
-    pool = Pool(cells=6, layers=2)
+    pool = KVCache(cells=6, layers=2)
     assert (pool.bytes, pool.is_initialized) == (0, False)
-    pool.begin(Writing.to((0,), width=2, device=CPU))
+    pool.begin(CellMapping.of((0,), width=2, device=CPU))
     for layer in range(2):
         pool.update(states(1.0), states(1.0), layer)
     assert (pool.bytes, pool.is_initialized) == (2 * 2 * 6 * 4, True)
@@ -57,10 +57,10 @@ def test_a_pool_says_how_large_it_is() -> None:
 
 
 def test_noise_goes_to_the_named_cells_only() -> None:
-    pool = Pool(cells=4, layers=1)
+    pool = KVCache(cells=4, layers=1)
     written(pool, (0, 1), 1.0, 2.0, width=4)
     pool.overwrite(torch.tensor([1, 2]), torch.Generator().manual_seed(0))
-    pool.begin(Writing.to((3,), width=4, device=CPU))
+    pool.begin(CellMapping.of((3,), width=4, device=CPU))
     keys, _ = pool.update(states(4.0), states(4.0), 0)
     changed = [bool(number) for number in (keys.flatten() != torch.tensor([1.0, 2.0, 0.0, 4.0]))]
     assert changed == [False, True, True, False]

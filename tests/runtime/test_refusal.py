@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from pastalang.runtime.attention.kv_cache import Pool
+from pastalang.runtime.attention.kv_cache import KVCache
 from pastalang.runtime.models.refuse import UnsupportedModel, refuse_config
 from pastalang.runtime.models.self_check import check_model
 from pastalang.runtime.models.transformers import TransformersModel
@@ -121,7 +121,7 @@ def test_the_start_up_check_leaves_no_trace() -> None:
     fast = TransformersModel(model, cells=32)
     assert model.state_dict().keys() == before.keys()
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
-    assert not fast.pool.is_initialized
+    assert not fast.kv_cache.is_initialized
 
 
 # ── models that no list names ────────────────────────────────────────────────────────────────────────────
@@ -161,14 +161,14 @@ def test_a_model_that_lets_neighbours_mix_is_refused() -> None:
 def test_a_memory_that_is_read_where_it_was_never_written_fails_the_start_up_check(
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    update = Pool.update
+    update = KVCache.update
 
-    def next_to_it(pool: Pool, *states: Any, **options: Any) -> Any:
+    def next_to_it(pool: KVCache, *states: Any, **options: Any) -> Any:
         keys, values = update(pool, *states, **options)
         return keys.roll(1, dims=2), values.roll(1, dims=2)
 
     fast, model = TransformersModel(toy_model(dtype=dtype), cells=32), toy_model(dtype=dtype)
     check_model(fast, model)
-    monkeypatch.setattr(Pool, "update", next_to_it)
+    monkeypatch.setattr(KVCache, "update", next_to_it)
     with pytest.raises(UnsupportedModel):
         check_model(fast, model)

@@ -190,10 +190,10 @@ def test_a_memory_of_cells_that_does_not_fit_is_told_and_given_back(monkeypatch:
             OutOfMemory, match=r"the memory of 1024 cells takes \d+ MiB.*load the model with fewer cells"
         ):
             engine.run(PRODUCT, {"title": "x"})
-    assert model.pool.bytes == 0 and not model.pool.is_initialized
+    assert model.kv_cache.bytes == 0 and not model.kv_cache.is_initialized
     engine.check_integrity()
     assert engine.run(PRODUCT, {"title": "x"}, sampling=WARM).value
-    assert model.pool.is_initialized
+    assert model.kv_cache.is_initialized
 
 
 def test_another_problem_of_a_step_ends_one_run_and_leaves_those_beside_it_alone() -> None:

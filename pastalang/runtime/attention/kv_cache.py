@@ -26,7 +26,7 @@ def zeros(shape: tuple[int, ...], *, like: torch.Tensor) -> torch.Tensor:
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class CellMapping:
     """Where one step writes: `cells` (tokens,); attention then reads the cells below `width`."""
 
     cells: torch.Tensor
@@ -34,12 +34,12 @@ class Writing:
     first: int | None  # of consecutive cells, which are written as a slice
 
     @staticmethod
-    def to(cells: tuple[int, ...], *, width: int, device: torch.device) -> Writing:
+    def of(cells: tuple[int, ...], *, width: int, device: torch.device) -> CellMapping:
         is_consecutive = all(cell == cells[0] + index for index, cell in enumerate(cells))
-        return Writing(torch.tensor(cells, device=device), width, cells[0] if is_consecutive else None)
+        return CellMapping(torch.tensor(cells, device=device), width, cells[0] if is_consecutive else None)
 
 
-class Pool(Cache):  # type: ignore[misc]  # transformers is untyped
+class KVCache(Cache):  # type: ignore[misc]  # transformers is untyped
     """The cells of every layer. They hold finite numbers only, from the first zeros on.
 
     A masked cell still takes part in attention as 0 x value, and 0 x NaN is NaN: a request whose numbers overflow
@@ -51,11 +51,11 @@ class Pool(Cache):  # type: ignore[misc]  # transformers is untyped
         self.cells = cells
         self._keys: list[torch.Tensor | None] = [None] * layers
         self._values: list[torch.Tensor | None] = [None] * layers
-        self._writing: Writing | None = None
+        self._mapping: CellMapping | None = None
 
-    def begin(self, writing: Writing) -> None:
+    def begin(self, mapping: CellMapping) -> None:
         """Say where the coming forward pass writes."""
-        self._writing = writing
+        self._mapping = mapping
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any
@@ -64,15 +64,15 @@ class Pool(Cache):  # type: ignore[misc]  # transformers is untyped
 
         Tokens beyond the cells only fill the step up and are not written.
         """
-        assert self._writing is not None and key_states.shape[0] == 1
+        assert self._mapping is not None and key_states.shape[0] == 1
         if self._values[layer_idx] is None:
             self._make(layer_idx, key_states, value_states)
-        keys = _write(self._keys[layer_idx], key_states, self._writing)
-        values = _write(self._values[layer_idx], value_states, self._writing)
-        return keys[:, :, : self._writing.width], values[:, :, : self._writing.width]
+        keys = _write(self._keys[layer_idx], key_states, self._mapping)
+        values = _write(self._values[layer_idx], value_states, self._mapping)
+        return keys[:, :, : self._mapping.width], values[:, :, : self._mapping.width]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        return 0 if self._writing is None else self._writing.width
+        return 0 if self._mapping is None else self._mapping.width
 
     def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, int]:
         return self.get_seq_length(layer_idx), 0
@@ -119,10 +119,10 @@ class Pool(Cache):  # type: ignore[misc]  # transformers is untyped
                 tensor[:, :, cells] = torch.randn(shape, generator=noise, dtype=tensor.dtype) * 10
 
 
-def _write(held: torch.Tensor | None, states: torch.Tensor, writing: Writing) -> torch.Tensor:
+def _write(held: torch.Tensor | None, states: torch.Tensor, mapping: CellMapping) -> torch.Tensor:
     assert held is not None
-    states = states[:, :, : len(writing.cells)].nan_to_num(0.0, posinf=0.0, neginf=0.0)
-    if writing.first is None:
-        return held.index_copy_(2, writing.cells, states)
-    held[:, :, writing.first : writing.first + states.shape[2]] = states
+    states = states[:, :, : len(mapping.cells)].nan_to_num(0.0, posinf=0.0, neginf=0.0)
+    if mapping.first is None:
+        return held.index_copy_(2, mapping.cells, states)
+    held[:, :, mapping.first : mapping.first + states.shape[2]] = states
     return held

@@ -11,7 +11,7 @@ import torch
 
 from pastalang.runtime.attention.attention import ATTENTION, STEP_MASKS
 from pastalang.runtime.attention.clusters import ON_CPU, ON_GPU, Clusters, Costs
-from pastalang.runtime.attention.kv_cache import Pool, Writing
+from pastalang.runtime.attention.kv_cache import CellMapping, KVCache
 from pastalang.runtime.attention.masks import layer_windows, step_masks
 from pastalang.runtime.attention.views import Views
 from pastalang.runtime.models.refuse import OWN_ATTENTION, UnsupportedModel, model_name, refuse_model
@@ -40,13 +40,13 @@ class TransformersModel:
         self.device: torch.device = model.device
         self._model = model
         self._windows = layer_windows(config)
-        self._pool = Pool(cells=cells, layers=len(self._windows))
+        self._kv_cache = KVCache(cells=cells, layers=len(self._windows))
         self._views = Views(cells)
         self._clusters = Clusters(costs or (ON_CPU if self.device.type == "cpu" else ON_GPU))
 
     @property
-    def pool(self) -> Pool:
-        return self._pool
+    def kv_cache(self) -> KVCache:
+        return self._kv_cache
 
     @property
     def views(self) -> Views:
@@ -58,14 +58,14 @@ class TransformersModel:
         sight = self._views.look(batch)
         blocks = self._clusters.blocks(batch, sight)
         step = step_masks(blocks, sight, self._windows, dtype=self.dtype, device=self.device)
-        self._pool.begin(Writing.to(batch.cells, width=sight.width, device=self.device))
+        self._kv_cache.begin(CellMapping.of(batch.cells, width=sight.width, device=self.device))
         filling = (0,) * self._filling(len(batch))
         reset = STEP_MASKS.set(step)
         try:
             logits: torch.Tensor = self._model(
                 input_ids=torch.tensor([batch.tokens + filling], device=self.device),
                 position_ids=torch.tensor([batch.positions + filling], device=self.device),
-                past_key_values=self._pool,
+                past_key_values=self._kv_cache,
                 use_cache=True,
                 logits_to_keep=torch.tensor(batch.wanted, dtype=torch.long, device=self.device),
             ).logits[0]
