@@ -7,29 +7,29 @@ import torch
 _WORDS = ("not enough memory: you tried to allocate", "can't allocate memory", "out of memory")
 
 
-class PoolTooLarge(MemoryError):
+class CacheTooLarge(MemoryError):
     """The memory of all cells does not fit: no step, however small, can be run."""
 
 
-def is_shortage(problem: BaseException) -> bool:
+def is_out_of_memory(problem: BaseException) -> bool:
     """torch has a type for GPUs only; on a CPU it is a `RuntimeError` like any other, told by its words."""
     if isinstance(problem, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(problem, RuntimeError) and any(words in str(problem) for words in _WORDS)
 
 
-def in_short(problem: BaseException) -> str:
+def first_sentence(problem: BaseException) -> str:
     """The first sentence of what the device said, which names what was wanted."""
     lines = str(problem).strip().splitlines()
     return lines[0].split(". GPU ")[0].rstrip(".") if lines else type(problem).__name__
 
 
-def problem_of(problem: BaseException, *, tokens: int) -> tuple[str, bool]:
+def describe_shortage(problem: BaseException, *, tokens: int) -> tuple[str, bool]:
     """What to tell of a step of so many tokens, and whether a smaller one may go through."""
-    if isinstance(problem, PoolTooLarge):
+    if isinstance(problem, CacheTooLarge):
         return str(problem), False
     noun = "token" if tokens == 1 else "tokens"
-    return f"the device has no memory for a step of {tokens} {noun}: {in_short(problem)}", True
+    return f"the device has no memory for a step of {tokens} {noun}: {first_sentence(problem)}", True
 
 
 def empty_caches(device: torch.device) -> None:

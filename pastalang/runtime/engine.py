@@ -29,7 +29,7 @@ from pastalang.runtime.constraints.compile import prepare_vocabulary
 from pastalang.runtime.constraints.tagged_text import AutoGuides
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.device_memory import empty_caches, is_shortage, problem_of
+from pastalang.runtime.device_memory import describe_shortage, empty_caches, is_out_of_memory
 from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.inputs import bind_inputs
@@ -312,10 +312,10 @@ class Engine:
             try:
                 return self.model.forward(step.batch)
             except BaseException as problem:
-                if not is_shortage(problem):
+                if not is_out_of_memory(problem):
                     self.scheduler.roll_back()
                     raise
-                reason, can_be_smaller = problem_of(problem, tokens=len(step.batch))
+                reason, can_be_smaller = describe_shortage(problem, tokens=len(step.batch))
             empty_caches(self.model.device)  # only now: the exception held on to the tensors of the failed pass
             self.scheduler.shrink_step(reason, can_be_smaller=can_be_smaller)
         return None

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pastalang.runtime.attention.kv_cache import CellMapping, KVCache, zeros
+from pastalang.runtime.attention.kv_cache import CellMapping, KVCache, aligned_zeros
 
 CPU = torch.device("cpu")
 
@@ -68,7 +68,7 @@ def test_noise_goes_to_the_named_cells_only() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
 def test_a_memory_is_zeros_of_the_given_type_and_begins_at_a_cache_line(dtype: torch.dtype) -> None:
-    made = zeros((1, 3, 1000, 5), like=torch.empty(0, dtype=dtype))
+    made = aligned_zeros((1, 3, 1000, 5), like=torch.empty(0, dtype=dtype))
     assert (made.shape, made.dtype, made.data_ptr() % 64) == ((1, 3, 1000, 5), dtype, 0)
     assert not made.any()
     made[:] = 1

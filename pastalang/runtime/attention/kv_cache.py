@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from transformers.cache_utils import Cache
 
-from pastalang.runtime.device_memory import PoolTooLarge, in_short, is_shortage
+from pastalang.runtime.device_memory import CacheTooLarge, first_sentence, is_out_of_memory
 
 _LINE = 64  # bytes: kernels read whole cache lines
 
 
-def zeros(shape: tuple[int, ...], *, like: torch.Tensor) -> torch.Tensor:
+def aligned_zeros(shape: tuple[int, ...], *, like: torch.Tensor) -> torch.Tensor:
     """Of the type and on the device of `like`."""
     if like.device.type != "cpu":
         return like.new_zeros(shape)
@@ -97,16 +97,16 @@ class KVCache(Cache):  # type: ignore[misc]  # transformers is untyped
     def _make(self, layer: int, *states: torch.Tensor) -> None:
         """The cells of a layer, or of none: what has been made of them so far is given back where they do not fit."""
         try:
-            made = [zeros((*one.shape[:2], self.cells, one.shape[3]), like=one) for one in states]
+            made = [aligned_zeros((*one.shape[:2], self.cells, one.shape[3]), like=one) for one in states]
         except Exception as problem:
-            if not is_shortage(problem):
+            if not is_out_of_memory(problem):
                 raise
             wanted = len(self._keys) * self.cells * sum(one[:, :, :1].numel() * one.element_size() for one in states)
             self._keys = [None] * len(self._keys)
             self._values = [None] * len(self._values)
-            raise PoolTooLarge(
+            raise CacheTooLarge(
                 f"the memory of {self.cells} cells takes {wanted / 2**20:,.0f} MiB, and the device has no room for it: "
-                f"{in_short(problem)}; load the model with fewer cells"
+                f"{first_sentence(problem)}; load the model with fewer cells"
             ) from None
         self._keys[layer], self._values[layer] = made
 
