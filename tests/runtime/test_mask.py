@@ -35,9 +35,9 @@ def step(*runs: Run, cells: tuple[int, ...] = (), **parts: tuple[object, ...]) -
 
 def seen_in(views: Views, batch: StepBatch) -> list[list[int]]:
     """For each token, the cells that it sees, in its order; the rows grow."""
-    sight = views.look(batch)
-    views.settle(batch, sight)
-    return [[int(cell) for cell in np.argsort(row) if row[cell] > 0] for row in sight.order]
+    visibility = views.prepare(batch)
+    views.commit(batch, visibility)
+    return [[int(cell) for cell in np.argsort(row) if row[cell] > 0] for row in visibility.order]
 
 
 # ── what each word of a step means ───────────────────────────────────────────────────────────────────────
@@ -142,28 +142,28 @@ def test_a_window_is_the_last_tokens_of_the_branchs_own_path() -> None:
     views = Views(16)
     seen_in(views, step(Run(A, 0, 4), captures=(Capture(B, 3),)))
     for at in range(2):  # two branches take turns in memory
-        sight = views.look(batch := step(Run(A, 0, 1), Run(B, 1, 1), cells=(4 + 2 * at, 5 + 2 * at)))
-        views.settle(batch, sight)
-    narrow = visible(sight, window=3)
+        visibility = views.prepare(batch := step(Run(A, 0, 1), Run(B, 1, 1), cells=(4 + 2 * at, 5 + 2 * at)))
+        views.commit(batch, visibility)
+    narrow = visible(visibility, window=3)
     assert [np.flatnonzero(row).tolist() for row in narrow] == [[3, 4, 6], [3, 5, 7]]
 
 
 def test_without_branches_a_window_is_the_ordinary_sliding_window() -> None:
-    sight = Views(16).look(step(Run(A, 0, 10)))
+    visibility = Views(16).prepare(step(Run(A, 0, 10)))
     rows, columns = np.indices((10, 10))
-    assert (visible(sight, window=4) == ((columns <= rows) & (rows - columns < 4))).all()
+    assert (visible(visibility, window=4) == ((columns <= rows) & (rows - columns < 4))).all()
 
 
 def test_a_window_of_one_is_the_token_itself() -> None:
-    sight = Views(16).look(step(Run(A, 0, 4)))
-    assert (visible(sight, window=1) == np.eye(4, dtype=bool)).all()
+    visibility = Views(16).prepare(step(Run(A, 0, 4)))
+    assert (visible(visibility, window=1) == np.eye(4, dtype=bool)).all()
 
 
 def test_masks_add_nothing_where_a_token_attends_and_forbid_the_rest() -> None:
-    sight = Views(16).look(step(Run(A, 0, 2)))
+    visibility = Views(16).prepare(step(Run(A, 0, 2)))
     off = float("-inf")
     for window, expected in ((None, [[0, off], [0, 0]]), (1, [[0, off], [off, 0]])):
-        mask = additive(visible(sight, window=window), dtype=torch.float32, device=torch.device("cpu"))
+        mask = additive(visible(visibility, window=window), dtype=torch.float32, device=torch.device("cpu"))
         assert mask.tolist() == expected
 
 
@@ -171,13 +171,13 @@ def test_masks_add_nothing_where_a_token_attends_and_forbid_the_rest() -> None:
 
 
 def assert_same_sight(batch: StepBatch, views: Views, fed: tuple[Fed, ...]) -> None:
-    sight = views.look(batch)
+    visibility = views.prepare(batch)
     for window in (None, 1, 3, 7):
-        attends = visible(sight, window=window)
+        attends = visible(visibility, window=window)
         for row, token in zip(attends, fed, strict=True):
             last = token.path if window is None else token.path[-window:]
             assert np.flatnonzero(row).tolist() == sorted(seen.cell for seen in last)
-    views.settle(batch, sight)
+    views.commit(batch, visibility)
 
 
 def check_walk(seed: int, *, steps: int) -> None:

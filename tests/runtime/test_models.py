@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from pastalang.runtime.attention.plain_views import PlainViews
-from pastalang.runtime.attention.views import Sight, Views
+from pastalang.runtime.attention.views import Views, Visibility
 from pastalang.runtime.models.reference import ReferenceModel, reference_logits, reference_path
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.step import Capture, CellId, Empty, Follow, RowId, Run, StepBatch, TokenId
@@ -139,9 +139,9 @@ def test_how_branches_attend_together_changes_nothing() -> None:
 def test_seeing_a_sibling_is_noticed(pair: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
     look = Views.look
 
-    def see_everything_written(views: Views, batch: StepBatch) -> Sight:
+    def see_everything_written(views: Views, batch: StepBatch) -> Visibility:
         order = look(views, batch).order
-        return Sight(np.where(order > 0, order, (views._table[:, : order.shape[1]] > 0).any(axis=0)))
+        return Visibility(np.where(order > 0, order, (views._table[:, : order.shape[1]] > 0).any(axis=0)))
 
     branches = step([11, 12], (Run(B, 0, 1), Run(C, 1, 1)), positions=[6, 26], cells=[12, 4])
     again = step([13, 14], (Run(B, 0, 1), Run(C, 1, 1)), positions=[7, 27], cells=[5, 6])

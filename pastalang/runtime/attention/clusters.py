@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.runtime.attention.views import Indexes, Sight
+from pastalang.runtime.attention.views import Indexes, Visibility
 from pastalang.runtime.step import RowId, Run, StepBatch
 
 
@@ -81,34 +81,34 @@ class Clusters:
         self._stale_below = 0  # rows: so few are left that others would go together now
         self._stale_above = 0  # width: so much was fed since that what they share matters less
 
-    def blocks(self, batch: StepBatch, sight: Sight) -> tuple[Block, ...]:
+    def blocks(self, batch: StepBatch, visibility: Visibility) -> tuple[Block, ...]:
         """No block at all means: everything attends to everything below the width, under its mask."""
-        whole = len(batch) * sight.width
+        whole = len(batch) * visibility.width
         if whole < self._costs.small_step:
             return ()
         stretches = [stretch for run in batch.runs for stretch in _cut(run, self._costs.stretch)]
         if len(stretches) == 1:
             return ()
-        sees = sight.order[[stretch.end - 1 for stretch in stretches]] > 0
-        groups = self._groups(batch, stretches, sight, sees)
+        sees = visibility.order[[stretch.end - 1 for stretch in stretches]] > 0
+        groups = self._groups(batch, stretches, visibility, sees)
         blocks = tuple(_blocks([_cluster(stretches, group, sees) for group in groups], self._costs))
         return blocks if sum(block.cost(self._costs) for block in blocks) < whole else ()
 
     def _groups(
-        self, batch: StepBatch, stretches: Sequence[_Stretch], sight: Sight, sees: NDArray[np.bool_]
+        self, batch: StepBatch, stretches: Sequence[_Stretch], visibility: Visibility, sees: NDArray[np.bool_]
     ) -> Iterable[Sequence[int]]:
         rows = [run.row for run in batch.runs]
         are_lone = len(batch.runs) == len(batch)
-        is_fresh = len(rows) >= self._stale_below and sight.width <= self._stale_above
+        is_fresh = len(rows) >= self._stale_below and visibility.width <= self._stale_above
         if are_lone and is_fresh and all(row in self._cluster_of for row in rows):
             known: dict[int, list[int]] = {}
             for index, row in enumerate(rows):
                 known.setdefault(self._cluster_of[row], []).append(index)
             return known.values()
-        groups = _group(stretches, sight, sees, self._costs)
+        groups = _group(stretches, visibility, sees, self._costs)
         if are_lone:
             self._cluster_of = {rows[index]: at for at, group in enumerate(groups) for index in group}
-            self._stale_below, self._stale_above = len(rows) // 2, sight.width + sight.width // 6
+            self._stale_below, self._stale_above = len(rows) // 2, visibility.width + visibility.width // 6
         return groups
 
 
@@ -119,11 +119,13 @@ def _cut(run: Run, longest: int) -> Iterable[_Stretch]:
     return (_Stretch(start, end) for start, end in pairwise(borders))
 
 
-def _group(stretches: Sequence[_Stretch], sight: Sight, sees: NDArray[np.bool_], costs: Costs) -> list[list[int]]:
+def _group(
+    stretches: Sequence[_Stretch], visibility: Visibility, sees: NDArray[np.bool_], costs: Costs
+) -> list[list[int]]:
     """Walk through the stretches, relatives side by side, and open a group where going on would cost more."""
     groups: list[list[int]] = []
-    union, tokens = np.zeros(sight.width, dtype=bool), 0
-    for index in _relatives_together(stretches, sight, sees):
+    union, tokens = np.zeros(visibility.width, dtype=bool), 0
+    for index in _relatives_together(stretches, visibility, sees):
         count, seen = stretches[index].count, sees[index]
         both = union | seen
         cells, own, other = (int(np.count_nonzero(each)) for each in (both, seen, union))
@@ -140,9 +142,11 @@ def _group(stretches: Sequence[_Stretch], sight: Sight, sees: NDArray[np.bool_],
     return groups
 
 
-def _relatives_together(stretches: Sequence[_Stretch], sight: Sight, sees: NDArray[np.bool_]) -> Sequence[int]:
+def _relatives_together(
+    stretches: Sequence[_Stretch], visibility: Visibility, sees: NDArray[np.bool_]
+) -> Sequence[int]:
     """By the first cell of each path that not all of them see: those of one document have it in common."""
-    last = sight.order[[stretch.end - 1 for stretch in stretches]]
+    last = visibility.order[[stretch.end - 1 for stretch in stretches]]
     own = np.where(sees & ~sees.all(axis=0), last, np.iinfo(np.int32).max)
     order: list[int] = np.argsort(own.argmin(axis=1), kind="stable").tolist()
     return order

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from pastalang.runtime.attention.clusters import Block
-from pastalang.runtime.attention.views import Indexes, Sight
+from pastalang.runtime.attention.views import Indexes, Visibility
 
 FULL = "full_attention"
 SLIDING = "sliding_attention"
@@ -39,17 +39,17 @@ Window: TypeAlias = int | None
 Attends: TypeAlias = NDArray[np.bool_]
 
 
-def visible(sight: Sight, *, window: Window) -> Attends:
+def visible(visibility: Visibility, *, window: Window) -> Attends:
     """Which cells each token attends to: (tokens, width)."""
     if window is None:
-        return sight.order > 0
-    return sight.order > _hidden(sight, window)[:, None]
+        return visibility.order > 0
+    return visibility.order > _hidden(visibility, window)[:, None]
 
 
-def visible_in(block: Block, sight: Sight, *, window: Window) -> Attends:
+def visible_in(block: Block, visibility: Visibility, *, window: Window) -> Attends:
     """The same for a block: (clusters, tokens, cells). What only fills it up attends to the first cell alone."""
-    order = sight.order[block.tokens[:, :, None], block.cells[:, None, :]]
-    attends: Attends = order > 0 if window is None else order > _hidden(sight, window)[block.tokens][:, :, None]
+    order = visibility.order[block.tokens[:, :, None], block.cells[:, None, :]]
+    attends: Attends = order > 0 if window is None else order > _hidden(visibility, window)[block.tokens][:, :, None]
     for line, (tokens, cells) in enumerate(block.sizes):
         attends[line, :, cells:] = False
         attends[line, tokens:, 0] = True
@@ -62,9 +62,9 @@ def additive(attends: Attends, *, dtype: torch.dtype, device: torch.device) -> t
     return torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill_(hidden, float("-inf"))
 
 
-def _hidden(sight: Sight, window: int) -> NDArray[np.int32]:
+def _hidden(visibility: Visibility, window: int) -> NDArray[np.int32]:
     """How many cells of each token's path are too far back: (tokens,)."""
-    return np.maximum(sight.own - window, 0)
+    return np.maximum(visibility.own - window, 0)
 
 
 Chosen: TypeAlias = torch.Tensor | slice  # of one cluster, indexes that follow one another: these need no copy
@@ -105,20 +105,30 @@ class StepMasks:
 
 
 def step_masks(
-    blocks: Sequence[Block], sight: Sight, windows: Sequence[Window], *, dtype: torch.dtype, device: torch.device
+    blocks: Sequence[Block],
+    visibility: Visibility,
+    windows: Sequence[Window],
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
 ) -> StepMasks:
     """`windows` are those of the layers."""
     kinds = set(windows)
     if not blocks:
-        masks = {kind: additive(visible(sight, window=kind), dtype=dtype, device=device)[None, None] for kind in kinds}
-        return StepMasks((Part(1, slice(None), slice(None), masks),), None, windows, tokens=len(sight.order))
-    parts = [_part(block, sight, kinds, dtype=dtype, device=device) for block in blocks]
-    return StepMasks(parts, torch.from_numpy(_places(blocks)).to(device), windows, tokens=len(sight.order))
+        masks = {
+            kind: additive(visible(visibility, window=kind), dtype=dtype, device=device)[None, None] for kind in kinds
+        }
+        return StepMasks((Part(1, slice(None), slice(None), masks),), None, windows, tokens=len(visibility.order))
+    parts = [_part(block, visibility, kinds, dtype=dtype, device=device) for block in blocks]
+    return StepMasks(parts, torch.from_numpy(_places(blocks)).to(device), windows, tokens=len(visibility.order))
 
 
-def _part(block: Block, sight: Sight, kinds: set[Window], *, dtype: torch.dtype, device: torch.device) -> Part:
+def _part(
+    block: Block, visibility: Visibility, kinds: set[Window], *, dtype: torch.dtype, device: torch.device
+) -> Part:
     masks = {
-        kind: additive(visible_in(block, sight, window=kind), dtype=dtype, device=device)[:, None] for kind in kinds
+        kind: additive(visible_in(block, visibility, window=kind), dtype=dtype, device=device)[:, None]
+        for kind in kinds
     }
     return Part(len(block.sizes), _chosen(block.tokens, device), _chosen(block.cells, device), masks)
 

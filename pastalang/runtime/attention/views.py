@@ -24,7 +24,7 @@ Indexes: TypeAlias = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Visibility:
     """What the tokens of one step see: `order` is (tokens, width), and no token sees a cell at `width` or beyond."""
 
     order: Order
@@ -48,7 +48,7 @@ class Views:
         self._counts = np.zeros(16, dtype=np.int32)  # how many cells a row sees
         self._widths = np.zeros(16, dtype=np.int64)  # a row sees no cell at or beyond its width
 
-    def look(self, batch: StepBatch) -> Sight:
+    def prepare(self, batch: StepBatch) -> Visibility:
         """Apply the step's edits and work out what its tokens see."""
         for edit in batch.edits:
             self._edit(edit)
@@ -63,9 +63,9 @@ class Views:
         for run in batch.runs:
             if run.count > 1 or run.after:
                 self._add_run(order, run, cells)
-        return Sight(order)
+        return Visibility(order)
 
-    def settle(self, batch: StepBatch, sight: Sight) -> None:
+    def commit(self, batch: StepBatch, visibility: Visibility) -> None:
         """Behind the step: rows see what was fed for them, captured rows what the captured token saw."""
         lone = [run for run in batch.runs if run.keep and run.count == 1 and not run.after]
         rows = np.array([run.row for run in lone], dtype=np.intp)
@@ -75,9 +75,9 @@ class Views:
         self._widths[rows] = np.maximum(self._widths[rows], cells + 1)
         for run in batch.runs:
             if run.keep and (run.count > 1 or run.after):
-                self._write(run.row, sight.order[run.end - 1])
+                self._write(run.row, visibility.order[run.end - 1])
         for capture in batch.captures:
-            self._write(capture.row, sight.order[capture.token])
+            self._write(capture.row, visibility.order[capture.token])
 
     def seen_by(self, row: RowId) -> tuple[CellId, ...]:
         """The cells that a row sees, in its order."""

@@ -55,10 +55,10 @@ class TransformersModel:
     @torch.inference_mode()
     def forward(self, batch: StepBatch) -> torch.Tensor:
         """Feed one step. Returns the logits of the wanted tokens: (wanted, vocabulary)."""
-        sight = self._views.look(batch)
-        blocks = self._clusters.blocks(batch, sight)
-        step = step_masks(blocks, sight, self._windows, dtype=self.dtype, device=self.device)
-        self._kv_cache.begin(CellMapping.of(batch.cells, width=sight.width, device=self.device))
+        visibility = self._views.prepare(batch)
+        blocks = self._clusters.blocks(batch, visibility)
+        step = step_masks(blocks, visibility, self._windows, dtype=self.dtype, device=self.device)
+        self._kv_cache.begin(CellMapping.of(batch.cells, width=visibility.width, device=self.device))
         filling = (0,) * self._filling(len(batch))
         reset = STEP_MASKS.set(step)
         try:
@@ -73,7 +73,7 @@ class TransformersModel:
             STEP_MASKS.reset(reset)
         if len(step.used_by) != len(self._windows):
             raise UnsupportedModel(model_name(self._model.config), OWN_ATTENTION)
-        self._views.settle(batch, sight)
+        self._views.commit(batch, visibility)
         return logits
 
     def _filling(self, tokens: int) -> int:
