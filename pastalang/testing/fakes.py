@@ -9,11 +9,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pastalang.runtime.attention.plain_views import Fed, PlainViews
+from pastalang.runtime.attention.plain_views import FedToken, PlainViews
 from pastalang.runtime.step import StepBatch
 
 Scores: TypeAlias = Sequence[float] | NDArray[np.float64]
-Score: TypeAlias = Callable[[Fed], Scores]
+Score: TypeAlias = Callable[[FedToken], Scores]
 
 _POSITIVE = (1 << 63) - 1
 
@@ -28,7 +28,7 @@ class FakeModel:
         self.dtype = torch.float32
         self.device = torch.device("cpu")
         self.steps: list[StepBatch] = []
-        self.fed: list[Fed] = []
+        self.fed: list[FedToken] = []
         self._score = score
         self._views = PlainViews()
 
@@ -47,10 +47,10 @@ def uniform_model(vocabulary: int) -> FakeModel:
     return FakeModel(lambda _: [0.0] * vocabulary, vocabulary=vocabulary)
 
 
-def scripted_model(script: Callable[[Fed], int], vocabulary: int, *, certainty: float = 20.0) -> FakeModel:
+def scripted_model(script: Callable[[FedToken], int], vocabulary: int, *, certainty: float = 20.0) -> FakeModel:
     """`script` names the token that comes next; its logit is `certainty`, the others are 0."""
 
-    def score(fed: Fed) -> list[float]:
+    def score(fed: FedToken) -> list[float]:
         logits = [0.0] * vocabulary
         logits[script(fed)] = certainty
         return logits

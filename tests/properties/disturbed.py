@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from pastalang.runtime.attention.kv_cache import KVCache
-from pastalang.runtime.attention.plain_views import Fed, PlainViews
+from pastalang.runtime.attention.plain_views import FedToken, PlainViews
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.step import StepBatch, TokenId
 from tests.properties.models import Weights
@@ -28,7 +28,7 @@ class Disturbed:
         self.chance = random.Random(seed)
         self.compared = 0
         self.worst = 0.0
-        self.fed: list[Fed] = []
+        self.fed: list[FedToken] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.calm, name)
@@ -47,7 +47,7 @@ class Disturbed:
         copy_cells(self.noisy.kv_cache, self.calm.kv_cache)
         return expected
 
-    def _disturb(self, batch: StepBatch, fed: tuple[Fed, ...], token: Fed) -> StepBatch:
+    def _disturb(self, batch: StepBatch, fed: tuple[FedToken, ...], token: FedToken) -> StepBatch:
         seen = {id(one) for one in token.path}
         cells = sorted({*range(CELLS)} - {one.cell for one in token.path})
         self.noisy.kv_cache.overwrite(torch.tensor(cells), self.noise)

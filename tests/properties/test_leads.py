@@ -19,7 +19,7 @@ from pastalang.plan.plan import Form, Mode, Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.program import types as t
 from pastalang.program.types import Sampling
-from pastalang.runtime.attention.plain_views import Fed
+from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.binding.spaced import LedHole, given_to
@@ -240,7 +240,7 @@ def test_what_is_decoded_again_has_its_white_space_once(kind: str) -> None:
     assert result.value["mood"] in ("good", "bad")
 
 
-def _read(tokenizer: Any, fed: Fed) -> str:
+def _read(tokenizer: Any, fed: FedToken) -> str:
     path = sorted({*fed.sees, fed}, key=lambda one: one.position)
     return str(tokenizer.decode([one.token for one in path][-60:]))
 
@@ -323,7 +323,7 @@ def test_a_model_that_says_what_is_taught_gives_the_value_that_is_taught(kind: s
         seen = zip(row.positions[visible[place]].tolist(), row.tokens[visible[place]].tolist(), strict=True)
         labels.setdefault((tuple(sorted(seen)), int(row.positions[place])), []).append(int(row.labels[place]))
 
-    def score(fed: Fed) -> list[float]:
+    def score(fed: FedToken) -> list[float]:
         seen = tuple(sorted((one.position, one.token) for one in {*fed.sees, fed}))
         wanted = labels[seen, fed.position]
         assert len(set(wanted)) == 1, "two fields draw different tokens from one place"
@@ -340,7 +340,7 @@ def natural(kind: str, target: str) -> FakeModel:
     spelling = tokens.vocabulary.spelling
     whole = encoder.text(target)
 
-    def script(fed: Fed) -> int:
+    def script(fed: FedToken) -> int:
         path = b"".join(spelling[one.token] or b"" for one in sorted({*fed.sees, fed}, key=lambda one: one.position))
         written = path[path.index(b"Assistant:\n") + len(b"Assistant:\n") :]
         at = 0
@@ -351,7 +351,7 @@ def natural(kind: str, target: str) -> FakeModel:
         rest = target.encode()[len(written) :]
         return encoder.text(rest.decode())[0] if rest else min(encoder.ends)
 
-    def score(fed: Fed) -> list[float]:
+    def score(fed: FedToken) -> list[float]:
         token = script(fed)
         return [20.0 * (one == token) for one in range(len(tokenizer))]
 

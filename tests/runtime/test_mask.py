@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastalang.runtime.attention.masks import additive, visible
-from pastalang.runtime.attention.plain_views import Fed, PlainViews
+from pastalang.runtime.attention.plain_views import FedToken, PlainViews
 from pastalang.runtime.attention.views import Views
 from pastalang.runtime.step import Capture, CellId, Empty, Follow, OfCells, OfRow, RowId, Run, Show, StepBatch, TokenId
 from tests.runtime.walk import Walk
@@ -170,7 +170,7 @@ def test_masks_add_nothing_where_a_token_attends_and_forbid_the_rest() -> None:
 # ── the table against the lists ──────────────────────────────────────────────────────────────────────────
 
 
-def assert_same_sight(batch: StepBatch, views: Views, fed: tuple[Fed, ...]) -> None:
+def assert_same_sight(batch: StepBatch, views: Views, fed: tuple[FedToken, ...]) -> None:
     visibility = views.prepare(batch)
     for window in (None, 1, 3, 7):
         attends = visible(visibility, window=window)

@@ -13,17 +13,17 @@ from typing import Any
 import torch
 
 from pastalang.runtime.attention.masks import FULL, SLIDING, layer_windows
-from pastalang.runtime.attention.plain_views import Fed, PlainViews
+from pastalang.runtime.attention.plain_views import FedToken, PlainViews
 from pastalang.runtime.step import StepBatch
 
 
-def reference_logits(model: Any, token: Fed) -> torch.Tensor:
+def reference_logits(model: Any, token: FedToken) -> torch.Tensor:
     """The logits of one token: (vocabulary,). `model` is a transformers causal model."""
     return reference_path(model, token)[-1]
 
 
 @torch.inference_mode()
-def reference_path(model: Any, token: Fed) -> torch.Tensor:
+def reference_path(model: Any, token: FedToken) -> torch.Tensor:
     """The logits of a token and of everything that it sees, itself last: (tokens, vocabulary)."""
     tokens = _everything_below(token)
     device = model.device
@@ -56,11 +56,11 @@ class ReferenceModel:
         return torch.stack(rows) if rows else torch.zeros(0, self.vocabulary, dtype=self.dtype, device=self.device)
 
 
-def _everything_below(token: Fed) -> list[Fed]:
+def _everything_below(token: FedToken) -> list[FedToken]:
     """The token and all that it depends on, itself last, each behind what it sees."""
-    ordered: dict[int, Fed] = {}
+    ordered: dict[int, FedToken] = {}
 
-    def visit(fed: Fed) -> None:
+    def visit(fed: FedToken) -> None:
         for seen in fed.sees:
             if id(seen) not in ordered:
                 visit(seen)
@@ -70,7 +70,7 @@ def _everything_below(token: Fed) -> list[Fed]:
     return list(ordered.values())
 
 
-def _masks(model: Any, tokens: list[Fed]) -> torch.Tensor | dict[str, torch.Tensor]:
+def _masks(model: Any, tokens: list[FedToken]) -> torch.Tensor | dict[str, torch.Tensor]:
     """One mask where all layers are of one kind, else one by the name of the kind."""
     windows = set(layer_windows(model.config.get_text_config()))
     if len(windows) == 1:
@@ -79,7 +79,7 @@ def _masks(model: Any, tokens: list[Fed]) -> torch.Tensor | dict[str, torch.Tens
     return {FULL: _mask(model, tokens, window=None), SLIDING: _mask(model, tokens, window=sliding)}
 
 
-def _mask(model: Any, tokens: list[Fed], *, window: int | None) -> torch.Tensor:
+def _mask(model: Any, tokens: list[FedToken], *, window: int | None) -> torch.Tensor:
     sees = torch.tensor([[query.may_see(key, window=window) for key in tokens] for query in tokens])
     blocked = torch.full(sees.shape, torch.finfo(model.dtype).min, dtype=model.dtype)
     return blocked.masked_fill_(sees, 0.0)[None, None].to(model.device)
