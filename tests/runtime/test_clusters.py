@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastalang.runtime.attention.clusters import ON_CPU, Block, Clusters, Costs
-from pastalang.runtime.attention.masks import visible, visible_in
+from pastalang.runtime.attention.masks import attended, attended_in
 from pastalang.runtime.attention.views import Views, Visibility
 from pastalang.runtime.step import Capture, CellId, RowId, Run, StepBatch, TokenId
 from tests.runtime.exact import APART, walk_of
@@ -114,7 +114,7 @@ def spread_out(blocks: tuple[Block, ...], visibility: Visibility, *, window: int
     table = np.zeros_like(visibility.order, dtype=bool)
     times = np.zeros(len(visibility.order), dtype=int)
     for block in blocks:
-        attends = visible_in(block, visibility, window=window)
+        attends = attended_in(block, visibility, window=window)
         assert attends.any(axis=2).all(), "a query that attends to nothing gives NaN"
         for line, (tokens, cells) in enumerate(block.sizes):
             own = block.tokens[line, :tokens]
@@ -134,5 +134,5 @@ def test_blocks_let_through_exactly_what_the_whole_mask_lets_through(
         batch = walk.step()
         visibility = views.prepare(batch)
         if blocks := clusters.blocks(batch, visibility):
-            assert (spread_out(blocks, visibility, window=window) == visible(visibility, window=window)).all()
+            assert (spread_out(blocks, visibility, window=window) == attended(visibility, window=window)).all()
         views.commit(batch, visibility)

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pastalang.runtime.attention.masks import additive, visible
+from pastalang.runtime.attention.masks import additive_mask, attended
 from pastalang.runtime.attention.plain_views import FedToken, PlainViews
 from pastalang.runtime.attention.views import Views
 from pastalang.runtime.step import Capture, CellId, Empty, Follow, OfCells, OfRow, RowId, Run, Show, StepBatch, TokenId
@@ -144,26 +144,26 @@ def test_a_window_is_the_last_tokens_of_the_branchs_own_path() -> None:
     for at in range(2):  # two branches take turns in memory
         visibility = views.prepare(batch := step(Run(A, 0, 1), Run(B, 1, 1), cells=(4 + 2 * at, 5 + 2 * at)))
         views.commit(batch, visibility)
-    narrow = visible(visibility, window=3)
+    narrow = attended(visibility, window=3)
     assert [np.flatnonzero(row).tolist() for row in narrow] == [[3, 4, 6], [3, 5, 7]]
 
 
 def test_without_branches_a_window_is_the_ordinary_sliding_window() -> None:
     visibility = Views(16).prepare(step(Run(A, 0, 10)))
     rows, columns = np.indices((10, 10))
-    assert (visible(visibility, window=4) == ((columns <= rows) & (rows - columns < 4))).all()
+    assert (attended(visibility, window=4) == ((columns <= rows) & (rows - columns < 4))).all()
 
 
 def test_a_window_of_one_is_the_token_itself() -> None:
     visibility = Views(16).prepare(step(Run(A, 0, 4)))
-    assert (visible(visibility, window=1) == np.eye(4, dtype=bool)).all()
+    assert (attended(visibility, window=1) == np.eye(4, dtype=bool)).all()
 
 
 def test_masks_add_nothing_where_a_token_attends_and_forbid_the_rest() -> None:
     visibility = Views(16).prepare(step(Run(A, 0, 2)))
     off = float("-inf")
     for window, expected in ((None, [[0, off], [0, 0]]), (1, [[0, off], [off, 0]])):
-        mask = additive(visible(visibility, window=window), dtype=torch.float32, device=torch.device("cpu"))
+        mask = additive_mask(attended(visibility, window=window), dtype=torch.float32, device=torch.device("cpu"))
         assert mask.tolist() == expected
 
 
@@ -173,7 +173,7 @@ def test_masks_add_nothing_where_a_token_attends_and_forbid_the_rest() -> None:
 def assert_same_sight(batch: StepBatch, views: Views, fed: tuple[FedToken, ...]) -> None:
     visibility = views.prepare(batch)
     for window in (None, 1, 3, 7):
-        attends = visible(visibility, window=window)
+        attends = attended(visibility, window=window)
         for row, token in zip(attends, fed, strict=True):
             last = token.path if window is None else token.path[-window:]
             assert np.flatnonzero(row).tolist() == sorted(seen.cell for seen in last)

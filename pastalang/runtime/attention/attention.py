@@ -16,7 +16,7 @@ import torch
 from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import AttentionInterface
 
-from pastalang.runtime.attention.masks import Part, StepMasks
+from pastalang.runtime.attention.masks import AttentionCall, StepMasks
 
 ATTENTION = "pastalang"  # unknown to transformers' mask makers on purpose: they then make no mask at all
 STEP_MASKS: ContextVar[StepMasks] = ContextVar("pastalang_step_masks")
@@ -54,7 +54,7 @@ def attend(
     return (pad(ordered, (0, 0, 0, 0, 0, filling)) if filling else ordered)[None], None
 
 
-def _queries(query: torch.Tensor, part: Part, kv_heads: int) -> torch.Tensor:
+def _queries(query: torch.Tensor, part: AttentionCall, kv_heads: int) -> torch.Tensor:
     """(clusters, kv heads, groups x tokens, size)."""
     _, heads, _, size = query.shape
     if isinstance(part.tokens, slice):
@@ -63,7 +63,7 @@ def _queries(query: torch.Tensor, part: Part, kv_heads: int) -> torch.Tensor:
     return asked.permute(2, 0, 1, 3, 4).reshape(part.clusters, kv_heads, -1, size)
 
 
-def _gathered(states: torch.Tensor, part: Part) -> torch.Tensor:
+def _gathered(states: torch.Tensor, part: AttentionCall) -> torch.Tensor:
     """(clusters, kv heads, cells, size)."""
     if isinstance(part.cells, slice):
         return states[:, :, part.cells]

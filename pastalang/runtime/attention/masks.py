@@ -39,14 +39,14 @@ Window: TypeAlias = int | None
 Attends: TypeAlias = NDArray[np.bool_]
 
 
-def visible(visibility: Visibility, *, window: Window) -> Attends:
+def attended(visibility: Visibility, *, window: Window) -> Attends:
     """Which cells each token attends to: (tokens, width)."""
     if window is None:
         return visibility.order > 0
     return visibility.order > _hidden(visibility, window)[:, None]
 
 
-def visible_in(block: Block, visibility: Visibility, *, window: Window) -> Attends:
+def attended_in(block: Block, visibility: Visibility, *, window: Window) -> Attends:
     """The same for a block: (clusters, tokens, cells). What only fills it up attends to the first cell alone."""
     order = visibility.order[block.tokens[:, :, None], block.cells[:, None, :]]
     attends: Attends = order > 0 if window is None else order > _hidden(visibility, window)[block.tokens][:, :, None]
@@ -56,7 +56,7 @@ def visible_in(block: Block, visibility: Visibility, *, window: Window) -> Atten
     return attends
 
 
-def additive(attends: Attends, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+def additive_mask(attends: Attends, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """0 where a token attends, -inf where it does not. No row may be all -inf: every token sees itself."""
     hidden = torch.from_numpy(~attends).to(device)
     return torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill_(hidden, float("-inf"))
@@ -67,16 +67,16 @@ def _hidden(visibility: Visibility, window: int) -> NDArray[np.int32]:
     return np.maximum(visibility.own - window, 0)
 
 
-Chosen: TypeAlias = torch.Tensor | slice  # of one cluster, indexes that follow one another: these need no copy
+Selection: TypeAlias = torch.Tensor | slice  # of one cluster, indexes that follow one another: these need no copy
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class AttentionCall:
     """`clusters` calls in one."""
 
     clusters: int
-    tokens: Chosen  # (clusters x tokens each,)
-    cells: Chosen  # (clusters x cells each,)
+    tokens: Selection  # (clusters x tokens each,)
+    cells: Selection  # (clusters x cells each,)
     masks: dict[Window, torch.Tensor]  # (clusters, 1, tokens, cells)
     grouped: dict[tuple[Window, int], torch.Tensor] = field(default_factory=dict)
 
@@ -91,7 +91,7 @@ class StepMasks:
     """The parts of one step. `places` says where each token's result is, once the parts are put end to end."""
 
     def __init__(
-        self, parts: Sequence[Part], places: torch.Tensor | None, windows: Sequence[Window], *, tokens: int
+        self, parts: Sequence[AttentionCall], places: torch.Tensor | None, windows: Sequence[Window], *, tokens: int
     ) -> None:
         self.tokens = tokens
         self.parts = tuple(parts)
@@ -116,24 +116,27 @@ def step_masks(
     kinds = set(windows)
     if not blocks:
         masks = {
-            kind: additive(visible(visibility, window=kind), dtype=dtype, device=device)[None, None] for kind in kinds
+            kind: additive_mask(attended(visibility, window=kind), dtype=dtype, device=device)[None, None]
+            for kind in kinds
         }
-        return StepMasks((Part(1, slice(None), slice(None), masks),), None, windows, tokens=len(visibility.order))
+        return StepMasks(
+            (AttentionCall(1, slice(None), slice(None), masks),), None, windows, tokens=len(visibility.order)
+        )
     parts = [_part(block, visibility, kinds, dtype=dtype, device=device) for block in blocks]
     return StepMasks(parts, torch.from_numpy(_places(blocks)).to(device), windows, tokens=len(visibility.order))
 
 
 def _part(
     block: Block, visibility: Visibility, kinds: set[Window], *, dtype: torch.dtype, device: torch.device
-) -> Part:
+) -> AttentionCall:
     masks = {
-        kind: additive(visible_in(block, visibility, window=kind), dtype=dtype, device=device)[:, None]
+        kind: additive_mask(attended_in(block, visibility, window=kind), dtype=dtype, device=device)[:, None]
         for kind in kinds
     }
-    return Part(len(block.sizes), _chosen(block.tokens, device), _chosen(block.cells, device), masks)
+    return AttentionCall(len(block.sizes), _chosen(block.tokens, device), _chosen(block.cells, device), masks)
 
 
-def _chosen(indexes: Indexes, device: torch.device) -> Chosen:
+def _chosen(indexes: Indexes, device: torch.device) -> Selection:
     flat = indexes.reshape(-1)
     if len(indexes) == 1 and (np.diff(flat) == 1).all():
         return slice(int(flat[0]), int(flat[-1]) + 1)
