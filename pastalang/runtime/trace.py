@@ -22,7 +22,7 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Fed:
+class ForcedTokens:
     """Forced tokens that a pass fed; of those that an earlier run had left in memory, the first pass that saw them."""
 
     lane: int
@@ -34,7 +34,7 @@ class Fed:
 
 
 @dataclass(frozen=True, slots=True)
-class Drew:
+class SampledToken:
     """A token drawn from the logits of a pass."""
 
     lane: int
@@ -57,8 +57,8 @@ class JoinedLanes:
 class Trace:
     passes: int
     lanes: tuple[Lane, ...]
-    fed: tuple[Fed, ...]
-    drawn: tuple[Drew, ...]
+    fed: tuple[ForcedTokens, ...]
+    drawn: tuple[SampledToken, ...]
     joins: tuple[JoinedLanes, ...]
 
     def json_lines(self) -> str:
@@ -79,7 +79,7 @@ class Trace:
             {"ph": "M", "name": "thread_name", "pid": 0, "tid": lane.id, "args": {"name": lane.name or "root"}}
             for lane in self.lanes
         ]
-        happened: list[Fed | Drew] = [*self.fed, *self.drawn]
+        happened: list[ForcedTokens | SampledToken] = [*self.fed, *self.drawn]
         for one in happened:
             begin = one.forward_pass * 1000
             events.append({"ph": "X", "name": one.text or " ", "pid": 0, "tid": one.lane, "ts": begin, "dur": 1000})
@@ -98,7 +98,7 @@ def read_json_lines(text: str) -> Trace:
             Lane(**{**line, "items": tuple(line["items"]), "sees": tuple((lane, many) for lane, many in line["sees"])})
             for line in kinds.get("lane", ())
         ),
-        fed=tuple(Fed(**line) for line in kinds.get("fed", ())),
-        drawn=tuple(Drew(**line) for line in kinds.get("drawn", ())),
+        fed=tuple(ForcedTokens(**line) for line in kinds.get("fed", ())),
+        drawn=tuple(SampledToken(**line) for line in kinds.get("drawn", ())),
         joins=tuple(JoinedLanes(**{**line, "joined": tuple(line["joined"])}) for line in kinds.get("joined", ())),
     )

@@ -11,7 +11,7 @@ from importlib.resources import files
 
 from pastalang.plan.plan import Plan
 from pastalang.runtime.result import Result, Usage, named
-from pastalang.runtime.trace import Fed, Trace
+from pastalang.runtime.trace import ForcedTokens, Trace
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _cells(trace: Trace) -> tuple[Cell, ...]:
     return tuple(sorted((*given, *drawn), key=lambda cell: (cell.forward_pass, cell.lane, not cell.is_forced)))
 
 
-def _given(fed: Iterable[Fed]) -> list[Cell]:
+def _given(fed: Iterable[ForcedTokens]) -> list[Cell]:
     """What stands side by side in one lane and one pass is one cell: a prompt, whatever part of it was kept."""
     cells: list[Cell] = []
     for one in sorted(fed, key=lambda one: (one.lane, one.forward_pass, one.position)):
