@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pastalang.runtime.page.page import AnswerPiece, Cell, Figure, JoinMark, Lane, PageDocument, Sight, render_page
+from pastalang.runtime.display.page import AnswerPiece, Cell, Figure, JoinMark, Lane, PageDocument, Sight, render_page
 
 HOSTILE = '</script><img src=x onerror="document.title=1">%SCRIPT%\u2028 & é'
 

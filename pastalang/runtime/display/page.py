@@ -163,7 +163,7 @@ def _sights(trace: Trace) -> tuple[Sight, ...]:
 
 def render_page(document: PageDocument) -> str:
     """The page. Data enters as inert JSON and as text nodes, never as markup or script."""
-    folder = files("pastalang.runtime.page")
+    folder = files("pastalang.runtime.display")
     page = folder.joinpath("page.html").read_text(encoding="utf-8")
     parts = {
         "%TITLE%": escape(document.title),
