@@ -33,9 +33,9 @@ from pastalang.runtime.device_memory import describe_shortage, empty_caches, is_
 from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.inputs import bind_inputs
+from pastalang.runtime.models.compatibility import check_tokenizer
 from pastalang.runtime.models.loading import Loaded, load_model
 from pastalang.runtime.models.protocol import Model
-from pastalang.runtime.models.refuse import refuse_mismatch
 from pastalang.runtime.models.trained import TrainedFor, check_mode
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.outcome import outcome_of
@@ -96,7 +96,7 @@ class Engine:
         if limits is not None and not isinstance(limits, Limits):
             raise BadInputs(f"`limits` must be a pastalang.Limits, not {limits!r:.60}")
         self.encoder = Encoder(tokenizer)
-        refuse_mismatch(model, self.encoder)
+        check_tokenizer(model, self.encoder)
         self.model = model
         self.limits = limits or Limits()
         self.trained_for = trained_for

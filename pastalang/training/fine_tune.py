@@ -15,8 +15,8 @@ from pastalang.plan.serialise import fingerprint
 from pastalang.plan.structure import walk
 from pastalang.program.program import Program
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
+from pastalang.runtime.models.compatibility import check_config
 from pastalang.runtime.models.loading import default_device, told_in_words
-from pastalang.runtime.models.refuse import refuse_config
 from pastalang.runtime.models.source import check_source, shipped_folder
 from pastalang.runtime.models.trained import FILE, TrainedFor
 from pastalang.training.batches import packed_batches
@@ -128,7 +128,7 @@ def _load(job: Job) -> tuple[Any, Any]:
     check_source(str(job.model))
     place = shipped_folder(job.model) or job.model
     with told_in_words(job.model):
-        refuse_config(AutoConfig.from_pretrained(place))
+        check_config(AutoConfig.from_pretrained(place))
         tokenizer = AutoTokenizer.from_pretrained(place)
         model = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32)
     model = model.to(job.device or default_device())

@@ -13,8 +13,8 @@ from transformers import AutoConfig
 import pastalang
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError
+from pastalang.runtime.models.compatibility import UnsupportedModel
 from pastalang.runtime.models.loading import default_dtype, load_weights
-from pastalang.runtime.models.refuse import UnsupportedModel
 from pastalang.runtime.models.source import WEIGHTS
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.testing.toy_models import toy_model

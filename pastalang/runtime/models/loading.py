@@ -15,8 +15,8 @@ from transformers.utils import logging
 
 from pastalang.errors import PastaError
 from pastalang.runtime.errors import LoadError
+from pastalang.runtime.models.compatibility import check_config
 from pastalang.runtime.models.packed import pack
-from pastalang.runtime.models.refuse import refuse_config
 from pastalang.runtime.models.source import check_source, shipped_folder
 from pastalang.runtime.models.trained import TrainedFor, note_of
 
@@ -63,7 +63,7 @@ def load_weights(path: str | Path, *, device: str | None = None, dtype: torch.dt
         raise LoadError(f"`dtype` is a type of torch, such as torch.float32, not {dtype!r}")
     with told_in_words(path):
         config = AutoConfig.from_pretrained(path, local_files_only=is_here)
-    refuse_config(config)
+    check_config(config)
     with told_in_words(path), _quietly():
         model, found = AutoModelForCausalLM.from_pretrained(
             path, dtype=dtype or default_dtype(chosen), local_files_only=is_here,

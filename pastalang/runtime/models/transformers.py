@@ -14,8 +14,14 @@ from pastalang.runtime.attention.clusters import ON_CPU, ON_GPU, Clusters, Costs
 from pastalang.runtime.attention.kv_cache import CellMapping, KVCache
 from pastalang.runtime.attention.masks import layer_windows, step_masks
 from pastalang.runtime.attention.views import Views
-from pastalang.runtime.models.refuse import OWN_ATTENTION, UnsupportedModel, model_name, refuse_model
-from pastalang.runtime.models.self_check import CELLS_FOR_CHECK, check_model
+from pastalang.runtime.models.compatibility import (
+    CELLS_FOR_CHECK,
+    OWN_ATTENTION,
+    UnsupportedModel,
+    check_logits,
+    check_modules,
+    model_name,
+)
 from pastalang.runtime.step import StepBatch
 
 
@@ -27,9 +33,9 @@ class TransformersModel:
     """
 
     def __init__(self, model: Any, *, cells: int, check: bool = True, costs: Costs | None = None) -> None:
-        refuse_model(model)
+        check_modules(model)
         if check:
-            check_model(TransformersModel(model, cells=CELLS_FOR_CHECK, check=False), model)
+            check_logits(TransformersModel(model, cells=CELLS_FOR_CHECK, check=False), model)
         config = model.config.get_text_config()
         model.eval()
         model.set_attn_implementation(ATTENTION)
