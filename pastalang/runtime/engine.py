@@ -36,7 +36,7 @@ from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.models.compatibility import check_tokenizer
 from pastalang.runtime.models.loading import Loaded, load_model
 from pastalang.runtime.models.protocol import Model
-from pastalang.runtime.models.trained import TrainedFor, check_mode
+from pastalang.runtime.models.training_note import TrainingNote, check_mode
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.outcome import outcome_of
 from pastalang.runtime.plan_cache import PlanCache
@@ -83,7 +83,7 @@ class Engine:
         *,
         limits: Limits | None = None,
         prefix_cells: int | None = None,
-        trained_for: TrainedFor | None = None,
+        trained_for: TrainingNote | None = None,
         guides: MakeGuide | None = None,
         schedule_filter: ScheduleFilter | None = None,
     ) -> None:

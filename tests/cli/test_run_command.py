@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from pastalang.cli.app import build_app
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models import loading, source
-from pastalang.runtime.models.trained import TrainedFor
+from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.trace import read_json_lines
 from pastalang.testing.byte_tokenizer import byte_tokenizer
@@ -325,7 +325,7 @@ def test_a_mode_that_the_weights_do_not_know_is_refused_unless_it_is_asked_for(
     program: Path, model: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(model, tmp_path / "trained")
-    TrainedFor((Mode.LOCKSTEP,), "", "", "", {}).write(tmp_path / "trained")
+    TrainingNote((Mode.LOCKSTEP,), "", "", "", {}).write(tmp_path / "trained")
     words = (program, "--model", tmp_path / "trained", "--input", "title=x")
     assert "trained for lockstep, and this run asks for strict" in refused(1, *words)
     assert run(*words, "--mode", "lockstep").exit_code == 0

@@ -13,7 +13,7 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError, WrongMode
 from pastalang.runtime.models import source as sources
 from pastalang.runtime.models.loading import load_model
-from pastalang.runtime.models.trained import TrainedFor, trained_for
+from pastalang.runtime.models.training_note import TrainingNote, read_note
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.toy_models import toy_model
 
@@ -24,10 +24,10 @@ PROGRAM = compile(
     assistant json { brand: string(max=3), size: string(max=3) }
     '''
 )
-NOTE = TrainedFor((Mode.LOCKSTEP, Mode.SEQUENTIAL), "t", "", "", {"brand": 3})
+NOTE = TrainingNote((Mode.LOCKSTEP, Mode.SEQUENTIAL), "t", "", "", {"brand": 3})
 
 
-def write_model(folder: Path, note: TrainedFor | None = None) -> Path:
+def write_model(folder: Path, note: TrainingNote | None = None) -> Path:
     toy_model(vocabulary=320).save_pretrained(folder)
     byte_tokenizer().save_pretrained(folder)
     if note is not None:
@@ -111,10 +111,10 @@ def test_a_note_of_another_kind_cannot_be_read(tmp_path: Path) -> None:
     for text, told in (("[]", "it is no JSON object"), ("{}", "its key 'modes' is missing")):
         (tmp_path / "pastalang.json").write_text(text, encoding="utf-8")
         with pytest.raises(LoadError, match=f"cannot be read: {told}"):
-            trained_for(tmp_path)
+            read_note(tmp_path)
 
 
 def test_a_note_that_names_no_mode_cannot_be_read(tmp_path: Path) -> None:
-    TrainedFor((), "", "", "", {}).write(write_model(tmp_path))
+    TrainingNote((), "", "", "", {}).write(write_model(tmp_path))
     with pytest.raises(LoadError, match="it names no mode"):
         load(tmp_path)

@@ -18,7 +18,7 @@ from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.compatibility import check_config
 from pastalang.runtime.models.packed import pack
 from pastalang.runtime.models.source import check_source, shipped_folder
-from pastalang.runtime.models.trained import TrainedFor, note_of
+from pastalang.runtime.models.training_note import TrainingNote, find_note
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Loaded:
 
     weights: Any
     tokenizer: Any
-    trained_for: TrainedFor | None
+    trained_for: TrainingNote | None
 
 
 def load_model(
@@ -48,7 +48,7 @@ def load_model(
         pack(weights)
     with told_in_words(path):
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=Path(path).is_dir())
-    return Loaded(weights, tokenizer, note_of(path))
+    return Loaded(weights, tokenizer, find_note(path))
 
 
 def load_weights(path: str | Path, *, device: str | None = None, dtype: torch.dtype | None = None) -> Any:

@@ -19,7 +19,7 @@ FILE = "pastalang.json"
 
 
 @dataclass(frozen=True, slots=True)
-class TrainedFor:
+class TrainingNote:
     """`limits` are the tokens that each field could take; the fingerprints are those of `plan.fingerprint`."""
 
     modes: tuple[Mode, ...]
@@ -34,7 +34,7 @@ class TrainedFor:
         (folder / FILE).write_text(text + "\n", encoding="utf-8")
 
 
-def trained_for(folder: str | Path) -> TrainedFor | None:
+def read_note(folder: str | Path) -> TrainingNote | None:
     """None where nothing is noted. Raises `LoadError` where the note cannot be read."""
     path = Path(folder) / FILE
     if not path.is_file():
@@ -45,7 +45,7 @@ def trained_for(folder: str | Path) -> TrainedFor | None:
             raise ValueError("it is no JSON object")
         if not document["modes"]:
             raise ValueError("it names no mode")
-        return TrainedFor(
+        return TrainingNote(
             modes=tuple(Mode(mode) for mode in document["modes"]),
             template=str(document["template"]),
             program=str(document["program"]),
@@ -57,22 +57,22 @@ def trained_for(folder: str | Path) -> TrainedFor | None:
         raise LoadError(f"{path} says what the weights were trained for, and cannot be read: {reason}") from problem
 
 
-def note_of(source: str | Path) -> TrainedFor | None:
+def find_note(source: str | Path) -> TrainingNote | None:
     """The note beside weights in a folder or on the hub."""
     if Path(source).exists():
-        return trained_for(source)
+        return read_note(source)
     found = cached_file(
         str(source), FILE, _raise_exceptions_for_missing_entries=False, _raise_exceptions_for_connection_errors=False
     )
-    return None if found is None else trained_for(Path(found).parent)
+    return None if found is None else read_note(Path(found).parent)
 
 
-def check_mode(weights: str | Path | TrainedFor | None, mode: Mode) -> None:
+def check_mode(weights: str | Path | TrainingNote | None, mode: Mode) -> None:
     """Raises `WrongMode` where the weights were trained for other modes: values would see what they never saw.
 
     `weights`: a folder, or what was read from it; None where nothing is known, which refuses nothing.
     """
-    known = trained_for(weights) if isinstance(weights, str | Path) else weights
+    known = read_note(weights) if isinstance(weights, str | Path) else weights
     if known is not None and mode not in known.modes:
         named = f" in {weights}" if isinstance(weights, str | Path) else ""
         raise WrongMode(
