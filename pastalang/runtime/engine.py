@@ -34,7 +34,7 @@ from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.models.compatibility import check_tokenizer
-from pastalang.runtime.models.loading import Loaded, load_model
+from pastalang.runtime.models.loading import LoadedModel, load_model
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.training_note import TrainingNote, check_mode
 from pastalang.runtime.models.transformers import TransformersModel
@@ -143,7 +143,7 @@ class Engine:
         if isinstance(source, tuple):
             if len(source) != 2 or not hasattr(source[0], "config"):
                 raise LoadError("pass a loaded model as a pair: a causal model of transformers and its tokenizer")
-            found = Loaded(*source, trained_for=None)
+            found = LoadedModel(*source, trained_for=None)
         else:
             found = load_model(source, device=device, dtype=dtype, packed=packed)
         try:

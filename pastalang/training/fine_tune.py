@@ -16,7 +16,7 @@ from pastalang.plan.structure import walk
 from pastalang.program.program import Program
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.models.compatibility import check_config
-from pastalang.runtime.models.loading import default_device, told_in_words
+from pastalang.runtime.models.loading import as_load_error, default_device
 from pastalang.runtime.models.source import check_source, shipped_folder
 from pastalang.runtime.models.training_note import FILE, TrainingNote
 from pastalang.training.batches import packed_batches
@@ -127,7 +127,7 @@ def _load(job: Job) -> tuple[Any, Any]:
 
     check_source(str(job.model))
     place = shipped_folder(job.model) or job.model
-    with told_in_words(job.model):
+    with as_load_error(job.model):
         check_config(AutoConfig.from_pretrained(place))
         tokenizer = AutoTokenizer.from_pretrained(place)
         model = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32)

@@ -22,7 +22,7 @@ from pastalang.runtime.models.training_note import TrainingNote, find_note
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedModel:
     """A transformers model, its tokenizer, and what is noted beside them."""
 
     weights: Any
@@ -32,7 +32,7 @@ class Loaded:
 
 def load_model(
     source: str | Path, *, device: str | None = None, dtype: torch.dtype | None = None, packed: bool = True
-) -> Loaded:
+) -> LoadedModel:
     """From a folder, a name on the hub, or the name of a shipped model, for which nothing is ever fetched.
 
     On a CPU the weights are `packed`, which is quicker and takes the model its gradients. A shipped model is so small
@@ -46,9 +46,9 @@ def load_model(
     weights = load_weights(path, device=device, dtype=dtype)
     if packed:
         pack(weights)
-    with told_in_words(path):
+    with as_load_error(path):
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=Path(path).is_dir())
-    return Loaded(weights, tokenizer, find_note(path))
+    return LoadedModel(weights, tokenizer, find_note(path))
 
 
 def load_weights(path: str | Path, *, device: str | None = None, dtype: torch.dtype | None = None) -> Any:
@@ -61,10 +61,10 @@ def load_weights(path: str | Path, *, device: str | None = None, dtype: torch.dt
     chosen = check_device(device or default_device())
     if dtype is not None and not isinstance(dtype, torch.dtype):
         raise LoadError(f"`dtype` is a type of torch, such as torch.float32, not {dtype!r}")
-    with told_in_words(path):
+    with as_load_error(path):
         config = AutoConfig.from_pretrained(path, local_files_only=is_here)
     check_config(config)
-    with told_in_words(path), _quietly():
+    with as_load_error(path), _quietly():
         model, found = AutoModelForCausalLM.from_pretrained(
             path, dtype=dtype or default_dtype(chosen), local_files_only=is_here,
             output_loading_info=True, ignore_mismatched_sizes=True,
@@ -94,7 +94,7 @@ def _quietly() -> Iterator[None]:
 
 
 @contextmanager
-def told_in_words(path: str | Path) -> Iterator[None]:
+def as_load_error(path: str | Path) -> Iterator[None]:
     """What libraries raise about a file or a name that they cannot use, as a `LoadError` with their first line."""
     try:
         yield
