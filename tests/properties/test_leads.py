@@ -22,8 +22,8 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache
-from pastalang.runtime.binding.spaced import LedHole, given_to
-from pastalang.runtime.binding.whitespace import with_leads
+from pastalang.runtime.binding.spaced import SpacedHole, leading_space_of
+from pastalang.runtime.binding.whitespace import move_whitespace
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import Guide, State
 from pastalang.runtime.constraints.leading_space import LeadingSpaceGuide
@@ -263,16 +263,16 @@ def test_left_to_right_the_model_has_read_the_text_of_the_answer(kind: str, seed
 @pytest.mark.parametrize("mode", list(Mode))
 def test_where_white_space_stands_alone_nothing_is_handed_over(source: str, mode: Mode) -> None:
     plan = plan_of(source, mode)
-    assert with_leads(plan, tools("bytes")[1]) is plan
+    assert move_whitespace(plan, tools("bytes")[1]) is plan
 
 
 @pytest.mark.parametrize("kind", sorted(MERGING))
 def test_what_a_tokenizer_writes_together_is_handed_over(kind: str) -> None:
-    bound = with_leads(plan_of(PRODUCT, Mode.STRICT), tools(kind)[1])
-    led = {segment.field for _, _, segment in walk_plan(bound) if isinstance(segment, LedHole)}
+    bound = move_whitespace(plan_of(PRODUCT, Mode.STRICT), tools(kind)[1])
+    led = {segment.field for _, _, segment in walk_plan(bound) if isinstance(segment, SpacedHole)}
     assert {"brand", "kind", "sure", "quote", "lines[].name", "headline", "size.unit"} <= led
     assert ("price" in led) is (kind != "newer"), "digits stand alone where they are split off"
-    assert any(given_to(segment) for _, _, segment in walk_plan(bound) if not isinstance(segment, LedHole))
+    assert any(leading_space_of(segment) for _, _, segment in walk_plan(bound) if not isinstance(segment, SpacedHole))
 
 
 # ── the tokens of the tokenizer itself ───────────────────────────────────────────────────────────────────

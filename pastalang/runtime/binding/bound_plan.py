@@ -12,7 +12,7 @@ import numpy as np
 from pastalang.plan.plan import Branch, BranchId, Form, Hole, Join, Place, Plan, TurnStart
 from pastalang.plan.structure import Nesting, nesting_of, shared_loops, walk
 from pastalang.program.types import Anything, Null, Regex, String
-from pastalang.runtime.binding.whitespace import with_leads
+from pastalang.runtime.binding.whitespace import move_whitespace
 from pastalang.runtime.chat import Encoder, Turn, turns_of
 from pastalang.runtime.constraints.guide import Guide, GuideError, TokenMask
 from pastalang.runtime.errors import DeadEnd
@@ -39,7 +39,7 @@ class BoundPlan:
 
     @cached_property
     def bound(self) -> Plan:
-        return with_leads(self.plan, self.encoder)
+        return move_whitespace(self.plan, self.encoder)
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:

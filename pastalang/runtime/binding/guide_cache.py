@@ -11,7 +11,7 @@ from typing import Any
 
 from pastalang.plan.plan import Choose, Hole, Plan, Repeat, Segment, Text
 from pastalang.program import types as t
-from pastalang.runtime.binding.spaced import given_to
+from pastalang.runtime.binding.spaced import leading_space_of
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import Guide, GuideError
 from pastalang.runtime.constraints.leading_space import LeadingSpaceGuide
@@ -32,7 +32,7 @@ class GuideCache:
 
     def __call__(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Guide:
         quoted, forbidden = self._quoted(hole, plan, sources), self._forbidden(plan)
-        lead = given_to(hole)
+        lead = leading_space_of(hole)
         types = self._number(hole.type), self._number(plan.types)
         key = (types, hole.form, hole.follow, lead, tuple(quoted.items()), forbidden)
         guide = self._known.get(key)

@@ -9,21 +9,21 @@ from pastalang.plan.plan import Arm, Choose, Hole, Repeat, Segment, Text
 
 
 @dataclass(frozen=True, slots=True)
-class FedText(Text):
+class SpacedText(Text):
     """`text` is written, `fed` is what the model is fed of it, with what it was given before it."""
 
     fed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class LedHole(Hole):
+class SpacedHole(Hole):
     """The model writes `lead` and then the value."""
 
     lead: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class FedArm(Arm):
+class SpacedArm(Arm):
     """`given` stands before the arm; `fed` is that and what is fed of its own lead."""
 
     fed: str = ""
@@ -31,7 +31,7 @@ class FedArm(Arm):
 
 
 @dataclass(frozen=True, slots=True)
-class LedRepeat(Repeat):
+class SpacedRepeat(Repeat):
     """`given` stands before the first item, or before what is written when there is none; `handed` over is the end of
     what ends the list."""
 
@@ -40,33 +40,33 @@ class LedRepeat(Repeat):
 
 
 def fed_text(segment: Text | Arm) -> str:
-    if isinstance(segment, FedText | FedArm):
+    if isinstance(segment, SpacedText | SpacedArm):
         return segment.fed
     return segment.text if isinstance(segment, Text) else segment.lead
 
 
 def fed_end(repeat: Repeat, *, is_empty: bool) -> str | None:
     """What the model is fed where the list ends."""
-    given, handed = (repeat.given, repeat.handed) if isinstance(repeat, LedRepeat) else ("", "")
+    given, handed = (repeat.given, repeat.handed) if isinstance(repeat, SpacedRepeat) else ("", "")
     if is_empty and repeat.empty is not None:
         return (given + repeat.empty).removesuffix(handed)
     return None if repeat.stop is None else repeat.stop.removesuffix(handed)
 
 
-def given_to(segment: Segment) -> str:
+def leading_space_of(segment: Segment) -> str:
     """The white space that a hole, a choice or a list writes before its own."""
     match segment:
-        case LedHole(lead=lead):
+        case SpacedHole(lead=lead):
             return lead
-        case LedRepeat(given=given):
+        case SpacedRepeat(given=given):
             return given
-        case Choose(arms=(FedArm(given=given), *_)):
+        case Choose(arms=(SpacedArm(given=given), *_)):
             return given
         case _:
             return ""
 
 
-def without_lead(hole: Hole) -> Hole:
+def without_leading_space(hole: Hole) -> Hole:
     return Hole(**fields_of(hole))
 
 

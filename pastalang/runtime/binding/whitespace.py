@@ -23,7 +23,15 @@ from pastalang.plan.plan import (
 )
 from pastalang.plan.structure import Segments, walk
 from pastalang.program import types as t
-from pastalang.runtime.binding.spaced import FedArm, FedText, LedHole, LedRepeat, fed_end, fed_text, fields_of
+from pastalang.runtime.binding.spaced import (
+    SpacedArm,
+    SpacedHole,
+    SpacedRepeat,
+    SpacedText,
+    fed_end,
+    fed_text,
+    fields_of,
+)
 from pastalang.values.lengths import first_characters, is_finite, longest_text, spell
 
 AMPLE = 8  # tokens: a limit that does not decide how a value is spelled
@@ -114,7 +122,7 @@ class Encoder(Protocol):
     def crosses(self, before: str, behind: str) -> bool: ...
 
 
-def with_leads(plan: Plan, encoder: Encoder) -> Plan:
+def move_whitespace(plan: Plan, encoder: Encoder) -> Plan:
     """The same plan where nothing has to be handed over."""
     handing = _Handing(plan, encoder)
     for branch in plan.branches:
@@ -150,7 +158,7 @@ class _Handing:
                     taken = self._hand_over(fed_text(segment), behind, ends_in_text=ends_in_text)
                     if taken is not None:
                         lead, done[index + 1] = taken
-                        done[index] = FedText(segment.text, True, _without(fed_text(segment), lead))
+                        done[index] = SpacedText(segment.text, True, _without(fed_text(segment), lead))
                 case Choose():
                     done[index] = self._choose(segment, _is_text(behind, ends_in_text))
                 case Repeat():
@@ -179,9 +187,9 @@ class _Handing:
             taken = self._hand_over(fed, segments, ends_in_text=is_text_behind)
             if taken is not None:
                 lead, first = taken
-                given = arm.given if isinstance(arm, FedArm) else ""
+                given = arm.given if isinstance(arm, SpacedArm) else ""
                 segments = (first, *segments[1:])
-                arms.append(FedArm(arm.label, arm.lead, segments, _without(fed, lead), given))
+                arms.append(SpacedArm(arm.label, arm.lead, segments, _without(fed, lead), given))
             else:
                 arms.append(replace(arm, segments=segments))
         found = replace(choose, arms=tuple(arms))
@@ -213,7 +221,7 @@ class _Handing:
         taken = self._hand_over(repeat.stop, behind, ends_in_text=ends_in_text)
         if taken is None or not (repeat.empty is None or _is_handed(repeat.empty, taken[0])):
             return None
-        led = repeat if isinstance(repeat, LedRepeat) else LedRepeat(**fields_of(repeat))
+        led = repeat if isinstance(repeat, SpacedRepeat) else SpacedRepeat(**fields_of(repeat))
         handed = replace(led, handed=taken[0])
         return (handed, taken[1]) if self._stops_apart(repeat, handed) else None
 
@@ -226,10 +234,10 @@ class _Handing:
                 lead = self._lead(literal, ways)
                 if not lead or not keeps_its_values(segment, lead, self._types, self._encoder.text):
                     return None
-                return lead, LedHole(**fields_of(segment), lead=lead)
+                return lead, SpacedHole(**fields_of(segment), lead=lead)
             case Text(shown=True, text=text) if text.strip(" "):
                 lead = self._lead(literal, (text,))
-                return (lead, FedText(text, True, lead + fed_text(segment))) if lead else None
+                return (lead, SpacedText(text, True, lead + fed_text(segment))) if lead else None
             case Fork(branch=id) if id not in self._placed and self.segments[id]:
                 first, *rest = self.segments[id]
                 taken = self._take(first, literal)
@@ -246,7 +254,7 @@ class _Handing:
 
     def _take_by_choice(self, choose: Choose, literal: str) -> tuple[str, Segment] | None:
         lead = self._lead(literal, tuple(arm.lead for arm in choose.arms))
-        arms = tuple(FedArm(arm.label, arm.lead, arm.segments, lead + arm.lead, lead) for arm in choose.arms)
+        arms = tuple(SpacedArm(arm.label, arm.lead, arm.segments, lead + arm.lead, lead) for arm in choose.arms)
         before, after = ([self._encoder.text(fed_text(arm)) for arm in some] for some in (choose.arms, arms))
         return (lead, replace(choose, arms=arms)) if lead and _tells_apart(before, after) else None
 
@@ -258,8 +266,8 @@ class _Handing:
         lead = self._lead(literal, ways)
         if not lead:
             return None
-        opening = (FedText(first.text, True, lead + fed_text(first)), *repeat.first[1:])
-        led = LedRepeat(**{**fields_of(repeat), "first": opening}, given=lead)
+        opening = (SpacedText(first.text, True, lead + fed_text(first)), *repeat.first[1:])
+        led = SpacedRepeat(**{**fields_of(repeat), "first": opening}, given=lead)
         return (lead, led) if self._stops_apart(repeat, led) else None
 
     def _stops_apart(self, before: Repeat, after: Repeat) -> bool:
@@ -328,7 +336,7 @@ def _last_text(parts: Sequence[Text | ItemNumber]) -> str | None:
 def _shortened(parts: tuple[Text | ItemNumber, ...], lead: str) -> tuple[Text | ItemNumber, ...]:
     last = parts[-1]
     assert isinstance(last, Text)
-    return (*parts[:-1], FedText(last.text, last.shown, _without(fed_text(last), lead)))
+    return (*parts[:-1], SpacedText(last.text, last.shown, _without(fed_text(last), lead)))
 
 
 def _tells_apart(before: Sequence[tuple[int, ...]], after: Sequence[tuple[int, ...]]) -> bool:
