@@ -17,9 +17,8 @@ from pydantic import BaseModel
 from pastalang.runtime.answer import Layout, layouts_of
 from pastalang.runtime.errors import Problem
 from pastalang.runtime.events import FieldAgain
-from pastalang.runtime.repair.message import doubt_text, objection_text
 from pastalang.runtime.repair.policy import Policy
-from pastalang.runtime.repair.targets import Key, Target, field_targets, targets_of
+from pastalang.runtime.repair.targets import Key, Target, field_targets, repair_text, retry_text, targets_of
 from pastalang.runtime.repair.validation import Objection, validate
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
@@ -40,7 +39,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
+class Retry:
     """A field that is decoded again because it was unsure; the surer one of the two stays."""
 
     target: Target
@@ -59,7 +58,7 @@ class Review:
     attempts: int = 0  # fields decoded again for a reason of their own
     _sheets: tuple[Layout, ...] = ()
     _tried: Counter[Key] = field(default_factory=Counter)
-    _doubts: list[Doubt] = field(default_factory=list)
+    _doubts: list[Retry] = field(default_factory=list)
     _replaced: set[BranchState] = field(default_factory=set)  # out of the answer; who has joined them is out of date
 
     def review(self, request: RequestState) -> bool:
@@ -113,7 +112,7 @@ class Review:
         # An unsure field that a failing one depends on has its turn when that one is right.
         doubted = [one for one in doubted if set(branches_after(one.point)).isdisjoint(_branches(chosen))]
         texts = {target.key: wrong[target.key][1] for target in chosen}
-        texts |= {one.key: doubt_text(self._text(one), one.place) for one in doubted}
+        texts |= {one.key: retry_text(self._text(one), one.place) for one in doubted}
         gone = {target.key: frozenset(branches_after(target.point)) for target in (*chosen, *doubted)}
         for target in (*chosen, *doubted):
             self._tried[target.key] += 1
@@ -125,7 +124,7 @@ class Review:
             self._replaced |= gone[target.key]
         for target, again in zip(doubted, taken[len(chosen) :], strict=True):
             assert target.field is not None
-            self._doubts.append(Doubt(target, target.field, again, gone[target.key]))
+            self._doubts.append(Retry(target, target.field, again, gone[target.key]))
         return bool(taken)
 
     def _wrong(self, failures: list[Failure]) -> dict[Key, tuple[Target, str, str]]:
@@ -135,7 +134,7 @@ class Review:
             for target in failure.targets:
                 if self._tried[target.key] < self.policy.repair:
                     reason = failure.objection.reason
-                    told = objection_text(failure.sheet.answer.text, target.place, reason)
+                    told = repair_text(failure.sheet.answer.text, target.place, reason)
                     wrong.setdefault(target.key, (target, told, reason))
         return wrong
 

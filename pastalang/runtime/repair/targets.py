@@ -1,9 +1,4 @@
-"""Who has to be decoded again for an objection: the laid-out answer and the objection come in, targets go out.
-
-"price": null        a choice or a list wrote it    its branch, from its beginning
-"brand": "acme"      one hole wrote it              that hole
-{"a": 1, "b": 2}     several did                    those that the validator reads, else all of them
-"""
+"""Which parts of an answer are decoded again, and the text that is forced before each."""
 
 from __future__ import annotations
 
@@ -79,3 +74,26 @@ def _of_branch(branch: BranchState, place: Place) -> Target:
 def _of_field(field: Field, place: Place) -> Target:
     assert field.checkpoint is not None, f"`{field.path}` was decoded without a checkpoint"
     return Target(field.path, field.items, place, field.checkpoint, field)
+
+
+MAX_REASON: Final = 160
+MAX_VALUE: Final = 80
+
+
+def repair_text(text: str, place: Place, reason: str) -> str:
+    return _lead(text, place, f"not accepted: {_on_one_line(reason, MAX_REASON)}")
+
+
+def retry_text(text: str, place: Place) -> str:
+    """A greedy model that is told nothing new would say the same again, so it is told that it was unsure."""
+    return _lead(text, place, "not sure, once more:")
+
+
+def _lead(text: str, place: Place, comment: str) -> str:
+    key = text[text.rfind("\n", 0, place.start) + 1 : place.start]
+    return f"{_on_one_line(text[place.start : place.end], MAX_VALUE)} // {comment}\n{key}"
+
+
+def _on_one_line(text: str, limit: int) -> str:
+    flat = re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", text).strip()
+    return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"
