@@ -13,7 +13,7 @@ from pastalang.plan.plan import Plan
 from pastalang.program.program import Input, InputKind, InputType, ListOf, RecordOf
 from pastalang.runtime.errors import BadInputs
 
-MOST_BITS = 13_287  # of 4,000 digits; Python writes out 4,300
+MAX_BITS = 13_287  # of 4,000 digits; Python writes out 4,300
 
 
 def bind_inputs(plan: Plan, given: Mapping[str, Any], *, spell: Callable[[Any], str] | None = None) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def _json(value: Any) -> str:
             return json.dumps(value, ensure_ascii=False)
 
 
-def part_of(value: Any, path: tuple[str, ...]) -> Any:
+def value_at(value: Any, path: tuple[str, ...]) -> Any:
     for name in path:
         value = value[name]
     return value
@@ -85,7 +85,7 @@ def _unknown(name: object, declared: Mapping[str, Input]) -> str:
 
 def _problems(path: str, value: Any, type: InputType, spell: Callable[[Any], str]) -> list[str]:
     match type:
-        case InputKind() if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        case InputKind() if isinstance(value, int) and value.bit_length() > MAX_BITS:
             return [f"`{path}` has more than 4,000 digits, which is more than can be written"]
         case InputKind():
             return [] if _is(value, type) else [f"`{path}` has to be {_described(type)}, not {spell(value)}"]

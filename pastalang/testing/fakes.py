@@ -63,7 +63,7 @@ def hashed_model(vocabulary: int, *, seed: int = 0, spread: float = 2.0) -> Fake
     return FakeModel(hashed_score(vocabulary, seed=seed, spread=spread), vocabulary=vocabulary)
 
 
-class Sighted(Hashable, Protocol):
+class SeenToken(Hashable, Protocol):
     """A token that knows what it sees, in order."""
 
     @property
@@ -71,14 +71,14 @@ class Sighted(Hashable, Protocol):
     @property
     def position(self) -> int: ...
     @property
-    def sees(self) -> Sequence[Sighted]: ...
+    def sees(self) -> Sequence[SeenToken]: ...
 
 
-def hashed_score(vocabulary: int, *, seed: int = 0, spread: float = 2.0) -> Callable[[Sighted], Scores]:
+def hashed_score(vocabulary: int, *, seed: int = 0, spread: float = 2.0) -> Callable[[SeenToken], Scores]:
     """The logits of `hashed_model`, for tokens of any kind."""
-    known: dict[Sighted, int] = {}
+    known: dict[SeenToken, int] = {}
 
-    def digest(fed: Sighted) -> int:
+    def digest(fed: SeenToken) -> int:
         if fed not in known:
             for seen in fed.sees:
                 if seen not in known:
@@ -86,7 +86,7 @@ def hashed_score(vocabulary: int, *, seed: int = 0, spread: float = 2.0) -> Call
             known[fed] = hash((seed, fed.token, fed.position, *map(known.__getitem__, fed.sees)))
         return known[fed]
 
-    def score(fed: Sighted) -> Scores:
+    def score(fed: SeenToken) -> Scores:
         chance = np.random.Generator(np.random.PCG64(digest(fed) & _POSITIVE))
         return chance.standard_normal(vocabulary) * spread
 
