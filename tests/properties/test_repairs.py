@@ -22,7 +22,7 @@ from pastalang.testing.fakes import FakeModel, hashed_model
 from pastalang.testing.toy_models import Family
 from tests.properties.repairs import fields, program
 from tests.properties.test_runtime import Checked
-from tests.runtime.test_repair import tokens_of
+from tests.runtime.repair.test_review import tokens_of
 
 WARM = Sampling(temperature=1.0)
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))

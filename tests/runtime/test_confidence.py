@@ -25,7 +25,7 @@ from pastalang.runtime.scheduler import probes
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model, uniform_model
-from tests.runtime.test_repair import engine, program
+from tests.runtime.repair.test_review import engine, program
 
 _TOKENIZER = Encoder(byte_tokenizer())
 SHELF = GuideCache(
