@@ -24,12 +24,12 @@ from pastalang.program.program import Program
 from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.call import Options, RunOptions, check_batch, check_size, options_of
-from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.compile import prepare_vocabulary
 from pastalang.runtime.constraints.tagged_text import AutoGuides
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.device_memory import describe_shortage, empty_caches, is_out_of_memory
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.inputs import bind_inputs

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pastalang.errors import PastaError
 from pastalang.plan.passes import passes_taken
 from pastalang.runtime.answer import answers_of, run_outcomes_of
-from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.tagged_text import THREAD
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Answer, Invalid, Result, Usage

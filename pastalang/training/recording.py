@@ -19,10 +19,10 @@ from pastalang.plan.plan import Choose, Mode, Repeat
 from pastalang.runtime.answer import answers_of
 from pastalang.runtime.attention.views import Views
 from pastalang.runtime.binding.bound_plan import BoundPlan
-from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.sampling.sampler import Sample

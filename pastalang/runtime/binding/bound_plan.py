@@ -12,9 +12,10 @@ import numpy as np
 from pastalang.plan.plan import Branch, BranchId, Form, Hole, Join, Place, Plan, TurnStart
 from pastalang.plan.structure import Nesting, nesting_of, shared_loops, walk
 from pastalang.program.types import Anything, Null, Regex, String
+from pastalang.runtime.binding.chat import Turn, turns_of
 from pastalang.runtime.binding.whitespace import move_whitespace
-from pastalang.runtime.chat import Encoder, Turn, turns_of
 from pastalang.runtime.constraints.guide import Guide, GuideError, TokenMask
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import DeadEnd
 from pastalang.values.describe import counted
 from pastalang.values.lengths import shortest_text

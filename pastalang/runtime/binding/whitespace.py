@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from pastalang.plan.plan import (
     Arm,
@@ -32,6 +31,7 @@ from pastalang.runtime.binding.spaced import (
     fed_text,
     fields_of,
 )
+from pastalang.runtime.encoder import Encoder
 from pastalang.values.lengths import first_characters, is_finite, longest_text, spell
 
 AMPLE = 8  # tokens: a limit that does not decide how a value is spelled
@@ -114,12 +114,6 @@ def _spelled(type: t.Type, types: Mapping[str, t.Type], *, quoted: bool) -> Iter
 
 SIGHT = 64  # characters before a border that are looked at
 MANY = 64  # ways of going on that are tried
-
-
-class Encoder(Protocol):
-    def text(self, text: str) -> tuple[int, ...]: ...
-
-    def crosses(self, before: str, behind: str) -> bool: ...
 
 
 def move_whitespace(plan: Plan, encoder: Encoder) -> Plan:

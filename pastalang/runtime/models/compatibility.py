@@ -9,7 +9,7 @@ import torch
 
 from pastalang.runtime.attention.masks import FULL, SLIDING, layer_types
 from pastalang.runtime.attention.plain_views import PlainViews
-from pastalang.runtime.chat import Encoder
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.reference import reference_logits

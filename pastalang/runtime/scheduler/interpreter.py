@@ -24,7 +24,7 @@ from pastalang.plan.plan import (
 from pastalang.plan.positions import after_each, after_fork
 from pastalang.program.program import Role
 from pastalang.runtime.binding.spaced import fed_text
-from pastalang.runtime.chat import Encoder
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.inputs import text_of, value_at
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Seen, Stage
 from pastalang.runtime.scheduler.choices import next_item, open_choice, open_repeat, take_in_decision

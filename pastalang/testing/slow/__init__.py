@@ -22,7 +22,7 @@ from pastalang.plan.plan import Plan
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.whitespace import move_whitespace
-from pastalang.runtime.chat import Encoder
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import Problem, ValidatorFailed
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.repair.policy import Policy

@@ -19,9 +19,9 @@ from pastalang.plan.plan import Form, Hole, Plan
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.spaced import leading_space_of, without_leading_space
-from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.guide import GuideError, NoEndingFits, State
 from pastalang.runtime.constraints.masks import tokens_of
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.sampling.rng import RandomKey
 from pastalang.testing.slow.answer import Field, Place
