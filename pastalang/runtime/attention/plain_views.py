@@ -1,7 +1,7 @@
-"""Who sees whom, the slow and obvious way: steps come in, for each token the list of tokens that it sees goes out.
+"""The slow and obvious way to say what each token sees: a list of tokens instead of a table of cells.
 
-The oracle of the tests, and what the models without a memory (the reference, the fakes) are made of. Tokens are
-kept for ever and by their own identity, so a reused cell cannot deceive it.
+Tests compare `Views` with it, and models without a KV cache (the reference, the fakes) build on it. It keeps every
+token for ever and compares tokens by identity, so a reused cell cannot confuse it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pastalang.runtime.step import CellId, Edit, Empty, Follow, OfCells, OfRow, 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FedToken:
-    """A token that was fed: `sees` is its path, oldest first, itself left out."""
+    """A token that a step fed. `sees` is its path, oldest first, without itself."""
 
     token: TokenId
     position: int
@@ -29,20 +29,20 @@ class FedToken:
         return (*self.sees, self)
 
     def may_see(self, key: FedToken, *, window: int | None = None) -> bool:
-        """Whether this token attends to `key`; with a window, only to the last `window` of its path."""
+        """Whether this token attends to `key`. With a window it attends to the last `window` tokens of its path."""
         path = self.path if window is None else self.path[-window:]
         return any(key is seen for seen in path)
 
 
 class PlainViews:
-    """What `Views` keeps in a table, as lists."""
+    """Keeps as lists what `Views` keeps in a table."""
 
     def __init__(self) -> None:
         self._rows: dict[RowId, tuple[FedToken, ...]] = {}
         self._in_cell: dict[CellId, FedToken] = {}
 
     def feed(self, batch: StepBatch) -> tuple[FedToken, ...]:
-        """The tokens of the step, with what they see."""
+        """Feeds a step. Returns its tokens, each with its path."""
         batch.check()
         for edit in batch.edits:
             self._edit(edit)
@@ -88,6 +88,6 @@ class PlainViews:
 
 
 def joined(path: tuple[FedToken, ...], more: tuple[FedToken, ...]) -> tuple[FedToken, ...]:
-    """`path`, then what only `more` has, in its order."""
+    """`path`, then the tokens that only `more` has, in its order."""
     known = set(map(id, path))
     return (*path, *(token for token in more if id(token) not in known))
