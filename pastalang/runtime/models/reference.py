@@ -1,7 +1,7 @@
-"""The slow twin of the engine's model: the tokens that one token sees come in, its logits go out. No cache, no pool.
+"""The reference: logits of one token, computed from scratch without a KV cache.
 
-Exactly the visible tokens are fed, at exactly their positions, through the model's own eager attention; every one
-of them sees exactly what it saw when it was decoded. Whatever the fast path does has to agree with this.
+The visible tokens are fed at their positions through the model's own eager attention, and each of them sees what it
+saw when it was decoded. The fast path has to agree with the result.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def reference_logits(model: Any, token: FedToken) -> torch.Tensor:
 
 @torch.inference_mode()
 def reference_path(model: Any, token: FedToken) -> torch.Tensor:
-    """The logits of a token and of everything that it sees, itself last: (tokens, vocabulary)."""
-    tokens = _everything_below(token)
+    """The logits of everything that a token sees and of the token itself, which is last: (tokens, vocabulary)."""
+    tokens = _dependencies(token)
     device = model.device
     with _eager(model):
         logits: torch.Tensor = model(
@@ -38,7 +38,7 @@ def reference_path(model: Any, token: FedToken) -> torch.Tensor:
 
 
 class ReferenceModel:
-    """A `Model` that keeps no keys and values: each wanted token is computed anew from the tokens that it sees."""
+    """A `Model` without a KV cache: it computes each wanted token from scratch."""
 
     def __init__(self, model: Any, *, cells: int = 1 << 20) -> None:
         config = model.config.get_text_config()
@@ -56,8 +56,8 @@ class ReferenceModel:
         return torch.stack(rows) if rows else torch.zeros(0, self.vocabulary, dtype=self.dtype, device=self.device)
 
 
-def _everything_below(token: FedToken) -> list[FedToken]:
-    """The token and all that it depends on, itself last, each behind what it sees."""
+def _dependencies(token: FedToken) -> list[FedToken]:
+    """All tokens that the token depends on, and itself last. Each comes after the tokens that it sees."""
     ordered: dict[int, FedToken] = {}
 
     def visit(fed: FedToken) -> None:
@@ -71,7 +71,7 @@ def _everything_below(token: FedToken) -> list[FedToken]:
 
 
 def _masks(model: Any, tokens: list[FedToken]) -> torch.Tensor | dict[str, torch.Tensor]:
-    """One mask where all layers are of one kind, else one by the name of the kind."""
+    """One mask if all layers are of one kind, else one mask for each kind of layer."""
     windows = set(layer_windows(model.config.get_text_config()))
     if len(windows) == 1:
         return _mask(model, tokens, window=windows.pop())

@@ -1,6 +1,6 @@
-"""Any causal model of transformers as a `Model`: its modules come in unchanged, steps are fed to them.
+"""Runs any causal model of transformers as a `Model`, with its modules unchanged.
 
-StepBatch ── views ──> who sees what ── masks, cells, positions ──> the model's own forward ──> logits
+StepBatch ── views ──> visibility ── masks, cells, positions ──> the model's own forward ──> logits
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from pastalang.runtime.step import StepBatch
 
 
 class TransformersModel:
-    """Owns the pool and the view rows. The wrapped model's attention implementation is switched for good.
+    """Owns the KV cache and the view rows. Switches the attention implementation of the wrapped model for good.
 
-    `check` tries the model on a few tokens against the reference; only tests have a reason to leave it out. `costs`
-    decide when branches attend apart from one another, which changes how long a step takes and nothing else.
+    `check` compares the model with the reference on a few tokens; only tests have a reason to skip it. `costs` decide
+    when a step is split into clusters, which changes how long it takes and nothing else.
     """
 
     def __init__(self, model: Any, *, cells: int, check: bool = True, costs: Costs | None = None) -> None:
@@ -60,17 +60,17 @@ class TransformersModel:
 
     @torch.inference_mode()
     def forward(self, batch: StepBatch) -> torch.Tensor:
-        """Feed one step. Returns the logits of the wanted tokens: (wanted, vocabulary)."""
+        """Feeds one step. Returns the logits of the wanted tokens: (wanted, vocabulary)."""
         visibility = self._views.prepare(batch)
         blocks = self._clusters.blocks(batch, visibility)
         step = step_masks(blocks, visibility, self._windows, dtype=self.dtype, device=self.device)
         self._kv_cache.begin(CellMapping.of(batch.cells, width=visibility.width, device=self.device))
-        filling = (0,) * self._filling(len(batch))
+        padding = (0,) * self._padding(len(batch))
         reset = STEP_MASKS.set(step)
         try:
             logits: torch.Tensor = self._model(
-                input_ids=torch.tensor([batch.tokens + filling], device=self.device),
-                position_ids=torch.tensor([batch.positions + filling], device=self.device),
+                input_ids=torch.tensor([batch.tokens + padding], device=self.device),
+                position_ids=torch.tensor([batch.positions + padding], device=self.device),
                 past_key_values=self._kv_cache,
                 use_cache=True,
                 logits_to_keep=torch.tensor(batch.wanted, dtype=torch.long, device=self.device),
@@ -82,6 +82,6 @@ class TransformersModel:
         self._views.commit(batch, visibility)
         return logits
 
-    def _filling(self, tokens: int) -> int:
-        """Products of three rows take a CPU up to a third longer in float32 than those of four."""
+    def _padding(self, tokens: int) -> int:
+        """One token for a step of three: in float32 a CPU takes up to a third longer for three rows than for four."""
         return 1 if self.device.type == "cpu" and self.dtype is torch.float32 and tokens == 3 else 0

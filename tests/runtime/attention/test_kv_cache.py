@@ -71,7 +71,7 @@ def test_noise_goes_to_the_named_cells_only() -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
 def test_an_allocation_is_zeros_of_the_given_type_and_begins_at_a_cache_line(dtype: torch.dtype) -> None:
     zeros = aligned_zeros((1, 3, 1000, 5), like=torch.empty(0, dtype=dtype))
-    assert (zeros.shape, made.dtype, made.data_ptr() % 64) == ((1, 3, 1000, 5), dtype, 0)
+    assert (zeros.shape, zeros.dtype, zeros.data_ptr() % 64) == ((1, 3, 1000, 5), dtype, 0)
     assert not zeros.any()
     zeros[:] = 1
     assert zeros.sum() == 15_000

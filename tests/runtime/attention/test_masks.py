@@ -170,7 +170,7 @@ def test_masks_add_nothing_where_a_token_attends_and_forbid_the_rest() -> None:
 # ── the table against the lists ──────────────────────────────────────────────────────────────────────────
 
 
-def assert_same_sight(batch: StepBatch, views: Views, fed: tuple[FedToken, ...]) -> None:
+def assert_same_visibility(batch: StepBatch, views: Views, fed: tuple[FedToken, ...]) -> None:
     visibility = views.prepare(batch)
     for window in (None, 1, 3, 7):
         attends = attended(visibility, window=window)
@@ -184,7 +184,7 @@ def check_walk(seed: int, *, steps: int) -> None:
     walk, views = Walk(random.Random(seed)), Views(320)
     for _ in range(steps):
         batch = walk.step()
-        assert_same_sight(batch, views, walk.fed)
+        assert_same_visibility(batch, views, walk.fed)
         for branch in walk.live:
             assert views.seen_by(branch.row) == tuple(token.cell for token in walk.views.seen_by(branch.row))
     walk.cells.check_integrity([walk._owned, walk.stuck])

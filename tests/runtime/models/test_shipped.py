@@ -88,8 +88,10 @@ def test_files_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytest.
 def test_a_mode_that_the_weights_were_not_trained_for_is_refused_by_name(tmp_path: Path) -> None:
     engine = load(write_model(tmp_path, NOTE))
     inputs = {"title": "x"}
-    told = "trained for lockstep, sequential, and this run asks for strict; choose the mode lockstep, or give any_mode"
-    with pytest.raises(WrongMode, match=told):
+    message = (
+        "trained for lockstep, sequential, and this run asks for strict; choose the mode lockstep, or set any_mode"
+    )
+    with pytest.raises(WrongMode, match=message):
         engine.run(PROGRAM, inputs)
     with pytest.raises(WrongMode):
         engine.batch(PROGRAM, [inputs])
@@ -108,9 +110,9 @@ def test_weights_without_a_note_may_be_tried_in_every_mode(tmp_path: Path) -> No
 
 
 def test_a_note_of_another_kind_cannot_be_read(tmp_path: Path) -> None:
-    for text, told in (("[]", "it is no JSON object"), ("{}", "its key 'modes' is missing")):
+    for text, message in (("[]", "it is not a JSON object"), ("{}", "its key 'modes' is missing")):
         (tmp_path / "pastalang.json").write_text(text, encoding="utf-8")
-        with pytest.raises(LoadError, match=f"cannot be read: {told}"):
+        with pytest.raises(LoadError, match=f"cannot be read: {message}"):
             read_note(tmp_path)
 
 

@@ -137,16 +137,16 @@ def test_how_branches_attend_together_changes_nothing() -> None:
 
 
 def test_seeing_a_sibling_is_noticed(pair: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
-    look = Views.look
+    prepare = Views.prepare
 
     def see_everything_written(views: Views, batch: StepBatch) -> Visibility:
-        order = look(views, batch).order
+        order = prepare(views, batch).order
         return Visibility(np.where(order > 0, order, (views._table[:, : order.shape[1]] > 0).any(axis=0)))
 
     branches = step([11, 12], (Run(B, 0, 1), Run(C, 1, 1)), positions=[6, 26], cells=[12, 4])
     again = step([13, 14], (Run(B, 0, 1), Run(C, 1, 1)), positions=[7, 27], cells=[5, 6])
     assert_exact(pair, PROMPT, branches, again)
-    monkeypatch.setattr(Views, "look", see_everything_written)
+    monkeypatch.setattr(Views, "prepare", see_everything_written)
     with pytest.raises(AssertionError):
         assert_exact(pair, PROMPT, branches, again)
 
