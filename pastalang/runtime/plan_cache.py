@@ -49,7 +49,7 @@ class PlanCache:
             _make_room(self._bound)
             bound = BoundPlan(with_threads(plan), self._encoder, self._make_guide)
             _ = bound.turns  # a chat template that refuses the turns refuses the call
-            bound.refuse_what_cannot_fit()
+            bound.check_limits()
             known = self._bound[id(plan)] = plan, bound
         return known[1]
 

@@ -52,7 +52,7 @@ def slowly(
 ) -> slow.Decoded | slow.Refused:
     """What the slow decoder makes of it: answers, or that it refuses. What no run can be made of is refused before."""
     try:
-        BoundPlan(plan, encoder, make_guide).refuse_what_cannot_fit()
+        BoundPlan(plan, encoder, make_guide).check_limits()
     except DeadEnd as problem:
         return slow.Refused(problem.code, str(problem))
     try:
