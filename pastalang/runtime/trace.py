@@ -1,4 +1,4 @@
-"""What happened in a run, pass by pass: plain events, written as JSON lines or for trace viewers, and read back."""
+"""The trace of a run, pass by pass, and its two file formats: JSON lines and Chrome traces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT_LANE = 0
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One branch. `forked_in` is the first pass that fed or drew something of it."""
+    """One branch. `forked_in` is the first pass that fed or sampled one of its tokens."""
 
     id: int
     name: str
@@ -23,7 +23,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True)
 class ForcedTokens:
-    """Forced tokens that a pass fed; of those that an earlier run had left in memory, the first pass that saw them."""
+    """Forced tokens and the pass that fed them, or that first saw them if an earlier run left them in the cache."""
 
     lane: int
     forward_pass: int
@@ -35,7 +35,7 @@ class ForcedTokens:
 
 @dataclass(frozen=True, slots=True)
 class SampledToken:
-    """A token drawn from the logits of a pass."""
+    """A token sampled from the logits of a pass."""
 
     lane: int
     forward_pass: int
@@ -47,6 +47,8 @@ class SampledToken:
 
 @dataclass(frozen=True, slots=True)
 class JoinedLanes:
+    """From pass `forward_pass` on, `lane` sees the `joined` lanes; it waited for them since pass `since`."""
+
     lane: int
     joined: tuple[int, ...]
     since: int
@@ -62,7 +64,7 @@ class Trace:
     joins: tuple[JoinedLanes, ...]
 
     def json_lines(self) -> str:
-        """One object per line, in the order of the passes; the first line tells the version."""
+        """JSON lines: one object per line, in the order of the passes. The first line holds the version."""
         lines: list[dict[str, Any]] = [{"kind": "run", "version": 1, "passes": self.passes}]
         lines += [{"kind": "lane", **asdict(lane)} for lane in self.lanes]
         happened = [
@@ -74,7 +76,7 @@ class Trace:
         return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
     def chrome(self) -> str:
-        """For trace viewers: a pass is a millisecond, a lane is a thread."""
+        """JSON for trace viewers such as Perfetto. A pass is a millisecond, a lane a thread."""
         events: list[dict[str, Any]] = [
             {"ph": "M", "name": "thread_name", "pid": 0, "tid": lane.id, "args": {"name": lane.name or "root"}}
             for lane in self.lanes
@@ -87,7 +89,7 @@ class Trace:
 
 
 def read_json_lines(text: str) -> Trace:
-    """The trace that `json_lines` wrote."""
+    """Reads what `Trace.json_lines` wrote."""
     lines = [json.loads(line) for line in text.splitlines()]
     kinds: dict[str, list[dict[str, Any]]] = {}
     for line in lines:

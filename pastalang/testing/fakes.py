@@ -1,4 +1,4 @@
-"""Models without weights, for tests: what a token sees comes in, logits that a test chose go out."""
+"""Models without weights: a test chooses the logits of every token."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _POSITIVE = (1 << 63) - 1
 
 
 class FakeModel:
-    """A `Model` whose logits are `score(token)`. `steps` keeps every step it was fed, `fed` every token."""
+    """A `Model` whose logits are `score(token)`. `steps` records every step that it was fed, `fed` every token."""
 
     def __init__(self, score: Score, *, vocabulary: int, cells: int = 1 << 16, max_position: int = 1 << 20) -> None:
         self.vocabulary = vocabulary
@@ -48,7 +48,7 @@ def uniform_model(vocabulary: int) -> FakeModel:
 
 
 def scripted_model(script: Callable[[FedToken], int], vocabulary: int, *, certainty: float = 20.0) -> FakeModel:
-    """`script` names the token that comes next; its logit is `certainty`, the others are 0."""
+    """`script` gives the next token, whose logit is `certainty`. All other logits are 0."""
 
     def score(fed: FedToken) -> list[float]:
         logits = [0.0] * vocabulary
@@ -59,12 +59,12 @@ def scripted_model(script: Callable[[FedToken], int], vocabulary: int, *, certai
 
 
 def hashed_model(vocabulary: int, *, seed: int = 0, spread: float = 2.0) -> FakeModel:
-    """Random logits that are a function of everything seen: a token more, less or elsewhere changes all of them."""
+    """Random logits that depend on everything a token sees. One token more, less or elsewhere changes all of them."""
     return FakeModel(hashed_score(vocabulary, seed=seed, spread=spread), vocabulary=vocabulary)
 
 
 class SeenToken(Hashable, Protocol):
-    """A token that knows what it sees, in order."""
+    """A token that knows which tokens it sees, in order."""
 
     @property
     def token(self) -> int: ...

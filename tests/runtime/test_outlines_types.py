@@ -154,5 +154,5 @@ def test_a_type_of_outlines_is_what_a_program_answers_with(term: object, is_righ
 def test_a_type_of_outlines_that_cannot_be_enforced_is_refused_like_a_model() -> None:
     with pytest.raises(NotExpressible, match="the number cannot be enforced: look-around"):
         pastalang.from_outlines(ot.isbn, name="the number")
-    with pytest.raises(NotExpressible, match="answer is no type of outlines: str"):
+    with pytest.raises(NotExpressible, match="answer is not a type of outlines: str"):
         pastalang.from_outlines("a text")
