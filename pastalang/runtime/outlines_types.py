@@ -20,11 +20,6 @@ from pastalang.values.schema.importer import type_of_schema
 _NO_TYPES: dict[str, t.Type] = {}
 
 
-def is_outlines_type(value: object) -> bool:
-    """Whether a value is a type of outlines. Does not import outlines."""
-    return any(kind.__module__.partition(".")[0] == "outlines" for kind in type(value).__mro__)
-
-
 def from_outlines(term: Any, *, name: str = "this type") -> Converted:
     """Raises `GuideError` if the term cannot be enforced."""
     from outlines.types import dsl

@@ -278,7 +278,7 @@ def test_inputs_that_are_no_object_are_told(program: Path, model: Path, tmp_path
 
 def test_a_folder_without_a_model_is_told(program: Path, model: Path, tmp_path: Path) -> None:
     assert "there is no folder" in refused(3, program, "--model", tmp_path / "nowhere", "--input", "title=x")
-    assert "no config.json in it" in refused(3, program, "--model", tmp_path, "--input", "title=x")
+    assert "it has no config.json" in refused(3, program, "--model", tmp_path, "--input", "title=x")
     assert "is a file" in refused(3, program, "--model", program, "--input", "title=x")
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     assert "could not be loaded" in refused(3, program, "--model", tmp_path, "--input", "title=x")

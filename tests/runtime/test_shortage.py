@@ -185,7 +185,7 @@ def test_a_memory_of_cells_that_does_not_fit_is_told_and_given_back(monkeypatch:
         return aligned_zeros(shape, like=like)
 
     with monkeypatch.context() as patched:
-        patched.setattr(kv_cache, "zeros", zeros_for_two_layers)
+        patched.setattr(kv_cache, "aligned_zeros", zeros_for_two_layers)
         with pytest.raises(
             OutOfMemory, match=r"the memory of 1024 cells takes \d+ MiB.*load the model with fewer cells"
         ):

@@ -13,8 +13,7 @@ from typing import Any
 import torch
 
 from pastalang.runtime.attention.masks import FULL, SLIDING, layer_windows
-from pastalang.runtime.attention.plain_views import FedToken, PlainViews
-from pastalang.runtime.step import StepBatch
+from pastalang.runtime.attention.plain_views import FedToken
 
 
 def reference_logits(model: Any, token: FedToken) -> torch.Tensor:
@@ -35,25 +34,6 @@ def reference_path(model: Any, token: FedToken) -> torch.Tensor:
             use_cache=False,
         ).logits
     return logits[0]
-
-
-class ReferenceModel:
-    """A `Model` without a KV cache: it computes each wanted token from scratch."""
-
-    def __init__(self, model: Any, *, cells: int = 1 << 20) -> None:
-        config = model.config.get_text_config()
-        self._model = model
-        self._views = PlainViews()
-        self.cells = cells
-        self.vocabulary = int(config.vocab_size)
-        self.max_position = int(config.max_position_embeddings) - 1
-        self.dtype: torch.dtype = model.dtype
-        self.device: torch.device = model.device
-
-    def forward(self, batch: StepBatch) -> torch.Tensor:
-        fed = self._views.feed(batch)
-        rows = [reference_logits(self._model, fed[index]) for index in batch.wanted]
-        return torch.stack(rows) if rows else torch.zeros(0, self.vocabulary, dtype=self.dtype, device=self.device)
 
 
 def _dependencies(token: FedToken) -> list[FedToken]:

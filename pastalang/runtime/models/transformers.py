@@ -54,10 +54,6 @@ class TransformersModel:
     def kv_cache(self) -> KVCache:
         return self._kv_cache
 
-    @property
-    def views(self) -> Views:
-        return self._views
-
     @torch.inference_mode()
     def forward(self, batch: StepBatch) -> torch.Tensor:
         """Feeds one step. Returns the logits of the wanted tokens: (wanted, vocabulary)."""
