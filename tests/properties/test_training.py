@@ -135,19 +135,19 @@ def decode(plan: BoundPlan, inputs: Any, value: JsonValue, model: Any, rest: ran
     found: dict[Any, list[torch.Tensor]] = {}
     idle = 0
     while not request.is_over:
-        step = scheduler.next_step()
+        step = scheduler.schedule()
         idle = idle + 1 if step is None else 0
         assert idle < 200
         if step is not None:
             logits = wrapped.forward(step.batch)
-            drawings = scheduler.pending_samples()
+            drawings = scheduler.commit()
             while drawings:
-                told = []
+                samples = []
                 for one in drawings:
                     token = teacher.token(one.branch)
                     found.setdefault(name_of(one.branch), []).append(logits[one.row])
-                    told.append((one, Sample(token, 0.0)))
-                drawings = scheduler.tell(told)
+                    samples.append((one, Sample(token, 0.0)))
+                drawings = scheduler.accept(samples)
         scheduler.end_step()
     assert request.error is None, request.error
     return found
