@@ -23,12 +23,12 @@ from transformers import PreTrainedTokenizerFast
 
 import pastalang
 from pastalang.plan.plan import Mode, Plan
-from pastalang.runtime.attention.plain_views import Fed
+from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache
-from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel
@@ -228,7 +228,7 @@ class Table:
                     if length <= at:
                         self._seen[tokens[at - length : at]][token] += 1
 
-    def score(self, fed: Fed) -> list[float]:
+    def score(self, fed: FedToken) -> list[float]:
         path = [one.token for one in sorted({*fed.sees, fed}, key=lambda one: one.position)]
         logits = [0.0] * len(self._trained.tokenizer)
         for length in range(SIGHT + 1):

@@ -16,7 +16,7 @@ from benchmarks.hpd import clock
 from benchmarks.hpd.documents import Corpus, Document, taught
 from benchmarks.hpd.programs import ORDER
 from pastalang.program.program import Role
-from pastalang.runtime.chat import turns_of
+from pastalang.runtime.binding.chat import turns_of
 
 
 def generate(weights: Any, tokenizer: Any, corpus: Corpus, documents: Sequence[Document], batch: int) -> list[str]:

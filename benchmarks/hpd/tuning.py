@@ -15,7 +15,7 @@ from benchmarks.hpd.documents import Corpus
 from benchmarks.hpd.programs import lesson_of
 from benchmarks.hpd.work import Work
 from pastalang.plan.plan import Mode
-from pastalang.runtime.models.trained import FILE, TrainedFor
+from pastalang.runtime.models.training_note import FILE, TrainingNote
 from pastalang.training.batches import packed_batches
 from pastalang.training.errors import BadRow
 from pastalang.training.fine_tune import save
@@ -107,5 +107,5 @@ def tune(base: Path, lessons: Lessons, tuning: TrainingMode, budget: Budget, wor
     )  # fmt: skip
     batches = packed_batches(variants, rows=budget.rows, length=budget.length, seed=budget.seed)
     train(model, batches, settings, folder / "training", fingerprint=work.folder.name, report=work.tell)
-    save(model, lessons.tokenizer, TrainedFor(tuning.modes, "", "", "", {"string": max(LIMITS)}), folder)
+    save(model, lessons.tokenizer, TrainingNote(tuning.modes, "", "", "", {"string": max(LIMITS)}), folder)
     return folder

@@ -114,7 +114,7 @@ def _watch(demo: Demo) -> None:
     slowed = ", slowed down to be watched" if demo.is_watched else ""
     _say("", ink.bold(f"One listing, {len(first.values)} values at once{slowed}"), "", f"  {first.title}", "")
     if not demo.is_watched:
-        from pastalang.runtime.timeline import draw_timeline
+        from pastalang.runtime.display.timeline import draw_timeline
 
         timeline = draw_timeline(demo.run(first, Mode.STRICT).trace, width=60)
         _say(*(f"  {line}" for line in timeline.splitlines()), "")
@@ -161,7 +161,7 @@ def _extract_all(demo: Demo) -> None:
 
 
 def _page(demo: Demo, path: Path) -> Path:
-    from pastalang.runtime.page.page import page_of, render_page
+    from pastalang.runtime.display.page import page_of, render_page
 
     first = demo.listings[0]
     page = render_page(page_of(demo.run(first, Mode.STRICT), demo.plan(first, Mode.STRICT)))

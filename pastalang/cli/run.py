@@ -57,7 +57,7 @@ def command(
     problem = None if trace is None else _write_trace(trace, plan, result)
     say_document(_as_json(result) if as_json else _shown(result.text))
     if timeline:
-        from pastalang.runtime.timeline import draw_timeline
+        from pastalang.runtime.display.timeline import draw_timeline
 
         (tell if as_json else say)(draw_timeline(result.trace))
     if problem is not None:  # the answer is there and stays the only object
@@ -125,7 +125,7 @@ def _write_trace(path: Path, plan: Plan, result: Result) -> str | None:
 
 
 def _trace(plan: Plan, result: Result, suffix: str) -> str:
-    from pastalang.runtime.page.page import page_of, render_page
+    from pastalang.runtime.display.page import page_of, render_page
 
     written: dict[str, Callable[[], str]] = {
         ".jsonl": result.trace.json_lines,

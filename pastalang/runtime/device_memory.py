@@ -1,39 +1,39 @@
-"""What a device says when it has no memory left: an exception comes in, whether it is that goes out."""
+"""Recognizes the errors of a device without memory left, and describes them."""
 
 from __future__ import annotations
 
 import torch
 
-_WORDS = ("not enough memory: you tried to allocate", "can't allocate memory", "out of memory")
+_PHRASES = ("not enough memory: you tried to allocate", "can't allocate memory", "out of memory")
 
 
-class PoolTooLarge(MemoryError):
-    """The memory of all cells does not fit: no step, however small, can be run."""
+class CacheTooLarge(MemoryError):
+    """The KV cache does not fit into the device, so no step can run, however small."""
 
 
-def is_shortage(problem: BaseException) -> bool:
-    """torch has a type for GPUs only; on a CPU it is a `RuntimeError` like any other, told by its words."""
+def is_out_of_memory(problem: BaseException) -> bool:
+    """Whether the device ran out of memory. torch has an error type only for GPUs; on a CPU the message decides."""
     if isinstance(problem, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(problem, RuntimeError) and any(words in str(problem) for words in _WORDS)
+    return isinstance(problem, RuntimeError) and any(phrase in str(problem) for phrase in _PHRASES)
 
 
-def in_short(problem: BaseException) -> str:
-    """The first sentence of what the device said, which names what was wanted."""
+def first_sentence(problem: BaseException) -> str:
+    """The first sentence of the message, which says how much memory was requested."""
     lines = str(problem).strip().splitlines()
     return lines[0].split(". GPU ")[0].rstrip(".") if lines else type(problem).__name__
 
 
-def problem_of(problem: BaseException, *, tokens: int) -> tuple[str, bool]:
-    """What to tell of a step of so many tokens, and whether a smaller one may go through."""
-    if isinstance(problem, PoolTooLarge):
+def describe_shortage(problem: BaseException, *, tokens: int) -> tuple[str, bool]:
+    """The message for a step of so many tokens, and whether a smaller step may fit."""
+    if isinstance(problem, CacheTooLarge):
         return str(problem), False
     noun = "token" if tokens == 1 else "tokens"
-    return f"the device has no memory for a step of {tokens} {noun}: {in_short(problem)}", True
+    return f"the device has no memory for a step of {tokens} {noun}: {first_sentence(problem)}", True
 
 
 def empty_caches(device: torch.device) -> None:
-    """What torch keeps for later goes back to the device, where it may come in pieces that are too small."""
+    """Returns to the device the memory that torch keeps, which may be in pieces too small to use."""
     if device.type == "cuda":
         torch.cuda.empty_cache()
     elif device.type == "mps":

@@ -24,19 +24,19 @@ from pastalang.program.program import Program
 from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.call import Options, RunOptions, check_batch, check_size, options_of
-from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.compile import prepare_vocabulary
 from pastalang.runtime.constraints.tagged_text import AutoGuides
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.device_memory import empty_caches, is_shortage, problem_of
+from pastalang.runtime.device_memory import describe_shortage, empty_caches, is_out_of_memory
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
 from pastalang.runtime.inputs import bind_inputs
-from pastalang.runtime.models.loading import Loaded, load_model
+from pastalang.runtime.models.compatibility import check_tokenizer
+from pastalang.runtime.models.loading import LoadedModel, load_model
 from pastalang.runtime.models.protocol import Model
-from pastalang.runtime.models.refuse import refuse_mismatch
-from pastalang.runtime.models.trained import TrainedFor, check_mode
+from pastalang.runtime.models.training_note import TrainingNote, check_mode
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.outcome import outcome_of
 from pastalang.runtime.plan_cache import PlanCache
@@ -83,7 +83,7 @@ class Engine:
         *,
         limits: Limits | None = None,
         prefix_cells: int | None = None,
-        trained_for: TrainedFor | None = None,
+        trained_for: TrainingNote | None = None,
         guides: MakeGuide | None = None,
         schedule_filter: ScheduleFilter | None = None,
     ) -> None:
@@ -96,7 +96,7 @@ class Engine:
         if limits is not None and not isinstance(limits, Limits):
             raise BadInputs(f"`limits` must be a pastalang.Limits, not {limits!r:.60}")
         self.encoder = Encoder(tokenizer)
-        refuse_mismatch(model, self.encoder)
+        check_tokenizer(model, self.encoder)
         self.model = model
         self.limits = limits or Limits()
         self.trained_for = trained_for
@@ -143,7 +143,7 @@ class Engine:
         if isinstance(source, tuple):
             if len(source) != 2 or not hasattr(source[0], "config"):
                 raise LoadError("pass a loaded model as a pair: a causal model of transformers and its tokenizer")
-            found = Loaded(*source, trained_for=None)
+            found = LoadedModel(*source, trained_for=None)
         else:
             found = load_model(source, device=device, dtype=dtype, packed=packed)
         try:
@@ -312,10 +312,10 @@ class Engine:
             try:
                 return self.model.forward(step.batch)
             except BaseException as problem:
-                if not is_shortage(problem):
+                if not is_out_of_memory(problem):
                     self.scheduler.roll_back()
                     raise
-                reason, can_be_smaller = problem_of(problem, tokens=len(step.batch))
+                reason, can_be_smaller = describe_shortage(problem, tokens=len(step.batch))
             empty_caches(self.model.device)  # only now: the exception held on to the tensors of the failed pass
             self.scheduler.shrink_step(reason, can_be_smaller=can_be_smaller)
         return None

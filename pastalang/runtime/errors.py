@@ -1,4 +1,4 @@
-"""Errors of a run: typed, with the field they concern and the line of the template."""
+"""The errors of a run. Each has a type, a code, the field it concerns, and the line of the template."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pastalang.source import Source, Span
 
 
 class LoadError(PastaError):
-    """A model and a tokenizer that cannot be used, or not together."""
+    """A model or a tokenizer cannot be used, or the two do not belong together."""
 
 
 class WrongMode(LoadError):
-    """A mode that the weights were not trained for."""
+    """The weights were not trained for this mode."""
 
 
 class RunError(RuntimeFailure):
-    """Decoding could not go on. `code` is a word for programs, `field` the path of the field that was written."""
+    """Decoding failed. `code` is a stable word for programs, `field` the path of the field that was being written."""
 
     code = "run"
 
@@ -33,55 +33,55 @@ class RunError(RuntimeFailure):
 
 
 class NotFiniteLogits(RunError):
-    """The model gave NaN or infinity where a token was to be drawn."""
+    """The model returned NaN or infinity for a token that was to be sampled."""
 
     code = "not_finite_logits"
 
 
 class DeadEnd(RunError):
-    """No token is allowed, or the model rules out all that are."""
+    """No token is allowed, or the model gives every allowed token no probability."""
 
     code = "dead_end"
 
 
 class TooLong(RunError):
-    """What has to be fed does not fit into the positions of the model. Nothing is ever cut silently."""
+    """The tokens to be fed do not fit into the positions of the model. Nothing is ever truncated silently."""
 
     code = "too_long"
 
 
 class OutOfMemory(RunError):
-    """The memory is too small, even for one branch at a time: that of the cells, or that of the device."""
+    """The KV cache or the device is too small, even for one branch at a time."""
 
     code = "out_of_memory"
 
 
 class BadList(RunError):
-    """The list that a fan-out goes over could not be read, or is too long."""
+    """The list that a fan-out iterates over could not be read, or is too long."""
 
     code = "bad_list"
 
 
 class NotTheType(RunError):
-    """The assembled answer does not fit its type: a mistake of the runtime or of a guide, never of the caller."""
+    """The answer does not fit its type. This is always a bug of the runtime, never a mistake of the caller."""
 
     code = "not_the_type"
 
 
 class ValidatorFailed(RunError):
-    """A validator of the caller's model broke, or gave something else than the model: it did not judge the value."""
+    """A validator of the caller's model failed or returned something else, so the value could not be validated."""
 
     code = "validator_failed"
 
 
 class Cancelled(RunError):
-    """The run was given up by its caller."""
+    """The caller has cancelled the run."""
 
     code = "cancelled"
 
 
 class BadInputs(InputError):
-    """Inputs that are missing, unknown, or not what the template declares."""
+    """Inputs are missing, unknown, or not of the declared type."""
 
     code = "bad_inputs"
 
@@ -93,7 +93,7 @@ def _line_of(plan: Plan | None, span: Span | None) -> int | None:
 
 
 def _shown(plan: Plan | None, span: Span | None) -> str:
-    """The line of the template with carets, or nothing where the plan was made without a text."""
+    """The line of the template with carets. Empty if the plan was built without source text."""
     line = _line_of(plan, span)
     if plan is None or span is None or line is None or not plan.source_text:
         return ""
@@ -106,7 +106,11 @@ def _shown(plan: Plan | None, span: Span | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """`where` as in `lines[2].total`, empty for the whole answer; `text` is the last one; `document` counts from 0."""
+    """What is wrong with an answer in the end.
+
+    `where` is a path such as `lines[2].total`, empty for the whole answer. `text` is the last attempt. `document` is
+    the 0-based number of the answer in a stack of documents.
+    """
 
     where: str
     reason: str

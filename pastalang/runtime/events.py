@@ -1,18 +1,17 @@
-"""What is told while a program runs, as it happens."""
+"""The events of a run, reported as they happen."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-if TYPE_CHECKING:
-    from pastalang.runtime.errors import RunError
-    from pastalang.runtime.result import Result
+from pastalang.runtime.errors import RunError
+from pastalang.runtime.result import Result
 
 
 @dataclass(frozen=True, slots=True)
 class FieldStarted:
-    """A hole begins. `items` are the 0-based numbers of the loops around it."""
+    """A field begins. `items` are the 0-based numbers of its items in the loops around it."""
 
     field: str
     items: tuple[int, ...]
@@ -20,7 +19,7 @@ class FieldStarted:
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """What the value's text has grown by."""
+    """The value of a field has grown by this text."""
 
     field: str
     items: tuple[int, ...]
@@ -29,7 +28,7 @@ class TextDelta:
 
 @dataclass(frozen=True, slots=True)
 class FieldDone:
-    """`text` is all of the value. Where the model began threads inside a text, theirs are told apart from it."""
+    """A field is complete; `text` is its whole value. Threads inside a text are reported as fields of their own."""
 
     field: str
     items: tuple[int, ...]
@@ -39,8 +38,10 @@ class FieldDone:
 
 @dataclass(frozen=True, slots=True)
 class FieldAgain:
-    """What was told of this field, and of all that depends on it, is void: it is told again, as it is decoded again,
-    or as it was before where the surer value stays."""
+    """All earlier events of this field, and of the fields that depend on it, are void.
+
+    They are reported again: with new values as these are decoded, or with the old ones if the surer value stays.
+    """
 
     field: str
     items: tuple[int, ...]
@@ -49,7 +50,7 @@ class FieldAgain:
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A branch sees others from here on."""
+    """A branch sees other branches from now on."""
 
     branch: str
     items: tuple[int, ...]
@@ -58,11 +59,15 @@ class Joined:
 
 @dataclass(frozen=True, slots=True)
 class Done:
+    """The run is complete."""
+
     result: Result
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
+    """The run has failed."""
+
     error: RunError
 
 

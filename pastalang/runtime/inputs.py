@@ -1,4 +1,4 @@
-"""From what a caller gives to the values of a template's inputs, checked; and from a path in them to its text."""
+"""Validates the inputs of a call and writes them as text for a prompt."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from pastalang.plan.plan import Plan
 from pastalang.program.program import Input, InputKind, InputType, ListOf, RecordOf
 from pastalang.runtime.errors import BadInputs
 
-MOST_BITS = 13_287  # of 4,000 digits; Python writes out 4,300
+MAX_BITS = 13_287  # an integer of 4,000 digits; Python writes at most 4,300
 
 
 def bind_inputs(plan: Plan, given: Mapping[str, Any], *, spell: Callable[[Any], str] | None = None) -> dict[str, Any]:
-    """Every input of the plan with its value, defaults filled in. Raises `BadInputs`, naming all that is wrong.
+    """The value of every input of the plan, defaults included. Raises `BadInputs` with all problems.
 
-    `spell`: how a value is written in such a message; left out, as Python writes it.
+    `spell` writes a value in a message. It defaults to `repr`, shortened.
     """
-    spell = spell or _shown
+    spell = spell or _short_repr
     if not isinstance(given, Mapping):
-        raise BadInputs(f"inputs are given by name, as a dict, not {spell(given)}")
+        raise BadInputs(f"inputs have to be a dict by name, not {spell(given)}")
     declared = {input.name: input for input in plan.inputs}
     problems = [_unknown(name, declared) for name in given if name not in declared]
     values: dict[str, Any] = {}
@@ -41,7 +41,7 @@ def bind_inputs(plan: Plan, given: Mapping[str, Any], *, spell: Callable[[Any], 
 
 
 def text_of(value: Any) -> str:
-    """How a value stands in a prompt: text as it is, lists of texts with commas, records as JSON."""
+    """A value as text for a prompt: text unchanged, plain lists separated by commas, records as JSON."""
     match value:
         case str():
             return value
@@ -56,7 +56,7 @@ def text_of(value: Any) -> str:
 
 
 def _json(value: Any) -> str:
-    """Digit for digit, whatever kind of number or mapping it is."""
+    """JSON of any kind of mapping, with every digit of its numbers."""
     match value:
         case list() | tuple():
             return f"[{', '.join(map(_json, value))}]"
@@ -68,7 +68,8 @@ def _json(value: Any) -> str:
             return json.dumps(value, ensure_ascii=False)
 
 
-def part_of(value: Any, path: tuple[str, ...]) -> Any:
+def value_at(value: Any, path: tuple[str, ...]) -> Any:
+    """The part of a record that a path of names leads to."""
     for name in path:
         value = value[name]
     return value
@@ -85,10 +86,10 @@ def _unknown(name: object, declared: Mapping[str, Input]) -> str:
 
 def _problems(path: str, value: Any, type: InputType, spell: Callable[[Any], str]) -> list[str]:
     match type:
-        case InputKind() if isinstance(value, int) and value.bit_length() > MOST_BITS:
+        case InputKind() if isinstance(value, int) and value.bit_length() > MAX_BITS:
             return [f"`{path}` has more than 4,000 digits, which is more than can be written"]
         case InputKind():
-            return [] if _is(value, type) else [f"`{path}` has to be {_described(type)}, not {spell(value)}"]
+            return [] if _has_kind(value, type) else [f"`{path}` has to be {_described(type)}, not {spell(value)}"]
         case ListOf(item=item):
             if not isinstance(value, list | tuple):
                 return [f"`{path}` has to be {_described(type)}, not {spell(value)}"]
@@ -110,7 +111,7 @@ def _record_problems(path: str, value: Any, fields: Mapping[str, InputType], spe
     return problems
 
 
-def _is(value: Any, kind: InputKind) -> bool:
+def _has_kind(value: Any, kind: InputKind) -> bool:
     match kind:
         case InputKind.TEXT:
             return isinstance(value, str) and _is_unicode(value)
@@ -144,9 +145,9 @@ def _described(type: InputType) -> str:
             assert_never(type)
 
 
-def _shown(value: Any) -> str:
+def _short_repr(value: Any) -> str:
     try:
         text = repr(value)
-    except Exception:  # a number too long to be written, or an object that cannot tell what it is
+    except Exception:  # a number that is too long to write, or an object with a broken `__repr__`
         text = f"a {type(value).__name__}"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pastalang.errors import PastaError
 from pastalang.plan.passes import passes_taken
 from pastalang.runtime.answer import answers_of, run_outcomes_of
-from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.tagged_text import THREAD
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Answer, Invalid, Result, Usage
@@ -17,7 +17,7 @@ from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import FirstAnswerStats, RequestState
 from pastalang.runtime.scheduler.threads import passes_of
 from pastalang.runtime.scheduler.transcript import Threads, WrittenField
-from pastalang.runtime.trace import ROOT_LANE, Drew, Fed, JoinedLanes, Lane, Trace
+from pastalang.runtime.trace import ROOT_LANE, ForcedTokens, JoinedLanes, Lane, SampledToken, Trace
 
 
 def outcome_of(
@@ -114,7 +114,7 @@ def trace_of(request: RequestState) -> Trace:
     )
 
 
-def _pass_of(one: Fed | Drew | JoinedLanes) -> int:
+def _pass_of(one: ForcedTokens | SampledToken | JoinedLanes) -> int:
     return one.forward_pass
 
 
@@ -129,7 +129,7 @@ def _lane(branch: BranchState) -> Lane:
     return Lane(branch.number, branch.name, branch.items, parent, min(passes, default=None), tuple(sees.items()))
 
 
-def _prompt(request: RequestState) -> Iterator[Fed]:
+def _prompt(request: RequestState) -> Iterator[ForcedTokens]:
     """The beginning of the root that the prefix cache holds: tokens of earlier requests, and new ones."""
     if not request.branches:
         return
@@ -138,10 +138,10 @@ def _prompt(request: RequestState) -> Iterator[Fed]:
     reused = min(request.reused_tokens, len(tokens))
     for part, start, was_kept in ((tokens[:reused], 0, True), (tokens[reused:], reused, False)):
         if part:
-            yield Fed(ROOT_LANE, 1, decode(part), len(part), start, was_kept)
+            yield ForcedTokens(ROOT_LANE, 1, decode(part), len(part), start, was_kept)
 
 
-def _fed(branch: BranchState) -> Iterator[Fed]:
+def _fed(branch: BranchState) -> Iterator[ForcedTokens]:
     """Runs of forced tokens, cut at each sampled token."""
     drawn = {one.index for one in branch.drawn}
     decode = branch.request.tokens.encoder.decode
@@ -152,14 +152,14 @@ def _fed(branch: BranchState) -> Iterator[Fed]:
                 continue
             if index > start:
                 tokens = branch.tokens[start:index]
-                yield Fed(branch.number, forward_pass, decode(tokens), len(tokens), branch.positions[start])
+                yield ForcedTokens(branch.number, forward_pass, decode(tokens), len(tokens), branch.positions[start])
             start = index + 1
 
 
-def _drawn(branch: BranchState) -> Iterator[Drew]:
+def _drawn(branch: BranchState) -> Iterator[SampledToken]:
     for one in branch.drawn:
         position = branch.position if one.index is None else branch.positions[one.index]
-        yield Drew(branch.number, one.forward_pass, one.text, one.token, one.log_probability, position)
+        yield SampledToken(branch.number, one.forward_pass, one.text, one.token, one.log_probability, position)
 
 
 def _joins(branch: BranchState) -> Iterator[JoinedLanes]:

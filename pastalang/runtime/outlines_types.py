@@ -1,8 +1,8 @@
-"""Types of outlines as hole types: a term of `outlines.types` comes in, a type of ours goes out, or it is refused.
+"""Converts the types of outlines (`outlines.types`) to hole types.
 
-A type of outlines speaks of text, so a term becomes a pattern, spelled by outlines' own `to_regex`. Choices become
-literals and schemas become hole types, which have engines of their own. What our patterns cannot express
-(look-around, grammars) is refused by name. Importing outlines takes a second, so it is imported when a term is there.
+A type of outlines describes text, so most terms become the pattern that outlines' own `to_regex` writes. Choices become
+literals and schemas become hole types, because these have engines of their own. Grammars and patterns that cannot be
+enforced, such as look-around, are refused by name. Importing outlines takes a second, so it is imported on first use.
 """
 
 from __future__ import annotations
@@ -20,18 +20,13 @@ from pastalang.values.schema.importer import type_of_schema
 _NO_TYPES: dict[str, t.Type] = {}
 
 
-def is_outlines_type(value: object) -> bool:
-    """Whether outlines made it; says so without importing outlines."""
-    return any(kind.__module__.partition(".")[0] == "outlines" for kind in type(value).__mro__)
-
-
 def from_outlines(term: Any, *, name: str = "this type") -> Converted:
-    """Raises `GuideError` where the term cannot be enforced."""
+    """Raises `GuideError` if the term cannot be enforced."""
     from outlines.types import dsl
 
     match term:
         case dsl.CFG():
-            raise GuideError(f"{name} is a grammar of outlines, which cannot be enforced; a schema or a pattern can")
+            raise GuideError(f"{name} is a grammar of outlines, which cannot be enforced; use a schema or a pattern")
         case dsl.JsonSchema(schema=schema):
             return _from_schema(schema, name)
         case dsl.Choice() | dsl.Alternatives() | dsl.String() if (options := _options(term)) is not None:
@@ -39,11 +34,11 @@ def from_outlines(term: Any, *, name: str = "this type") -> Converted:
         case dsl.Term():
             return _plain(_pattern(term, name))
         case _:
-            raise GuideError(f"{name} is no type of outlines: {type(term).__name__}")
+            raise GuideError(f"{name} is not a type of outlines: {type(term).__name__}")
 
 
 def _options(term: Any) -> list[Any] | None:
-    """The values, where the term lists values and nothing else."""
+    """The values of a term that only lists values, else None."""
     from outlines.types import dsl
 
     match term:

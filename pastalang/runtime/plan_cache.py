@@ -9,7 +9,7 @@ from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.binding.bound_plan import BoundPlan, MakeGuide
 from pastalang.runtime.call import options_of, template_of
-from pastalang.runtime.chat import Encoder
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.scheduler.threads import with_threads
 
@@ -49,7 +49,7 @@ class PlanCache:
             _make_room(self._bound)
             bound = BoundPlan(with_threads(plan), self._encoder, self._make_guide)
             _ = bound.turns  # a chat template that refuses the turns refuses the call
-            bound.refuse_what_cannot_fit()
+            bound.check_limits()
             known = self._bound[id(plan)] = plan, bound
         return known[1]
 

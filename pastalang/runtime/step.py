@@ -1,13 +1,13 @@
-"""One step: which tokens the model is fed, what each may see, and whose logits are wanted. Plain integers only.
+"""One step: which tokens the model is fed, what each token sees, and which logits are wanted. Plain integers only.
 
     scheduler ── StepBatch ──> model.forward ── logits, one row per wanted token
 
-Every live branch owns a *view row*: the cells that it sees, in the order in which it came to see them. A step
-edits rows, feeds runs of tokens, and leaves the rows grown by what was fed:
+Every live branch owns a *view row*: the cells that it sees, in the order in which it came to see them. A step edits
+rows and feeds runs of tokens, and the rows then also see what was fed:
 
     edits     before the step    a new row, cells that a join adds, cells kept from an earlier request
-    runs      during the step    a token sees its row, what its run goes on `after`, the run before it, itself
-    captures  behind the step    a fork: a row that sees exactly what one of the fed tokens sees
+    runs      during the step    a token sees its row, what its run comes `after`, the run so far, and itself
+    captures  after the step     a fork: a row that sees exactly what one of the fed tokens sees
 
 Visibility inside a step never depends on the order of the runs of different rows, only on `after`.
 """
@@ -25,14 +25,14 @@ RowId = NewType("RowId", int)
 
 @dataclass(frozen=True, slots=True)
 class Empty:
-    """The row sees nothing. A row's first use begins so, unless it is captured."""
+    """The row sees nothing. This is the first edit of every row that is not captured."""
 
     row: RowId
 
 
 @dataclass(frozen=True, slots=True)
 class Follow:
-    """The row also sees, behind what it sees already, everything that `source` sees, in its order: a join."""
+    """A join: after what it sees already, the row sees everything that `source` sees, in that order."""
 
     row: RowId
     source: RowId
@@ -40,9 +40,9 @@ class Follow:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """The row also sees these cells, in this order, behind what it sees already.
+    """After what it sees already, the row sees these cells, in this order.
 
-    A prefix kept from an earlier request, accepted drafts, the earlier values of a lock-step group.
+    Used for a prefix kept from an earlier request, accepted drafts, and earlier values of a lock-step group.
     """
 
     row: RowId
@@ -54,7 +54,7 @@ Edit: TypeAlias = Empty | Follow | Show
 
 @dataclass(frozen=True, slots=True)
 class OfRow:
-    """Everything that a row sees at the beginning of the step, the edits done."""
+    """Everything that a row sees after the edits of the step."""
 
     row: RowId
 
@@ -66,7 +66,7 @@ class OfCells:
     cells: tuple[CellId, ...]
 
 
-# An index is a token of this same step, before the run: it and everything that it sees.
+# An index is an earlier token of the same step: the token and everything that it sees.
 After: TypeAlias = int | OfRow | OfCells
 
 
@@ -74,15 +74,15 @@ After: TypeAlias = int | OfRow | OfCells
 class Run:
     """Consecutive tokens of one row: `count` of them from index `start` of the step.
 
-    The run sees what its row sees, then what `after` names and the row does not see yet, in that order. So the path
-    is the same whether what it goes on from was fed earlier (a row, cells) or is fed in this very step (a token):
+    The run sees what its row sees, and then what `after` names beyond that, in order. So a path is the same whether
+    the part it continues was fed earlier (a row, cells) or is fed in this very step (a token):
 
-        a branch forked behind a token of this step    an empty row, after=(that token,)
-        the same row goes on behind a join             after=(its own last token, each joined branch's last or OfRow)
-        a lock-step token                              after=(the same token of the values before it, ...)
-        a node of a draft tree                         after=(its parent,), not kept
+        a branch forked at a token of this step    an empty row, after=(that token,)
+        a row that continues after a join          after=(its own last token, each joined branch's last or OfRow)
+        a lock-step token                          after=(the same token of the values before it, ...)
+        a node of a draft tree                     after=(its parent,), not kept
 
-    What is not kept is not seen from the row afterwards, unless a later edit shows it.
+    The row does not see a run that it does not `keep`, unless a later edit shows its cells.
     """
 
     row: RowId
@@ -98,7 +98,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Capture:
-    """Behind the step, `row` sees exactly what the token at index `token` of this step sees, itself included."""
+    """After the step, `row` sees the token at index `token` of the step and everything that this token sees."""
 
     row: RowId
     token: int
@@ -120,7 +120,7 @@ class StepBatch:
         return len(self.tokens)
 
     def check(self) -> None:
-        """Assert what a scheduler promises: a mistake here is ours, so it is an assertion."""
+        """Asserts what the scheduler promises of every step."""
         size = len(self.tokens)
         assert size == len(self.positions) == len(self.cells), "tokens, positions and cells are parallel"
         assert len(set(self.cells)) == size, "two tokens of one step in one cell"

@@ -1,4 +1,4 @@
-"""What happened in a run, pass by pass: plain events, written as JSON lines or for trace viewers, and read back."""
+"""The trace of a run, pass by pass, and its two file formats: JSON lines and Chrome traces."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT_LANE = 0
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One branch. `forked_in` is the first pass that fed or drew something of it."""
+    """One branch. `forked_in` is the first pass that fed or sampled one of its tokens."""
 
     id: int
     name: str
@@ -22,8 +22,8 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Fed:
-    """Forced tokens that a pass fed; of those that an earlier run had left in memory, the first pass that saw them."""
+class ForcedTokens:
+    """Forced tokens and the pass that fed them, or that first saw them if an earlier run left them in the cache."""
 
     lane: int
     forward_pass: int
@@ -34,8 +34,8 @@ class Fed:
 
 
 @dataclass(frozen=True, slots=True)
-class Drew:
-    """A token drawn from the logits of a pass."""
+class SampledToken:
+    """A token sampled from the logits of a pass."""
 
     lane: int
     forward_pass: int
@@ -47,6 +47,8 @@ class Drew:
 
 @dataclass(frozen=True, slots=True)
 class JoinedLanes:
+    """From pass `forward_pass` on, `lane` sees the `joined` lanes; it waited for them since pass `since`."""
+
     lane: int
     joined: tuple[int, ...]
     since: int
@@ -57,12 +59,12 @@ class JoinedLanes:
 class Trace:
     passes: int
     lanes: tuple[Lane, ...]
-    fed: tuple[Fed, ...]
-    drawn: tuple[Drew, ...]
+    fed: tuple[ForcedTokens, ...]
+    drawn: tuple[SampledToken, ...]
     joins: tuple[JoinedLanes, ...]
 
     def json_lines(self) -> str:
-        """One object per line, in the order of the passes; the first line tells the version."""
+        """JSON lines: one object per line, in the order of the passes. The first line holds the version."""
         lines: list[dict[str, Any]] = [{"kind": "run", "version": 1, "passes": self.passes}]
         lines += [{"kind": "lane", **asdict(lane)} for lane in self.lanes]
         happened = [
@@ -74,12 +76,12 @@ class Trace:
         return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
 
     def chrome(self) -> str:
-        """For trace viewers: a pass is a millisecond, a lane is a thread."""
+        """JSON for trace viewers such as Perfetto. A pass is a millisecond, a lane a thread."""
         events: list[dict[str, Any]] = [
             {"ph": "M", "name": "thread_name", "pid": 0, "tid": lane.id, "args": {"name": lane.name or "root"}}
             for lane in self.lanes
         ]
-        happened: list[Fed | Drew] = [*self.fed, *self.drawn]
+        happened: list[ForcedTokens | SampledToken] = [*self.fed, *self.drawn]
         for one in happened:
             begin = one.forward_pass * 1000
             events.append({"ph": "X", "name": one.text or " ", "pid": 0, "tid": one.lane, "ts": begin, "dur": 1000})
@@ -87,7 +89,7 @@ class Trace:
 
 
 def read_json_lines(text: str) -> Trace:
-    """The trace that `json_lines` wrote."""
+    """Reads what `Trace.json_lines` wrote."""
     lines = [json.loads(line) for line in text.splitlines()]
     kinds: dict[str, list[dict[str, Any]]] = {}
     for line in lines:
@@ -98,7 +100,7 @@ def read_json_lines(text: str) -> Trace:
             Lane(**{**line, "items": tuple(line["items"]), "sees": tuple((lane, many) for lane, many in line["sees"])})
             for line in kinds.get("lane", ())
         ),
-        fed=tuple(Fed(**line) for line in kinds.get("fed", ())),
-        drawn=tuple(Drew(**line) for line in kinds.get("drawn", ())),
+        fed=tuple(ForcedTokens(**line) for line in kinds.get("fed", ())),
+        drawn=tuple(SampledToken(**line) for line in kinds.get("drawn", ())),
         joins=tuple(JoinedLanes(**{**line, "joined": tuple(line["joined"])}) for line in kinds.get("joined", ())),
     )

@@ -1,7 +1,7 @@
-"""A tokenizer whose tokens are bytes: nothing comes in, an ordinary fast tokenizer of transformers goes out.
+"""A fast tokenizer of transformers whose tokens are bytes.
 
-It needs no files, encodes every text, and every byte is a token, so what a test expects can be counted by hand.
-It takes the same way through the engine, the guides and the chat template as any other tokenizer.
+It needs no files and encodes every text. Every byte is a token, so a test can count tokens by hand. The engine, the
+guides and the chat template treat it as any other tokenizer.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ END = "<end>"
 
 
 def byte_tokenizer(*, words: Sequence[str] = (), control: Sequence[str] = (), chat_template: str | None = None) -> Any:
-    """Token b is the byte b. Behind the 256 bytes: what `words` are merged from, then `<end>`, then `control`.
+    """Token b is the byte b. After the 256 bytes come the `words` with their beginnings, `<end>`, and `control`.
 
-    `words` are texts that become one token each (and their beginnings too), to try what merges do at a border.
+    Each of `words` becomes one token, and so does every beginning of it. Tests use them for merges across a border.
     """
     spelling = byte_spelling()
     vocabulary = {spelling[byte]: byte for byte in range(256)}

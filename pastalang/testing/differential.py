@@ -12,9 +12,9 @@ from pastalang.plan.plan import Plan
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan, MakeGuide
 from pastalang.runtime.binding.guide_cache import GuideCache
-from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd, RunError
 from pastalang.runtime.repair.policy import Policy
@@ -52,7 +52,7 @@ def slowly(
 ) -> slow.Decoded | slow.Refused:
     """What the slow decoder makes of it: answers, or that it refuses. What no run can be made of is refused before."""
     try:
-        BoundPlan(plan, encoder, make_guide).refuse_what_cannot_fit()
+        BoundPlan(plan, encoder, make_guide).check_limits()
     except DeadEnd as problem:
         return slow.Refused(problem.code, str(problem))
     try:

@@ -1,4 +1,4 @@
-"""Models without weights, for tests: what a token sees comes in, logits that a test chose go out."""
+"""Models without weights: a test chooses the logits of every token."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pastalang.runtime.attention.plain_views import Fed, PlainViews
+from pastalang.runtime.attention.plain_views import FedToken, PlainViews
 from pastalang.runtime.step import StepBatch
 
 Scores: TypeAlias = Sequence[float] | NDArray[np.float64]
-Score: TypeAlias = Callable[[Fed], Scores]
+Score: TypeAlias = Callable[[FedToken], Scores]
 
 _POSITIVE = (1 << 63) - 1
 
 
 class FakeModel:
-    """A `Model` whose logits are `score(token)`. `steps` keeps every step it was fed, `fed` every token."""
+    """A `Model` whose logits are `score(token)`. `steps` records every step that it was fed, `fed` every token."""
 
     def __init__(self, score: Score, *, vocabulary: int, cells: int = 1 << 16, max_position: int = 1 << 20) -> None:
         self.vocabulary = vocabulary
@@ -28,7 +28,7 @@ class FakeModel:
         self.dtype = torch.float32
         self.device = torch.device("cpu")
         self.steps: list[StepBatch] = []
-        self.fed: list[Fed] = []
+        self.fed: list[FedToken] = []
         self._score = score
         self._views = PlainViews()
 
@@ -47,10 +47,10 @@ def uniform_model(vocabulary: int) -> FakeModel:
     return FakeModel(lambda _: [0.0] * vocabulary, vocabulary=vocabulary)
 
 
-def scripted_model(script: Callable[[Fed], int], vocabulary: int, *, certainty: float = 20.0) -> FakeModel:
-    """`script` names the token that comes next; its logit is `certainty`, the others are 0."""
+def scripted_model(script: Callable[[FedToken], int], vocabulary: int, *, certainty: float = 20.0) -> FakeModel:
+    """`script` gives the next token, whose logit is `certainty`. All other logits are 0."""
 
-    def score(fed: Fed) -> list[float]:
+    def score(fed: FedToken) -> list[float]:
         logits = [0.0] * vocabulary
         logits[script(fed)] = certainty
         return logits
@@ -59,26 +59,26 @@ def scripted_model(script: Callable[[Fed], int], vocabulary: int, *, certainty: 
 
 
 def hashed_model(vocabulary: int, *, seed: int = 0, spread: float = 2.0) -> FakeModel:
-    """Random logits that are a function of everything seen: a token more, less or elsewhere changes all of them."""
+    """Random logits that depend on everything a token sees. One token more, less or elsewhere changes all of them."""
     return FakeModel(hashed_score(vocabulary, seed=seed, spread=spread), vocabulary=vocabulary)
 
 
-class Sighted(Hashable, Protocol):
-    """A token that knows what it sees, in order."""
+class SeenToken(Hashable, Protocol):
+    """A token that knows which tokens it sees, in order."""
 
     @property
     def token(self) -> int: ...
     @property
     def position(self) -> int: ...
     @property
-    def sees(self) -> Sequence[Sighted]: ...
+    def sees(self) -> Sequence[SeenToken]: ...
 
 
-def hashed_score(vocabulary: int, *, seed: int = 0, spread: float = 2.0) -> Callable[[Sighted], Scores]:
+def hashed_score(vocabulary: int, *, seed: int = 0, spread: float = 2.0) -> Callable[[SeenToken], Scores]:
     """The logits of `hashed_model`, for tokens of any kind."""
-    known: dict[Sighted, int] = {}
+    known: dict[SeenToken, int] = {}
 
-    def digest(fed: Sighted) -> int:
+    def digest(fed: SeenToken) -> int:
         if fed not in known:
             for seen in fed.sees:
                 if seen not in known:
@@ -86,7 +86,7 @@ def hashed_score(vocabulary: int, *, seed: int = 0, spread: float = 2.0) -> Call
             known[fed] = hash((seed, fed.token, fed.position, *map(known.__getitem__, fed.sees)))
         return known[fed]
 
-    def score(fed: Sighted) -> Scores:
+    def score(fed: SeenToken) -> Scores:
         chance = np.random.Generator(np.random.PCG64(digest(fed) & _POSITIVE))
         return chance.standard_normal(vocabulary) * spread
 

@@ -1,4 +1,4 @@
-"""Tiny models for tests and examples: a family and a seed come in, a small random model goes out."""
+"""Tiny random transformers models for tests and examples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from transformers.models.auto.configuration_auto import AutoConfig
 
 
 class Family(Enum):
-    """The families that are tested; the value is what transformers calls them."""
+    """The model families that are tested. The value is the name in transformers."""
 
     LLAMA = "llama"
     QWEN3 = "qwen3"
@@ -35,9 +35,9 @@ def toy_model(
     spread: float = 0.15,
     dtype: torch.dtype = torch.float32,
 ) -> Any:
-    """A random causal model of transformers. `window` is that of its sliding layers, where the family has them.
+    """A random causal model. `window` is the window of its sliding layers, if the family has such layers.
 
-    `spread` is the standard deviation of the weights: wide enough that what is seen matters to the logits.
+    `spread` is the standard deviation of the weights, wide enough that every visible token matters to the logits.
     """
     sizes = {
         "vocab_size": vocabulary,

@@ -15,10 +15,10 @@ from pastalang.plan.serialise import fingerprint
 from pastalang.plan.structure import walk
 from pastalang.program.program import Program
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.models.loading import default_device, told_in_words
-from pastalang.runtime.models.refuse import refuse_config
+from pastalang.runtime.models.compatibility import check_config
+from pastalang.runtime.models.loading import as_load_error, default_device
 from pastalang.runtime.models.source import check_source, shipped_folder
-from pastalang.runtime.models.trained import FILE, TrainedFor
+from pastalang.runtime.models.training_note import FILE, TrainingNote
 from pastalang.training.batches import packed_batches
 from pastalang.training.data import fingerprint_of, read_lessons
 from pastalang.training.errors import BadData, BadRow, UnreadableData
@@ -105,14 +105,14 @@ def check_positions(rows: Sequence[TrainingRow], model: Any) -> None:
             raise BadRow(f"reaches position {row.positions.max()}, and the model's last is {last}", origin=row.origin)
 
 
-def note_of(plan: Plan, modes: tuple[Mode, ...]) -> TrainedFor:
+def note_of(plan: Plan, modes: tuple[Mode, ...]) -> TrainingNote:
     holes = (segment for branch in plan.branches for _, segment in walk(branch.segments) if isinstance(segment, Hole))
     limits = {hole.field: hole.max_tokens for hole in holes}
     name = fingerprint(plan)
-    return TrainedFor(modes, plan.template, name.program, name.types, limits)
+    return TrainingNote(modes, plan.template, name.program, name.types, limits)
 
 
-def save(model: Any, tokenizer: Any, note: TrainedFor, folder: Path) -> None:
+def save(model: Any, tokenizer: Any, note: TrainingNote, folder: Path) -> None:
     """Save whole weights; LoRA adapters are merged."""
     if hasattr(model, "merge_and_unload"):
         model = model.merge_and_unload()
@@ -127,8 +127,8 @@ def _load(job: Job) -> tuple[Any, Any]:
 
     check_source(str(job.model))
     place = shipped_folder(job.model) or job.model
-    with told_in_words(job.model):
-        refuse_config(AutoConfig.from_pretrained(place))
+    with as_load_error(job.model):
+        check_config(AutoConfig.from_pretrained(place))
         tokenizer = AutoTokenizer.from_pretrained(place)
         model = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32)
     model = model.to(job.device or default_device())

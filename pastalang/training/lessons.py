@@ -11,9 +11,9 @@ from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache
-from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
+from pastalang.runtime.encoder import Encoder
 from pastalang.training.recording import TrainingRow, record
 from pastalang.values.json import JsonValue
 

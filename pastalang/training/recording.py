@@ -19,10 +19,10 @@ from pastalang.plan.plan import Choose, Mode, Repeat
 from pastalang.runtime.answer import answers_of
 from pastalang.runtime.attention.views import Views
 from pastalang.runtime.binding.bound_plan import BoundPlan
-from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.sampling.sampler import Sample
@@ -302,12 +302,12 @@ class Recording:
     def feed(self, batch: StepBatch) -> tuple[int, ...]:
         """Keep a step. For every row of logits that the step asks for, the recorded token that they follow."""
         first = len(self.tokens)
-        sight = self._views.look(batch)
+        visibility = self._views.prepare(batch)
         self._in_cell[np.array(batch.cells, dtype=np.intp)] = np.arange(first, first + len(batch), dtype=np.int32)
-        self._seen += [self._in_cell[np.flatnonzero(order)] for order in sight.order]
+        self._seen += [self._in_cell[np.flatnonzero(order)] for order in visibility.order]
         self.tokens += batch.tokens
         self.positions += batch.positions
-        self._views.settle(batch, sight)
+        self._views.commit(batch, visibility)
         return tuple(first + index for index in batch.wanted)
 
     def copy_of(self, token: int) -> int:

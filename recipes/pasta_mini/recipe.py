@@ -15,7 +15,7 @@ from typing import Any
 
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models.loading import default_device
-from pastalang.runtime.models.trained import TrainedFor
+from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.training.fine_tune import prepare_folder, save
 from pastalang.training.lessons import Recorder
 from pastalang.training.settings import Settings
@@ -80,7 +80,7 @@ def make_mini(real: Split, texts: Sequence[str], out: Path, sizes: Sizes, *, tel
         )  # fmt: skip
     finally:
         stream.close()
-    save(model.bfloat16(), tokenizer, TrainedFor(MODES, "", "", "", {"string": max(LIMITS)}), out)
+    save(model.bfloat16(), tokenizer, TrainingNote(MODES, "", "", "", {"string": max(LIMITS)}), out)
     write_scores(model.float(), exams, sizes, out)
     tell(f"saved to {out}")
 

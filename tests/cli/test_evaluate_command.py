@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from pastalang.cli.app import build_app
 from pastalang.plan.plan import Mode
-from pastalang.runtime.models.trained import TrainedFor
+from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.toy_models import toy_model
 
@@ -176,7 +176,7 @@ def test_weights_that_were_trained_for_another_mode_are_refused_unless_any_will_
     folder.mkdir()
     for file in model.iterdir():
         (folder / file.name).write_bytes(file.read_bytes())
-    TrainedFor((Mode.SEQUENTIAL,), "", "", "", {}).write(folder)
+    TrainingNote((Mode.SEQUENTIAL,), "", "", "", {}).write(folder)
     words = ["--model", str(folder), *asked[2:]]
     refused = run(*words)
     assert refused.exit_code == 1

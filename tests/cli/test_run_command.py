@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from pastalang.cli.app import build_app
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models import loading, source
-from pastalang.runtime.models.trained import TrainedFor
+from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.trace import read_json_lines
 from pastalang.testing.byte_tokenizer import byte_tokenizer
@@ -278,7 +278,7 @@ def test_inputs_that_are_no_object_are_told(program: Path, model: Path, tmp_path
 
 def test_a_folder_without_a_model_is_told(program: Path, model: Path, tmp_path: Path) -> None:
     assert "there is no folder" in refused(3, program, "--model", tmp_path / "nowhere", "--input", "title=x")
-    assert "no config.json in it" in refused(3, program, "--model", tmp_path, "--input", "title=x")
+    assert "it has no config.json" in refused(3, program, "--model", tmp_path, "--input", "title=x")
     assert "is a file" in refused(3, program, "--model", program, "--input", "title=x")
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
     assert "could not be loaded" in refused(3, program, "--model", tmp_path, "--input", "title=x")
@@ -325,7 +325,7 @@ def test_a_mode_that_the_weights_do_not_know_is_refused_unless_it_is_asked_for(
     program: Path, model: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(model, tmp_path / "trained")
-    TrainedFor((Mode.LOCKSTEP,), "", "", "", {}).write(tmp_path / "trained")
+    TrainingNote((Mode.LOCKSTEP,), "", "", "", {}).write(tmp_path / "trained")
     words = (program, "--model", tmp_path / "trained", "--input", "title=x")
     assert "trained for lockstep, and this run asks for strict" in refused(1, *words)
     assert run(*words, "--mode", "lockstep").exit_code == 0

@@ -98,7 +98,7 @@ def planned(draw: st.DrawFn, drawn: st.SearchStrategy[Program | None]) -> Plan:
 def is_refused(plan: Plan, words: str) -> bool:
     """Whether a limit leaves no value, which refuses every run of the plan."""
     try:
-        BoundPlan(plan, encoder_of(words), guides_of(words)).refuse_what_cannot_fit()
+        BoundPlan(plan, encoder_of(words), guides_of(words)).check_limits()
     except DeadEnd:
         return True
     return False

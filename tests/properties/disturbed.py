@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from pastalang.runtime.attention.kv_cache import Pool
-from pastalang.runtime.attention.plain_views import Fed, PlainViews
+from pastalang.runtime.attention.kv_cache import KVCache
+from pastalang.runtime.attention.plain_views import FedToken, PlainViews
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.step import StepBatch, TokenId
 from tests.properties.models import Weights
@@ -28,7 +28,7 @@ class Disturbed:
         self.chance = random.Random(seed)
         self.compared = 0
         self.worst = 0.0
-        self.fed: list[Fed] = []
+        self.fed: list[FedToken] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.calm, name)
@@ -44,19 +44,19 @@ class Disturbed:
             self.worst = max(self.worst, float((found[row] - expected[row]).abs().max()))
         else:
             self.noisy.forward(batch)
-        copy_cells(self.noisy.pool, self.calm.pool)
+        copy_cells(self.noisy.kv_cache, self.calm.kv_cache)
         return expected
 
-    def _disturb(self, batch: StepBatch, fed: tuple[Fed, ...], token: Fed) -> StepBatch:
+    def _disturb(self, batch: StepBatch, fed: tuple[FedToken, ...], token: FedToken) -> StepBatch:
         seen = {id(one) for one in token.path}
         cells = sorted({*range(CELLS)} - {one.cell for one in token.path})
-        self.noisy.pool.overwrite(torch.tensor(cells), self.noise)
+        self.noisy.kv_cache.overwrite(torch.tensor(cells), self.noise)
         others = (TokenId(self.chance.randrange(256)) for _ in fed)
         tokens = (one.token if id(one) in seen else other for one, other in zip(fed, others, strict=True))
         return replace(batch, tokens=tuple(tokens))
 
 
-def copy_cells(to: Pool, source: Pool) -> None:
+def copy_cells(to: KVCache, source: KVCache) -> None:
     for ours, theirs in ((to._keys, source._keys), (to._values, source._values)):
         for held, right in zip(ours, theirs, strict=True):
             assert held is not None and right is not None

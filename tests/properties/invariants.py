@@ -18,7 +18,7 @@ from pastalang.plan.passes import passes_taken
 from pastalang.plan.plan import Mode, Overrun
 from pastalang.plan.simulate import simulate
 from pastalang.runtime.answer import run_outcomes_of
-from pastalang.runtime.attention.plain_views import Fed
+from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import Done, Failed
 from pastalang.runtime.models.protocol import Model
@@ -108,7 +108,7 @@ def check_watched(data: st.DataObject, case: Case) -> None:
         check_valid(case, found)
 
 
-def check_positions(case: Case, fed: Sequence[Fed]) -> None:
+def check_positions(case: Case, fed: Sequence[FedToken]) -> None:
     """Every token stands behind all that it sees, unless the policy lets a branch go on at its own counter, or a value
     in lock-step was decoded once more."""
     if case.plan.mode is Mode.LOCKSTEP and case.wish is not None:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from pastalang.runtime.binding.bound_plan import MakeGuide
-from pastalang.runtime.chat import Encoder
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.transformers import TransformersModel

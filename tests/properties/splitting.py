@@ -11,9 +11,9 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
-from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
+from pastalang.runtime.encoder import Encoder
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 
 END = "<|end|>"

@@ -45,7 +45,7 @@ def check_noise(kind: Kind, seed: int) -> None:
     """Before every step, every cell that nothing alive sees is filled with noise."""
     pair, walk, noise = pair_of(kind), walk_of(seed), torch.Generator().manual_seed(seed)
     for _ in range(12):
-        pair.fast.pool.overwrite(torch.tensor(walk.unseen()), noise)
+        pair.fast.kv_cache.overwrite(torch.tensor(walk.unseen()), noise)
         assert worst_error(pair, walk, steps=1) <= EXACT
     count(Invariant.ISOLATION, name_of(kind), seed)
 

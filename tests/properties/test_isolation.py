@@ -9,7 +9,7 @@ import pytest
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Plan
 from pastalang.program.program import Program
-from pastalang.runtime.attention.plain_views import Fed
+from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import Result
 from pastalang.runtime.step import StepBatch
@@ -54,7 +54,7 @@ def test_noise_where_a_token_does_look_changes_its_logits() -> None:
     """The noise of `disturbed.py` can be found: in visible cells it changes logits."""
 
     class Blind(Disturbed):
-        def _disturb(self, batch: StepBatch, fed: tuple[Fed, ...], token: Fed) -> StepBatch:
+        def _disturb(self, batch: StepBatch, fed: tuple[FedToken, ...], token: FedToken) -> StepBatch:
             return super()._disturb(batch, fed, replace(token, sees=token.sees[len(token.sees) // 2 :]))
 
     model = Blind(Weights(Family.LLAMA), seed=1)

@@ -19,11 +19,11 @@ from pastalang.plan.plan import Form, Mode, Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.program import types as t
 from pastalang.program.types import Sampling
-from pastalang.runtime.attention.plain_views import Fed
+from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache
-from pastalang.runtime.binding.spaced import LedHole, given_to
-from pastalang.runtime.binding.whitespace import with_leads
+from pastalang.runtime.binding.spaced import SpacedHole, leading_space_of
+from pastalang.runtime.binding.whitespace import move_whitespace
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import Guide, State
 from pastalang.runtime.constraints.leading_space import LeadingSpaceGuide
@@ -240,7 +240,7 @@ def test_what_is_decoded_again_has_its_white_space_once(kind: str) -> None:
     assert result.value["mood"] in ("good", "bad")
 
 
-def _read(tokenizer: Any, fed: Fed) -> str:
+def _read(tokenizer: Any, fed: FedToken) -> str:
     path = sorted({*fed.sees, fed}, key=lambda one: one.position)
     return str(tokenizer.decode([one.token for one in path][-60:]))
 
@@ -263,16 +263,16 @@ def test_left_to_right_the_model_has_read_the_text_of_the_answer(kind: str, seed
 @pytest.mark.parametrize("mode", list(Mode))
 def test_where_white_space_stands_alone_nothing_is_handed_over(source: str, mode: Mode) -> None:
     plan = plan_of(source, mode)
-    assert with_leads(plan, tools("bytes")[1]) is plan
+    assert move_whitespace(plan, tools("bytes")[1]) is plan
 
 
 @pytest.mark.parametrize("kind", sorted(MERGING))
 def test_what_a_tokenizer_writes_together_is_handed_over(kind: str) -> None:
-    bound = with_leads(plan_of(PRODUCT, Mode.STRICT), tools(kind)[1])
-    led = {segment.field for _, _, segment in walk_plan(bound) if isinstance(segment, LedHole)}
+    bound = move_whitespace(plan_of(PRODUCT, Mode.STRICT), tools(kind)[1])
+    led = {segment.field for _, _, segment in walk_plan(bound) if isinstance(segment, SpacedHole)}
     assert {"brand", "kind", "sure", "quote", "lines[].name", "headline", "size.unit"} <= led
     assert ("price" in led) is (kind != "newer"), "digits stand alone where they are split off"
-    assert any(given_to(segment) for _, _, segment in walk_plan(bound) if not isinstance(segment, LedHole))
+    assert any(leading_space_of(segment) for _, _, segment in walk_plan(bound) if not isinstance(segment, SpacedHole))
 
 
 # ── the tokens of the tokenizer itself ───────────────────────────────────────────────────────────────────
@@ -323,7 +323,7 @@ def test_a_model_that_says_what_is_taught_gives_the_value_that_is_taught(kind: s
         seen = zip(row.positions[visible[place]].tolist(), row.tokens[visible[place]].tolist(), strict=True)
         labels.setdefault((tuple(sorted(seen)), int(row.positions[place])), []).append(int(row.labels[place]))
 
-    def score(fed: Fed) -> list[float]:
+    def score(fed: FedToken) -> list[float]:
         seen = tuple(sorted((one.position, one.token) for one in {*fed.sees, fed}))
         wanted = labels[seen, fed.position]
         assert len(set(wanted)) == 1, "two fields draw different tokens from one place"
@@ -340,7 +340,7 @@ def natural(kind: str, target: str) -> FakeModel:
     spelling = tokens.vocabulary.spelling
     whole = encoder.text(target)
 
-    def script(fed: Fed) -> int:
+    def script(fed: FedToken) -> int:
         path = b"".join(spelling[one.token] or b"" for one in sorted({*fed.sees, fed}, key=lambda one: one.position))
         written = path[path.index(b"Assistant:\n") + len(b"Assistant:\n") :]
         at = 0
@@ -351,7 +351,7 @@ def natural(kind: str, target: str) -> FakeModel:
         rest = target.encode()[len(written) :]
         return encoder.text(rest.decode())[0] if rest else min(encoder.ends)
 
-    def score(fed: Fed) -> list[float]:
+    def score(fed: FedToken) -> list[float]:
         token = script(fed)
         return [20.0 * (one == token) for one in range(len(tokenizer))]
 

@@ -23,9 +23,9 @@ from pastalang.plan.token_bounds import Lengths
 from pastalang.program.types import Sampling
 from pastalang.runtime.answer import run_outcomes_of
 from pastalang.runtime.binding.guide_cache import GuideCache
-from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.result import Result

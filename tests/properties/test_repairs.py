@@ -13,7 +13,7 @@ from pydantic import BaseModel, create_model, field_validator
 
 from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
-from pastalang.runtime.attention.plain_views import Fed
+from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import Invalid, Result
 from pastalang.runtime.scheduler.scheduler import Limits
@@ -22,7 +22,7 @@ from pastalang.testing.fakes import FakeModel, hashed_model
 from pastalang.testing.toy_models import Family
 from tests.properties.repairs import fields, program
 from tests.properties.test_runtime import Checked
-from tests.runtime.test_repair import tokens_of
+from tests.runtime.repair.test_review import tokens_of
 
 WARM = Sampling(temperature=1.0)
 FEW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
@@ -82,7 +82,7 @@ def holds(asked: Any, mode: Mode, share: float, repair: int, seed: int, below: f
     assert other.text == result.text, "chunks and a cold memory change nothing"
 
 
-def check_positions(fed: list[Fed]) -> None:
+def check_positions(fed: list[FedToken]) -> None:
     for token in fed:
         positions = [seen.position for seen in token.sees if seen is not token]
         assert len(set(positions)) == len(positions) and all(position < token.position for position in positions)

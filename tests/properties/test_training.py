@@ -16,9 +16,9 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache
-from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.sampling.sampler import Sample
 from pastalang.runtime.scheduler.branch import BranchState

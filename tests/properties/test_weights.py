@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang.plan.plan import Mode
-from pastalang.runtime.attention.plain_views import Fed
+from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.engine import Engine
@@ -36,7 +36,9 @@ def program(*lists: list[str]) -> pastalang.Program:
     return pastalang.compile(f'template t\n\nuser """\nhi\n"""\n\nassistant json {{\n{fields}\n}}\n')
 
 
-def every_way(fed: Fed, state: State, score: Callable[[Fed], Scores], weight: float = 1.0) -> dict[str, float]:
+def every_way(
+    fed: FedToken, state: State, score: Callable[[FedToken], Scores], weight: float = 1.0
+) -> dict[str, float]:
     """By option: the sum over all ways to spell it of the product of the tokens' probabilities."""
     state = state.fork()
     while not state.is_finished and (forced := state.forced()):
@@ -57,8 +59,8 @@ def every_way(fed: Fed, state: State, score: Callable[[Fed], Scores], weight: fl
     return found
 
 
-def behind(fed: Fed, token: int) -> Fed:
-    return Fed(token, fed.position + 1, -1, fed.path)  # type: ignore[arg-type]
+def behind(fed: FedToken, token: int) -> FedToken:
+    return FedToken(token, fed.position + 1, -1, fed.path)  # type: ignore[arg-type]
 
 
 def weighed(engine: Engine, asked: Any, **options: Any) -> tuple[Result, dict[str, State]]:

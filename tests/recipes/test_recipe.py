@@ -11,7 +11,7 @@ import torch
 
 from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.trained import check_mode
+from pastalang.runtime.models.training_note import check_mode
 from pastalang.training.errors import BadRow
 from recipes.pasta_mini import __main__ as command
 from recipes.pasta_mini.card import Facts

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from pastalang.runtime.attention.clusters import Costs
-from pastalang.runtime.attention.plain_views import Fed
+from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.models.reference import reference_logits
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.step import StepBatch
@@ -26,7 +26,7 @@ class Twins:
     fast: TransformersModel
     weights: Any
 
-    def error(self, logits: torch.Tensor, tokens: list[Fed]) -> float:
+    def error(self, logits: torch.Tensor, tokens: list[FedToken]) -> float:
         """The largest difference to what the reference gives for these tokens."""
         with wide_softmax():
             expected = [reference_logits(self.weights, token) for token in tokens]
@@ -56,7 +56,7 @@ def worst_error(pair: Twins, walk: Walk, *, steps: int) -> float:
     return worst
 
 
-def wanted(walk: Walk, batch: StepBatch) -> list[Fed]:
+def wanted(walk: Walk, batch: StepBatch) -> list[FedToken]:
     return [walk.fed[index] for index in batch.wanted]
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang.program.program import AutoPolicy
-from pastalang.runtime.attention.plain_views import Fed, PlainViews
+from pastalang.runtime.attention.plain_views import FedToken, PlainViews
 from pastalang.runtime.constraints.tagged_text import Reading, reader_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import TooLong
@@ -40,7 +40,7 @@ def program(policy: str = "pasta", most: int = 200) -> pastalang.Program:
 def script_of(text: str, threads: Mapping[str, str]) -> Any:
     """Writes `text`, and in a thread what `threads` has for its topic."""
 
-    def next_token(fed: Fed) -> int:
+    def next_token(fed: FedToken) -> int:
         seen = text_of(fed.path).partition("Assistant:\n")[2]
         opened = seen.rfind("<async>")
         topics = re.findall('topic="(.*?)"', seen[:opened])
@@ -203,7 +203,7 @@ def test_a_thread_that_ends_the_turn_is_closed_for_who_sees_it() -> None:
 
 
 def test_a_fork_of_apar_is_a_thread_that_nobody_ever_sees() -> None:
-    def next_token(fed: Fed) -> int:
+    def next_token(fed: FedToken) -> int:
         seen = text_of(fed.path).partition("Assistant:\n")[2]
         head, child, done = seen.partition("[Child]")
         written = f" detail {head.count('[Fork]')}" if child else "1. Food[Fork]\n2. Sights[Fork]\n"
@@ -229,7 +229,7 @@ def test_tokens_that_stand_for_tags_are_tags() -> None:
     text = [97, ids["<promise"], *b' topic="x"/>', ids["<sync/>"], 98, END]
     thread = [120, ids["</async>"]]
 
-    def score(fed: Fed) -> list[float]:
+    def score(fed: FedToken) -> list[float]:
         path = [one.token for one in fed.path]
         answer = path[path.index(10, path.index(ord("A"))) + 1 :]
         logits = [0.0] * 320

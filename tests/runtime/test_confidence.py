@@ -13,10 +13,10 @@ import torch
 
 from pastalang.plan.plan import Hole, Plan
 from pastalang.runtime.binding.guide_cache import GuideCache
-from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.guide import Guide, NoEndingFits, State
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd, RunError
 from pastalang.runtime.result import Result
@@ -25,7 +25,7 @@ from pastalang.runtime.scheduler import probes
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model, uniform_model
-from tests.runtime.test_repair import engine, program
+from tests.runtime.repair.test_review import engine, program
 
 _TOKENIZER = Encoder(byte_tokenizer())
 SHELF = GuideCache(

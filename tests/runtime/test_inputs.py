@@ -55,3 +55,21 @@ def _numbers(value: Any) -> list[Decimal]:
     if isinstance(value, list):
         return [number for part in value for number in _numbers(part)]
     return [Decimal(value)] if isinstance(value, int | Decimal) and not isinstance(value, bool) else []
+
+
+def test_all_problems_of_the_inputs_are_reported_at_once() -> None:
+    program = pastalang.compile(
+        'template t(a: text, n: integer)\nuser """\n{a}{n}\n"""\nassistant json { x: boolean }\n'
+    )
+    with pytest.raises(BadInputs) as caught:
+        Engine(hashed_model(320), byte_tokenizer()).run(program, {"n": True, "b": 1})
+    message = str(caught.value)
+    assert "`a` is missing" in message and "`n` has to be an integer, not True" in message and "no input `b`" in message
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("a", "a"), (3, "3"), (True, "true"), (["a", "b"], "a, b"), ({"a": 1}, '{"a": 1}'), ([{"a": 1}], '[{"a": 1}]')],
+)
+def test_values_stand_in_a_prompt_as_people_write_them(value: object, text: str) -> None:
+    assert text_of(value) == text

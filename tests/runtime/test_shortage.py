@@ -15,8 +15,8 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.attention import kv_cache
-from pastalang.runtime.attention.kv_cache import zeros
-from pastalang.runtime.device_memory import is_shortage
+from pastalang.runtime.attention.kv_cache import aligned_zeros
+from pastalang.runtime.device_memory import is_out_of_memory
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError, OutOfMemory
 from pastalang.runtime.models.transformers import TransformersModel
@@ -182,18 +182,18 @@ def test_a_memory_of_cells_that_does_not_fit_is_told_and_given_back(monkeypatch:
         made.append(shape)
         if len(made) > 4:
             raise ON_A_CPU
-        return zeros(shape, like=like)
+        return aligned_zeros(shape, like=like)
 
     with monkeypatch.context() as patched:
-        patched.setattr(kv_cache, "zeros", zeros_for_two_layers)
+        patched.setattr(kv_cache, "aligned_zeros", zeros_for_two_layers)
         with pytest.raises(
             OutOfMemory, match=r"the memory of 1024 cells takes \d+ MiB.*load the model with fewer cells"
         ):
             engine.run(PRODUCT, {"title": "x"})
-    assert model.pool.bytes == 0 and not model.pool.is_initialized
+    assert model.kv_cache.bytes == 0 and not model.kv_cache.is_initialized
     engine.check_integrity()
     assert engine.run(PRODUCT, {"title": "x"}, sampling=WARM).value
-    assert model.pool.is_initialized
+    assert model.kv_cache.is_initialized
 
 
 def test_another_problem_of_a_step_ends_one_run_and_leaves_those_beside_it_alone() -> None:
@@ -238,9 +238,9 @@ def test_tokens_are_drawn_from_fewer_rows_at_once(monkeypatch: pytest.MonkeyPatc
 def test_what_torch_says_without_memory_is_known_and_nothing_else() -> None:
     with pytest.raises(RuntimeError) as caught:
         torch.empty(1 << 60, dtype=torch.int8)
-    assert is_shortage(caught.value)
-    assert not is_shortage(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
-    assert not is_shortage(ValueError("out of memory"))
+    assert is_out_of_memory(caught.value)
+    assert not is_out_of_memory(RuntimeError("mat1 and mat2 shapes cannot be multiplied"))
+    assert not is_out_of_memory(ValueError("out of memory"))
 
 
 def test_more_cells_than_the_machine_can_hold_are_told() -> None:

@@ -16,7 +16,7 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.builder import PlanError
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.types import Sampling
-from pastalang.runtime.attention.plain_views import Fed
+from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.binding.guide_cache import control_tags
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.scheduler.scheduler import Limits
@@ -53,7 +53,7 @@ def run(thought: str, chat: str | None, *, most: int = 40, body: str = "json {\n
     tokenizer = tokenizer_of(chat)
     seen: list[str] = []
 
-    def next_token(fed: Fed) -> int:
+    def next_token(fed: FedToken) -> int:
         path = tokenizer.decode([one.token for one in fed.path])
         seen.append(path)
         done = path.rpartition("<think>\n")[2]
@@ -105,7 +105,7 @@ def test_without_think_the_model_is_told_not_to(chat: str) -> None:
     tokenizer = tokenizer_of(chat)
     seen: list[str] = []
 
-    def next_token(fed: Fed) -> int:
+    def next_token(fed: FedToken) -> int:
         seen.append(tokenizer.decode([one.token for one in fed.path]))
         return ord("t")
 

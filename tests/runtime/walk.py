@@ -10,7 +10,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pastalang.runtime.attention.plain_views import Fed, PlainViews
+from pastalang.runtime.attention.plain_views import FedToken, PlainViews
 from pastalang.runtime.scheduler.cells import Cells
 from pastalang.runtime.step import (
     After,
@@ -33,7 +33,7 @@ from pastalang.runtime.step import (
 class Live:
     row: RowId
     position: int
-    joined: list[Fed] = field(default_factory=list)  # seen from the coming step on
+    joined: list[FedToken] = field(default_factory=list)  # seen from the coming step on
     drafts: list[tuple[int, ...]] = field(default_factory=list)  # paths of drafts fed in the last step
 
 
@@ -44,7 +44,7 @@ class Walk:
         self.views = PlainViews()
         self.cells = Cells(cells)
         self.live: list[Live] = []
-        self.fed: tuple[Fed, ...] = ()
+        self.fed: tuple[FedToken, ...] = ()
         self._choices = choices
         self._vocabulary = vocabulary
         self._owned: set[CellId] = set()

@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import pastalang
 from pastalang.plan.plan import Mode
 from pastalang.runtime.errors import LoadError
-from pastalang.runtime.models.trained import check_mode, trained_for
+from pastalang.runtime.models.training_note import check_mode, read_note
 from pastalang.training.data import read_lessons
 from pastalang.training.errors import BadData, BadRow, CheckpointError
 from pastalang.training.fine_tune import Job, fine_tune
@@ -122,7 +122,7 @@ def test_the_best_weights_on_the_validation_rows_are_kept(model: str, tmp_path: 
 def test_the_folder_says_what_its_weights_were_trained_for(model: str, tmp_path: Path) -> None:
     job = job_of(model, tmp_path, steps=1, modes=(Mode.LOCKSTEP,))
     fine_tune(job, tell=silent)
-    note = trained_for(job.out)
+    note = read_note(job.out)
     assert note is not None
     assert (note.modes, note.template) == ((Mode.LOCKSTEP,), "colour")
     assert set(note.limits) == {"colour", "size"}

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from pastalang.plan.plan import Form
-from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.masks import allows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
+from pastalang.runtime.encoder import Encoder
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.values.conversion import Converted, NotExpressible
 from pastalang.values.read import read

@@ -1,1 +1,1 @@
-"""Who may see whom: view rows and steps come in, ordered visible cells and masks go out."""
+"""What each token of a step attends to: view rows, masks, the KV cache, and the attention itself."""

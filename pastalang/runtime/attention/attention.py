@@ -1,10 +1,9 @@
-"""The attention that models call: queries, keys and values come in, what the step's masks let through goes out.
+"""The attention function that transformers models call, under the masks of the running step.
 
     query (1, heads, tokens, size)   keys, values (1, kv heads, width, size)
 
-The queries that share a key-value head are put side by side, so that keys and values are read once and never
-repeated. The masks of the running step travel in a context variable, because some families drop what they do not
-know on the way to their attention.
+Queries that share a key-value head are stacked, so keys and values are read once and never repeated. The masks reach
+this function in a context variable, because some model families drop keyword arguments that they do not know.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ import torch
 from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import AttentionInterface
 
-from pastalang.runtime.attention.masks import Part, StepMasks
+from pastalang.runtime.attention.masks import AttentionCall, StepMasks
 
-ATTENTION = "pastalang"  # unknown to transformers' mask makers on purpose: they then make no mask at all
+ATTENTION = "pastalang"  # a name that transformers has no masks for, so it makes none
 STEP_MASKS: ContextVar[StepMasks] = ContextVar("pastalang_step_masks")
 
 
@@ -34,50 +33,50 @@ def attend(
     s_aux: torch.Tensor | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Returns (1, tokens, heads, size). Tokens that only fill the step up attend to nothing and get 0."""
+    """Returns (1, tokens, heads, size). Padding tokens attend to nothing and get 0."""
     step = STEP_MASKS.get()
-    filling = query.shape[2] - step.tokens
+    padding = query.shape[2] - step.tokens
     query = query[:, :, : step.tokens]
     window = step.window(module.layer_idx)  # type: ignore[arg-type]
-    groups = query.shape[1] // key.shape[1]  # from the tensors: the configurations of some families lie
+    groups = query.shape[1] // key.shape[1]  # not from the configuration, which is wrong in some families
     outs = []
-    for part in step.parts:
-        asked, keys, values = _queries(query, part, key.shape[1]), _gathered(key, part), _gathered(value, part)
-        mask = part.mask(window, groups=groups)
+    for call in step.calls:
+        queries, keys, values = _queries(query, call, key.shape[1]), _gathered(key, call), _gathered(value, call)
+        mask = call.mask(window, groups=groups)
         if softcap is None and s_aux is None:
-            out = scaled_dot_product_attention(asked, keys, values, attn_mask=mask, scale=scaling)
+            out = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scaling)
         else:
-            out = _weighed(asked, keys, values, mask, scaling=scaling, softcap=softcap, sinks=s_aux)
+            out = _explicit_attention(queries, keys, values, mask, scaling=scaling, softcap=softcap, sinks=s_aux)
         outs.append(_by_token(out, groups))
-    together = outs[0] if len(outs) == 1 else torch.cat(outs)
-    ordered = together if step.places is None else together[step.places]
-    return (pad(ordered, (0, 0, 0, 0, 0, filling)) if filling else ordered)[None], None
+    joined = outs[0] if len(outs) == 1 else torch.cat(outs)
+    ordered = joined if step.places is None else joined[step.places]
+    return (pad(ordered, (0, 0, 0, 0, 0, padding)) if padding else ordered)[None], None
 
 
-def _queries(query: torch.Tensor, part: Part, kv_heads: int) -> torch.Tensor:
+def _queries(query: torch.Tensor, call: AttentionCall, kv_heads: int) -> torch.Tensor:
     """(clusters, kv heads, groups x tokens, size)."""
     _, heads, _, size = query.shape
-    if isinstance(part.tokens, slice):
-        return query[:, :, part.tokens].reshape(1, kv_heads, -1, size)
-    asked = query[0].index_select(1, part.tokens).view(kv_heads, heads // kv_heads, part.clusters, -1, size)
-    return asked.permute(2, 0, 1, 3, 4).reshape(part.clusters, kv_heads, -1, size)
+    if isinstance(call.tokens, slice):
+        return query[:, :, call.tokens].reshape(1, kv_heads, -1, size)
+    selected = query[0].index_select(1, call.tokens).view(kv_heads, heads // kv_heads, call.clusters, -1, size)
+    return selected.permute(2, 0, 1, 3, 4).reshape(call.clusters, kv_heads, -1, size)
 
 
-def _gathered(states: torch.Tensor, part: Part) -> torch.Tensor:
+def _gathered(states: torch.Tensor, call: AttentionCall) -> torch.Tensor:
     """(clusters, kv heads, cells, size)."""
-    if isinstance(part.cells, slice):
-        return states[:, :, part.cells]
+    if isinstance(call.cells, slice):
+        return states[:, :, call.cells]
     kv_heads, _, size = states.shape[1:]
-    return states[0].index_select(1, part.cells).view(kv_heads, part.clusters, -1, size).transpose(0, 1)
+    return states[0].index_select(1, call.cells).view(kv_heads, call.clusters, -1, size).transpose(0, 1)
 
 
 def _by_token(out: torch.Tensor, groups: int) -> torch.Tensor:
-    """From (clusters, kv heads, groups x tokens, size) to (clusters x tokens, heads, size)."""
+    """(clusters x tokens, heads, size), for `out` of (clusters, kv heads, groups x tokens, size)."""
     clusters, kv_heads, _, size = out.shape
     return out.view(clusters, kv_heads, groups, -1, size).permute(0, 3, 1, 2, 4).reshape(-1, kv_heads * groups, size)
 
 
-def _weighed(
+def _explicit_attention(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
@@ -87,7 +86,7 @@ def _weighed(
     softcap: float | None,
     sinks: torch.Tensor | None,
 ) -> torch.Tensor:
-    """Attention spelled out, for models that cap their scores or have a sink per head."""
+    """Attention written out, for models that cap their scores or have one sink per head."""
     scores = torch.matmul(query, key.transpose(2, 3)) * (query.shape[-1] ** -0.5 if scaling is None else scaling)
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
@@ -95,7 +94,7 @@ def _weighed(
 
 
 def _softmax(scores: torch.Tensor, sinks: torch.Tensor | None) -> torch.Tensor:
-    """Over the cells and, where the model has one per head, a sink that takes its share and gives nothing."""
+    """Softmax over the cells. A sink takes a share of the probability and adds nothing to the result."""
     if sinks is None:
         return scores.softmax(-1)
     clusters, kv_heads, rows, _ = scores.shape

@@ -1,9 +1,13 @@
-"""Which tokens of a step attend together: what they see comes in, blocks of tokens and cells go out.
+"""Groups the tokens of a step that see nearly the same cells, so that attention skips the rest.
 
-Attention costs tokens x cells, seen or not. Branches of different documents share little, and the tokens of a prompt
-see half of it on average, so all tokens against all cells would be mostly waste. Runs are cut into stretches; those
-that see much the same form a cluster, which attends to the cells that any of its tokens sees; clusters of about the
-same size form a block, which is one call. A small step is one block of everything.
+Attention costs tokens x cells, whether a token sees a cell or not. Branches of different documents share little, and
+a token of a prompt sees half of it on average, so attending with all tokens to all cells would mostly be waste.
+
+    stretch    consecutive tokens of one run
+    cluster    stretches that see nearly the same; it attends to every cell that one of its tokens sees
+    block      clusters of about the same size, padded; one block is one attention call
+
+A small step is not split at all.
 """
 
 from __future__ import annotations
@@ -15,35 +19,76 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.runtime.attention.views import Indexes, Sight
+from pastalang.runtime.attention.views import Indexes, Visibility
 from pastalang.runtime.step import RowId, Run, StepBatch
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What attention costs, in units of one token attending to one cell; as measured on a CPU.
+    """What attention costs, in units of one token that attends to one cell. The defaults were measured on a CPU.
 
-    A step of fewer than `small_step` pairs is not looked at. `stretch`: the most tokens of a run that are not cut.
+    Steps of fewer than `small_step` pairs are never split. A run of more than `stretch` tokens is cut.
     """
 
     small_step: int = 16_384
-    per_cell: int = 5  # to gather its keys and values
+    per_cell: int = 5  # for gathering its keys and values
     per_cluster: int = 400
     per_block: int = 2_000
     stretch: int = 128
 
     def of(self, clusters: int, tokens: int, cells: int) -> int:
-        """What a block costs whose clusters are filled up to so many tokens and cells."""
+        """The cost of a block whose clusters are padded to so many tokens and cells."""
         return self.per_block + clusters * (self.per_cluster + cells * (self.per_cell + tokens))
 
 
 ON_CPU = Costs()
-ON_GPU = Costs(small_step=1 << 22, per_block=1 << 18, stretch=1 << 12)  # calls are dear there, waste is cheap
+# A GPU wastes cheaply, and each call is expensive there.
+ON_GPU = Costs(small_step=1 << 22, per_block=1 << 18, stretch=1 << 12)
+
+
+class Clusters:
+    """Splits steps into blocks. Remembers which rows were clustered, because that rarely changes between steps."""
+
+    def __init__(self, costs: Costs = ON_CPU) -> None:
+        self._costs = costs
+        self._cluster_of: dict[RowId, int] = {}
+        self._stale_below = 0  # rows: with fewer left, other clusters would be better
+        self._stale_above = 0  # width: beyond it, what the rows share matters less
+
+    def blocks(self, batch: StepBatch, visibility: Visibility) -> tuple[Block, ...]:
+        """The blocks of a step. An empty tuple means one call: all tokens attend to all cells below the width."""
+        whole = len(batch) * visibility.width
+        if whole < self._costs.small_step:
+            return ()
+        stretches = [stretch for run in batch.runs for stretch in _cut(run, self._costs.stretch)]
+        if len(stretches) == 1:
+            return ()
+        sees = visibility.order[[stretch.end - 1 for stretch in stretches]] > 0
+        groups = self._groups(batch, stretches, visibility, sees)
+        blocks = tuple(_blocks([_cluster(stretches, group, sees) for group in groups], self._costs))
+        return blocks if sum(block.cost(self._costs) for block in blocks) < whole else ()
+
+    def _groups(
+        self, batch: StepBatch, stretches: Sequence[_Stretch], visibility: Visibility, sees: NDArray[np.bool_]
+    ) -> Iterable[Sequence[int]]:
+        rows = [run.row for run in batch.runs]
+        feeds_single_tokens = len(batch.runs) == len(batch)
+        is_fresh = len(rows) >= self._stale_below and visibility.width <= self._stale_above
+        if feeds_single_tokens and is_fresh and all(row in self._cluster_of for row in rows):
+            known: dict[int, list[int]] = {}
+            for index, row in enumerate(rows):
+                known.setdefault(self._cluster_of[row], []).append(index)
+            return known.values()
+        groups = _group(stretches, visibility, sees, self._costs)
+        if feeds_single_tokens:
+            self._cluster_of = {rows[index]: at for at, group in enumerate(groups) for index in group}
+            self._stale_below, self._stale_above = len(rows) // 2, visibility.width + visibility.width // 6
+        return groups
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """`tokens` (clusters, m) and `cells` (clusters, n), filled up with 0 behind each cluster's `sizes` (m, n)."""
+    """`tokens` (clusters, m) and `cells` (clusters, n), padded with 0 after each cluster's `sizes` (m, n)."""
 
     tokens: Indexes
     cells: Indexes
@@ -56,7 +101,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class _Stretch:
-    """Tokens of a run that follow one another: the last of them sees what all of them see."""
+    """Consecutive tokens of a run. The last one sees everything that the others see."""
 
     start: int
     end: int
@@ -72,65 +117,27 @@ class _Cluster:
     cells: Indexes
 
 
-class Clusters:
-    """Remembers which rows went together, because they go on together for many steps."""
-
-    def __init__(self, costs: Costs = ON_CPU) -> None:
-        self._costs = costs
-        self._cluster_of: dict[RowId, int] = {}
-        self._stale_below = 0  # rows: so few are left that others would go together now
-        self._stale_above = 0  # width: so much was fed since that what they share matters less
-
-    def blocks(self, batch: StepBatch, sight: Sight) -> tuple[Block, ...]:
-        """No block at all means: everything attends to everything below the width, under its mask."""
-        whole = len(batch) * sight.width
-        if whole < self._costs.small_step:
-            return ()
-        stretches = [stretch for run in batch.runs for stretch in _cut(run, self._costs.stretch)]
-        if len(stretches) == 1:
-            return ()
-        sees = sight.order[[stretch.end - 1 for stretch in stretches]] > 0
-        groups = self._groups(batch, stretches, sight, sees)
-        blocks = tuple(_blocks([_cluster(stretches, group, sees) for group in groups], self._costs))
-        return blocks if sum(block.cost(self._costs) for block in blocks) < whole else ()
-
-    def _groups(
-        self, batch: StepBatch, stretches: Sequence[_Stretch], sight: Sight, sees: NDArray[np.bool_]
-    ) -> Iterable[Sequence[int]]:
-        rows = [run.row for run in batch.runs]
-        are_lone = len(batch.runs) == len(batch)
-        is_fresh = len(rows) >= self._stale_below and sight.width <= self._stale_above
-        if are_lone and is_fresh and all(row in self._cluster_of for row in rows):
-            known: dict[int, list[int]] = {}
-            for index, row in enumerate(rows):
-                known.setdefault(self._cluster_of[row], []).append(index)
-            return known.values()
-        groups = _group(stretches, sight, sees, self._costs)
-        if are_lone:
-            self._cluster_of = {rows[index]: at for at, group in enumerate(groups) for index in group}
-            self._stale_below, self._stale_above = len(rows) // 2, sight.width + sight.width // 6
-        return groups
-
-
 def _cut(run: Run, longest: int) -> Iterable[_Stretch]:
-    """In stretches of like length."""
+    """Stretches of about the same length."""
     pieces = -(-run.count // longest)
     borders = [run.start + run.count * at // pieces for at in range(pieces + 1)]
     return (_Stretch(start, end) for start, end in pairwise(borders))
 
 
-def _group(stretches: Sequence[_Stretch], sight: Sight, sees: NDArray[np.bool_], costs: Costs) -> list[list[int]]:
-    """Walk through the stretches, relatives side by side, and open a group where going on would cost more."""
+def _group(
+    stretches: Sequence[_Stretch], visibility: Visibility, sees: NDArray[np.bool_], costs: Costs
+) -> list[list[int]]:
+    """Groups neighbours greedily: a stretch opens a new group where joining the last one would cost more."""
     groups: list[list[int]] = []
-    union, tokens = np.zeros(sight.width, dtype=bool), 0
-    for index in _relatives_together(stretches, sight, sees):
+    union, tokens = np.zeros(visibility.width, dtype=bool), 0
+    for index in _relatives_together(stretches, visibility, sees):
         count, seen = stretches[index].count, sees[index]
         both = union | seen
         cells, own, other = (int(np.count_nonzero(each)) for each in (both, seen, union))
         saved = costs.per_cluster + costs.per_cell * (own + other - cells)
         wasted = (tokens + count) * cells - tokens * other - count * own
-        # What is saved once per cluster is shared by its tokens: going on while it is worth it for the last one alone
-        # would make clusters far too large, since the next ones could have begun a cluster of their own.
+        # The saving is made once per cluster, so it is shared among the tokens of the group. Comparing it with the
+        # waste of the new stretch alone would make clusters far too large.
         if groups and wasted * tokens <= 2 * saved:
             groups[-1].append(index)
             union, tokens = both, tokens + count
@@ -140,9 +147,14 @@ def _group(stretches: Sequence[_Stretch], sight: Sight, sees: NDArray[np.bool_],
     return groups
 
 
-def _relatives_together(stretches: Sequence[_Stretch], sight: Sight, sees: NDArray[np.bool_]) -> Sequence[int]:
-    """By the first cell of each path that not all of them see: those of one document have it in common."""
-    last = sight.order[[stretch.end - 1 for stretch in stretches]]
+def _relatives_together(
+    stretches: Sequence[_Stretch], visibility: Visibility, sees: NDArray[np.bool_]
+) -> Sequence[int]:
+    """The stretches ordered by the first cell of each path that not all of them see.
+
+    Stretches of one document have that cell in common, so they become neighbours.
+    """
+    last = visibility.order[[stretch.end - 1 for stretch in stretches]]
     own = np.where(sees & ~sees.all(axis=0), last, np.iinfo(np.int32).max)
     order: list[int] = np.argsort(own.argmin(axis=1), kind="stable").tolist()
     return order
@@ -154,9 +166,9 @@ def _cluster(stretches: Sequence[_Stretch], group: Sequence[int], sees: NDArray[
 
 
 def _blocks(clusters: Sequence[_Cluster], costs: Costs) -> Iterable[Block]:
-    """Clusters of like size side by side, as long as filling them up costs less than a call of their own."""
+    """Puts clusters of similar size into one block as long as padding costs less than another call."""
     block: list[_Cluster] = []
-    most = 0  # cells of a cluster of the block; its last one has the most tokens
+    most = 0  # cells of the widest cluster in the block; the last cluster has the most tokens
     for cluster in sorted(clusters, key=lambda each: (len(each.tokens), len(each.cells))):
         tokens, cells = len(cluster.tokens), len(cluster.cells)
         if block:

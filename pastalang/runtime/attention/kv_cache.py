@@ -1,4 +1,4 @@
-"""The KV cache: keys and values of every cell, written by the step and read in place."""
+"""The KV cache: the keys and values of every cell, written by each step and read in place."""
 
 from __future__ import annotations
 
@@ -10,40 +10,17 @@ import numpy as np
 import torch
 from transformers.cache_utils import Cache
 
-from pastalang.runtime.device_memory import PoolTooLarge, in_short, is_shortage
+from pastalang.runtime.device_memory import CacheTooLarge, first_sentence, is_out_of_memory
 
-_LINE = 64  # bytes: kernels read whole cache lines
-
-
-def zeros(shape: tuple[int, ...], *, like: torch.Tensor) -> torch.Tensor:
-    """Of the type and on the device of `like`."""
-    if like.device.type != "cpu":
-        return like.new_zeros(shape)
-    size = prod(shape) * like.element_size()
-    pages = np.zeros(size + _LINE, dtype=np.uint8)
-    start = -pages.ctypes.data % _LINE
-    return torch.from_numpy(pages[start : start + size]).view(like.dtype).view(shape)
+_LINE = 64  # bytes: kernels read whole cache lines of the CPU
 
 
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """Where one step writes: `cells` (tokens,); attention then reads the cells below `width`."""
+class KVCache(Cache):  # type: ignore[misc]  # transformers is untyped
+    """The cells of every layer. They only ever hold finite numbers.
 
-    cells: torch.Tensor
-    width: int
-    first: int | None  # of consecutive cells, which are written as a slice
-
-    @staticmethod
-    def to(cells: tuple[int, ...], *, width: int, device: torch.device) -> Writing:
-        is_consecutive = all(cell == cells[0] + index for index, cell in enumerate(cells))
-        return Writing(torch.tensor(cells, device=device), width, cells[0] if is_consecutive else None)
-
-
-class Pool(Cache):  # type: ignore[misc]  # transformers is untyped
-    """The cells of every layer. They hold finite numbers only, from the first zeros on.
-
-    A masked cell still takes part in attention as 0 x value, and 0 x NaN is NaN: a request whose numbers overflow
-    would spoil all others. So what is not finite is written as 0; the request's own logits show it all the same.
+    A masked cell still takes part in attention as 0 x value, and 0 x NaN is NaN, so one request that overflows would
+    spoil all others. Values that are not finite are therefore written as 0. The logits of the overflowing request
+    still show the overflow.
     """
 
     def __init__(self, *, cells: int, layers: int) -> None:
@@ -51,28 +28,28 @@ class Pool(Cache):  # type: ignore[misc]  # transformers is untyped
         self.cells = cells
         self._keys: list[torch.Tensor | None] = [None] * layers
         self._values: list[torch.Tensor | None] = [None] * layers
-        self._writing: Writing | None = None
+        self._mapping: CellMapping | None = None
 
-    def begin(self, writing: Writing) -> None:
-        """Say where the coming forward pass writes."""
-        self._writing = writing
+    def begin(self, mapping: CellMapping) -> None:
+        """Sets the cells that the next forward pass writes."""
+        self._mapping = mapping
 
     def update(
         self, key_states: torch.Tensor, value_states: torch.Tensor, layer_idx: int, *_: Any, **__: Any
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Write (1, heads, tokens, size) each; returns views of (1, heads, width, size).
+        """Writes (1, heads, tokens, size) each; returns views of (1, heads, width, size).
 
-        Tokens beyond the cells only fill the step up and are not written.
+        Padding tokens, which come after the tokens of the mapping, are not written.
         """
-        assert self._writing is not None and key_states.shape[0] == 1
+        assert self._mapping is not None and key_states.shape[0] == 1
         if self._values[layer_idx] is None:
-            self._make(layer_idx, key_states, value_states)
-        keys = _write(self._keys[layer_idx], key_states, self._writing)
-        values = _write(self._values[layer_idx], value_states, self._writing)
-        return keys[:, :, : self._writing.width], values[:, :, : self._writing.width]
+            self._allocate(layer_idx, key_states, value_states)
+        keys = _write(self._keys[layer_idx], key_states, self._mapping)
+        values = _write(self._values[layer_idx], value_states, self._mapping)
+        return keys[:, :, : self._mapping.width], values[:, :, : self._mapping.width]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        return 0 if self._writing is None else self._writing.width
+        return 0 if self._mapping is None else self._mapping.width
 
     def get_mask_sizes(self, query_length: int, layer_idx: int = 0) -> tuple[int, int]:
         return self.get_seq_length(layer_idx), 0
@@ -90,39 +67,63 @@ class Pool(Cache):  # type: ignore[misc]  # transformers is untyped
 
     @property
     def bytes(self) -> int:
-        """What the tensors take."""
+        """The size of all tensors."""
         tensors = (*self._keys, *self._values)
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors if tensor is not None)
 
-    def _make(self, layer: int, *states: torch.Tensor) -> None:
-        """The cells of a layer, or of none: what has been made of them so far is given back where they do not fit."""
+    def _allocate(self, layer: int, *states: torch.Tensor) -> None:
+        """Allocates the cells of a layer. If they do not fit, all layers are freed."""
         try:
-            made = [zeros((*one.shape[:2], self.cells, one.shape[3]), like=one) for one in states]
+            allocated = [aligned_zeros((*one.shape[:2], self.cells, one.shape[3]), like=one) for one in states]
         except Exception as problem:
-            if not is_shortage(problem):
+            if not is_out_of_memory(problem):
                 raise
             wanted = len(self._keys) * self.cells * sum(one[:, :, :1].numel() * one.element_size() for one in states)
             self._keys = [None] * len(self._keys)
             self._values = [None] * len(self._values)
-            raise PoolTooLarge(
+            raise CacheTooLarge(
                 f"the memory of {self.cells} cells takes {wanted / 2**20:,.0f} MiB, and the device has no room for it: "
-                f"{in_short(problem)}; load the model with fewer cells"
+                f"{first_sentence(problem)}; load the model with fewer cells"
             ) from None
-        self._keys[layer], self._values[layer] = made
+        self._keys[layer], self._values[layer] = allocated
 
     @torch.inference_mode()
     def overwrite(self, cells: torch.Tensor, noise: torch.Generator) -> None:
-        """Fill cells with noise: how a test shows that nobody reads them."""
+        """Fills cells with noise. Tests use it to show that nothing reads them."""
         for tensor in (*self._keys, *self._values):
             if tensor is not None:
                 shape = (*tensor.shape[:2], len(cells), tensor.shape[3])
                 tensor[:, :, cells] = torch.randn(shape, generator=noise, dtype=tensor.dtype) * 10
 
 
-def _write(held: torch.Tensor | None, states: torch.Tensor, writing: Writing) -> torch.Tensor:
-    assert held is not None
-    states = states[:, :, : len(writing.cells)].nan_to_num(0.0, posinf=0.0, neginf=0.0)
-    if writing.first is None:
-        return held.index_copy_(2, writing.cells, states)
-    held[:, :, writing.first : writing.first + states.shape[2]] = states
-    return held
+@dataclass(frozen=True, slots=True)
+class CellMapping:
+    """The cells that one step writes, (tokens,). Attention then reads all cells below `width`."""
+
+    cells: torch.Tensor
+    width: int
+    first: int | None  # set for consecutive cells, which are written as a slice
+
+    @staticmethod
+    def of(cells: tuple[int, ...], *, width: int, device: torch.device) -> CellMapping:
+        is_consecutive = all(cell == cells[0] + index for index, cell in enumerate(cells))
+        return CellMapping(torch.tensor(cells, device=device), width, cells[0] if is_consecutive else None)
+
+
+def aligned_zeros(shape: tuple[int, ...], *, like: torch.Tensor) -> torch.Tensor:
+    """Zeros of the type and on the device of `like`, at the start of a cache line on a CPU."""
+    if like.device.type != "cpu":
+        return like.new_zeros(shape)
+    size = prod(shape) * like.element_size()
+    pages = np.zeros(size + _LINE, dtype=np.uint8)
+    start = -pages.ctypes.data % _LINE
+    return torch.from_numpy(pages[start : start + size]).view(like.dtype).view(shape)
+
+
+def _write(cache: torch.Tensor | None, states: torch.Tensor, mapping: CellMapping) -> torch.Tensor:
+    assert cache is not None
+    states = states[:, :, : len(mapping.cells)].nan_to_num(0.0, posinf=0.0, neginf=0.0)
+    if mapping.first is None:
+        return cache.index_copy_(2, mapping.cells, states)
+    cache[:, :, mapping.first : mapping.first + states.shape[2]] = states
+    return cache

@@ -1,4 +1,4 @@
-"""Masks and windows: what the tokens of one step may attend to, as tensors for the model's layers."""
+"""Attention masks of one step, as tensors for the model's layers, with their sliding windows."""
 
 from __future__ import annotations
 
@@ -11,14 +11,97 @@ import torch
 from numpy.typing import NDArray
 
 from pastalang.runtime.attention.clusters import Block
-from pastalang.runtime.attention.views import Indexes, Sight
+from pastalang.runtime.attention.views import Indexes, Visibility
+
+Window: TypeAlias = int | None  # how many of the last cells of its path a token attends to; None: all
+Attends: TypeAlias = NDArray[np.bool_]
+Selection: TypeAlias = torch.Tensor | slice  # a slice where the indexes are consecutive: it needs no copy
 
 FULL = "full_attention"
 SLIDING = "sliding_attention"
 
 
+class StepMasks:
+    """The attention calls of one step. `places` are the tokens' indexes into the concatenated results."""
+
+    def __init__(
+        self, calls: Sequence[AttentionCall], places: torch.Tensor | None, windows: Sequence[Window], *, tokens: int
+    ) -> None:
+        self.tokens = tokens
+        self.calls = tuple(calls)
+        self.places = places
+        self.used_by: set[int] = set()  # layers: if one is missing, the model has an attention of its own there
+        self._windows = windows
+
+    def window(self, layer: int) -> Window:
+        self.used_by.add(layer)
+        return self._windows[layer]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionCall:
+    """One call of attention, for a block of `clusters`."""
+
+    clusters: int
+    tokens: Selection  # (clusters x tokens each,)
+    cells: Selection  # (clusters x cells each,)
+    masks: dict[Window, torch.Tensor]  # (clusters, 1, tokens, cells)
+    grouped: dict[tuple[Window, int], torch.Tensor] = field(default_factory=dict)
+
+    def mask(self, window: Window, *, groups: int) -> torch.Tensor:
+        """(clusters, 1, groups x tokens, cells): repeated once per step, not once per layer."""
+        if (window, groups) not in self.grouped:
+            self.grouped[window, groups] = self.masks[window].repeat(1, 1, groups, 1)
+        return self.grouped[window, groups]
+
+
+def step_masks(
+    blocks: Sequence[Block],
+    visibility: Visibility,
+    windows: Sequence[Window],
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> StepMasks:
+    """The masks of a step; `windows` has one entry per layer. Without blocks there is one call over everything."""
+    kinds = set(windows)
+    if not blocks:
+        masks = {
+            kind: additive_mask(attended(visibility, window=kind), dtype=dtype, device=device)[None, None]
+            for kind in kinds
+        }
+        return StepMasks(
+            (AttentionCall(1, slice(None), slice(None), masks),), None, windows, tokens=len(visibility.order)
+        )
+    calls = [_call(block, visibility, kinds, dtype=dtype, device=device) for block in blocks]
+    return StepMasks(calls, torch.from_numpy(_places(blocks)).to(device), windows, tokens=len(visibility.order))
+
+
+def attended(visibility: Visibility, *, window: Window) -> Attends:
+    """Which cells each token attends to: (tokens, width)."""
+    if window is None:
+        return visibility.order > 0
+    return visibility.order > _hidden(visibility, window)[:, None]
+
+
+def attended_in(block: Block, visibility: Visibility, *, window: Window) -> Attends:
+    """The same for a block: (clusters, tokens, cells). Padding tokens attend to the first cell alone."""
+    order = visibility.order[block.tokens[:, :, None], block.cells[:, None, :]]
+    attends: Attends = order > 0 if window is None else order > _hidden(visibility, window)[block.tokens][:, :, None]
+    for line, (tokens, cells) in enumerate(block.sizes):
+        attends[line, :, cells:] = False
+        attends[line, tokens:, 0] = True
+    return attends
+
+
+def additive_mask(attends: Attends, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """0 where a token attends, -inf elsewhere. No row is all -inf, because every token sees itself."""
+    hidden = torch.from_numpy(~attends).to(device)
+    return torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill_(hidden, float("-inf"))
+
+
 def layer_types(config: Any) -> tuple[str, ...]:
-    """The kind of every layer, in the words of transformers. `config` is that of the text model."""
+    """The kind of every layer, as transformers names it. `config` is the configuration of the text model."""
     declared = getattr(config, "layer_types", None)
     if declared is not None:
         return tuple(declared)
@@ -30,100 +113,22 @@ def layer_types(config: Any) -> tuple[str, ...]:
 
 
 def layer_windows(config: Any) -> tuple[Window, ...]:
-    """How far back every layer sees; None is all the way."""
+    """The window of every layer."""
     window = getattr(config, "sliding_window", None)
     return tuple(window if kind == SLIDING else None for kind in layer_types(config))
 
 
-Window: TypeAlias = int | None
-Attends: TypeAlias = NDArray[np.bool_]
-
-
-def visible(sight: Sight, *, window: Window) -> Attends:
-    """Which cells each token attends to: (tokens, width)."""
-    if window is None:
-        return sight.order > 0
-    return sight.order > _hidden(sight, window)[:, None]
-
-
-def visible_in(block: Block, sight: Sight, *, window: Window) -> Attends:
-    """The same for a block: (clusters, tokens, cells). What only fills it up attends to the first cell alone."""
-    order = sight.order[block.tokens[:, :, None], block.cells[:, None, :]]
-    attends: Attends = order > 0 if window is None else order > _hidden(sight, window)[block.tokens][:, :, None]
-    for line, (tokens, cells) in enumerate(block.sizes):
-        attends[line, :, cells:] = False
-        attends[line, tokens:, 0] = True
-    return attends
-
-
-def additive(attends: Attends, *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """0 where a token attends, -inf where it does not. No row may be all -inf: every token sees itself."""
-    hidden = torch.from_numpy(~attends).to(device)
-    return torch.zeros(hidden.shape, dtype=dtype, device=device).masked_fill_(hidden, float("-inf"))
-
-
-def _hidden(sight: Sight, window: int) -> NDArray[np.int32]:
-    """How many cells of each token's path are too far back: (tokens,)."""
-    return np.maximum(sight.own - window, 0)
-
-
-Chosen: TypeAlias = torch.Tensor | slice  # of one cluster, indexes that follow one another: these need no copy
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """`clusters` calls in one."""
-
-    clusters: int
-    tokens: Chosen  # (clusters x tokens each,)
-    cells: Chosen  # (clusters x cells each,)
-    masks: dict[Window, torch.Tensor]  # (clusters, 1, tokens, cells)
-    grouped: dict[tuple[Window, int], torch.Tensor] = field(default_factory=dict)
-
-    def mask(self, window: Window, *, groups: int) -> torch.Tensor:
-        """(clusters, 1, groups x tokens, cells): repeated once per step, not once per layer."""
-        if (window, groups) not in self.grouped:
-            self.grouped[window, groups] = self.masks[window].repeat(1, 1, groups, 1)
-        return self.grouped[window, groups]
-
-
-class StepMasks:
-    """The parts of one step. `places` says where each token's result is, once the parts are put end to end."""
-
-    def __init__(
-        self, parts: Sequence[Part], places: torch.Tensor | None, windows: Sequence[Window], *, tokens: int
-    ) -> None:
-        self.tokens = tokens
-        self.parts = tuple(parts)
-        self.places = places
-        self.used_by: set[int] = set()  # layers; all of them, or the model goes its own way somewhere
-        self._windows = windows
-
-    def window(self, layer: int) -> Window:
-        self.used_by.add(layer)
-        return self._windows[layer]
-
-
-def step_masks(
-    blocks: Sequence[Block], sight: Sight, windows: Sequence[Window], *, dtype: torch.dtype, device: torch.device
-) -> StepMasks:
-    """`windows` are those of the layers."""
-    kinds = set(windows)
-    if not blocks:
-        masks = {kind: additive(visible(sight, window=kind), dtype=dtype, device=device)[None, None] for kind in kinds}
-        return StepMasks((Part(1, slice(None), slice(None), masks),), None, windows, tokens=len(sight.order))
-    parts = [_part(block, sight, kinds, dtype=dtype, device=device) for block in blocks]
-    return StepMasks(parts, torch.from_numpy(_places(blocks)).to(device), windows, tokens=len(sight.order))
-
-
-def _part(block: Block, sight: Sight, kinds: set[Window], *, dtype: torch.dtype, device: torch.device) -> Part:
+def _call(
+    block: Block, visibility: Visibility, kinds: set[Window], *, dtype: torch.dtype, device: torch.device
+) -> AttentionCall:
     masks = {
-        kind: additive(visible_in(block, sight, window=kind), dtype=dtype, device=device)[:, None] for kind in kinds
+        kind: additive_mask(attended_in(block, visibility, window=kind), dtype=dtype, device=device)[:, None]
+        for kind in kinds
     }
-    return Part(len(block.sizes), _chosen(block.tokens, device), _chosen(block.cells, device), masks)
+    return AttentionCall(len(block.sizes), _selection(block.tokens, device), _selection(block.cells, device), masks)
 
 
-def _chosen(indexes: Indexes, device: torch.device) -> Chosen:
+def _selection(indexes: Indexes, device: torch.device) -> Selection:
     flat = indexes.reshape(-1)
     if len(indexes) == 1 and (np.diff(flat) == 1).all():
         return slice(int(flat[0]), int(flat[-1]) + 1)
@@ -138,3 +143,8 @@ def _places(blocks: Sequence[Block]) -> np.ndarray[tuple[int], np.dtype[np.intp]
     places = np.zeros(int(is_real.sum()), dtype=np.intp)
     places[tokens[is_real]] = np.flatnonzero(is_real)
     return places
+
+
+def _hidden(visibility: Visibility, window: int) -> NDArray[np.int32]:
+    """How many cells at the start of each token's path the window leaves out: (tokens,)."""
+    return np.maximum(visibility.counts - window, 0)

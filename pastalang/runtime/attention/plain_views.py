@@ -1,7 +1,7 @@
-"""Who sees whom, the slow and obvious way: steps come in, for each token the list of tokens that it sees goes out.
+"""The slow and obvious way to say what each token sees: a list of tokens instead of a table of cells.
 
-The oracle of the tests, and what the models without a memory (the reference, the fakes) are made of. Tokens are
-kept for ever and by their own identity, so a reused cell cannot deceive it.
+Tests compare `Views` with it, and models without a KV cache (the reference, the fakes) build on it. It keeps every
+token for ever and compares tokens by identity, so a reused cell cannot confuse it.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from pastalang.runtime.step import CellId, Edit, Empty, Follow, OfCells, OfRow, 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Fed:
-    """A token that was fed: `sees` is its path, oldest first, itself left out."""
+class FedToken:
+    """A token that a step fed. `sees` is its path, oldest first, without itself."""
 
     token: TokenId
     position: int
     cell: CellId
-    sees: tuple[Fed, ...]
+    sees: tuple[FedToken, ...]
 
     def __repr__(self) -> str:
         return f"Fed(token={self.token}, position={self.position}, cell={self.cell}, sees {len(self.sees)})"
 
     @property
-    def path(self) -> tuple[Fed, ...]:
+    def path(self) -> tuple[FedToken, ...]:
         return (*self.sees, self)
 
-    def may_see(self, key: Fed, *, window: int | None = None) -> bool:
-        """Whether this token attends to `key`; with a window, only to the last `window` of its path."""
+    def may_see(self, key: FedToken, *, window: int | None = None) -> bool:
+        """Whether this token attends to `key`. With a window it attends to the last `window` tokens of its path."""
         path = self.path if window is None else self.path[-window:]
         return any(key is seen for seen in path)
 
 
 class PlainViews:
-    """What `Views` keeps in a table, as lists."""
+    """Keeps as lists what `Views` keeps in a table."""
 
     def __init__(self) -> None:
-        self._rows: dict[RowId, tuple[Fed, ...]] = {}
-        self._in_cell: dict[CellId, Fed] = {}
+        self._rows: dict[RowId, tuple[FedToken, ...]] = {}
+        self._in_cell: dict[CellId, FedToken] = {}
 
-    def feed(self, batch: StepBatch) -> tuple[Fed, ...]:
-        """The tokens of the step, with what they see."""
+    def feed(self, batch: StepBatch) -> tuple[FedToken, ...]:
+        """Feeds a step. Returns its tokens, each with its path."""
         batch.check()
         for edit in batch.edits:
             self._edit(edit)
@@ -55,7 +55,7 @@ class PlainViews:
             self._rows[capture.row] = fed[capture.token].path
         return fed
 
-    def seen_by(self, row: RowId) -> tuple[Fed, ...]:
+    def seen_by(self, row: RowId) -> tuple[FedToken, ...]:
         return self._rows.get(row, ())
 
     def _edit(self, edit: Edit) -> None:
@@ -69,8 +69,8 @@ class PlainViews:
             case _:
                 assert_never(edit)
 
-    def _run(self, batch: StepBatch) -> tuple[Fed, ...]:
-        fed: list[Fed] = []
+    def _run(self, batch: StepBatch) -> tuple[FedToken, ...]:
+        fed: list[FedToken] = []
         for run in batch.runs:
             path = self.seen_by(run.row)
             for after in run.after:
@@ -82,12 +82,12 @@ class PlainViews:
                     case _:
                         path = joined(path, fed[after].path)
             for index in range(run.start, run.end):
-                fed.append(Fed(batch.tokens[index], batch.positions[index], batch.cells[index], path))
+                fed.append(FedToken(batch.tokens[index], batch.positions[index], batch.cells[index], path))
                 path = fed[-1].path
         return tuple(fed)
 
 
-def joined(path: tuple[Fed, ...], more: tuple[Fed, ...]) -> tuple[Fed, ...]:
-    """`path`, then what only `more` has, in its order."""
+def joined(path: tuple[FedToken, ...], more: tuple[FedToken, ...]) -> tuple[FedToken, ...]:
+    """`path`, then the tokens that only `more` has, in its order."""
     known = set(map(id, path))
     return (*path, *(token for token in more if id(token) not in known))

@@ -1,11 +1,11 @@
-"""View rows as one table: a step comes in, the order in which each of its tokens sees the cells goes out.
+"""View rows as one table: which cells each branch sees, and in which order.
 
     order[token, cell] = 0      the token does not see the cell
-                       = k > 0  it is the k-th cell on the token's path; the token itself is the last
+                       = k > 0  the cell is the k-th on the token's path; the token itself is the last
 
-A row is the same for a branch between steps. Keeping the order and not a mere yes or no is what gives a window a
-meaning in a sequence of branches: the last W of what is seen. Forks copy a row, joins append to it, and freeing a
-cell costs nothing, because a cell is only freed when no living row sees it.
+Between steps, a row of the table says the same of a branch. The table keeps the order, not only yes or no, because a
+sliding window is the last W cells of a path. A fork copies a row and a join appends to one. Freeing a cell costs
+nothing, because a cell is only freed when no living row sees it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ Indexes: TypeAlias = NDArray[np.intp]
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """What the tokens of one step see: `order` is (tokens, width), and no token sees a cell at `width` or beyond."""
+class Visibility:
+    """What the tokens of one step see. `order` is (tokens, width); no token sees a cell at `width` or beyond."""
 
     order: Order
 
@@ -34,22 +34,22 @@ class Sight:
         return int(self.order.shape[1])
 
     @property
-    def own(self) -> NDArray[np.int32]:
+    def counts(self) -> NDArray[np.int32]:
         """How many cells each token sees, itself included: (tokens,)."""
-        own: NDArray[np.int32] = self.order.max(axis=1)
-        return own
+        counts: NDArray[np.int32] = self.order.max(axis=1)
+        return counts
 
 
 class Views:
-    """The rows of all branches over `cells` cells. Rows are made when they are first named."""
+    """The rows of all branches over `cells` cells. A row is made when a step first names it."""
 
     def __init__(self, cells: int) -> None:
         self._table: Order = np.zeros((16, cells), dtype=np.int32)
         self._counts = np.zeros(16, dtype=np.int32)  # how many cells a row sees
         self._widths = np.zeros(16, dtype=np.int64)  # a row sees no cell at or beyond its width
 
-    def look(self, batch: StepBatch) -> Sight:
-        """Apply the step's edits and work out what its tokens see."""
+    def prepare(self, batch: StepBatch) -> Visibility:
+        """Applies the edits of a step and returns what its tokens see."""
         for edit in batch.edits:
             self._edit(edit)
         rows: Indexes = np.array([run.row for run in batch.runs], dtype=np.intp)
@@ -63,10 +63,10 @@ class Views:
         for run in batch.runs:
             if run.count > 1 or run.after:
                 self._add_run(order, run, cells)
-        return Sight(order)
+        return Visibility(order)
 
-    def settle(self, batch: StepBatch, sight: Sight) -> None:
-        """Behind the step: rows see what was fed for them, captured rows what the captured token saw."""
+    def commit(self, batch: StepBatch, visibility: Visibility) -> None:
+        """Ends the step: rows see what was fed for them, and captured rows what their token saw."""
         lone = [run for run in batch.runs if run.keep and run.count == 1 and not run.after]
         rows = np.array([run.row for run in lone], dtype=np.intp)
         cells = np.array([batch.cells[run.start] for run in lone], dtype=np.intp)
@@ -75,12 +75,12 @@ class Views:
         self._widths[rows] = np.maximum(self._widths[rows], cells + 1)
         for run in batch.runs:
             if run.keep and (run.count > 1 or run.after):
-                self._write(run.row, sight.order[run.end - 1])
+                self._write(run.row, visibility.order[run.end - 1])
         for capture in batch.captures:
-            self._write(capture.row, sight.order[capture.token])
+            self._write(capture.row, visibility.order[capture.token])
 
     def seen_by(self, row: RowId) -> tuple[CellId, ...]:
-        """The cells that a row sees, in its order."""
+        """The cells that a row sees, in order."""
         self._grow(row)
         cells = np.flatnonzero(self._table[row])
         return tuple(CellId(int(cell)) for cell in cells[np.argsort(self._table[row, cells])])
@@ -162,14 +162,17 @@ class Views:
 
 
 def _in_order(cells: Sequence[CellId]) -> Order:
-    """A path of these cells alone, as wide as it has to be."""
+    """A path of these cells alone, as narrow as possible."""
     order = np.zeros(max(cells, default=-1) + 1, dtype=np.int32)
     order[np.array(cells, dtype=np.intp)] = np.arange(1, len(cells) + 1)
     return order
 
 
 def merge(base: Order, source: Order, count: int) -> int:
-    """Append to `base`, in place, what only `source` sees, in its order. `base` sees `count` cells; so many then."""
+    """Appends to `base`, in place and in order, the cells that only `source` sees.
+
+    `base` sees `count` cells; returns how many it sees afterwards.
+    """
     if count == 0:
         base[:] = source
         return int(source.max(initial=0))

@@ -1,1 +1,1 @@
-"""Binds a plan to a tokenizer: chat text, white space, and guides compiled once per type."""
+"""Binds a plan to a tokenizer: the words of its chat template, white space, and guides compiled once per type."""

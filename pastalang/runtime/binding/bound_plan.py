@@ -1,4 +1,4 @@
-"""A plan bound to a tokenizer: what every run of it shares. Plan, tokenizer, guides come in, a `TokenPlan` goes out."""
+"""A plan bound to a tokenizer: everything that all runs of the plan share."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ import numpy as np
 from pastalang.plan.plan import Branch, BranchId, Form, Hole, Join, Place, Plan, TurnStart
 from pastalang.plan.structure import Nesting, nesting_of, shared_loops, walk
 from pastalang.program.types import Anything, Null, Regex, String
-from pastalang.runtime.binding.whitespace import with_leads
-from pastalang.runtime.chat import Encoder, Turn, turns_of
+from pastalang.runtime.binding.chat import Turn, turns_of
+from pastalang.runtime.binding.whitespace import move_whitespace
 from pastalang.runtime.constraints.guide import Guide, GuideError, TokenMask
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import DeadEnd
 from pastalang.values.describe import counted
 from pastalang.values.lengths import shortest_text
@@ -23,15 +24,16 @@ from pastalang.values.token_limits import arms_of, quotes
 
 class MakeGuide(Protocol):
     def __call__(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Guide:
-        """The guide of a hole. `sources` are the texts of the inputs, by name, for spans copied from them.
+        """The guide of a hole. `sources` are the input texts by name, for values that quote them.
 
-        A hole that was given white space (`leads.given_to`) wants a guide of that and the value."""
+        The guide of a hole with a leading space (see `binding.spaced`) covers the space and the value.
+        """
         ...
 
 
 @dataclass(frozen=True, eq=False)
 class BoundPlan:
-    """`plan` is as it was made; `bound` is what runs: there, white space is handed over where the tokenizer asks."""
+    """`plan` is the plan as built. `bound` is the plan that runs, with white space moved to suit the tokenizer."""
 
     plan: Plan
     encoder: Encoder
@@ -39,7 +41,7 @@ class BoundPlan:
 
     @cached_property
     def bound(self) -> Plan:
-        return with_leads(self.plan, self.encoder)
+        return move_whitespace(self.plan, self.encoder)
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
@@ -53,14 +55,14 @@ class BoundPlan:
             return ()
         return turns_of(self.encoder.tokenizer, [starts[index] for index in sorted(starts)], thinks=self._thinks)
 
-    def refuse_what_cannot_fit(self) -> None:
-        """Raises `DeadEnd` where a limit leaves no value, as far as that can be known before any input is."""
+    def check_limits(self) -> None:
+        """Raises `DeadEnd` if a token limit leaves no value, as far as that is known without inputs."""
         for branch in self.plan.branches:
             for _, segment in walk(branch.segments):
                 if isinstance(segment, Hole) and segment.form is Form.JSON:
-                    self._refuse_too_little(segment)
+                    self._check_limit(segment)
 
-    def _refuse_too_little(self, hole: Hole) -> None:
+    def _check_limit(self, hole: Hole) -> None:
         types = dict(self.plan.types)
         may_be_left_out = any(isinstance(arm, Null) for arm in arms_of(hole.type, types))
         if may_be_left_out or shortest_text(hole.type) <= hole.max_tokens or quotes(hole.type, types):
@@ -81,7 +83,7 @@ class BoundPlan:
 
     @property
     def _thinks(self) -> bool:
-        """Whether the model writes a thought before its answer."""
+        """Whether the model thinks before it answers."""
         segments = (segment for branch in self.plan.branches for _, segment in walk(branch.segments))
         return any(isinstance(segment, Hole) and segment.form is Form.THOUGHT for segment in segments)
 
@@ -91,7 +93,7 @@ class BoundPlan:
 
     @cached_property
     def placed(self) -> frozenset[BranchId]:
-        """The branches whose text stands elsewhere than at their fork."""
+        """The branches whose text is placed elsewhere than at their fork."""
         return frozenset(
             segment.branch
             for branch in self.plan.branches
@@ -101,7 +103,7 @@ class BoundPlan:
 
     @cached_property
     def joiners(self) -> Mapping[BranchId, tuple[tuple[BranchId, int], ...]]:
-        """Who names a branch in a join, and how many loops the two branches stand in together."""
+        """For each branch, the branches that join it, each with the number of loops that contain both."""
         found: dict[BranchId, dict[BranchId, int]] = {branch.id: {} for branch in self.plan.branches}
         for branch in self.plan.branches:
             for _, segment in walk(branch.segments):
@@ -128,7 +130,7 @@ class BoundPlan:
         return {}
 
     def mask(self, tokens: Iterable[int]) -> TokenMask:
-        """The mask that allows exactly these tokens; the same one for the same tokens."""
+        """The mask that allows exactly these tokens. Equal sets of tokens share one mask."""
         wanted = frozenset(tokens)
         known = self._masks.get(wanted)
         if known is None:

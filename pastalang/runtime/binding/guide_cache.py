@@ -1,6 +1,6 @@
 """Guides for the holes of a plan, compiled once each.
 
-The key of a guide holds a number in place of its type, so a large type is hashed once and not at every look-up.
+The key of a guide holds a number in place of its type, so a large type is hashed once and not at every lookup.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from pastalang.plan.plan import Choose, Hole, Plan, Repeat, Segment, Text
 from pastalang.program import types as t
-from pastalang.runtime.binding.spaced import given_to
+from pastalang.runtime.binding.spaced import leading_space_of
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import Guide, GuideError
 from pastalang.runtime.constraints.leading_space import LeadingSpaceGuide
@@ -20,31 +20,31 @@ from pastalang.runtime.errors import RunError
 
 
 class GuideCache:
-    """Keeps at most `limit` guides; those not used for longest go first."""
+    """A `MakeGuide` for one vocabulary. Keeps the `limit` most recently used guides."""
 
     def __init__(self, tokens: Tokens, *, limit: int = 2_000) -> None:
         self._tokens = tokens
         self._limit = limit
         self._known: OrderedDict[Any, Guide] = OrderedDict()
         self._number = ValueNumbers()
-        self._names: dict[tuple[int, int], tuple[str, ...]] = {}  # of the texts that a type quotes from
-        self._tags: tuple[Plan, tuple[str, ...]] | None = None  # of the plan that was asked for last
+        self._names: dict[tuple[int, int], tuple[str, ...]] = {}  # of the input texts that a type quotes
+        self._tags: tuple[Plan, tuple[str, ...]] | None = None  # of the most recent plan
 
     def __call__(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Guide:
         quoted, forbidden = self._quoted(hole, plan, sources), self._forbidden(plan)
-        lead = given_to(hole)
+        space = leading_space_of(hole)
         types = self._number(hole.type), self._number(plan.types)
-        key = (types, hole.form, hole.follow, lead, tuple(quoted.items()), forbidden)
+        key = (types, hole.form, hole.follow, space, tuple(quoted.items()), forbidden)
         guide = self._known.get(key)
         if guide is None:
-            guide = self._known[key] = self._led(lead, self._compile(hole, plan, quoted, forbidden))
+            guide = self._known[key] = self._with_space(space, self._compile(hole, plan, quoted, forbidden))
             if len(self._known) > self._limit:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
         return guide
 
-    def _led(self, lead: str, guide: Guide) -> Guide:
-        return LeadingSpaceGuide(guide, lead, self._tokens) if lead else guide
+    def _with_space(self, space: str, guide: Guide) -> Guide:
+        return LeadingSpaceGuide(guide, space, self._tokens) if space else guide
 
     def _compile(self, hole: Hole, plan: Plan, quoted: Mapping[str, str], forbidden: tuple[str, ...]) -> Guide:
         try:
@@ -69,14 +69,14 @@ class GuideCache:
         return {name: sources[name] for name in names}
 
     def _forbidden(self, plan: Plan) -> tuple[str, ...]:
-        """Our own control tags, as far as the plan has them: no free text of the model may look like one."""
+        """The control tags of the plan. Free text of the model must not look like one of them."""
         if self._tags is None or self._tags[0] is not plan:
             self._tags = plan, control_tags(plan)
         return self._tags[1]
 
 
 def control_tags(plan: Plan) -> tuple[str, ...]:
-    """The tags that stand for control, each as far as it is always the same. White space around them is none."""
+    """The control tags of a plan, each cut before its first quote, because the quoted part varies."""
     texts = [text for branch in plan.branches for text in _hidden_texts(branch.segments)]
     return tuple(sorted({text.split('"')[0].strip() for text in texts} - {""}))
 
@@ -96,7 +96,7 @@ def _hidden_texts(segments: Iterable[Segment]) -> Iterator[str]:
 
 
 def _parts(type: t.Type, types: Mapping[str, t.Type]) -> Iterator[t.Type]:
-    """Everything inside a type, each part once."""
+    """The type and everything inside it, each part once."""
     waiting, seen = [type], {type}
     while waiting:
         part = waiting.pop()
@@ -121,7 +121,7 @@ def _inside(type: t.Type, types: Mapping[str, t.Type]) -> tuple[t.Type, ...]:
 
 
 class ValueNumbers:
-    """A number for every value, the same for equal ones: a large type is hashed once and not at every look-up."""
+    """A number for every value, the same for equal ones: a large type is hashed once and not at every lookup."""
 
     def __init__(self, *, most: int = 2_048) -> None:
         self._most = most

@@ -1,4 +1,8 @@
-"""Segments whose trailing white space moved into the value after them."""
+"""Segments with moved white space.
+
+Many tokenizers write a space together with the word after it. Where that is so, binding a plan moves the space from the
+end of a literal into the segment after the literal. These segments say what was moved; see `binding.whitespace`.
+"""
 
 from __future__ import annotations
 
@@ -9,68 +13,70 @@ from pastalang.plan.plan import Arm, Choose, Hole, Repeat, Segment, Text
 
 
 @dataclass(frozen=True, slots=True)
-class FedText(Text):
-    """`text` is written, `fed` is what the model is fed of it, with what it was given before it."""
+class SpacedText(Text):
+    """The answer holds `text`; the model is fed `fed`, which has a space moved in, out, or both."""
 
     fed: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class LedHole(Hole):
-    """The model writes `lead` and then the value."""
+class SpacedHole(Hole):
+    """The model writes `leading_space` and then the value."""
 
-    lead: str = ""
+    leading_space: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class FedArm(Arm):
-    """`given` stands before the arm; `fed` is that and what is fed of its own lead."""
+class SpacedArm(Arm):
+    """`fed` is what the model is fed for the arm's `lead`, and begins with `leading_space`."""
 
     fed: str = ""
-    given: str = ""
+    leading_space: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class LedRepeat(Repeat):
-    """`given` stands before the first item, or before what is written when there is none; `handed` over is the end of
-    what ends the list."""
+class SpacedRepeat(Repeat):
+    """A list with space moved in or out.
 
-    given: str = ""
-    handed: str = ""
+    `leading_space` comes before the first item, or before `empty`. `trailing_space` is the end of `stop` and `empty`
+    that moved on to the segment after the list.
+    """
+
+    leading_space: str = ""
+    trailing_space: str = ""
 
 
 def fed_text(segment: Text | Arm) -> str:
-    if isinstance(segment, FedText | FedArm):
+    """What the model is fed for a text, or for the lead of an arm."""
+    if isinstance(segment, SpacedText | SpacedArm):
         return segment.fed
     return segment.text if isinstance(segment, Text) else segment.lead
 
 
 def fed_end(repeat: Repeat, *, is_empty: bool) -> str | None:
-    """What the model is fed where the list ends."""
-    given, handed = (repeat.given, repeat.handed) if isinstance(repeat, LedRepeat) else ("", "")
+    """What the model is fed where the list ends. None if only the end of the turn ends it."""
+    leading, trailing = (repeat.leading_space, repeat.trailing_space) if isinstance(repeat, SpacedRepeat) else ("", "")
     if is_empty and repeat.empty is not None:
-        return (given + repeat.empty).removesuffix(handed)
-    return None if repeat.stop is None else repeat.stop.removesuffix(handed)
+        return (leading + repeat.empty).removesuffix(trailing)
+    return None if repeat.stop is None else repeat.stop.removesuffix(trailing)
 
 
-def given_to(segment: Segment) -> str:
-    """The white space that a hole, a choice or a list writes before its own."""
+def leading_space_of(segment: Segment) -> str:
+    """The white space that moved into a hole, a choice or a list."""
     match segment:
-        case LedHole(lead=lead):
-            return lead
-        case LedRepeat(given=given):
-            return given
-        case Choose(arms=(FedArm(given=given), *_)):
-            return given
+        case SpacedHole(leading_space=space) | SpacedRepeat(leading_space=space):
+            return space
+        case Choose(arms=(SpacedArm(leading_space=space), *_)):
+            return space
         case _:
             return ""
 
 
-def without_lead(hole: Hole) -> Hole:
-    return Hole(**fields_of(hole))
+def without_leading_space(hole: Hole) -> Hole:
+    return Hole(**plain_fields(hole))
 
 
-def fields_of(segment: Hole | Repeat) -> dict[str, Any]:
-    """Of the segment as plans know it."""
+def plain_fields(segment: Hole | Repeat) -> dict[str, Any]:
+    """The fields of a segment as the plan has it, without those that this module adds."""
     names = Hole.__dataclass_fields__ if isinstance(segment, Hole) else Repeat.__dataclass_fields__
     return {name: getattr(segment, name) for name in names}

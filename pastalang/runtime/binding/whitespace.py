@@ -1,10 +1,14 @@
-"""Moves white space from the end of a literal into the value that follows it, where a tokenizer joins the two."""
+"""Moves white space from the end of a literal into the value after it, where the tokenizer joins the two.
+
+Most tokenizers write a space together with the word after it: ` "` and ` Sony` are one token each. A literal that ends
+in a space would then end in a token that the model has hardly ever seen there. So the literal is fed without the space,
+and the segment after the literal begins with it. The text of the answer does not change.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from pastalang.plan.plan import (
     Arm,
@@ -24,12 +28,23 @@ from pastalang.plan.plan import (
 )
 from pastalang.plan.structure import walk
 from pastalang.program import types as t
-from pastalang.runtime.binding.spaced import FedArm, FedText, LedHole, LedRepeat, fed_end, fed_text, fields_of
+from pastalang.runtime.binding.spaced import (
+    SpacedArm,
+    SpacedHole,
+    SpacedRepeat,
+    SpacedText,
+    fed_end,
+    fed_text,
+    plain_fields,
+)
+from pastalang.runtime.encoder import Encoder
 from pastalang.values.lengths import first_characters, is_finite, longest_text, spell
 
-AMPLE = 8  # tokens: a limit that does not decide how a value is spelled
-_MANY = 1_000
-_WORDS = ("a", "The", "Sony", "x9", "12", "(")
+_AMPLE = 8  # tokens: a limit from which on an open type has room for one more
+_CONTEXT = 64  # characters on either side of a border that are tokenized
+_MAX_CONTINUATIONS = 64  # that are tried after a literal
+_MAX_SPELLINGS = 1_000  # of a closed list
+_FIRST_WORDS = ("a", "The", "Sony", "x9", "12", "(")
 _OPENINGS = {
     '"': ('"a', '"The', '"12', '"'),
     "{": ('{"a', "{}"),
@@ -39,95 +54,23 @@ _OPENINGS = {
     "f": ("false",),
     "n": ("null",),
 }
-_ALONE = frozenset('"{[')  # forced as tokens of their own
+_FORCED_ALONE = frozenset('"{[')  # openings that are forced as a token of their own
 _ANY_JSON = frozenset('"{[-7tfn')
 
 
-def beginnings_of(type: t.Type, form: Form, types: Mapping[str, t.Type]) -> tuple[str, ...]:
-    """All spellings of a closed list, up to a thousand; beginnings of every kind that an open type has."""
-    quoted = form is Form.JSON
-    found: list[str] = []
-    for arm in _arms(type, types):
-        if isinstance(arm, t.Literal):
-            found.append(spell(arm.value, quoted=quoted))
-            continue
-        first = first_characters(arm, types, quoted=quoted)
-        if first is None:
-            found += [text for one in sorted(_ANY_JSON) for text in _from(one)] if quoted else _WORDS
-        else:
-            found += [text for one in sorted(first) for text in _from(one)]
-    return tuple(dict.fromkeys(found[:_MANY]))
-
-
-def keeps_its_values(
-    hole: Hole, lead: str, types: Mapping[str, t.Type], encode: Callable[[str], Sequence[int]]
-) -> bool:
-    """Whether every value that the hole's limit lets through can be written behind the lead within the same limit."""
-    quoted = hole.form is Form.JSON
-    longest = longest_text(hole.type, types, quoted=quoted)
-    if hole.max_tokens >= AMPLE and not is_finite(hole.type, types):
-        return True
-    if longest is not None and hole.max_tokens >= longest + len(lead):
-        return True
-    if is_finite(hole.type, types):
-        return all(len(encode(lead + text)) <= hole.max_tokens for text in _spelled(hole.type, types, quoted=quoted))
-    first = first_characters(hole.type, types, quoted=quoted)
-    if first is None or any(len(encode(lead + one)) != 1 for one in first):
-        return False
-    return first <= _ALONE or (longest is not None and hole.max_tokens >= longest)
-
-
-def _from(character: str) -> tuple[str, ...]:
-    return _OPENINGS.get(character, (character,))
-
-
-def _arms(type: t.Type, types: Mapping[str, t.Type]) -> Iterator[t.Type]:
-    while isinstance(type, t.Named):
-        type = types[type.name]
-    if isinstance(type, t.Union):
-        for arm in type.arms:
-            yield from _arms(arm, types)
-    else:
-        yield type
-
-
-def _spelled(type: t.Type, types: Mapping[str, t.Type], *, quoted: bool) -> Iterator[str]:
-    """The values of a closed list; of a closed structure how it begins."""
-    for arm in _arms(type, types):
-        match arm:
-            case t.Boolean():
-                yield from ("true", "false")
-            case t.Null():
-                yield "null"
-            case t.Literal(value=value):
-                yield spell(value, quoted=quoted)
-            case _:
-                continue
-
-
-SIGHT = 64  # characters before a border that are looked at
-MANY = 64  # ways of going on that are tried
-
-
-class Encoder(Protocol):
-    def text(self, text: str) -> tuple[int, ...]: ...
-
-    def crosses(self, before: str, behind: str) -> bool: ...
-
-
-def with_leads(plan: Plan, encoder: Encoder) -> Plan:
-    """The same plan where nothing has to be handed over."""
-    handing = _Handing(plan, encoder)
+def move_whitespace(plan: Plan, encoder: Encoder) -> Plan:
+    """The plan that runs with this tokenizer. It is `plan` itself if no white space has to move."""
+    mover = _WhitespaceMover(plan, encoder)
     for branch in plan.branches:
-        handing.segments[branch.id] = handing.all(handing.segments[branch.id], ends_in_text=True)
-    if all(handing.segments[branch.id] == branch.segments for branch in plan.branches):
+        mover.segments[branch.id] = mover.all(mover.segments[branch.id], ends_in_text=True)
+    if all(mover.segments[branch.id] == branch.segments for branch in plan.branches):
         return plan
-    branches = tuple(replace(branch, segments=handing.segments[branch.id]) for branch in plan.branches)
+    branches = tuple(replace(branch, segments=mover.segments[branch.id]) for branch in plan.branches)
     return replace(plan, branches=branches)
 
 
-class _Handing:
-    """`segments` are the branches as they become; a parent comes before its children."""
+class _WhitespaceMover:
+    """Moves white space branch by branch. `segments` holds the result so far; parents come before their children."""
 
     def __init__(self, plan: Plan, encoder: Encoder) -> None:
         self.segments: dict[BranchId, Segments] = {branch.id: branch.segments for branch in plan.branches}
@@ -141,163 +84,175 @@ class _Handing:
         }
 
     def all(self, segments: Segments, *, ends_in_text: bool) -> Segments:
-        """`ends_in_text`: whether what this branch is fed next, behind these segments, is text or nothing."""
+        """The segments with white space moved. `ends_in_text`: after them, the branch is fed text or nothing."""
         done = list(segments)
         for index, segment in enumerate(segments):
-            behind = done[index + 1 :]
+            following = done[index + 1 :]
             segment = done[index]
             match segment:
                 case Text(shown=True):
-                    taken = self._hand_over(fed_text(segment), behind, ends_in_text=ends_in_text)
-                    if taken is not None:
-                        lead, done[index + 1] = taken
-                        done[index] = FedText(segment.text, True, _without(fed_text(segment), lead))
+                    moved = self._move_out(fed_text(segment), following, ends_in_text=ends_in_text)
+                    if moved is not None:
+                        space, done[index + 1] = moved
+                        done[index] = SpacedText(segment.text, True, _without_space(fed_text(segment), space))
                 case Choose():
-                    done[index] = self._choose(segment, _is_text(behind, ends_in_text))
+                    done[index] = self._choose(segment, _is_text(following, ends_in_text))
                 case Repeat():
                     repeat = done[index] = self._repeat(segment)
-                    at_end = self._hand_over_at_end(repeat, behind, ends_in_text=ends_in_text)
+                    at_end = self._move_out_of_list(repeat, following, ends_in_text=ends_in_text)
                     if at_end is not None:
                         done[index], done[index + 1] = at_end
                 case _:
                     continue
         return tuple(done)
 
-    # ── who hands over ───────────────────────────────────────────────────────────────────────────────────
+    # ── where white space moves out ──────────────────────────────────────────────────────────────────────
 
-    def _hand_over(self, literal: str, behind: Sequence[Segment], *, ends_in_text: bool) -> tuple[str, Segment] | None:
-        """The white space to be handed over, and the segment behind it with it."""
-        if not behind or not _has_lead(literal):
+    def _move_out(
+        self, literal: str, following: Sequence[Segment], *, ends_in_text: bool
+    ) -> tuple[str, Segment] | None:
+        """The white space that moves out of the literal, and the next segment with that space moved in."""
+        if not following or not _ends_in_space(literal):
             return None
-        if isinstance(behind[0], Fork) and not _is_text(behind[1:], ends_in_text):
-            return None  # what goes on here beside the child would miss the white space
-        return self._take(behind[0], literal)
+        if isinstance(following[0], Fork) and not _is_text(following[1:], ends_in_text):
+            return None  # whatever this branch samples next would miss the white space
+        return self._move_in(following[0], literal)
 
-    def _choose(self, choose: Choose, is_text_behind: bool) -> Choose:
+    def _choose(self, choose: Choose, is_text_after: bool) -> Choose:
         arms: list[Arm] = []
         for arm in choose.arms:
-            segments, fed = self.all(arm.segments, ends_in_text=is_text_behind), fed_text(arm)
-            taken = self._hand_over(fed, segments, ends_in_text=is_text_behind)
-            if taken is not None:
-                lead, first = taken
-                given = arm.given if isinstance(arm, FedArm) else ""
+            segments, fed = self.all(arm.segments, ends_in_text=is_text_after), fed_text(arm)
+            moved = self._move_out(fed, segments, ends_in_text=is_text_after)
+            if moved is not None:
+                space, first = moved
+                leading = arm.leading_space if isinstance(arm, SpacedArm) else ""
                 segments = (first, *segments[1:])
-                arms.append(FedArm(arm.label, arm.lead, segments, _without(fed, lead), given))
+                arms.append(SpacedArm(arm.label, arm.lead, segments, _without_space(fed, space), leading))
             else:
                 arms.append(replace(arm, segments=segments))
         found = replace(choose, arms=tuple(arms))
         before, after = ([self._encoder.text(fed_text(arm)) for arm in one.arms] for one in (choose, found))
-        return found if _tells_apart(before, after) else choose
+        return found if _stay_distinct(before, after) else choose
 
     def _repeat(self, repeat: Repeat) -> Repeat:
-        """Behind an item its branch may have to say whether there is another one."""
+        """After an item the model may have to decide whether there is another one, so no text follows the body."""
         body = self.all(repeat.body, ends_in_text=False)
         found = replace(repeat, body=body)
-        leads = [_last_text(one) for one in (repeat.first, repeat.between)]
-        if repeat.over is not None or not body or None in leads:
+        endings = [_last_text(one) for one in (repeat.first, repeat.between)]
+        if repeat.over is not None or not body or None in endings:
             return found
-        first, between = (lead or "" for lead in leads)
-        taken = self._hand_over(first, body, ends_in_text=False)
-        if taken is None or not _is_handed(between, taken[0]):
+        first, between = (text or "" for text in endings)
+        moved = self._move_out(first, body, ends_in_text=False)
+        if moved is None or not _ends_in(between, moved[0]):
             return found
-        lead, segment = taken
-        first_parts, between_parts = (_shortened(parts, lead) for parts in (repeat.first, repeat.between))
-        handed = replace(found, first=first_parts, between=between_parts, body=(segment, *body[1:]))
-        return handed if self._stops_apart(repeat, handed) else found
+        space, segment = moved
+        first_parts, between_parts = (_shortened(parts, space) for parts in (repeat.first, repeat.between))
+        shortened = replace(found, first=first_parts, between=between_parts, body=(segment, *body[1:]))
+        return shortened if self._stop_stays_distinct(repeat, shortened) else found
 
-    def _hand_over_at_end(
-        self, repeat: Repeat, behind: Sequence[Segment], *, ends_in_text: bool
+    def _move_out_of_list(
+        self, repeat: Repeat, following: Sequence[Segment], *, ends_in_text: bool
     ) -> tuple[Repeat, Segment] | None:
-        """What ends a list may be the literal before a hole."""
+        """The text that ends a list may itself be the literal before a hole."""
         if repeat.stop is None:
             return None
-        taken = self._hand_over(repeat.stop, behind, ends_in_text=ends_in_text)
-        if taken is None or not (repeat.empty is None or _is_handed(repeat.empty, taken[0])):
+        moved = self._move_out(repeat.stop, following, ends_in_text=ends_in_text)
+        if moved is None or not (repeat.empty is None or _ends_in(repeat.empty, moved[0])):
             return None
-        led = repeat if isinstance(repeat, LedRepeat) else LedRepeat(**fields_of(repeat))
-        handed = replace(led, handed=taken[0])
-        return (handed, taken[1]) if self._stops_apart(repeat, handed) else None
+        spaced = repeat if isinstance(repeat, SpacedRepeat) else SpacedRepeat(**plain_fields(repeat))
+        shortened = replace(spaced, trailing_space=moved[0])
+        return (shortened, moved[1]) if self._stop_stays_distinct(repeat, shortened) else None
 
-    # ── who takes ────────────────────────────────────────────────────────────────────────────────────────
+    # ── where white space moves in ───────────────────────────────────────────────────────────────────────
 
-    def _take(self, segment: Segment, literal: str) -> tuple[str, Segment] | None:
+    def _move_in(self, segment: Segment, literal: str) -> tuple[str, Segment] | None:
         match segment:
             case Hole():
-                ways = beginnings_of(segment.type, segment.form, self._types)
-                lead = self._lead(literal, ways)
-                if not lead or not keeps_its_values(segment, lead, self._types, self._encoder.text):
+                continuations = _beginnings(segment.type, segment.form, self._types)
+                space = self._movable_space(literal, continuations)
+                if not space or not _keeps_values(segment, space, self._types, self._encoder.text):
                     return None
-                return lead, LedHole(**fields_of(segment), lead=lead)
+                return space, SpacedHole(**plain_fields(segment), leading_space=space)
             case Text(shown=True, text=text) if text.strip(" "):
-                lead = self._lead(literal, (text,))
-                return (lead, FedText(text, True, lead + fed_text(segment))) if lead else None
+                space = self._movable_space(literal, (text,))
+                return (space, SpacedText(text, True, space + fed_text(segment))) if space else None
             case Fork(branch=id) if id not in self._placed and self.segments[id]:
                 first, *rest = self.segments[id]
-                taken = self._take(first, literal)
-                if taken is None:
+                moved = self._move_in(first, literal)
+                if moved is None:
                     return None
-                self.segments[id] = (taken[1], *rest)
-                return taken[0], segment
+                self.segments[id] = (moved[1], *rest)
+                return moved[0], segment
             case Choose():
-                return self._take_by_choice(segment, literal)
+                return self._move_into_choice(segment, literal)
             case Repeat():
-                return self._take_by_list(segment, literal)
+                return self._move_into_list(segment, literal)
             case _:
                 return None
 
-    def _take_by_choice(self, choose: Choose, literal: str) -> tuple[str, Segment] | None:
-        lead = self._lead(literal, tuple(arm.lead for arm in choose.arms))
-        arms = tuple(FedArm(arm.label, arm.lead, arm.segments, lead + arm.lead, lead) for arm in choose.arms)
+    def _move_into_choice(self, choose: Choose, literal: str) -> tuple[str, Segment] | None:
+        space = self._movable_space(literal, tuple(arm.lead for arm in choose.arms))
+        arms = tuple(SpacedArm(arm.label, arm.lead, arm.segments, space + arm.lead, space) for arm in choose.arms)
         before, after = ([self._encoder.text(fed_text(arm)) for arm in some] for some in (choose.arms, arms))
-        return (lead, replace(choose, arms=arms)) if lead and _tells_apart(before, after) else None
+        return (space, replace(choose, arms=arms)) if space and _stay_distinct(before, after) else None
 
-    def _take_by_list(self, repeat: Repeat, literal: str) -> tuple[str, Segment] | None:
+    def _move_into_list(self, repeat: Repeat, literal: str) -> tuple[str, Segment] | None:
         first = repeat.first[0] if repeat.first else None
         if repeat.over is not None or not isinstance(first, Text) or (repeat.minimum == 0 and repeat.empty is None):
             return None
-        ways = (first.text, *([repeat.empty] if repeat.minimum == 0 and repeat.empty else []))
-        lead = self._lead(literal, ways)
-        if not lead:
+        continuations = (first.text, *([repeat.empty] if repeat.minimum == 0 and repeat.empty else []))
+        space = self._movable_space(literal, continuations)
+        if not space:
             return None
-        opening = (FedText(first.text, True, lead + fed_text(first)), *repeat.first[1:])
-        led = LedRepeat(**{**fields_of(repeat), "first": opening}, given=lead)
-        return (lead, led) if self._stops_apart(repeat, led) else None
+        opening = (SpacedText(first.text, True, space + fed_text(first)), *repeat.first[1:])
+        spaced = SpacedRepeat(**{**plain_fields(repeat), "first": opening}, leading_space=space)
+        return (space, spaced) if self._stop_stays_distinct(repeat, spaced) else None
 
-    def _stops_apart(self, before: Repeat, after: Repeat) -> bool:
-        """Whether an item can be told from the end of the list as before."""
+    def _stop_stays_distinct(self, before: Repeat, after: Repeat) -> bool:
+        """Whether the tokens still distinguish another item from the end of the list."""
         for first in (True, False):
-            old, new = ([self._way(one, first, stops) for stops in (False, True)] for one in (before, after))
-            if not _tells_apart(old, new):
+            old, new = ([self._continuation(one, first, stops) for stops in (False, True)] for one in (before, after))
+            if not _stay_distinct(old, new):
                 return False
         return True
 
-    def _way(self, repeat: Repeat, first: bool, stops: bool) -> tuple[int, ...]:
+    def _continuation(self, repeat: Repeat, first: bool, stops: bool) -> tuple[int, ...]:
         if stops:
             return self._encoder.text(fed_end(repeat, is_empty=first) or "")
         parts = repeat.first if first else repeat.between
         texts = ("1" if isinstance(part, ItemNumber) else fed_text(part) for part in parts)
         return tuple(token for text in texts for token in self._encoder.text(text))
 
-    def _lead(self, literal: str, ways: Sequence[str]) -> str:
-        """How much white space is handed over: "" where the tokenizer writes no token across the border, or where it
-        would write neither the literal nor what follows like this."""
-        sight = literal[-SIGHT:]
-        crossing = [way for way in ways[:MANY] if way and self._encoder.crosses(sight, way[:SIGHT])]
-        if not crossing:
-            return ""
-        white = len(literal) - len(literal.rstrip(" "))
-        lengths = range(1, min(white, len(sight) - 1) + 1)
-        agreeing = {length: sum(self._agrees(sight, length, way[:SIGHT]) for way in crossing) for length in lengths}
-        best = max(lengths, key=lambda length: (agreeing[length], -length))
-        return literal[-best:] if agreeing[best] else ""
+    def _movable_space(self, literal: str, continuations: Sequence[str]) -> str:
+        """The white space at the end of the literal that moves.
 
-    def _agrees(self, sight: str, length: int, way: str) -> bool:
+        It is "" if no token crosses the border, or if moving never gives the tokens of the whole text. Of several
+        lengths, the one that gives these tokens most often is taken; the shortest of them if there is a tie.
+        """
+        context = literal[-_CONTEXT:]
+        joined = [
+            continuation
+            for continuation in continuations[:_MAX_CONTINUATIONS]
+            if continuation and self._encoder.crosses(context, continuation[:_CONTEXT])
+        ]
+        if not joined:
+            return ""
+        spaces = len(literal) - len(literal.rstrip(" "))
+        lengths = range(1, min(spaces, len(context) - 1) + 1)
+        agreements = {
+            length: sum(self._is_tokenized_alike(context, length, continuation[:_CONTEXT]) for continuation in joined)
+            for length in lengths
+        }
+        best = max(lengths, key=lambda length: (agreements[length], -length))
+        return literal[-best:] if agreements[best] else ""
+
+    def _is_tokenized_alike(self, context: str, length: int, continuation: str) -> bool:
         encode = self._encoder.text
-        return encode(sight[:-length]) + encode(sight[-length:] + way) == encode(sight + way)
+        return encode(context[:-length]) + encode(context[-length:] + continuation) == encode(context + continuation)
 
 
 def _is_text(segments: Sequence[Segment], at_end: bool) -> bool:
-    """Whether what is fed next is text of this branch, or nothing is."""
+    """Whether the branch is next fed text or nothing."""
     for segment in segments:
         match segment:
             case Join() | Place():
@@ -309,16 +264,16 @@ def _is_text(segments: Sequence[Segment], at_end: bool) -> bool:
     return at_end
 
 
-def _has_lead(literal: str) -> bool:
+def _ends_in_space(literal: str) -> bool:
     return literal.endswith(" ") and bool(literal.strip(" "))
 
 
-def _is_handed(literal: str, lead: str) -> bool:
-    return _has_lead(literal) and literal.endswith(lead)
+def _ends_in(literal: str, space: str) -> bool:
+    return _ends_in_space(literal) and literal.endswith(space)
 
 
-def _without(literal: str, lead: str) -> str:
-    return literal[: len(literal) - len(lead)]
+def _without_space(literal: str, space: str) -> str:
+    return literal[: len(literal) - len(space)]
 
 
 def _last_text(parts: Sequence[Text | ItemNumber]) -> str | None:
@@ -326,17 +281,77 @@ def _last_text(parts: Sequence[Text | ItemNumber]) -> str | None:
     return fed_text(last) if isinstance(last, Text) else None
 
 
-def _shortened(parts: tuple[Text | ItemNumber, ...], lead: str) -> tuple[Text | ItemNumber, ...]:
+def _shortened(parts: tuple[Text | ItemNumber, ...], space: str) -> tuple[Text | ItemNumber, ...]:
     last = parts[-1]
     assert isinstance(last, Text)
-    return (*parts[:-1], FedText(last.text, last.shown, _without(fed_text(last), lead)))
+    return (*parts[:-1], SpacedText(last.text, last.shown, _without_space(fed_text(last), space)))
 
 
-def _tells_apart(before: Sequence[tuple[int, ...]], after: Sequence[tuple[int, ...]]) -> bool:
-    """Whether no way has become the beginning of another one."""
+def _stay_distinct(before: Sequence[tuple[int, ...]], after: Sequence[tuple[int, ...]]) -> bool:
+    """Whether no token sequence has become a prefix of another one."""
     return not any(
         after[one] == after[other][: len(after[one])] and before[one] != before[other][: len(before[one])]
         for one in range(len(after))
         for other in range(len(after))
         if one != other
     )
+
+
+def _beginnings(type: t.Type, form: Form, types: Mapping[str, t.Type]) -> tuple[str, ...]:
+    """All spellings of a closed list, up to a limit; typical beginnings of every kind of value of an open type."""
+    quoted = form is Form.JSON
+    found: list[str] = []
+    for arm in _arms(type, types):
+        if isinstance(arm, t.Literal):
+            found.append(spell(arm.value, quoted=quoted))
+            continue
+        first = first_characters(arm, types, quoted=quoted)
+        if first is None:
+            found += [text for one in sorted(_ANY_JSON) for text in _spellings_from(one)] if quoted else _FIRST_WORDS
+        else:
+            found += [text for one in sorted(first) for text in _spellings_from(one)]
+    return tuple(dict.fromkeys(found[:_MAX_SPELLINGS]))
+
+
+def _keeps_values(hole: Hole, space: str, types: Mapping[str, t.Type], encode: Callable[[str], Sequence[int]]) -> bool:
+    """Whether every value that fits into the hole's limit still fits with the space before it."""
+    quoted = hole.form is Form.JSON
+    longest = longest_text(hole.type, types, quoted=quoted)
+    if hole.max_tokens >= _AMPLE and not is_finite(hole.type, types):
+        return True
+    if longest is not None and hole.max_tokens >= longest + len(space):
+        return True
+    if is_finite(hole.type, types):
+        return all(len(encode(space + text)) <= hole.max_tokens for text in _spellings(hole.type, types, quoted=quoted))
+    first = first_characters(hole.type, types, quoted=quoted)
+    if first is None or any(len(encode(space + one)) != 1 for one in first):
+        return False
+    return first <= _FORCED_ALONE or (longest is not None and hole.max_tokens >= longest)
+
+
+def _spellings_from(character: str) -> tuple[str, ...]:
+    return _OPENINGS.get(character, (character,))
+
+
+def _arms(type: t.Type, types: Mapping[str, t.Type]) -> Iterator[t.Type]:
+    while isinstance(type, t.Named):
+        type = types[type.name]
+    if isinstance(type, t.Union):
+        for arm in type.arms:
+            yield from _arms(arm, types)
+    else:
+        yield type
+
+
+def _spellings(type: t.Type, types: Mapping[str, t.Type], *, quoted: bool) -> Iterator[str]:
+    """The values of a finite type that are written without any brackets."""
+    for arm in _arms(type, types):
+        match arm:
+            case t.Boolean():
+                yield from ("true", "false")
+            case t.Null():
+                yield "null"
+            case t.Literal(value=value):
+                yield spell(value, quoted=quoted)
+            case _:
+                continue

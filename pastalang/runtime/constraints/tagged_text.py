@@ -23,11 +23,11 @@ from typing import TypeAlias
 from pastalang.plan.plan import Form, Hole, Plan
 from pastalang.program import types as t
 from pastalang.program.program import AutoPolicy
-from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import Accepted, Guide, State, TokenMask
 from pastalang.runtime.constraints.masks import join_masks, mask_of
 from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.encoder import Encoder
 from pastalang.values.describe import counted
 
 Others: TypeAlias = Callable[[Hole, Plan, Mapping[str, str]], Guide]

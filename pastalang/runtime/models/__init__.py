@@ -1,1 +1,1 @@
-"""Models: a step of tokens comes in, logits go out. `protocol` is all that the engine knows of them."""
+"""Models that the engine can run. `protocol` is the interface; the rest loads, checks and adapts models."""

@@ -1,4 +1,4 @@
-"""Loads a model: from a folder, from the hub's cache, or one that comes with the package."""
+"""Loads a model from a folder, from the hub, or from the package itself."""
 
 from __future__ import annotations
 
@@ -15,28 +15,19 @@ from transformers.utils import logging
 
 from pastalang.errors import PastaError
 from pastalang.runtime.errors import LoadError
+from pastalang.runtime.models.compatibility import check_config
 from pastalang.runtime.models.packed import pack
-from pastalang.runtime.models.refuse import refuse_config
 from pastalang.runtime.models.source import check_source, shipped_folder
-from pastalang.runtime.models.trained import TrainedFor, note_of
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A transformers model, its tokenizer, and what is noted beside them."""
-
-    weights: Any
-    tokenizer: Any
-    trained_for: TrainedFor | None
+from pastalang.runtime.models.training_note import TrainingNote, find_note
 
 
 def load_model(
     source: str | Path, *, device: str | None = None, dtype: torch.dtype | None = None, packed: bool = True
-) -> Loaded:
-    """From a folder, a name on the hub, or the name of a shipped model, for which nothing is ever fetched.
+) -> LoadedModel:
+    """Loads from a folder, a name on the hub, or the name of a shipped model, which needs no network.
 
-    On a CPU the weights are `packed`, which is quicker and takes the model its gradients. A shipped model is so small
-    that it is computed in float32 there: in half precision the same seed may draw another token in another batch.
+    `packed` makes a CPU faster and leaves the model without gradients. A shipped model is small, so a CPU computes it
+    in float32: in half precision, one seed could sample different tokens in different batches.
     """
     check_source(source)
     shipped = shipped_folder(source)
@@ -46,25 +37,25 @@ def load_model(
     weights = load_weights(path, device=device, dtype=dtype)
     if packed:
         pack(weights)
-    with told_in_words(path):
+    with as_load_error(path):
         tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=Path(path).is_dir())
-    return Loaded(weights, tokenizer, note_of(path))
+    return LoadedModel(weights, tokenizer, find_note(path))
 
 
 def load_weights(path: str | Path, *, device: str | None = None, dtype: torch.dtype | None = None) -> Any:
-    """Load a causal model, or raise `UnsupportedModel` before a single weight is read, `LoadError` where it cannot be.
+    """Loads a causal model. Raises `UnsupportedModel` before any weight is read, `LoadError` if loading fails.
 
-    Without a device the first GPU is taken if there is one. Without a dtype half precision is taken where the
-    device computes in it, float32 elsewhere.
+    `device` defaults to the first GPU if there is one. `dtype` defaults to half precision if the device computes in
+    it, else to float32.
     """
     is_here = Path(path).is_dir()
     chosen = check_device(device or default_device())
     if dtype is not None and not isinstance(dtype, torch.dtype):
         raise LoadError(f"`dtype` is a type of torch, such as torch.float32, not {dtype!r}")
-    with told_in_words(path):
+    with as_load_error(path):
         config = AutoConfig.from_pretrained(path, local_files_only=is_here)
-    refuse_config(config)
-    with told_in_words(path), _quietly():
+    check_config(config)
+    with as_load_error(path), _quietly():
         model, found = AutoModelForCausalLM.from_pretrained(
             path, dtype=dtype or default_dtype(chosen), local_files_only=is_here,
             output_loading_info=True, ignore_mismatched_sizes=True,
@@ -72,15 +63,67 @@ def load_weights(path: str | Path, *, device: str | None = None, dtype: torch.dt
     absent = sorted((*found["missing_keys"], *(name for name, *_ in found["mismatched_keys"])))
     if absent:
         raise LoadError(
-            f"the weights in {path} are not those that its config.json asks for: {len(absent)} are missing or of "
-            f"another shape, {absent[0]} among them"
+            f"the weights in {path} do not match its config.json: {len(absent)} are missing or of another shape, "
+            f"{absent[0]} among them"
         )
     return model.to(chosen).eval()
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A transformers model, its tokenizer, and the note next to them."""
+
+    weights: Any
+    tokenizer: Any
+    trained_for: TrainingNote | None
+
+
+def check_device(device: str) -> torch.device:
+    """Raises `LoadError` for a device that does not exist or that this machine lacks."""
+    try:
+        chosen = torch.device(device)
+    except (RuntimeError, TypeError) as problem:
+        raise LoadError(f"a device is cpu, cuda or mps, not {device!r}") from problem
+    available = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if not available.get(chosen.type, False):
+        raise LoadError(f"this machine has no device {device!r}; without one, the best available is taken")
+    return chosen
+
+
+def default_device() -> str:
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def default_dtype(device: torch.device) -> torch.dtype:
+    """Half precision halves the memory traffic, but a CPU without bfloat16 instructions only emulates it."""
+    match device.type:
+        case "cuda":
+            return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+        case "cpu":
+            return torch.bfloat16 if _cpu_computes_in_bfloat16() else torch.float32
+        case _:
+            return torch.float16
+
+
+@contextmanager
+def as_load_error(path: str | Path) -> Iterator[None]:
+    """Turns the error of a library about a file or a name into a `LoadError` with the first line of its message."""
+    try:
+        yield
+    except (PastaError, MemoryError):
+        raise
+    except Exception as problem:  # anything: truncated files, unknown architectures, no network
+        reason = next(iter(str(problem).splitlines()), "")
+        if not reason or isinstance(problem, LookupError):
+            reason = f"{type(problem).__name__} {reason}".strip()
+        raise LoadError(f"the model {path} could not be loaded: {reason}") from problem
+
+
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """What is wrong is told by us. Progress is for people who look on: on a terminal only."""
+    """Silences transformers, whose complaints become a `LoadError`. Progress bars are shown on a terminal only."""
     verbosity, shows_progress = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity(logging.CRITICAL)
     if sys.stderr is None or not sys.stderr.isatty():
@@ -93,51 +136,7 @@ def _quietly() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
-@contextmanager
-def told_in_words(path: str | Path) -> Iterator[None]:
-    """What libraries raise about a file or a name that they cannot use, as a `LoadError` with their first line."""
-    try:
-        yield
-    except (PastaError, MemoryError):
-        raise
-    except Exception as problem:  # of every kind: files that are cut short, unknown architectures, no network
-        reason = next(iter(str(problem).splitlines()), "")
-        if not reason or isinstance(problem, LookupError):
-            reason = f"{type(problem).__name__} {reason}".strip()
-        raise LoadError(f"the model {path} could not be loaded: {reason}") from problem
-
-
-def check_device(device: str) -> torch.device:
-    """Raises `LoadError` for a device that is none, or is not there."""
-    try:
-        chosen = torch.device(device)
-    except (RuntimeError, TypeError) as problem:
-        raise LoadError(f"a device is cpu, cuda or mps, not {device!r}") from problem
-    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if not there.get(chosen.type, False):
-        raise LoadError(f"this machine has no device {device!r}; left out, it is the best there is")
-    return chosen
-
-
-def default_device() -> str:
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def default_dtype(device: torch.device) -> torch.dtype:
-    """bfloat16 halves what is read from memory, but a CPU without instructions for it only emulates it."""
-    match device.type:
-        case "cuda":
-            return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
-        case "cpu":
-            return torch.bfloat16 if _cpu_computes_in_bfloat16() else torch.float32
-        case _:
-            return torch.float16
-
-
 def _cpu_computes_in_bfloat16() -> bool:
-    capabilities: dict[str, object] = getattr(
-        torch.cpu, "get_capabilities", dict
-    )()  # older versions of torch cannot tell
+    # Older versions of torch have no `get_capabilities`.
+    capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
     return any(bool(capabilities.get(name)) for name in ("avx512_bf16", "amx_bf16", "bf16"))

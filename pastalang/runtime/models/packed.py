@@ -1,7 +1,7 @@
-"""Products of a CPU with weights laid out the way its kernels read them: a model comes in, changed in place.
+"""Repacks the weights of linear layers for the matrix kernels of a CPU.
 
-Without it the weights are laid out anew in every product. A step of a few tokens, which is little more than reading
-the weights once, takes about half as long with it. The values are the same: only their order in memory differs.
+Without packing, every product rearranges its weights first. A small step does little more than read all weights once,
+so packing makes it take about half as long. Only the order in memory changes, not a single value.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 _TYPES = (torch.bfloat16, torch.float32)
-_TOKENS = 16  # the layout is chosen for steps of about so many
+_TOKENS = 16  # the layout is best for steps of about this size
 
 
 class PackedLinear(nn.Module):
-    """Stands where a `Linear` stood. Only for inference: the packed weight has no gradient and is in no state."""
+    """Replaces a `Linear`, for inference only: the weight has no gradient and is not in the state dict."""
 
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
@@ -33,23 +33,23 @@ class PackedLinear(nn.Module):
 
 
 def pack(model: nn.Module) -> int:
-    """Replace every plain `Linear` on a CPU. Returns how many were; none where this build of torch cannot do it.
+    """Replaces every plain `Linear` on a CPU. Returns how many; 0 if this build of torch has no such kernels.
 
-    A weight that nothing else holds is given back at once, so at most one of them is in memory twice; the one that
-    a model also embeds with stays there beside its packed copy.
+    Each original weight is freed as soon as its copy is made, so at most one weight is in memory twice. A weight that
+    is shared with the embedding stays in memory next to its packed copy.
     """
     if not can_pack():
         return 0
     found = [
         (parent, name) for parent in model.modules() for name, child in parent.named_children() if _fits(child)
-    ]  # not the children themselves: their weights would all stay until the end
+    ]  # names, because a list of the children would keep all their weights until the end
     for parent, name in found:
         setattr(parent, name, PackedLinear(getattr(parent, name)))
     return len(found)
 
 
 def can_pack() -> bool:
-    """Whether this build of torch has these kernels, tried on a small product."""
+    """Whether this build of torch has the kernels. Tries a small product."""
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]
         return False
     linear = nn.Linear(8, 8, dtype=torch.float32)

@@ -1,4 +1,4 @@
-"""What the engine needs of a model: a `StepBatch` comes in, logits go out."""
+"""The interface between the engine and a model."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from pastalang.runtime.step import StepBatch
 
 
 class Model(Protocol):
-    """Weights, and a memory of `cells` cells that the steps fill.
+    """A causal model with a KV cache of `cells` cells.
 
-    Cells and rows are named by the scheduler, which alone knows which are in use; a cell is read only by the
-    rows that see it, so a freed cell may be written again at once. Rows grow on demand.
+    The scheduler numbers the cells and rows, and it alone knows which are in use. A cell is read only by the rows that
+    see it, so a freed cell may be written again at once. Rows grow on demand.
     """
 
     @property
     def vocabulary(self) -> int:
-        """How many logits a token has (at least the tokenizer's size; the tail may be padding)."""
+        """How many logits a token has. At least the tokenizer's size; the rest is padding."""
         ...
 
     @property
     def max_position(self) -> int:
-        """The highest position that the model may be fed."""
+        """The highest position that a token may have."""
         ...
 
     @property
     def cells(self) -> int:
-        """How many cells the memory holds."""
+        """How many cells the KV cache has."""
         ...
 
     @property
@@ -38,5 +38,5 @@ class Model(Protocol):
     def device(self) -> torch.device: ...
 
     def forward(self, batch: StepBatch) -> torch.Tensor:
-        """Feed one step. Returns the logits of the wanted tokens, (wanted, vocabulary), on the model's device."""
+        """Feeds one step. Returns the logits of the wanted tokens, (wanted, vocabulary), on the model's device."""
         ...

@@ -1,7 +1,7 @@
-"""The slow twin of the engine's model: the tokens that one token sees come in, its logits go out. No cache, no pool.
+"""The reference: logits of one token, computed from scratch without a KV cache.
 
-Exactly the visible tokens are fed, at exactly their positions, through the model's own eager attention; every one
-of them sees exactly what it saw when it was decoded. Whatever the fast path does has to agree with this.
+The visible tokens are fed at their positions through the model's own eager attention, and each of them sees what it
+saw when it was decoded. The fast path has to agree with the result.
 """
 
 from __future__ import annotations
@@ -13,19 +13,18 @@ from typing import Any
 import torch
 
 from pastalang.runtime.attention.masks import FULL, SLIDING, layer_windows
-from pastalang.runtime.attention.plain_views import Fed, PlainViews
-from pastalang.runtime.step import StepBatch
+from pastalang.runtime.attention.plain_views import FedToken
 
 
-def reference_logits(model: Any, token: Fed) -> torch.Tensor:
+def reference_logits(model: Any, token: FedToken) -> torch.Tensor:
     """The logits of one token: (vocabulary,). `model` is a transformers causal model."""
     return reference_path(model, token)[-1]
 
 
 @torch.inference_mode()
-def reference_path(model: Any, token: Fed) -> torch.Tensor:
-    """The logits of a token and of everything that it sees, itself last: (tokens, vocabulary)."""
-    tokens = _everything_below(token)
+def reference_path(model: Any, token: FedToken) -> torch.Tensor:
+    """The logits of everything that a token sees and of the token itself, which is last: (tokens, vocabulary)."""
+    tokens = _dependencies(token)
     device = model.device
     with _eager(model):
         logits: torch.Tensor = model(
@@ -37,30 +36,11 @@ def reference_path(model: Any, token: Fed) -> torch.Tensor:
     return logits[0]
 
 
-class ReferenceModel:
-    """A `Model` that keeps no keys and values: each wanted token is computed anew from the tokens that it sees."""
+def _dependencies(token: FedToken) -> list[FedToken]:
+    """All tokens that the token depends on, and itself last. Each comes after the tokens that it sees."""
+    ordered: dict[int, FedToken] = {}
 
-    def __init__(self, model: Any, *, cells: int = 1 << 20) -> None:
-        config = model.config.get_text_config()
-        self._model = model
-        self._views = PlainViews()
-        self.cells = cells
-        self.vocabulary = int(config.vocab_size)
-        self.max_position = int(config.max_position_embeddings) - 1
-        self.dtype: torch.dtype = model.dtype
-        self.device: torch.device = model.device
-
-    def forward(self, batch: StepBatch) -> torch.Tensor:
-        fed = self._views.feed(batch)
-        rows = [reference_logits(self._model, fed[index]) for index in batch.wanted]
-        return torch.stack(rows) if rows else torch.zeros(0, self.vocabulary, dtype=self.dtype, device=self.device)
-
-
-def _everything_below(token: Fed) -> list[Fed]:
-    """The token and all that it depends on, itself last, each behind what it sees."""
-    ordered: dict[int, Fed] = {}
-
-    def visit(fed: Fed) -> None:
+    def visit(fed: FedToken) -> None:
         for seen in fed.sees:
             if id(seen) not in ordered:
                 visit(seen)
@@ -70,8 +50,8 @@ def _everything_below(token: Fed) -> list[Fed]:
     return list(ordered.values())
 
 
-def _masks(model: Any, tokens: list[Fed]) -> torch.Tensor | dict[str, torch.Tensor]:
-    """One mask where all layers are of one kind, else one by the name of the kind."""
+def _masks(model: Any, tokens: list[FedToken]) -> torch.Tensor | dict[str, torch.Tensor]:
+    """One mask if all layers are of one kind, else one mask for each kind of layer."""
     windows = set(layer_windows(model.config.get_text_config()))
     if len(windows) == 1:
         return _mask(model, tokens, window=windows.pop())
@@ -79,7 +59,7 @@ def _masks(model: Any, tokens: list[Fed]) -> torch.Tensor | dict[str, torch.Tens
     return {FULL: _mask(model, tokens, window=None), SLIDING: _mask(model, tokens, window=sliding)}
 
 
-def _mask(model: Any, tokens: list[Fed], *, window: int | None) -> torch.Tensor:
+def _mask(model: Any, tokens: list[FedToken], *, window: int | None) -> torch.Tensor:
     sees = torch.tensor([[query.may_see(key, window=window) for key in tokens] for query in tokens])
     blocked = torch.full(sees.shape, torch.finfo(model.dtype).min, dtype=model.dtype)
     return blocked.masked_fill_(sees, 0.0)[None, None].to(model.device)

@@ -39,7 +39,7 @@ def check_source(source: object) -> None:
     folder = Path(source)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            raise LoadError(f"the folder {source} holds no model: there is no config.json in it")
+            raise LoadError(f"the folder {source} holds no model: it has no config.json")
     elif folder.exists():
         raise LoadError(f"{source} is a file; a model is a folder")
     elif isinstance(source, Path) or folder.is_absolute() or source.startswith(".") or len(folder.parts) > 2:

@@ -1,6 +1,6 @@
-"""Any causal model of transformers as a `Model`: its modules come in unchanged, steps are fed to them.
+"""Runs any causal model of transformers as a `Model`, with its modules unchanged.
 
-StepBatch ── views ──> who sees what ── masks, cells, positions ──> the model's own forward ──> logits
+StepBatch ── views ──> visibility ── masks, cells, positions ──> the model's own forward ──> logits
 """
 
 from __future__ import annotations
@@ -11,25 +11,31 @@ import torch
 
 from pastalang.runtime.attention.attention import ATTENTION, STEP_MASKS
 from pastalang.runtime.attention.clusters import ON_CPU, ON_GPU, Clusters, Costs
-from pastalang.runtime.attention.kv_cache import Pool, Writing
+from pastalang.runtime.attention.kv_cache import CellMapping, KVCache
 from pastalang.runtime.attention.masks import layer_windows, step_masks
 from pastalang.runtime.attention.views import Views
-from pastalang.runtime.models.refuse import OWN_ATTENTION, UnsupportedModel, model_name, refuse_model
-from pastalang.runtime.models.self_check import CELLS_FOR_CHECK, check_model
+from pastalang.runtime.models.compatibility import (
+    CELLS_FOR_CHECK,
+    OWN_ATTENTION,
+    UnsupportedModel,
+    check_logits,
+    check_modules,
+    model_name,
+)
 from pastalang.runtime.step import StepBatch
 
 
 class TransformersModel:
-    """Owns the pool and the view rows. The wrapped model's attention implementation is switched for good.
+    """Owns the KV cache and the view rows. Switches the attention implementation of the wrapped model for good.
 
-    `check` tries the model on a few tokens against the reference; only tests have a reason to leave it out. `costs`
-    decide when branches attend apart from one another, which changes how long a step takes and nothing else.
+    `check` compares the model with the reference on a few tokens; only tests have a reason to skip it. `costs` decide
+    when a step is split into clusters, which changes how long it takes and nothing else.
     """
 
     def __init__(self, model: Any, *, cells: int, check: bool = True, costs: Costs | None = None) -> None:
-        refuse_model(model)
+        check_modules(model)
         if check:
-            check_model(TransformersModel(model, cells=CELLS_FOR_CHECK, check=False), model)
+            check_logits(TransformersModel(model, cells=CELLS_FOR_CHECK, check=False), model)
         config = model.config.get_text_config()
         model.eval()
         model.set_attn_implementation(ATTENTION)
@@ -40,32 +46,28 @@ class TransformersModel:
         self.device: torch.device = model.device
         self._model = model
         self._windows = layer_windows(config)
-        self._pool = Pool(cells=cells, layers=len(self._windows))
+        self._kv_cache = KVCache(cells=cells, layers=len(self._windows))
         self._views = Views(cells)
         self._clusters = Clusters(costs or (ON_CPU if self.device.type == "cpu" else ON_GPU))
 
     @property
-    def pool(self) -> Pool:
-        return self._pool
-
-    @property
-    def views(self) -> Views:
-        return self._views
+    def kv_cache(self) -> KVCache:
+        return self._kv_cache
 
     @torch.inference_mode()
     def forward(self, batch: StepBatch) -> torch.Tensor:
-        """Feed one step. Returns the logits of the wanted tokens: (wanted, vocabulary)."""
-        sight = self._views.look(batch)
-        blocks = self._clusters.blocks(batch, sight)
-        step = step_masks(blocks, sight, self._windows, dtype=self.dtype, device=self.device)
-        self._pool.begin(Writing.to(batch.cells, width=sight.width, device=self.device))
-        filling = (0,) * self._filling(len(batch))
+        """Feeds one step. Returns the logits of the wanted tokens: (wanted, vocabulary)."""
+        visibility = self._views.prepare(batch)
+        blocks = self._clusters.blocks(batch, visibility)
+        step = step_masks(blocks, visibility, self._windows, dtype=self.dtype, device=self.device)
+        self._kv_cache.begin(CellMapping.of(batch.cells, width=visibility.width, device=self.device))
+        padding = (0,) * self._padding(len(batch))
         reset = STEP_MASKS.set(step)
         try:
             logits: torch.Tensor = self._model(
-                input_ids=torch.tensor([batch.tokens + filling], device=self.device),
-                position_ids=torch.tensor([batch.positions + filling], device=self.device),
-                past_key_values=self._pool,
+                input_ids=torch.tensor([batch.tokens + padding], device=self.device),
+                position_ids=torch.tensor([batch.positions + padding], device=self.device),
+                past_key_values=self._kv_cache,
                 use_cache=True,
                 logits_to_keep=torch.tensor(batch.wanted, dtype=torch.long, device=self.device),
             ).logits[0]
@@ -73,9 +75,9 @@ class TransformersModel:
             STEP_MASKS.reset(reset)
         if len(step.used_by) != len(self._windows):
             raise UnsupportedModel(model_name(self._model.config), OWN_ATTENTION)
-        self._views.settle(batch, sight)
+        self._views.commit(batch, visibility)
         return logits
 
-    def _filling(self, tokens: int) -> int:
-        """Products of three rows take a CPU up to a third longer in float32 than those of four."""
+    def _padding(self, tokens: int) -> int:
+        """One token for a step of three: in float32 a CPU takes up to a third longer for three rows than for four."""
         return 1 if self.device.type == "cpu" and self.dtype is torch.float32 and tokens == 3 else 0

@@ -1,1 +1,1 @@
-"""Decodes single fields again after validation."""
+"""Validates finished answers and decodes single fields again."""

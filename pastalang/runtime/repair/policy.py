@@ -1,4 +1,4 @@
-"""What is asked of a finished answer: the caller's options come in, checked, a `Policy` goes out."""
+"""The policy of a repair: the options of a call that concern finished answers, validated."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ from pastalang.runtime.errors import BadInputs
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`repair`: how often a field that a validator objects to is decoded again; `retry_below`: also decoded again
-    is what is less probable than this, once, or as often as `repair` says. `keep_invalid`: what is still wrong
-    then is marked in the result instead of raised.
+    """What happens to a finished answer.
+
+    model          the Pydantic model that it is validated against
+    repair         how often a field that the model objects to is decoded again
+    retry_below    fields with a lower probability are decoded again, once or as often as `repair` says
+    keep_invalid   what is still wrong then is marked in the result; otherwise `Invalid` is raised
     """
 
     model: type[BaseModel] | None = None
@@ -31,7 +34,7 @@ class Policy:
 
 
 def policy_for(plan: Plan, options: Options) -> Policy | None:
-    """None where nothing is asked. Raises `BadInputs`."""
+    """None if a call sets none of these options. Raises `BadInputs` if they do not go together."""
     model: Any = options.model
     repair, retry_below, keep_invalid = options.repair, options.retry_below, options.keep_invalid
     if model is None and not repair and retry_below is None and not keep_invalid:

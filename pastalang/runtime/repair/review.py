@@ -1,8 +1,11 @@
-"""The rounds of a repair: a request with nothing left to draw comes in; branches are taken up again, or it is done.
+"""Reviews finished answers in rounds, until an answer is accepted or no attempts are left.
 
-answer complete ── validate ──┬── nothing to object to, nobody out of date ──> done
-      ^                       ├── fields fail, attempts are left ──> those fields again, all in the same passes
-      └───────────────────────┴── fields have changed ──> whoever had waited for them, again
+answer complete ── validate ──┬── all valid, nothing out of date ──> done
+      ^                       ├── fields fail, attempts are left ──> decode those fields again, in the same passes
+      └───────────────────────┴── fields have changed ──> decode the branches that joined them again
+
+A field that fails is *repaired*: the new value replaces the old one. A field that is only unsure is *retried*: the
+value with the higher probability stays.
 """
 
 from __future__ import annotations
@@ -17,9 +20,8 @@ from pydantic import BaseModel
 from pastalang.runtime.answer import Layout, layouts_of
 from pastalang.runtime.errors import Problem
 from pastalang.runtime.events import FieldAgain
-from pastalang.runtime.repair.message import doubt_text, objection_text
 from pastalang.runtime.repair.policy import Policy
-from pastalang.runtime.repair.targets import Key, Target, field_targets, targets_of
+from pastalang.runtime.repair.targets import Key, Target, field_targets, repair_text, retry_text, targets_of
 from pastalang.runtime.repair.validation import Objection, validate
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
@@ -31,48 +33,62 @@ from pastalang.values.mismatch import path_text
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An objection to one answer, and who has to be decoded again for it."""
+    """An objection to one answer, and the fields that have to be decoded again for it."""
 
     document: int
-    sheet: Layout
+    layout: Layout
     objection: Objection
     targets: tuple[Target, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Doubt:
-    """A field that is decoded again because it was unsure; the surer one of the two stays."""
+class Retry:
+    """An unsure field that is being decoded again. `replaced` are the branches that the new ones stand for."""
 
     target: Target
     before: Field
-    again: Retake
-    gone: frozenset[BranchState]
+    retake: Retake
+    replaced: frozenset[BranchState]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A field to decode again, the text that is forced before it, and the reason for the caller."""
+
+    target: Target
+    text: str
+    reason: str
 
 
 @dataclass(slots=True)
 class Review:
-    """See `scheduler.request.Reviewer`. `models` are the instances if all is valid, else `problems` says why not."""
+    """The reviewer of one request; see `scheduler.request.Reviewer`.
+
+    In the end either `models` holds a valid instance for each answer, or `problems` says what is wrong.
+    """
 
     policy: Policy
     models: tuple[BaseModel, ...] = ()
     problems: tuple[Problem, ...] = ()
-    attempts: int = 0  # fields decoded again for a reason of their own
-    _sheets: tuple[Layout, ...] = ()
+    attempts: int = 0  # repairs and retries; a branch that is decoded again only because it joined one does not count
+    _layouts: tuple[Layout, ...] = ()
     _tried: Counter[Key] = field(default_factory=Counter)
-    _doubts: list[Doubt] = field(default_factory=list)
-    _replaced: set[BranchState] = field(default_factory=set)  # out of the answer; who has joined them is out of date
+    _retries: list[Retry] = field(default_factory=list)
+    # Branches that are no longer in the answer. Branches that joined them are out of date.
+    _replaced: set[BranchState] = field(default_factory=set)
 
     def review(self, request: RequestState) -> bool:
-        failures = self._judge(request)
-        if self._settle_doubts(failures):
-            failures = self._judge(request)
+        """Starts the next round. Returns whether there is anything to decode."""
+        failures = self._validate(request)
+        if self._resolve_retries(failures):
+            failures = self._validate(request)
         outdated = joiners_of(request, self._replaced)
-        late = {one for point in outdated.values() for one in branches_after(point)}
-        failures = [one for one in failures if late.isdisjoint(_branches(one.targets))]
+        stale = {one for point in outdated.values() for one in branches_after(point)}
+        failures = [one for one in failures if stale.isdisjoint(_branches(one.targets))]
         if not self.policy.keep_invalid and not all(map(self._is_repairable, failures)):
             self._give_up(failures)
             return False
-        if self._decode_again(request, failures, late):
+        if self._decode_again(request, failures, stale):
             return True
         if outdated:
             rewind_to([(point, "") for point in outdated.values()])
@@ -80,108 +96,107 @@ class Review:
             self._give_up(failures)
         return bool(outdated)
 
-    def _judge(self, request: RequestState) -> list[Failure]:
-        self._sheets, _ = layouts_of(request)
+    def _validate(self, request: RequestState) -> list[Failure]:
+        self._layouts, _ = layouts_of(request)
         self.models = ()
         if self.policy.model is None:
             return []
         failures: list[Failure] = []
         models: list[BaseModel] = []
-        for document, sheet in enumerate(self._sheets):
-            found = validate(self.policy.model, sheet.exact)
+        for document, layout in enumerate(self._layouts):
+            found = validate(self.policy.model, layout.exact)
             if isinstance(found, BaseModel):
                 models.append(found)
             else:
-                tree = places_of(sheet.answer.text)
-                failures += [Failure(document, sheet, one, targets_of(sheet, tree, one)) for one in found]
+                tree = places_of(layout.answer.text)
+                failures += [Failure(document, layout, one, targets_of(layout, tree, one)) for one in found]
         if not failures:
             self.models = tuple(models)
         return failures
 
-    # ── who is decoded again ─────────────────────────────────────────────────────────────────────────────
+    # ── what is decoded again ────────────────────────────────────────────────────────────────────────────
 
-    def _decode_again(self, request: RequestState, failures: list[Failure], late: set[BranchState]) -> bool:
-        """Says whether anybody is."""
-        wrong = self._wrong(failures)
-        unsure = self._unsure(late) if self.policy.retry_below is not None else {}
-        chosen = _apart(request, [target for target, *_ in wrong.values()])
-        doubted = [
-            target
-            for target in _apart(request, [*chosen, *(target for key, target in unsure.items() if key not in wrong)])
-            if target not in chosen
-        ]
-        # An unsure field that a failing one depends on has its turn when that one is right.
-        doubted = [one for one in doubted if set(branches_after(one.point)).isdisjoint(_branches(chosen))]
-        texts = {target.key: wrong[target.key][1] for target in chosen}
-        texts |= {one.key: doubt_text(self._text(one), one.place) for one in doubted}
-        gone = {target.key: frozenset(branches_after(target.point)) for target in (*chosen, *doubted)}
-        for target in (*chosen, *doubted):
-            self._tried[target.key] += 1
+    def _decode_again(self, request: RequestState, failures: list[Failure], stale: set[BranchState]) -> bool:
+        """Rewinds the failing and the unsure fields. Returns whether there are any."""
+        wrong = self._to_repair(failures)
+        unsure = self._to_retry(stale) if self.policy.retry_below is not None else {}
+        repaired = _independent(request, [attempt.target for attempt in wrong.values()])
+        unsure_targets = [target for key, target in unsure.items() if key not in wrong]
+        retried = [one for one in _independent(request, [*repaired, *unsure_targets]) if one not in repaired]
+        # An unsure field that a failing one depends on waits until the failing one is right.
+        retried = [one for one in retried if set(branches_after(one.checkpoint)).isdisjoint(_branches(repaired))]
+        attempts = [wrong[target.key] for target in repaired]
+        attempts += [Attempt(one, retry_text(self._text(one), one.place), "unsure") for one in retried]
+        replaced = {attempt.target.key: frozenset(branches_after(attempt.target.checkpoint)) for attempt in attempts}
+        for attempt in attempts:
+            self._tried[attempt.target.key] += 1
             self.attempts += 1
-            reason = "unsure" if target in doubted else wrong[target.key][2]
-            request.events.report(FieldAgain(target.name, target.items, reason))
-        taken = rewind_to([(target.point, texts[target.key]) for target in (*chosen, *doubted)])
-        for target in chosen:
-            self._replaced |= gone[target.key]
-        for target, again in zip(doubted, taken[len(chosen) :], strict=True):
+            request.events.report(FieldAgain(attempt.target.name, attempt.target.items, attempt.reason))
+        retakes = rewind_to([(attempt.target.checkpoint, attempt.text) for attempt in attempts])
+        for target in repaired:
+            self._replaced |= replaced[target.key]
+        for target, retake in zip(retried, retakes[len(repaired) :], strict=True):
             assert target.field is not None
-            self._doubts.append(Doubt(target, target.field, again, gone[target.key]))
-        return bool(taken)
+            self._retries.append(Retry(target, target.field, retake, replaced[target.key]))
+        return bool(retakes)
 
-    def _wrong(self, failures: list[Failure]) -> dict[Key, tuple[Target, str, str]]:
-        """Those with attempts left, what each is told, and why."""
-        wrong: dict[Key, tuple[Target, str, str]] = {}
+    def _to_repair(self, failures: list[Failure]) -> dict[Key, Attempt]:
+        """The failing fields that have attempts left."""
+        wrong: dict[Key, Attempt] = {}
         for failure in failures:
             for target in failure.targets:
                 if self._tried[target.key] < self.policy.repair:
                     reason = failure.objection.reason
-                    told = objection_text(failure.sheet.answer.text, target.place, reason)
-                    wrong.setdefault(target.key, (target, told, reason))
+                    text = repair_text(failure.layout.answer.text, target.place, reason)
+                    wrong.setdefault(target.key, Attempt(target, text, reason))
         return wrong
 
-    def _unsure(self, late: set[BranchState]) -> dict[Key, Target]:
+    def _to_retry(self, stale: set[BranchState]) -> dict[Key, Target]:
+        """The unsure fields that have attempts left."""
         threshold = self.policy.retry_below or 0.0
         return {
             target.key: target
-            for sheet in self._sheets
-            for target in field_targets(sheet)
+            for layout in self._layouts
+            for target in field_targets(layout)
             if target.field is not None
             and _confidence(target.field) < threshold
             and self._tried[target.key] < self.policy.retries
-            and late.isdisjoint(_branches([target]))
+            and stale.isdisjoint(_branches([target]))
         }
 
     def _text(self, target: Target) -> str:
-        for sheet in self._sheets:
-            if any(one is target.field for one, _ in sheet.fields):
-                return sheet.answer.text
+        for layout in self._layouts:
+            if any(one is target.field for one, _ in layout.fields):
+                return layout.answer.text
         raise AssertionError(f"`{target.name}` is in no answer")
 
-    # ── who stays ────────────────────────────────────────────────────────────────────────────────────────
+    # ── what stays ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _settle_doubts(self, failures: list[Failure]) -> bool:
-        """Keep the surer one of each two, unless a validator objects to it; a value that was only said again, with
-        whatever probability, stays as it was. Says whether one was taken back."""
-        doubts, self._doubts = self._doubts, []
-        now = {target.key: target.field for sheet in self._sheets for target in field_targets(sheet)}
+    def _resolve_retries(self, failures: list[Failure]) -> bool:
+        """Keeps the surer value of each retried field, unless a validator objects to it.
+
+        A retry that gives the same value again is undone, whatever its probability. Returns whether one was undone.
+        """
+        retries, self._retries = self._retries, []
+        now = {target.key: target.field for layout in self._layouts for target in field_targets(layout)}
         refused = {target.key for failure in failures for target in failure.targets}
-        was_taken_back = False
-        for doubt in doubts:
-            field = now.get(doubt.target.key)
-            if field is None or doubt.target.key in refused or not _is_surer(field, doubt.before):
-                again = FieldAgain(doubt.target.name, doubt.target.items, "it stays as it was")
-                doubt.again.new.request.events.report(again)
-                undo(doubt.again)
-                was_taken_back = True
+        was_undone = False
+        for retry in retries:
+            field = now.get(retry.target.key)
+            if field is None or retry.target.key in refused or not _is_surer(field, retry.before):
+                again = FieldAgain(retry.target.name, retry.target.items, "it stays as it was")
+                retry.retake.new.request.events.report(again)
+                undo(retry.retake)
+                was_undone = True
             else:
-                self._replaced |= doubt.gone
-        return was_taken_back
+                self._replaced |= retry.replaced
+        return was_undone
 
     def _is_repairable(self, failure: Failure) -> bool:
         return any(self._tried[target.key] < self.policy.repair for target in failure.targets)
 
     def _give_up(self, failures: list[Failure]) -> None:
-        """Nothing more is decoded: what is left of the failures is the problem."""
+        """Ends the review: the remaining failures become problems of the result."""
         for failure in failures:
             for target in failure.targets:
                 if target.field is not None:
@@ -189,35 +204,36 @@ class Review:
         self.problems = tuple(self._problem(failure) for failure in failures)
 
     def _problem(self, failure: Failure) -> Problem:
-        node = places_of(failure.sheet.answer.text).at(failure.objection.path)
+        node = places_of(failure.layout.answer.text).at(failure.objection.path)
         return Problem(
             path_text(failure.objection.path),
             failure.objection.reason,
-            failure.sheet.answer.text[node.place.start : node.place.end],
+            failure.layout.answer.text[node.place.start : node.place.end],
             1 + max((self._tried[target.key] for target in failure.targets), default=0),
             failure.document,
         )
 
 
-def _apart(request: RequestState, targets: Sequence[Target]) -> list[Target]:
-    """Without those that are decoded again anyway because another one is: with it, or after it."""
-    touched = {target.key: _touched(request, target) for target in targets}
-    return [one for one in targets if not any(_covers(other, one, touched[other.key]) for other in targets)]
+def _independent(request: RequestState, targets: Sequence[Target]) -> list[Target]:
+    """Without the targets that are decoded again anyway, because another target is."""
+    invalidated = {target.key: _invalidated(request, target) for target in targets}
+    return [one for one in targets if not any(_covers(other, one, invalidated[other.key]) for other in targets)]
 
 
-def _touched(request: RequestState, target: Target) -> set[BranchState]:
-    gone = set(branches_after(target.point))
-    return gone | {one for point in joiners_of(request, gone).values() for one in branches_after(point)}
+def _invalidated(request: RequestState, target: Target) -> set[BranchState]:
+    """The branches that decoding a target again replaces."""
+    own = set(branches_after(target.checkpoint))
+    return own | {one for point in joiners_of(request, own).values() for one in branches_after(point)}
 
 
-def _covers(other: Target, one: Target, touched: set[BranchState]) -> bool:
-    if latest(other.point.branch) is latest(one.point.branch):
+def _covers(other: Target, one: Target, invalidated: set[BranchState]) -> bool:
+    if latest(other.checkpoint.branch) is latest(one.checkpoint.branch):
         return other.place.start < one.place.start
-    return latest(one.point.branch) in touched
+    return latest(one.checkpoint.branch) in invalidated
 
 
 def _branches(targets: Iterable[Target]) -> set[BranchState]:
-    return {latest(target.point.branch) for target in targets}
+    return {latest(target.checkpoint.branch) for target in targets}
 
 
 def _is_surer(field: Field, before: Field) -> bool:

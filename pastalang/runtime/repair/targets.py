@@ -1,8 +1,16 @@
-"""Who has to be decoded again for an objection: the laid-out answer and the objection come in, targets go out.
+"""Which parts of an answer are decoded again for an objection, and the text that is forced before them.
 
-"price": null        a choice or a list wrote it    its branch, from its beginning
-"brand": "acme"      one hole wrote it              that hole
-{"a": 1, "b": 2}     several did                    those that the validator reads, else all of them
+"price": null        written by a choice or a list      its branch, from its beginning
+"brand": "acme"      written by one hole                that hole
+{"a": 1, "b": 2}     written by several holes           those that the validator reads, else all of them
+
+The model sees the rejected value and the reason as JSON with a comment, a form that models know well:
+
+    {                                       what the branch sees anyway
+      "brand": "acme" // not accepted: a brand begins with a capital letter
+      "brand":                              here decoding goes on
+
+This text is data. It holds no control token, its length is bounded, it is one line, and it is not part of the answer.
 """
 
 from __future__ import annotations
@@ -13,23 +21,24 @@ from typing import Final, TypeAlias
 
 from pastalang.runtime.answer import Layout
 from pastalang.runtime.repair.validation import Objection
-from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.checkpoint import Checkpoint
 from pastalang.runtime.scheduler.transcript import Field
 from pastalang.values.json import Node, Place
 
 Key: TypeAlias = tuple[str, tuple[int, ...]]
+MAX_REASON: Final = 160  # characters
+MAX_VALUE: Final = 80
 _KEY: Final = re.compile(r'"(?:[^"\\]|\\.)*": ')
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`name` and `items` tell it from all others, and stay the same from attempt to attempt."""
+    """What is decoded again. `name` and `items` identify it and stay the same in every attempt."""
 
     name: str
     items: tuple[int, ...]
     place: Place
-    point: Checkpoint
+    checkpoint: Checkpoint
     field: Field | None
 
     @property
@@ -37,45 +46,60 @@ class Target:
         return self.name, self.items
 
 
-def targets_of(sheet: Layout, tree: Node, objection: Objection) -> tuple[Target, ...]:
-    """Nobody, where all of it is known text."""
+def targets_of(layout: Layout, tree: Node, objection: Objection) -> tuple[Target, ...]:
+    """The targets for an objection. There are none if the text it objects to is fixed by the program."""
     node = tree.at(objection.path)
     read = [node.parts[key].place for key in objection.fields if key in node.parts]
-    found = {target.key: target for place in read or [node.place] for target in _writers(sheet, place)}
+    found = {target.key: target for place in read or [node.place] for target in _writers(layout, place)}
     return tuple(found.values())
 
 
-def field_targets(sheet: Layout) -> tuple[Target, ...]:
-    return tuple(_of_field(field, place) for field, place in sheet.fields if field.checkpoint is not None)
+def field_targets(layout: Layout) -> tuple[Target, ...]:
+    """Every field that can be decoded again by itself."""
+    return tuple(
+        Target(field.path, field.items, place, field.checkpoint, field)
+        for field, place in layout.fields
+        if field.checkpoint is not None
+    )
 
 
-def _writers(sheet: Layout, place: Place) -> list[Target]:
-    """The branch that wrote exactly this, or the innermost that a part of it is; else the holes in it."""
+def repair_text(text: str, place: Place, reason: str) -> str:
+    """The text before a field that a validator objects to. `text` is the answer, `place` the place of the field."""
+    return _forced_text(text, place, f"not accepted: {_on_one_line(reason, MAX_REASON)}")
+
+
+def retry_text(text: str, place: Place) -> str:
+    """The text before an unsure field. Without anything new in its prompt, a greedy model would repeat itself."""
+    return _forced_text(text, place, "not sure, once more:")
+
+
+def _writers(layout: Layout, place: Place) -> list[Target]:
+    """The branch that wrote exactly this place; else the holes in it; else the innermost branch around it."""
     around = [
-        (branch, _without_key(sheet, written))
-        for branch, written in sheet.branches
+        Target(branch.name, branch.items, _without_key(layout, written), branch.first_checkpoint, None)
+        for branch, written in layout.branches
         if branch.first_checkpoint is not None and written.contains(place)
     ]
-    exact = [one for one in around if one[1] == place]
-    if exact and not any(written == place for _, written in sheet.fields):
-        return [_of_branch(*exact[0])]
-    fields = [target for target in field_targets(sheet) if target.place.touches(place)]
+    exact = [target for target in around if target.place == place]
+    if exact and not any(written == place for _, written in layout.fields):
+        return exact[:1]
+    fields = [target for target in field_targets(layout) if target.place.touches(place)]
     if not fields and around:
-        return [_of_branch(*min(around, key=lambda one: one[1].end - one[1].start))]
+        return [min(around, key=lambda target: target.place.end - target.place.start)]
     return fields
 
 
-def _without_key(sheet: Layout, place: Place) -> Place:
-    """A branch that waits for others writes its key itself."""
-    key = _KEY.match(sheet.answer.text, place.start, place.end)
+def _without_key(layout: Layout, place: Place) -> Place:
+    """The place of the value alone: a branch that waits for others also writes its key."""
+    key = _KEY.match(layout.answer.text, place.start, place.end)
     return Place(key.end() if key else place.start, place.end)
 
 
-def _of_branch(branch: BranchState, place: Place) -> Target:
-    assert branch.first_checkpoint is not None, f"`{branch.name}` has nothing to decode again"
-    return Target(branch.name, branch.items, place, branch.first_checkpoint, None)
+def _forced_text(text: str, place: Place, comment: str) -> str:
+    key = text[text.rfind("\n", 0, place.start) + 1 : place.start]
+    return f"{_on_one_line(text[place.start : place.end], MAX_VALUE)} // {comment}\n{key}"
 
 
-def _of_field(field: Field, place: Place) -> Target:
-    assert field.checkpoint is not None, f"`{field.path}` was decoded without a checkpoint"
-    return Target(field.path, field.items, place, field.checkpoint, field)
+def _on_one_line(text: str, limit: int) -> str:
+    flat = re.sub(r"[\s\x00-\x1f\x7f-\x9f]+", " ", text).strip()
+    return flat if len(flat) <= limit else flat[: limit - 1].rstrip() + "…"

@@ -1,4 +1,4 @@
-"""Validation of a finished value against the user's Pydantic model, and which fields are to blame."""
+"""Validates an answer against the caller's Pydantic model and finds the fields that are to blame."""
 
 from __future__ import annotations
 
@@ -15,13 +15,49 @@ from pastalang.runtime.errors import ValidatorFailed
 from pastalang.values.json import JsonValue
 from pastalang.values.pydantic.from_core import validate_value
 
+_PREFIX = re.compile(r"^(Value error|Assertion failed), ")  # by pydantic, before the message of a validator
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """One error of the model. `fields` are the keys below `path` that the validator reads, if that is known."""
+
+    path: tuple[str | int, ...]
+    reason: str
+    fields: tuple[str, ...] = ()
+
+
+def validate(model: type[BaseModel], value: JsonValue) -> BaseModel | tuple[Objection, ...]:
+    """The validated instance, or the objections. Raises `ValidatorFailed` if a validator fails instead of judging."""
+    try:
+        try:
+            found: object = validate_value(model, value)
+        except ValidationError as problem:  # `errors` only now builds the messages, which may fail
+            return tuple(_objection(error) for error in problem.errors(include_url=False))
+    except Exception as problem:  # validators are programs of the caller and raise anything
+        raise ValidatorFailed(
+            f"a validator of `{model.__name__}` raised {type(problem).__name__}: {problem}"
+        ) from problem
+    if not isinstance(found, model):
+        raise ValidatorFailed(f"a validator of `{model.__name__}` returned {type(found).__name__} instead of the model")
+    return found
+
+
+def _objection(error: ErrorDetails) -> Objection:
+    raised = error.get("ctx", {}).get("error")
+    fields = fields_read(raised) if isinstance(raised, Exception) else ()
+    return Objection(tuple(error["loc"]), _PREFIX.sub("", error["msg"]) or "not accepted", fields)
+
 
 def fields_read(raised: Exception) -> tuple[str, ...]:
-    """The keys that may stand in the JSON, in no object in particular; names of anything else are among them."""
+    """The JSON keys that the validator which raised may have read.
+
+    They are guessed from the names and strings in its code, so names of other things are among them.
+    """
     words: dict[str, None] = {}
     names: dict[str, tuple[str, ...]] = {}
     for code, variables in _frames(raised.__traceback__):
-        words.update(dict.fromkeys(_words_of(code)))
+        words.update(dict.fromkeys(_words_in(code)))
         for value in variables:
             names |= _keys_by_name(value)
     return tuple(dict.fromkeys(key for word in words for key in (word, *names.get(word, ()))))
@@ -34,13 +70,13 @@ def _frames(traceback: TracebackType | None) -> Iterator[tuple[CodeType, tuple[A
         traceback = traceback.tb_next
 
 
-def _words_of(code: CodeType) -> Iterator[str]:
+def _words_in(code: CodeType) -> Iterator[str]:
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, str):
             yield constant
         elif isinstance(constant, CodeType):  # a comprehension or a lambda inside
-            yield from _words_of(constant)
+            yield from _words_in(constant)
 
 
 def _keys_by_name(value: Any) -> dict[str, tuple[str, ...]]:
@@ -60,37 +96,3 @@ def _aliases(alias: str | AliasPath | AliasChoices | None) -> tuple[str, ...]:
             return tuple(key for choice in choices for key in _aliases(choice))
         case _:
             return ()
-
-
-_SAYS = re.compile(r"^(Value error|Assertion failed), ")
-
-
-@dataclass(frozen=True, slots=True)
-class Objection:
-    """`path` is the validator's; `fields` are the keys below it that the validator reads, where that is known."""
-
-    path: tuple[str | int, ...]
-    reason: str
-    fields: tuple[str, ...] = ()
-
-
-def validate(model: type[BaseModel], value: JsonValue) -> BaseModel | tuple[Objection, ...]:
-    """Raises `ValidatorFailed` where a validator breaks instead of judging."""
-    try:
-        try:
-            found: object = validate_value(model, value)
-        except ValidationError as problem:  # which puts the messages together only now, and may fail at it
-            return tuple(_objection(error) for error in problem.errors(include_url=False))
-    except Exception as problem:  # validators are programs of the caller and raise what they like
-        raise ValidatorFailed(
-            f"a validator of `{model.__name__}` raised {type(problem).__name__}: {problem}"
-        ) from problem
-    if not isinstance(found, model):
-        raise ValidatorFailed(f"a validator of `{model.__name__}` returned {type(found).__name__} instead of the model")
-    return found
-
-
-def _objection(error: ErrorDetails) -> Objection:
-    raised = error.get("ctx", {}).get("error")
-    fields = fields_read(raised) if isinstance(raised, Exception) else ()
-    return Objection(tuple(error["loc"]), _SAYS.sub("", error["msg"]) or "not accepted", fields)

@@ -19,7 +19,7 @@ import torch
 
 from pastalang.program.types import Sampling
 from pastalang.runtime.constraints.guide import TokenMask
-from pastalang.runtime.device_memory import in_short, is_shortage
+from pastalang.runtime.device_memory import first_sentence, is_out_of_memory
 from pastalang.runtime.sampling.candidates import BLOCK, Candidates, MaskCache, peaks_of
 from pastalang.runtime.sampling.rng import RandomKey
 
@@ -88,9 +88,9 @@ class Sampler:
         try:
             return self._sample(logits, requests)
         except Exception as problem:
-            if not is_shortage(problem):
+            if not is_out_of_memory(problem):
                 raise
-            told = in_short(problem)
+            told = first_sentence(problem)
         if len(requests) == 1:
             return (NoMemory(f"the device has no memory left to draw a token: {told}"),)
         half = len(requests) // 2

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pastalang.plan.forecast import costliest_gaps
 from pastalang.plan.plan import InputText
 from pastalang.runtime.errors import OutOfMemory, TooLong
-from pastalang.runtime.inputs import part_of, text_of
+from pastalang.runtime.inputs import text_of, value_at
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.request import RequestState
@@ -48,7 +48,7 @@ def _tokens(request: RequestState, path: tuple[str, ...]) -> int:
     name, *rest = path
     value = request.values[name]
     is_stack = any(one.name == name and one.each for one in request.plan.inputs)
-    texts = [text_of(part_of(one, tuple(rest))) for one in (value if is_stack else [value])]
+    texts = [text_of(value_at(one, tuple(rest))) for one in (value if is_stack else [value])]
     return max((len(request.tokens.encoder.text(text)) for text in texts), default=0)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pastalang.plan.plan import Choose, ItemNumber, Repeat
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.spaced import fed_end, fed_text
-from pastalang.runtime.chat import Encoder
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.scheduler.transcript import TokenCounts
 from pastalang.source import Span
 

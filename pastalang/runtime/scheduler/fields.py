@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pastalang.plan.plan import Form, Hole
-from pastalang.runtime.binding.spaced import given_to, without_lead
+from pastalang.runtime.binding.spaced import leading_space_of, without_leading_space
 from pastalang.runtime.constraints.guide import NoEndingFits, State
 from pastalang.runtime.constraints.tagged_text import AutoState, Tag
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
@@ -31,11 +31,11 @@ def start_guide(branch: BranchState, hole: Hole) -> tuple[State, tuple[int, ...]
     try:
         return guide.start(max_tokens=limit), ()
     except NoEndingFits:
-        if not given_to(hole):
+        if not leading_space_of(hole):
             raise
-    lead: tuple[int, ...] = tokens.encoder.text(given_to(hole))
+    lead: tuple[int, ...] = tokens.encoder.text(leading_space_of(hole))
     limit = hole.max_tokens if room is None else min(hole.max_tokens, room - len(lead))
-    bare = tokens.make_guide(without_lead(hole), request.plan, sources)
+    bare = tokens.make_guide(without_leading_space(hole), request.plan, sources)
     return bare.start(max_tokens=limit), lead
 
 
@@ -44,7 +44,7 @@ def fall_back_to_null(branch: BranchState, field: Field, hole: Hole, problem: No
     request = branch.request
     if hole.form is not Form.JSON or value_fits(hole.type, None, dict(request.plan.types)):
         raise problem
-    tokens = request.tokens.encoder.text(given_to(hole) + "null")
+    tokens = request.tokens.encoder.text(leading_space_of(hole) + "null")
     field.text, field.problem, field.is_done = "null", str(problem), True
     field.tokens, field.log_probabilities = list(tokens), [0.0] * len(tokens)
     field.tally.force(len(tokens))

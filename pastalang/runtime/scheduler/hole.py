@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from pastalang.plan.plan import Hole, Plan
-from pastalang.runtime.chat import Encoder
 from pastalang.runtime.constraints.guide import Accepted, GuideError, State, TokenMask
 from pastalang.runtime.constraints.leading_space import LeadingSpaceState
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.scheduler.transcript import Details, Field, TokenCounts
 

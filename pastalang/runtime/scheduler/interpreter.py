@@ -24,8 +24,8 @@ from pastalang.plan.plan import (
 from pastalang.plan.positions import after_each, after_fork
 from pastalang.program.program import Role
 from pastalang.runtime.binding.spaced import fed_text
-from pastalang.runtime.chat import Encoder
-from pastalang.runtime.inputs import part_of, text_of
+from pastalang.runtime.encoder import Encoder
+from pastalang.runtime.inputs import text_of, value_at
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Seen, Stage
 from pastalang.runtime.scheduler.choices import next_item, open_choice, open_repeat, take_in_decision
 from pastalang.runtime.scheduler.fields import go_on_with_tags, open_hole, take_in_hole
@@ -55,7 +55,7 @@ def _forced_text(branch: BranchState, segment: Text | InputText | ItemNumber) ->
         case Text(text=text):
             return text
         case InputText(path=(name, *rest)):
-            return text_of(part_of(_named(branch, name), tuple(rest)))
+            return text_of(value_at(_named(branch, name), tuple(rest)))
         case ItemNumber():
             return str(_innermost_item(branch) + 1)
         case _:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from pastalang.plan.plan import ROOT, Branch, InputText, Overrun, Release, Text, TurnEnd, TurnStart
 from pastalang.runtime.binding.spaced import fed_text
-from pastalang.runtime.inputs import part_of, text_of
+from pastalang.runtime.inputs import text_of, value_at
 from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Seen, Source, Stage
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.request import NOTHING, Prefix, RequestState
@@ -33,7 +33,7 @@ def leading_tokens(request: RequestState) -> tuple[int, ...]:
             case Text(text=text, shown=shown):
                 tokens += encoder.text(fed_text(segment)) if shown else encoder.control(text)
             case InputText(path=(name, *rest)):
-                tokens += encoder.text(text_of(part_of(request.values[name], tuple(rest))))
+                tokens += encoder.text(text_of(value_at(request.values[name], tuple(rest))))
             case _:
                 break
     return tuple(tokens)

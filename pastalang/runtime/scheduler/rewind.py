@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from pastalang.runtime.binding.spaced import given_to
+from pastalang.runtime.binding.spaced import leading_space_of
 from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.checkpoint import Checkpoint, rewound
 from pastalang.runtime.scheduler.event_log import report_again
@@ -78,7 +78,7 @@ def _given_at(checkpoint: Checkpoint) -> str:
     """The white space that the next segment writes anew."""
     level = checkpoint.levels[-1]
     is_between = level.index >= len(level.segments)
-    return "" if is_between else given_to(level.segments[level.index])
+    return "" if is_between else leading_space_of(level.segments[level.index])
 
 
 def undo(again: Retake) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pastalang.plan.plan import Form
 from pastalang.runtime.errors import BadList
-from pastalang.runtime.inputs import part_of
+from pastalang.runtime.inputs import value_at
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.transcript import (
     Field,
@@ -72,9 +72,9 @@ def _from_inputs(branch: BranchState, over: str) -> Any:
     name, *rest = over.split(".")
     for frame in reversed(branch.frames):
         if frame.repeat is not None and frame.elements is not None and frame.repeat.item == name:
-            return part_of(frame.elements[frame.item], tuple(rest))
+            return value_at(frame.elements[frame.item], tuple(rest))
     known = branch.names[name] if name in branch.names else branch.request.values[name]
-    return part_of(known, tuple(rest))
+    return value_at(known, tuple(rest))
 
 
 def _from_hole(branch: BranchState, over: str, span: Span) -> Any:
@@ -88,7 +88,7 @@ def _from_hole(branch: BranchState, over: str, span: Span) -> Any:
                     plan=plan, field=field.path, span=span,
                 )  # fmt: skip
             rest = over[len(field.path) + 1 :]
-            return part_of(to_plain(reading.value), tuple(rest.split(".")) if rest else ())
+            return value_at(to_plain(reading.value), tuple(rest.split(".")) if rest else ())
     raise BadList(f"nothing was written for `{over}`", plan=plan, field=over, span=span)
 
 

@@ -21,8 +21,8 @@ from typing import Any
 from pastalang.plan.plan import Plan
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import MakeGuide
-from pastalang.runtime.binding.whitespace import with_leads
-from pastalang.runtime.chat import Encoder
+from pastalang.runtime.binding.whitespace import move_whitespace
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import Problem, ValidatorFailed
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.repair.policy import Policy
@@ -62,7 +62,7 @@ def decode(
     policy: Policy | None = None,
 ) -> Decoded:
     """`policy`: what is asked of the finished answer. Raises `Refused` where a run ends with an error."""
-    bound = with_leads(plan, encoder)  # where the tokenizer asks for it, a hole writes the white space before it
+    bound = move_whitespace(plan, encoder)  # where the tokenizer asks for it, a hole writes the white space before it
     given = Given(bound, bind_inputs(plan, inputs), logits, encoder, make_guide, seed, sampling or Sampling())
     run = Run(given)
     write_all(run)

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from pastalang.plan.plan import Form, Hole, Plan
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import MakeGuide
-from pastalang.runtime.binding.spaced import given_to, without_lead
-from pastalang.runtime.chat import Encoder
+from pastalang.runtime.binding.spaced import leading_space_of, without_leading_space
 from pastalang.runtime.constraints.guide import GuideError, NoEndingFits, State
 from pastalang.runtime.constraints.masks import tokens_of
+from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.sampling.rng import RandomKey
 from pastalang.testing.slow.answer import Field, Place
@@ -133,11 +133,11 @@ def _begin(given: Given, branch: Instance, hole: Hole, sources: Mapping[str, str
     try:
         return _state(given, branch, hole, sources, branch.room)
     except NoEndingFits:
-        if not given_to(hole):
+        if not leading_space_of(hole):
             raise
-    lead = given.encoder.text(given_to(hole))
+    lead = given.encoder.text(leading_space_of(hole))
     room = None if branch.room is None else branch.room - len(lead)
-    state = _state(given, branch, without_lead(hole), sources, room)
+    state = _state(given, branch, without_leading_space(hole), sources, room)
     branch.feed(lead)
     return state
 
@@ -171,7 +171,7 @@ def _leave_out(given: Given, branch: Instance, written: Field, problem: NoEnding
     if hole.form is not Form.JSON or value_fits(hole.type, None, dict(given.plan.types)):
         raise Refused("dead_end", str(problem)) from problem
     written.text, written.problem = "null", str(problem)
-    for token in given.encoder.text(given_to(hole) + "null"):
+    for token in given.encoder.text(leading_space_of(hole) + "null"):
         written.note(token, 0.0)
     branch.feed(written.tokens)
 

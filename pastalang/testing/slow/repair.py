@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 from pydantic import BaseModel
 
-from pastalang.runtime.binding.spaced import given_to
+from pastalang.runtime.binding.spaced import leading_space_of
 from pastalang.runtime.errors import Problem
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.validation import Objection, validate
@@ -147,7 +147,7 @@ def take_up(run: Run, places: Sequence[tuple[Point, str]]) -> list[Taken]:
     free = 1 + max(token.position for one in run.live for token in one.path)
     taken = []
     for point, text in places:
-        lead = run.given.encoder.text(text.removesuffix(given_to(point.segment)))
+        lead = run.given.encoder.text(text.removesuffix(leading_space_of(point.segment)))
         is_moved = bool(text) and point.branch.spec.id in run.joined
         taken.append(_take_up(run, point, lead, free if is_moved else point.position))
         new = taken[-1].new

@@ -11,7 +11,7 @@ from typing import Any
 from pastalang.plan.plan import ROOT, Address, BranchId, Each, Fork, Form, Join, TurnStart
 from pastalang.plan.plan import Place as PlaceOf
 from pastalang.plan.structure import walk_plan
-from pastalang.runtime.chat import Turn, turns_of
+from pastalang.runtime.binding.chat import Turn, turns_of
 from pastalang.testing.slow.answer import Items, Loop, Of, Place, agree
 from pastalang.testing.slow.branch import Instance, forked_in
 from pastalang.testing.slow.holes import Given

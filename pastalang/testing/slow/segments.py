@@ -12,7 +12,7 @@ from pastalang.plan import plan as p
 from pastalang.plan.plan import Address, Form, Segment
 from pastalang.program.program import Role
 from pastalang.runtime.binding.spaced import fed_end, fed_text
-from pastalang.runtime.inputs import part_of, text_of
+from pastalang.runtime.inputs import text_of, value_at
 from pastalang.testing.slow.answer import Field, Items, Of, Place, agree
 from pastalang.testing.slow.branch import Instance, Level
 from pastalang.testing.slow.free_text import think, write_freely
@@ -90,7 +90,7 @@ def _one(run: Run, branch: Instance, segment: Segment, place: Place, address: Ad
             branch.feed(encoder.text(fed_text(segment)))
         case p.InputText(path=path):
             name, *rest = path
-            _show(run, branch, text_of(part_of({**run.given.values, **branch.names}[name], tuple(rest))))
+            _show(run, branch, text_of(value_at({**run.given.values, **branch.names}[name], tuple(rest))))
         case p.ItemNumber():
             _show(run, branch, str([*place.values()][-1] + 1))
         case p.Hole(form=p.Form.THOUGHT):
@@ -197,7 +197,7 @@ def elements_of(run: Run, branch: Instance, place: Place, over: str, over_hole: 
         value = _from_hole(run, branch, place, over)
     else:
         name, *rest = over.split(".")
-        value = part_of({**run.given.values, **branch.names}[name], tuple(rest))
+        value = value_at({**run.given.values, **branch.names}[name], tuple(rest))
     if not isinstance(value, list | tuple) or len(value) > maximum:
         raise Refused("bad_list", f"`{over}` is no list of at most {maximum}")
     return tuple(value)
@@ -213,7 +213,7 @@ def _from_hole(run: Run, branch: Instance, place: Place, over: str) -> Any:
     if not reading.fits:
         raise Refused("bad_list", f"the list `{over}` could not be read")
     rest = over[len(field.hole.field) + 1 :]
-    return part_of(to_plain(reading.value), tuple(rest.split(".")) if rest else ())
+    return value_at(to_plain(reading.value), tuple(rest.split(".")) if rest else ())
 
 
 def sources_of(run: Run, branch: Instance, place: Place) -> dict[str, str]:

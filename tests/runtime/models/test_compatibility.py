@@ -8,9 +8,8 @@ import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 
-from pastalang.runtime.attention.kv_cache import Pool
-from pastalang.runtime.models.refuse import UnsupportedModel, refuse_config
-from pastalang.runtime.models.self_check import check_model
+from pastalang.runtime.attention.kv_cache import KVCache
+from pastalang.runtime.models.compatibility import UnsupportedModel, check_config, check_logits
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.testing.toy_models import toy_model
 
@@ -75,7 +74,7 @@ ROPE = {"rope_theta": 10_000.0, "original_max_position_embeddings": 128, "factor
 def test_positions_that_are_rescaled_with_the_length_are_refused(rope: dict[str, Any]) -> None:
     config = AutoConfig.for_model("llama", **LLAMA, rope_parameters=rope)
     with pytest.raises(UnsupportedModel, match=f"rescaled as the sequence grows \\({rope['rope_type']}\\)"):
-        refuse_config(config)
+        check_config(config)
 
 
 @pytest.mark.parametrize(
@@ -94,19 +93,19 @@ def test_positions_that_are_scaled_once_and_for_all_are_welcome(rope: dict[str, 
 def test_positions_on_several_axes_are_refused() -> None:
     rope = {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [2, 1, 1]}
     with pytest.raises(UnsupportedModel, match="several axes"):
-        refuse_config(AutoConfig.for_model("llama", **LLAMA, rope_parameters=rope))
+        check_config(AutoConfig.for_model("llama", **LLAMA, rope_parameters=rope))
 
 
 def test_an_encoder_and_decoder_is_refused() -> None:
     with pytest.raises(UnsupportedModel, match="an encoder and a decoder"):
-        refuse_config(AutoConfig.for_model("t5", vocab_size=64))
+        check_config(AutoConfig.for_model("t5", vocab_size=64))
 
 
 def test_the_name_in_the_refusal_is_where_the_model_was_loaded_from() -> None:
     config = AutoConfig.for_model("bloom", **SMALL)
     config.name_or_path = "company/model-7b"
     with pytest.raises(UnsupportedModel, match=r"^company/model-7b cannot be used"):
-        refuse_config(config)
+        check_config(config)
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "phi", "gpt_neox", "stablelm", "olmo2", "granite", "cohere"])
@@ -121,7 +120,7 @@ def test_the_start_up_check_leaves_no_trace() -> None:
     fast = TransformersModel(model, cells=32)
     assert model.state_dict().keys() == before.keys()
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
-    assert not fast.pool.is_initialized
+    assert not fast.kv_cache.is_initialized
 
 
 # ── models that no list names ────────────────────────────────────────────────────────────────────────────
@@ -161,14 +160,14 @@ def test_a_model_that_lets_neighbours_mix_is_refused() -> None:
 def test_a_memory_that_is_read_where_it_was_never_written_fails_the_start_up_check(
     dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    update = Pool.update
+    update = KVCache.update
 
-    def next_to_it(pool: Pool, *states: Any, **options: Any) -> Any:
+    def next_to_it(pool: KVCache, *states: Any, **options: Any) -> Any:
         keys, values = update(pool, *states, **options)
         return keys.roll(1, dims=2), values.roll(1, dims=2)
 
     fast, model = TransformersModel(toy_model(dtype=dtype), cells=32), toy_model(dtype=dtype)
-    check_model(fast, model)
-    monkeypatch.setattr(Pool, "update", next_to_it)
+    check_logits(fast, model)
+    monkeypatch.setattr(KVCache, "update", next_to_it)
     with pytest.raises(UnsupportedModel):
-        check_model(fast, model)
+        check_logits(fast, model)

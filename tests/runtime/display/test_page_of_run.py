@@ -11,7 +11,7 @@ import pytest
 
 import pastalang
 from pastalang.program.types import Sampling
-from pastalang.runtime.page.page import PageDocument, page_of, render_page
+from pastalang.runtime.display.page import PageDocument, page_of, render_page
 from pastalang.runtime.result import Result
 from tests.runtime.test_engine import DOCUMENTS, PRODUCT, fake_engine
 

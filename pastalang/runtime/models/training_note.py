@@ -1,6 +1,6 @@
-"""What weights were trained for: a folder comes in, the modes and the program of its training go out.
+"""The note next to trained weights: the modes and the program that they were trained for.
 
-Weights without such a note are as they came from elsewhere, and every mode may be tried with them.
+Weights from elsewhere have no such note. They may be run in every mode.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ FILE = "pastalang.json"
 
 
 @dataclass(frozen=True, slots=True)
-class TrainedFor:
-    """`limits` are the tokens that each field could take; the fingerprints are those of `plan.fingerprint`."""
+class TrainingNote:
+    """`limits` are the token limits of the fields. `program` and `types` are fingerprints of `plan.fingerprint`."""
 
     modes: tuple[Mode, ...]
     template: str
@@ -34,18 +34,18 @@ class TrainedFor:
         (folder / FILE).write_text(text + "\n", encoding="utf-8")
 
 
-def trained_for(folder: str | Path) -> TrainedFor | None:
-    """None where nothing is noted. Raises `LoadError` where the note cannot be read."""
+def read_note(folder: str | Path) -> TrainingNote | None:
+    """The note in a folder, or None if it has none. Raises `LoadError` if the note cannot be read."""
     path = Path(folder) / FILE
     if not path.is_file():
         return None
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(document, dict):
-            raise ValueError("it is no JSON object")
+            raise ValueError("it is not a JSON object")
         if not document["modes"]:
             raise ValueError("it names no mode")
-        return TrainedFor(
+        return TrainingNote(
             modes=tuple(Mode(mode) for mode in document["modes"]),
             template=str(document["template"]),
             program=str(document["program"]),
@@ -54,29 +54,28 @@ def trained_for(folder: str | Path) -> TrainedFor | None:
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         reason = f"its key {problem} is missing" if isinstance(problem, KeyError) else problem
-        raise LoadError(f"{path} says what the weights were trained for, and cannot be read: {reason}") from problem
+        raise LoadError(f"{path}, the note of what the weights were trained for, cannot be read: {reason}") from problem
 
 
-def note_of(source: str | Path) -> TrainedFor | None:
-    """The note beside weights in a folder or on the hub."""
+def find_note(source: str | Path) -> TrainingNote | None:
+    """The note next to weights in a folder or on the hub."""
     if Path(source).exists():
-        return trained_for(source)
+        return read_note(source)
     found = cached_file(
         str(source), FILE, _raise_exceptions_for_missing_entries=False, _raise_exceptions_for_connection_errors=False
     )
-    return None if found is None else trained_for(Path(found).parent)
+    return None if found is None else read_note(Path(found).parent)
 
 
-def check_mode(weights: str | Path | TrainedFor | None, mode: Mode) -> None:
-    """Raises `WrongMode` where the weights were trained for other modes: values would see what they never saw.
+def check_mode(weights: str | Path | TrainingNote | None, mode: Mode) -> None:
+    """Raises `WrongMode` if the weights were trained for other modes: values would see text that they never saw.
 
-    `weights`: a folder, or what was read from it; None where nothing is known, which refuses nothing.
+    `weights` is a folder or its note. With None nothing is known of the weights, and every mode is allowed.
     """
-    known = trained_for(weights) if isinstance(weights, str | Path) else weights
+    known = read_note(weights) if isinstance(weights, str | Path) else weights
     if known is not None and mode not in known.modes:
         named = f" in {weights}" if isinstance(weights, str | Path) else ""
         raise WrongMode(
             f"the weights{named} were trained for {', '.join(one.value for one in known.modes)}, and this run asks "
-            f"for {mode.value}; choose the mode {known.modes[0].value}, or give any_mode (`--any-mode`) to try it all "
-            "the same"
+            f"for {mode.value}; choose the mode {known.modes[0].value}, or set any_mode (`--any-mode`) to try it anyway"
         )

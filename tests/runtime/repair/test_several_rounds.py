@@ -10,7 +10,7 @@ from pydantic import BaseModel, field_validator, model_validator
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import Invalid
-from tests.runtime.test_repair import GROUP, LINES, WARM, engine, fakes, program, refusing
+from tests.runtime.repair.test_review import GROUP, LINES, WARM, engine, fakes, program, refusing
 
 
 def test_an_item_before_the_one_that_a_list_was_taken_up_at_can_be_decoded_again_after_it() -> None:

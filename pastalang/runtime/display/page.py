@@ -1,4 +1,4 @@
-"""The page of a run: who decoded what, when, and what it saw, as one self-contained HTML file."""
+"""Draws a finished run as one self-contained HTML page: each branch, what it decoded in which pass, what it saw."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from importlib.resources import files
 
 from pastalang.plan.plan import Plan
 from pastalang.runtime.result import Result, Usage, named
-from pastalang.runtime.trace import Fed, Trace
+from pastalang.runtime.trace import ForcedTokens, Trace
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
-    """One branch instance. `parent` and `forked_in` (a pass, from 1) say where it came from; the root has neither."""
+class PageLane:
+    """One branch instance. `parent` and `forked_in` (a pass, from 1) say where it forked; the root has neither."""
 
     id: int
     name: str
@@ -25,11 +25,10 @@ class Lane:
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
-    """What one lane was fed or sampled for one pass.
+class PageCell:
+    """What one lane was fed in one pass, or sampled from its logits.
 
-    A sampled token stands in the pass whose logits it was drawn from; forced text in the pass that fed it.
-    `probability` is None for forced text. `position` is that of the (first) token.
+    `probability` is None for forced text. `position` is the position of the first token.
     """
 
     lane: int
@@ -46,7 +45,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class JoinMark:
-    """From pass `forward_pass` on, `lane` sees the lanes it joined; it waited for them since pass `since`."""
+    """From pass `forward_pass` on, `lane` sees the `joined` lanes; it waited for them since pass `since`."""
 
     lane: int
     joined: tuple[int, ...]
@@ -55,8 +54,8 @@ class JoinMark:
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
-    """`lane` saw, at its end, the first `tokens` tokens of `seen`."""
+class SeenLane:
+    """At its end, `lane` saw the first `tokens` tokens of `seen`."""
 
     lane: int
     seen: int
@@ -65,7 +64,7 @@ class Sight:
 
 @dataclass(frozen=True, slots=True)
 class AnswerPiece:
-    """A stretch of the assembled answer and the lane that wrote it."""
+    """A piece of the answer and the lane that wrote it."""
 
     text: str
     lane: int
@@ -74,7 +73,7 @@ class AnswerPiece:
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One number worth a glance: `5.2x`, "fewer passes than left to right"."""
+    """One number of the headline: `5.2×`, "fewer passes"."""
 
     value: str
     meaning: str
@@ -87,15 +86,15 @@ class PageDocument:
     figures: tuple[Figure, ...]
     passes: int
     sequential_passes: int
-    lanes: tuple[Lane, ...]
-    cells: tuple[Cell, ...]
+    lanes: tuple[PageLane, ...]
+    cells: tuple[PageCell, ...]
     joins: tuple[JoinMark, ...]
-    sights: tuple[Sight, ...]
+    sights: tuple[SeenLane, ...]
     answer: tuple[AnswerPiece, ...]
 
 
 def page_of(result: Result, plan: Plan, *, model: str = "") -> PageDocument:
-    """`model` is what the page calls the model."""
+    """The content of the page. `model` is the name that the page shows for the model."""
     trace, sequential = result.trace, result.usage.output_tokens
     return PageDocument(
         title=plan.template,
@@ -103,10 +102,12 @@ def page_of(result: Result, plan: Plan, *, model: str = "") -> PageDocument:
         figures=_figures(trace, result.usage, sequential),
         passes=trace.passes,
         sequential_passes=sequential,
-        lanes=tuple(Lane(lane.id, named(lane.name, lane.items), lane.parent, lane.forked_in) for lane in trace.lanes),
+        lanes=tuple(
+            PageLane(lane.id, named(lane.name, lane.items), lane.parent, lane.forked_in) for lane in trace.lanes
+        ),
         cells=_cells(trace),
         joins=tuple(JoinMark(join.lane, join.joined, max(join.since, 1), join.forward_pass) for join in trace.joins),
-        sights=_sights(trace),
+        sights=_seen_lanes(trace),
         answer=tuple(
             AnswerPiece(piece.text, piece.lane, piece.is_forced)
             for answer in result.answers
@@ -126,19 +127,19 @@ def _figures(trace: Trace, usage: Usage, sequential: int) -> tuple[Figure, ...]:
     )
 
 
-def _cells(trace: Trace) -> tuple[Cell, ...]:
-    """What was given comes before what was then sampled, as in the pass itself."""
-    given = _given(trace.fed)
+def _cells(trace: Trace) -> tuple[PageCell, ...]:
+    """The cells of the page. In each pass, forced text comes before what was sampled after it."""
+    forced = _forced_cells(trace.fed)
     drawn = [
-        Cell(drew.lane, drew.forward_pass, drew.text, 1, math.exp(drew.log_probability), drew.position)
+        PageCell(drew.lane, drew.forward_pass, drew.text, 1, math.exp(drew.log_probability), drew.position)
         for drew in trace.drawn
     ]
-    return tuple(sorted((*given, *drawn), key=lambda cell: (cell.forward_pass, cell.lane, not cell.is_forced)))
+    return tuple(sorted((*forced, *drawn), key=lambda cell: (cell.forward_pass, cell.lane, not cell.is_forced)))
 
 
-def _given(fed: Iterable[Fed]) -> list[Cell]:
-    """What stands side by side in one lane and one pass is one cell: a prompt, whatever part of it was kept."""
-    cells: list[Cell] = []
+def _forced_cells(fed: Iterable[ForcedTokens]) -> list[PageCell]:
+    """Forced text. Adjacent tokens of one lane and one pass are one cell, such as a prompt that is partly cached."""
+    cells: list[PageCell] = []
     for one in sorted(fed, key=lambda one: (one.lane, one.forward_pass, one.position)):
         last = cells[-1] if cells else None
         follows = last is not None and (one.lane, one.forward_pass, one.position) == (
@@ -147,23 +148,23 @@ def _given(fed: Iterable[Fed]) -> list[Cell]:
         if last is not None and follows:
             cells[-1] = replace(last, text=last.text + one.text, tokens=last.tokens + one.tokens)
         else:
-            cells.append(Cell(one.lane, one.forward_pass, one.text, one.tokens, None, one.position))
+            cells.append(PageCell(one.lane, one.forward_pass, one.text, one.tokens, None, one.position))
     return cells
 
 
-def _sights(trace: Trace) -> tuple[Sight, ...]:
+def _seen_lanes(trace: Trace) -> tuple[SeenLane, ...]:
     own = dict.fromkeys((lane.id for lane in trace.lanes), 0)
     for fed in trace.fed:
         own[fed.lane] += fed.tokens
     for drew in trace.drawn:
         own[drew.lane] += 1
-    seen = [Sight(lane.id, other, tokens) for lane in trace.lanes for other, tokens in lane.sees if tokens]
-    return (*seen, *(Sight(lane, lane, tokens) for lane, tokens in own.items() if tokens))
+    seen = [SeenLane(lane.id, other, tokens) for lane in trace.lanes for other, tokens in lane.sees if tokens]
+    return (*seen, *(SeenLane(lane, lane, tokens) for lane, tokens in own.items() if tokens))
 
 
 def render_page(document: PageDocument) -> str:
-    """The page. Data enters as inert JSON and as text nodes, never as markup or script."""
-    folder = files("pastalang.runtime.page")
+    """The HTML of the page. Data enters as inert JSON and as text nodes, never as markup or script."""
+    folder = files("pastalang.runtime.display")
     page = folder.joinpath("page.html").read_text(encoding="utf-8")
     parts = {
         "%TITLE%": escape(document.title),
@@ -183,7 +184,7 @@ def _inert_json(document: PageDocument) -> str:
 
 
 def _fill(page: str, parts: dict[str, str]) -> str:
-    """Put the parts in their places, in order, so that a marker inside a part stays what it is."""
+    """Replaces the markers one after another, so that a marker inside a part is left alone."""
     rest, filled = page, []
     for marker, part in parts.items():
         head, found, rest = rest.partition(marker)

@@ -10,8 +10,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pastalang.runtime.attention.masks import additive, visible
-from pastalang.runtime.attention.plain_views import Fed, PlainViews
+from pastalang.runtime.attention.masks import additive_mask, attended
+from pastalang.runtime.attention.plain_views import FedToken, PlainViews
 from pastalang.runtime.attention.views import Views
 from pastalang.runtime.step import Capture, CellId, Empty, Follow, OfCells, OfRow, RowId, Run, Show, StepBatch, TokenId
 from tests.runtime.walk import Walk
@@ -35,9 +35,9 @@ def step(*runs: Run, cells: tuple[int, ...] = (), **parts: tuple[object, ...]) -
 
 def seen_in(views: Views, batch: StepBatch) -> list[list[int]]:
     """For each token, the cells that it sees, in its order; the rows grow."""
-    sight = views.look(batch)
-    views.settle(batch, sight)
-    return [[int(cell) for cell in np.argsort(row) if row[cell] > 0] for row in sight.order]
+    visibility = views.prepare(batch)
+    views.commit(batch, visibility)
+    return [[int(cell) for cell in np.argsort(row) if row[cell] > 0] for row in visibility.order]
 
 
 # ── what each word of a step means ───────────────────────────────────────────────────────────────────────
@@ -142,49 +142,49 @@ def test_a_window_is_the_last_tokens_of_the_branchs_own_path() -> None:
     views = Views(16)
     seen_in(views, step(Run(A, 0, 4), captures=(Capture(B, 3),)))
     for at in range(2):  # two branches take turns in memory
-        sight = views.look(batch := step(Run(A, 0, 1), Run(B, 1, 1), cells=(4 + 2 * at, 5 + 2 * at)))
-        views.settle(batch, sight)
-    narrow = visible(sight, window=3)
+        visibility = views.prepare(batch := step(Run(A, 0, 1), Run(B, 1, 1), cells=(4 + 2 * at, 5 + 2 * at)))
+        views.commit(batch, visibility)
+    narrow = attended(visibility, window=3)
     assert [np.flatnonzero(row).tolist() for row in narrow] == [[3, 4, 6], [3, 5, 7]]
 
 
 def test_without_branches_a_window_is_the_ordinary_sliding_window() -> None:
-    sight = Views(16).look(step(Run(A, 0, 10)))
+    visibility = Views(16).prepare(step(Run(A, 0, 10)))
     rows, columns = np.indices((10, 10))
-    assert (visible(sight, window=4) == ((columns <= rows) & (rows - columns < 4))).all()
+    assert (attended(visibility, window=4) == ((columns <= rows) & (rows - columns < 4))).all()
 
 
 def test_a_window_of_one_is_the_token_itself() -> None:
-    sight = Views(16).look(step(Run(A, 0, 4)))
-    assert (visible(sight, window=1) == np.eye(4, dtype=bool)).all()
+    visibility = Views(16).prepare(step(Run(A, 0, 4)))
+    assert (attended(visibility, window=1) == np.eye(4, dtype=bool)).all()
 
 
 def test_masks_add_nothing_where_a_token_attends_and_forbid_the_rest() -> None:
-    sight = Views(16).look(step(Run(A, 0, 2)))
+    visibility = Views(16).prepare(step(Run(A, 0, 2)))
     off = float("-inf")
     for window, expected in ((None, [[0, off], [0, 0]]), (1, [[0, off], [off, 0]])):
-        mask = additive(visible(sight, window=window), dtype=torch.float32, device=torch.device("cpu"))
+        mask = additive_mask(attended(visibility, window=window), dtype=torch.float32, device=torch.device("cpu"))
         assert mask.tolist() == expected
 
 
 # ── the table against the lists ──────────────────────────────────────────────────────────────────────────
 
 
-def assert_same_sight(batch: StepBatch, views: Views, fed: tuple[Fed, ...]) -> None:
-    sight = views.look(batch)
+def assert_same_visibility(batch: StepBatch, views: Views, fed: tuple[FedToken, ...]) -> None:
+    visibility = views.prepare(batch)
     for window in (None, 1, 3, 7):
-        attends = visible(sight, window=window)
+        attends = attended(visibility, window=window)
         for row, token in zip(attends, fed, strict=True):
             last = token.path if window is None else token.path[-window:]
             assert np.flatnonzero(row).tolist() == sorted(seen.cell for seen in last)
-    views.settle(batch, sight)
+    views.commit(batch, visibility)
 
 
 def check_walk(seed: int, *, steps: int) -> None:
     walk, views = Walk(random.Random(seed)), Views(320)
     for _ in range(steps):
         batch = walk.step()
-        assert_same_sight(batch, views, walk.fed)
+        assert_same_visibility(batch, views, walk.fed)
         for branch in walk.live:
             assert views.seen_by(branch.row) == tuple(token.cell for token in walk.views.seen_by(branch.row))
     walk.cells.check_integrity([walk._owned, walk.stuck])

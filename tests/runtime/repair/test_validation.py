@@ -15,7 +15,7 @@ from pastalang.runtime.errors import ValidatorFailed
 from pastalang.runtime.repair.validation import Objection, validate
 from pastalang.runtime.result import Invalid
 from pastalang.values.json import JsonValue, parse_json, places_of
-from tests.runtime.test_repair import engine, program
+from tests.runtime.repair.test_review import engine, program
 
 WARM = Sampling(temperature=1.0)
 THREE = program("  a: integer(0..9)\n  b: integer(0..9)\n  c: integer(0..9)")

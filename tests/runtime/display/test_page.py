@@ -10,7 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from pastalang.runtime.page.page import AnswerPiece, Cell, Figure, JoinMark, Lane, PageDocument, Sight, render_page
+from pastalang.runtime.display.page import (
+    AnswerPiece,
+    Figure,
+    JoinMark,
+    PageCell,
+    PageDocument,
+    PageLane,
+    SeenLane,
+    render_page,
+)
 
 HOSTILE = '</script><img src=x onerror="document.title=1">%SCRIPT%\u2028 & é'
 
@@ -20,16 +29,16 @@ DOCUMENT = PageDocument(
     figures=(Figure("3", "forward passes"),),
     passes=3,
     sequential_passes=9,
-    lanes=(Lane(0, "", None, None), Lane(1, "brand", 0, 1), Lane(2, "headline", 0, 1)),
+    lanes=(PageLane(0, "", None, None), PageLane(1, "brand", 0, 1), PageLane(2, "headline", 0, 1)),
     cells=(
-        Cell(0, 1, "prompt", 12, None, 0),
-        Cell(1, 1, HOSTILE, 1, 0.5, 12),
-        Cell(2, 2, '"headline": ', 4, None, 20),
-        Cell(2, 2, "Sharp", 1, 0.9, 24),
-        Cell(2, 3, '"', 1, 1.0, 25),
+        PageCell(0, 1, "prompt", 12, None, 0),
+        PageCell(1, 1, HOSTILE, 1, 0.5, 12),
+        PageCell(2, 2, '"headline": ', 4, None, 20),
+        PageCell(2, 2, "Sharp", 1, 0.9, 24),
+        PageCell(2, 3, '"', 1, 1.0, 25),
     ),
     joins=(JoinMark(2, (1,), 1, 2),),
-    sights=(Sight(1, 0, 12), Sight(2, 0, 12), Sight(2, 1, 1)),
+    sights=(SeenLane(1, 0, 12), SeenLane(2, 0, 12), SeenLane(2, 1, 1)),
     answer=(AnswerPiece("{", 0, True), AnswerPiece(HOSTILE, 1, False), AnswerPiece("}", 0, True)),
 )
 

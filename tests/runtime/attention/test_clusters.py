@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastalang.runtime.attention.clusters import ON_CPU, Block, Clusters, Costs
-from pastalang.runtime.attention.masks import visible, visible_in
-from pastalang.runtime.attention.views import Sight, Views
+from pastalang.runtime.attention.masks import attended, attended_in
+from pastalang.runtime.attention.views import Views, Visibility
 from pastalang.runtime.step import Capture, CellId, RowId, Run, StepBatch, TokenId
 from tests.runtime.exact import APART, walk_of
 
@@ -32,7 +32,7 @@ def documents(views: Views, *, number: int, shared: int, own: int, fields: int) 
     size = shared + number * own
     cells = tuple(CellId(cell) for cell in range(size))
     batch = StepBatch((TokenId(1),) * size, (0,) * size, cells, tuple(runs), (), (), tuple(captures))
-    views.settle(batch, views.look(batch))
+    views.commit(batch, views.prepare(batch))
 
 
 def tokens_together(blocks: tuple[Block, ...]) -> set[frozenset[int]]:
@@ -48,7 +48,7 @@ def test_the_fields_of_one_document_attend_together_whatever_their_order() -> No
     documents(views, number=3, shared=10, own=100, fields=4)
     rows = [0, 10, 20, 1, 11, 21, 2, 12, 22]
     batch = branches(rows, first_cell=500)
-    blocks = Clusters(EAGER).blocks(batch, views.look(batch))
+    blocks = Clusters(EAGER).blocks(batch, views.prepare(batch))
     assert tokens_together(blocks) == {frozenset({0, 3, 6}), frozenset({1, 4, 7}), frozenset({2, 5, 8})}
 
 
@@ -56,7 +56,7 @@ def test_clusters_of_one_size_are_one_block() -> None:
     views = Views(1000)
     documents(views, number=3, shared=10, own=100, fields=4)
     batch = branches([0, 1, 10, 11, 20, 21], first_cell=500)
-    (block,) = Clusters(EAGER).blocks(batch, views.look(batch))
+    (block,) = Clusters(EAGER).blocks(batch, views.prepare(batch))
     assert (block.tokens.shape, block.cells.shape, block.sizes) == ((3, 2), (3, 112), ((2, 112),) * 3)
 
 
@@ -64,14 +64,14 @@ def test_branches_of_one_document_that_wrote_little_attend_in_one_piece() -> Non
     views = Views(1000)
     documents(views, number=1, shared=10, own=300, fields=9)
     batch = branches(list(range(9)), first_cell=310)
-    assert Clusters(EAGER).blocks(batch, views.look(batch)) == ()
+    assert Clusters(EAGER).blocks(batch, views.prepare(batch)) == ()
 
 
 def test_a_small_step_is_one_piece() -> None:
     views = Views(1000)
     documents(views, number=3, shared=10, own=100, fields=4)
     batch = branches([0, 10, 20], first_cell=500)
-    assert Clusters(ON_CPU).blocks(batch, views.look(batch)) == ()
+    assert Clusters(ON_CPU).blocks(batch, views.prepare(batch)) == ()
 
 
 def prompt(length: int) -> StepBatch:
@@ -80,11 +80,11 @@ def prompt(length: int) -> StepBatch:
 
 
 def test_a_short_prompt_is_one_piece() -> None:
-    assert Clusters(EAGER).blocks(prompt(128), Views(128).look(prompt(128))) == ()
+    assert Clusters(EAGER).blocks(prompt(128), Views(128).prepare(prompt(128))) == ()
 
 
 def test_the_stretches_of_a_long_prompt_attend_to_what_is_before_them() -> None:
-    blocks = Clusters(ON_CPU).blocks(prompt(480), Views(480).look(prompt(480)))
+    blocks = Clusters(ON_CPU).blocks(prompt(480), Views(480).prepare(prompt(480)))
     assert [block.sizes for block in blocks] == [((120, 120),), ((120, 240),), ((120, 360),), ((120, 480),)]
 
 
@@ -92,7 +92,7 @@ def test_documents_that_are_fed_at_once_attend_apart() -> None:
     views = Views(2000)
     runs = tuple(Run(RowId(row), 100 * row, 100) for row in range(8))
     batch = StepBatch((TokenId(1),) * 800, (0,) * 800, tuple(map(CellId, range(800))), runs, ())
-    (block,) = Clusters(ON_CPU).blocks(batch, views.look(batch))
+    (block,) = Clusters(ON_CPU).blocks(batch, views.prepare(batch))
     assert block.sizes == ((100, 100),) * 8
 
 
@@ -101,20 +101,20 @@ def test_rows_that_went_together_stay_together_and_new_rows_are_placed() -> None
     documents(views, number=3, shared=10, own=100, fields=4)
     for rows, first_cell in (([0, 1, 10, 11, 20, 21], 320), ([0, 10, 11, 21], 330), ([0, 10, 11, 12, 21, 22], 340)):
         batch = branches(rows, first_cell=first_cell)
-        blocks = clusters.blocks(batch, sight := views.look(batch))
-        views.settle(batch, sight)
+        blocks = clusters.blocks(batch, visibility := views.prepare(batch))
+        views.commit(batch, visibility)
         expected: dict[int, set[int]] = {}
         for token, row in enumerate(rows):
             expected.setdefault(row // 10, set()).add(token)
         assert tokens_together(blocks) == {frozenset(tokens) for tokens in expected.values()}
 
 
-def spread_out(blocks: tuple[Block, ...], sight: Sight, *, window: int | None) -> np.ndarray:
+def spread_out(blocks: tuple[Block, ...], visibility: Visibility, *, window: int | None) -> np.ndarray:
     """What the blocks let through, as one table: (tokens, width). Fails if a token is in no block or in two."""
-    table = np.zeros_like(sight.order, dtype=bool)
-    times = np.zeros(len(sight.order), dtype=int)
+    table = np.zeros_like(visibility.order, dtype=bool)
+    times = np.zeros(len(visibility.order), dtype=int)
     for block in blocks:
-        attends = visible_in(block, sight, window=window)
+        attends = attended_in(block, visibility, window=window)
         assert attends.any(axis=2).all(), "a query that attends to nothing gives NaN"
         for line, (tokens, cells) in enumerate(block.sizes):
             own = block.tokens[line, :tokens]
@@ -132,7 +132,7 @@ def test_blocks_let_through_exactly_what_the_whole_mask_lets_through(
     walk, views, clusters = walk_of(seed), Views(320), Clusters(costs)
     for _ in range(12):
         batch = walk.step()
-        sight = views.look(batch)
-        if blocks := clusters.blocks(batch, sight):
-            assert (spread_out(blocks, sight, window=window) == visible(sight, window=window)).all()
-        views.settle(batch, sight)
+        visibility = views.prepare(batch)
+        if blocks := clusters.blocks(batch, visibility):
+            assert (spread_out(blocks, visibility, window=window) == attended(visibility, window=window)).all()
+        views.commit(batch, visibility)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from pastalang.runtime.attention.plain_views import Fed
+from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.models.reference import reference_logits, reference_path
 from pastalang.runtime.step import CellId, TokenId
 from pastalang.testing.toy_models import Family, toy_model
@@ -12,11 +12,11 @@ from tests.runtime.float64 import in_float64, wide_softmax
 EXACT = 1e-9
 
 
-def chain(tokens: list[int], *, sees: tuple[Fed, ...] = (), position: int = 0) -> list[Fed]:
+def chain(tokens: list[int], *, sees: tuple[FedToken, ...] = (), position: int = 0) -> list[FedToken]:
     """Tokens that follow one another behind what they see."""
-    fed: list[Fed] = []
+    fed: list[FedToken] = []
     for offset, token in enumerate(tokens):
-        fed.append(Fed(TokenId(token), position + offset, CellId(0), (*sees, *fed)))
+        fed.append(FedToken(TokenId(token), position + offset, CellId(0), (*sees, *fed)))
     return fed
 
 
@@ -63,8 +63,8 @@ def test_what_only_a_seen_token_saw_still_has_its_part() -> None:
     """Views need not be closed: the logits of what is seen were computed with everything that it saw."""
     model = in_float64(toy_model())
     hidden, seen = chain([5, 6])
-    token = Fed(TokenId(7), 2, CellId(0), (seen,))
-    other = Fed(TokenId(7), 2, CellId(0), tuple(chain([6], position=1)))
+    token = FedToken(TokenId(7), 2, CellId(0), (seen,))
+    other = FedToken(TokenId(7), 2, CellId(0), tuple(chain([6], position=1)))
     with wide_softmax():
         assert not torch.allclose(reference_logits(model, token), reference_logits(model, other), atol=0.01)
     assert not token.may_see(hidden) and token.may_see(seen)

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from pastalang.runtime.attention.plain_views import PlainViews
-from pastalang.runtime.attention.views import Sight, Views
-from pastalang.runtime.models.reference import ReferenceModel, reference_logits, reference_path
+from pastalang.runtime.attention.views import Views, Visibility
+from pastalang.runtime.models.reference import reference_logits, reference_path
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.step import Capture, CellId, Empty, Follow, RowId, Run, StepBatch, TokenId
 from pastalang.testing.toy_models import Family, toy_model
@@ -137,16 +137,16 @@ def test_how_branches_attend_together_changes_nothing() -> None:
 
 
 def test_seeing_a_sibling_is_noticed(pair: Twins, monkeypatch: pytest.MonkeyPatch) -> None:
-    look = Views.look
+    prepare = Views.prepare
 
-    def see_everything_written(views: Views, batch: StepBatch) -> Sight:
-        order = look(views, batch).order
-        return Sight(np.where(order > 0, order, (views._table[:, : order.shape[1]] > 0).any(axis=0)))
+    def see_everything_written(views: Views, batch: StepBatch) -> Visibility:
+        order = prepare(views, batch).order
+        return Visibility(np.where(order > 0, order, (views._table[:, : order.shape[1]] > 0).any(axis=0)))
 
     branches = step([11, 12], (Run(B, 0, 1), Run(C, 1, 1)), positions=[6, 26], cells=[12, 4])
     again = step([13, 14], (Run(B, 0, 1), Run(C, 1, 1)), positions=[7, 27], cells=[5, 6])
     assert_exact(pair, PROMPT, branches, again)
-    monkeypatch.setattr(Views, "look", see_everything_written)
+    monkeypatch.setattr(Views, "prepare", see_everything_written)
     with pytest.raises(AssertionError):
         assert_exact(pair, PROMPT, branches, again)
 
@@ -156,7 +156,7 @@ def test_noise_in_a_cell_that_is_seen_is_noticed(pair: Twins) -> None:
     fed = PlainViews()
     fed.feed(PROMPT)
     pair.fast.forward(PROMPT)
-    pair.fast.pool.overwrite(torch.tensor([PROMPT.cells[5]]), torch.Generator().manual_seed(0))
+    pair.fast.kv_cache.overwrite(torch.tensor([PROMPT.cells[5]]), torch.Generator().manual_seed(0))
     assert pair.error(pair.fast.forward(more), list(fed.feed(more))) > 0.01
 
 
@@ -254,15 +254,6 @@ def test_the_model_says_what_it_can_take() -> None:
     model = TransformersModel(toy_model(vocabulary=99, positions=512), cells=40)
     assert (model.vocabulary, model.max_position, model.cells) == (99, 511, 40)
     assert (model.dtype, model.device.type) == (torch.float32, "cpu")
-
-
-def test_the_reference_model_is_a_model_like_the_fast_one() -> None:
-    pair, walk = twins(Family.QWEN3, window=6), walk_of(5)
-    slow = ReferenceModel(pair.weights)
-    with wide_softmax():
-        for _ in range(8):
-            batch = walk.step()
-            torch.testing.assert_close(slow.forward(batch), pair.fast.forward(batch), atol=EXACT, rtol=0)
 
 
 def test_the_reference_leaves_the_attention_of_the_model_as_it_was() -> None:

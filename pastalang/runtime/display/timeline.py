@@ -1,6 +1,6 @@
-"""Who decoded when, as text: a trace comes in, one line per lane goes out.
+"""Draws a trace as text: one line per lane, one column per pass.
 
-= forced text   # a drawn token   + both   . waiting, or nothing to do
+= forced text   # a sampled token   + both   . waiting
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ WIDTH = 100
 
 
 def draw_timeline(trace: Trace, *, width: int = WIDTH) -> str:
-    """A column is a pass; where there are more passes than columns, several."""
+    """A trace with more passes than `width` columns shows several passes in one column."""
     scale = max(1, -(-trace.passes // width))
     names = {lane.id: _name(lane) for lane in trace.lanes}
     margin = min(max(map(len, names.values()), default=0), 32)
-    lines = [f"{trace.passes} forward passes, {scale} to a column: = forced text, # drawn tokens, + both"]
+    lines = [f"{trace.passes} forward passes, {scale} to a column: = forced text, # sampled tokens, + both"]
     for lane in trace.lanes:
         lines.append(f"{names[lane.id][:margin]:<{margin}} {_bar(trace, lane, scale)}")
     return "\n".join(lines)

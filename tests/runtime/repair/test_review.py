@@ -15,8 +15,8 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs, RunError
 from pastalang.runtime.events import Done, FieldAgain, FieldStarted
-from pastalang.runtime.repair.message import MAX_REASON, MAX_VALUE, objection_text
 from pastalang.runtime.repair.review import Review
+from pastalang.runtime.repair.targets import MAX_REASON, MAX_VALUE, repair_text
 from pastalang.runtime.result import Invalid, Result
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
@@ -353,7 +353,7 @@ def test_running_text_is_not_validated() -> None:
 
 def test_the_message_is_bounded_and_stands_on_one_line() -> None:
     text = '{\n  "a": "' + "x" * 500 + '"\n}'
-    told = objection_text(text, Place(9, len(text) - 2), "bad\n\r\x00 news " * 100)
+    told = repair_text(text, Place(9, len(text) - 2), "bad\n\r\x00 news " * 100)
     value, key = told.split("\n")
     assert key == '  "a": '
     assert len(value) <= MAX_VALUE + len(" // not accepted: ") + MAX_REASON and value.isprintable()

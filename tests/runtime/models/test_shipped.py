@@ -13,7 +13,7 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError, WrongMode
 from pastalang.runtime.models import source as sources
 from pastalang.runtime.models.loading import load_model
-from pastalang.runtime.models.trained import TrainedFor, trained_for
+from pastalang.runtime.models.training_note import TrainingNote, read_note
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.toy_models import toy_model
 
@@ -24,10 +24,10 @@ PROGRAM = compile(
     assistant json { brand: string(max=3), size: string(max=3) }
     '''
 )
-NOTE = TrainedFor((Mode.LOCKSTEP, Mode.SEQUENTIAL), "t", "", "", {"brand": 3})
+NOTE = TrainingNote((Mode.LOCKSTEP, Mode.SEQUENTIAL), "t", "", "", {"brand": 3})
 
 
-def write_model(folder: Path, note: TrainedFor | None = None) -> Path:
+def write_model(folder: Path, note: TrainingNote | None = None) -> Path:
     toy_model(vocabulary=320).save_pretrained(folder)
     byte_tokenizer().save_pretrained(folder)
     if note is not None:
@@ -88,8 +88,10 @@ def test_files_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytest.
 def test_a_mode_that_the_weights_were_not_trained_for_is_refused_by_name(tmp_path: Path) -> None:
     engine = load(write_model(tmp_path, NOTE))
     inputs = {"title": "x"}
-    told = "trained for lockstep, sequential, and this run asks for strict; choose the mode lockstep, or give any_mode"
-    with pytest.raises(WrongMode, match=told):
+    message = (
+        "trained for lockstep, sequential, and this run asks for strict; choose the mode lockstep, or set any_mode"
+    )
+    with pytest.raises(WrongMode, match=message):
         engine.run(PROGRAM, inputs)
     with pytest.raises(WrongMode):
         engine.batch(PROGRAM, [inputs])
@@ -108,13 +110,13 @@ def test_weights_without_a_note_may_be_tried_in_every_mode(tmp_path: Path) -> No
 
 
 def test_a_note_of_another_kind_cannot_be_read(tmp_path: Path) -> None:
-    for text, told in (("[]", "it is no JSON object"), ("{}", "its key 'modes' is missing")):
+    for text, message in (("[]", "it is not a JSON object"), ("{}", "its key 'modes' is missing")):
         (tmp_path / "pastalang.json").write_text(text, encoding="utf-8")
-        with pytest.raises(LoadError, match=f"cannot be read: {told}"):
-            trained_for(tmp_path)
+        with pytest.raises(LoadError, match=f"cannot be read: {message}"):
+            read_note(tmp_path)
 
 
 def test_a_note_that_names_no_mode_cannot_be_read(tmp_path: Path) -> None:
-    TrainedFor((), "", "", "", {}).write(write_model(tmp_path))
+    TrainingNote((), "", "", "", {}).write(write_model(tmp_path))
     with pytest.raises(LoadError, match="it names no mode"):
         load(tmp_path)

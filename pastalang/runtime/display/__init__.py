@@ -1,0 +1,1 @@
+"""Two ways to look at a finished run: a timeline as text and a self-contained HTML page."""
