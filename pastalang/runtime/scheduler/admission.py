@@ -1,4 +1,10 @@
-"""Admission: a branch takes its first cells only if there are cells for all that it may write."""
+"""Admission: which requests run at the same time, and which of their branches may take their first cells.
+
+Reservations keep the memory from filling up with branches that cannot go on, but no promise rests on them: a list may
+get longer than its reservation. The promise rests on what the scheduler does when no branch can be fed. It preempts
+the newest request until the oldest is alone; lets that one start again, as if it had always been alone; then without
+reservations, which is how it runs in a memory that is large enough; then one branch at a time.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +29,8 @@ from pastalang.plan.plan import (
 from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.memory import Memory
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.prefix_cache import PrefixCache
+from pastalang.runtime.scheduler.request import Pace, RequestState
 
 
 def cells_wanted(branch: BranchState) -> int:
@@ -62,38 +69,41 @@ def _wanted(branch: BranchState, segment: Segment) -> int:
 
 
 class Admission:
-    """The gate for branches that have no cells yet.
+    """The gate for branches that have no cells yet. First come, first served: a branch that has to wait keeps its place
+    in front of those of newer requests."""
 
-    `serial_request` runs its branches one at a time, because the memory is too small for two of them.
-    """
-
-    def __init__(self, memory: Memory) -> None:
-        self.serial_request: RequestState | None = None
+    def __init__(self, memory: Memory, prefix: PrefixCache) -> None:
         self._memory = memory
+        self._prefix = prefix
         self._left = 0
 
-    def unreserved(self, active: Iterable[RequestState]) -> int:
-        """The cells that are neither taken nor reserved."""
-        reserved = sum(
-            max(branch.reserved - branch.fed, 0)
-            for request in active
-            for branch in request.held
-            if branch.is_admitted and not branch.has_ended
-        )
-        return self._memory.free - reserved
+    def has_room_for(self, request: RequestState, active: Iterable[RequestState]) -> bool:
+        """Whether a request fits next to everything that the active ones have yet to write."""
+        claimed = sum(map(_claim, (branch for one in active for branch in one.held)))
+        wanted = sum(map(_claim, request.branches))
+        return wanted <= self._memory.free - claimed - self._prefix.unfed
 
     def begin_step(self, active: Iterable[RequestState]) -> None:
-        self._left = self.unreserved(active)
+        admitted = (branch for request in active for branch in request.held if branch.is_admitted)
+        self._left = self._memory.free - sum(map(_claim, admitted)) - self._prefix.unfed
 
     def may_begin(self, branch: BranchState) -> bool:
-        """Admit a branch if its reservation fits; one that does not fit asks again in every step."""
-        wanted = cells_wanted(branch)
-        if self.serial_request is not None and branch.owner is self.serial_request:
-            if any(one.is_admitted and one.stage is Stage.DRAWING for one in self.serial_request.held):
-                return False
-        elif wanted > self._left:
-            return False
-        self._left -= wanted
-        branch.is_admitted = True
-        branch.reserved = wanted
-        return True
+        """Whether a branch may take its first cells. One that may not asks again in every step."""
+        match branch.request.pace:
+            case Pace.RESERVED:
+                branch.reserved = cells_wanted(branch)
+                self._left -= branch.reserved
+                return self._left >= 0
+            case Pace.EAGER:
+                return True
+            case Pace.SERIAL:
+                return not any(one.is_admitted and one.stage is Stage.DRAWING for one in branch.request.held)
+
+
+def _claim(branch: BranchState) -> int:
+    """The cells that a branch has yet to take, by its reservation."""
+    if branch.has_ended:
+        return max(branch.demand - branch.fed, 0)
+    if not branch.reserved:
+        branch.reserved = cells_wanted(branch)
+    return max(branch.reserved - branch.fed, 0)

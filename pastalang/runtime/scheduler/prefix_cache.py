@@ -72,6 +72,11 @@ class PrefixCache:
         """The cells that are kept, or will be once their tokens are fed."""
         return sum(len(node.branch.tokens) for node in self._nodes)
 
+    @property
+    def unfed(self) -> int:
+        """The cells that kept stretches have yet to take."""
+        return sum(len(node.branch.tokens) - node.branch.fed for node in self._nodes)
+
     def start(self, tokens: Sequence[int], memory: Memory) -> Prefix:
         """The part of `tokens` that is kept. The rest is kept from now on if it is long enough and fits."""
         if not self.limit:

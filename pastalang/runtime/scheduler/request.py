@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from itertools import chain
 from typing import Any, Protocol
 
@@ -16,6 +17,18 @@ from pastalang.runtime.errors import RunError
 from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Seen, Source
 from pastalang.runtime.scheduler.event_log import EventLog
 from pastalang.runtime.scheduler.lockstep import fix_values_before
+
+
+class Pace(Enum):
+    """How a request begins its branches, from the most to the least memory that it takes as it goes."""
+
+    RESERVED = "reserved"  # each branch once its cells are reserved
+    EAGER = "eager"  # all at once, without reservations: the schedule of a large memory
+    SERIAL = "serial"  # one after another
+
+    @property
+    def next(self) -> Pace | None:
+        return {Pace.RESERVED: Pace.EAGER, Pace.EAGER: Pace.SERIAL}.get(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +91,15 @@ class RequestState(BranchOwner):
         self.error: RunError | None = None
         self.started_at = self.ended_at = 0.0
         self.is_over = False
+        self.pace = Pace.RESERVED
+        self.preemptions = 0
         self._reset()
 
     def _reset(self) -> None:
         self.branches: list[BranchState] = []
         self.probes: dict[BranchState, None] = {}  # fed for the options of a choice, not part of the answer
         self.is_prepared = False
+        self.had_company = False  # another request was active at the same time
         self.joining: list[BranchState] = []
         self.drawing: int = 0  # branches that wait for logits
         self.ready: list[tuple[BranchState, Source]] = []  # branches that wait for logits of the current step
@@ -129,6 +145,7 @@ class RequestState(BranchOwner):
     def preempt(self) -> None:
         """Start again later, with the same tokens. All of its memory has been given back."""
         self.events.start_again()
+        self.preemptions += 1
         self._reset()
         self.was_held_back = True
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pastalang.runtime.errors import BadInputs, Cancelled, OutOfMemory, RunError
 from pastalang.runtime.sampling.sampler import Outcome, Sample, SampleRequest
-from pastalang.runtime.scheduler.admission import Admission, cells_wanted
+from pastalang.runtime.scheduler.admission import Admission
 from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Source
 from pastalang.runtime.scheduler.capacity_errors import check_length, too_small
 from pastalang.runtime.scheduler.interpreter import accept_token, advance, try_join
@@ -22,7 +22,7 @@ from pastalang.runtime.scheduler.joins import prefetch_joined
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.prefix_cache import PrefixCache, leading_tokens
 from pastalang.runtime.scheduler.reclaim import end_probe, release_all, release_dead
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.request import Pace, RequestState
 from pastalang.runtime.scheduler.sample_request import sample_error, sample_request
 from pastalang.runtime.scheduler.step_budget import StepBudget
 from pastalang.runtime.scheduler.step_builder import Step, StepBuilder, commit_step, open_late_rows
@@ -77,7 +77,7 @@ class Scheduler:
         self._over: list[RequestState] = []
         self._step: Step | None = None
         self._rows: dict[Source, int] = {}  # of the logits of the current step
-        self._admission = Admission(self.memory)
+        self._admission = Admission(self.memory, self.prefix)
         self._admission_paused = False
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
@@ -227,16 +227,17 @@ class Scheduler:
                     self._prepare(request)
                 if request.is_over:
                     continue
-            wanted = sum(map(cells_wanted, request.branches))
-            if self._active and wanted > self._admission.unreserved(self._active):
+            if self._active and not self._admission.has_room_for(request, self._active):
                 return
             self._waiting.popleft()
             self._active.append(request)
             request.root.is_admitted = True
-            request.root.reserved = cells_wanted(request.root)
+            if len(self._active) > 1:
+                for one in self._active:
+                    one.had_company = True
 
     def _may_admit(self) -> bool:
-        if self._active and (self._admission.serial_request is not None or self._admission_paused):
+        if self._active and self._admission_paused:
             return False
         return self._limits.requests is None or len(self._active) < self._limits.requests
 
@@ -280,8 +281,9 @@ class Scheduler:
         return step
 
     def _in_order(self, owner: BranchOwner) -> list[BranchState]:
-        serial = owner is self._admission.serial_request
-        return sorted(owner.to_feed, key=lambda branch: branch.number, reverse=serial)
+        """Parents first; one branch at a time, the newest first, so that few are under way."""
+        is_serial = isinstance(owner, RequestState) and owner.pace is Pace.SERIAL
+        return sorted(owner.to_feed, key=lambda branch: branch.number, reverse=is_serial)
 
     def _all_branches(self) -> Iterator[BranchState]:
         yield from self.prefix.nodes
@@ -300,14 +302,14 @@ class Scheduler:
             self._fail(request, error)
         if stuck or self.prefix.evict(self.memory):
             return
-        request = self._active[-1]
-        if len(self._active) > 1:
-            self._preempt(request)
-        elif self._admission.serial_request is not request:
-            self._admission.serial_request = request
-            self._preempt(request)
+        newest = self._active[-1]
+        if len(self._active) > 1 or newest.had_company:
+            self._preempt(newest)
+        elif newest.pace.next is not None:
+            newest.pace = newest.pace.next
+            self._preempt(newest)
         else:
-            self._fail(request, too_small(request, self.memory))
+            self._fail(newest, too_small(newest, self.memory))
 
     def _drop_probes(self) -> bool:
         """Probes are not worth waiting for. Says whether there were any."""
@@ -320,8 +322,8 @@ class Scheduler:
         return bool(crowded)
 
     def _preempt(self, request: RequestState) -> None:
-        """It starts again once another request has left. Earlier, it would take the same memory and be preempted
-        again."""
+        """It starts again, first in the queue, once it is alone or another request has left. Earlier, it would take
+        the same memory and be preempted again."""
         self._admission_paused = True
         release_all(request, self.memory)
         self._active.remove(request)
@@ -359,8 +361,6 @@ class Scheduler:
             self._active.remove(request)
         else:
             self._waiting.remove(request)
-        if self._admission.serial_request is request:
-            self._admission.serial_request = None
         self._over.append(request)
 
 

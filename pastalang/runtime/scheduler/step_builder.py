@@ -78,7 +78,7 @@ class StepBuilder:
         self._edits = edits
         self._chunk = chunk
         self._may_begin = may_begin
-        self._may_move = schedule_filter
+        self._schedule_filter = schedule_filter
         self._tokens: list[TokenId] = []
         self._positions: list[int] = []
         self._taken: list[CellId] = []
@@ -91,7 +91,7 @@ class StepBuilder:
         for branch in to_feed:
             if branch.spec.lockstep is not None:
                 self._demand_values_before(branch)
-        for branch in to_feed:
+        for branch in sorted(to_feed, key=lambda branch: not branch.is_admitted):
             self._place(branch)
         if not self._tokens:
             return None
@@ -111,20 +111,25 @@ class StepBuilder:
 
     # ── one branch ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _place(self, branch: BranchState) -> None:
+    def _place(self, branch: BranchState, *, is_needed: bool = False) -> None:
+        """Feed what the step can take of a branch. A branch that another one needs is not asked to wait: what was let
+        through the gate can go on."""
         if branch in self._asked:
             return
-        self._asked.add(branch)
         branch.placed = branch.fed
         end = branch.demand
         if self._chunk is not None and end > branch.fed + self._chunk:
             end = branch.fed + self._chunk
         if end <= branch.fed:
             return
-        held = self._may_move is not None and not self._may_move(branch)
-        if held or not (branch.is_admitted or self._may_begin(branch)):
+        if self._schedule_filter is not None and not self._schedule_filter(branch):
             self.was_short = True
             return
+        if not (branch.is_admitted or self._may_begin(branch) or is_needed):
+            self.was_short = True
+            return
+        self._asked.add(branch)
+        branch.is_admitted = True
         if branch.spec.lockstep is not None:
             self._place_in_lockstep(branch, end)
             return
@@ -154,7 +159,7 @@ class StepBuilder:
         """Whether a token is fed once this step is over. Feeds it in this step if that is possible."""
         if source is None or source.index < source.branch.fed:
             return True
-        self._place(source.branch)
+        self._place(source.branch, is_needed=True)
         return source.index < source.branch.placed
 
     def _connect(self, branch: BranchState, joined: Sequence[BranchState]) -> tuple[After, ...]:
@@ -237,7 +242,7 @@ class StepBuilder:
             if at < value.fed:
                 earlier.append(value.cells[at])
                 continue
-            self._place(value)
+            self._place(value, is_needed=True)
             if at >= value.placed or value.values_before != list(values[index + 1 :]):
                 return None  # the last tokens of a value that has seen others are fed one step earlier
             return (value.index_in_step(at),), tuple(reversed(earlier))  # it sees all earlier values
