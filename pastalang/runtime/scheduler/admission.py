@@ -2,8 +2,9 @@
 
 Reservations keep the memory from filling up with branches that cannot go on, but no promise rests on them: a list may
 get longer than its reservation. The promise rests on what the scheduler does when no branch can be fed. It preempts
-the newest request until the oldest is alone; lets that one start again, as if it had always been alone; then without
-reservations, which is how it runs in a memory that is large enough; then one branch at a time.
+the newest request until the oldest is alone; lets that one start again, as if it had always been alone; relaxes its
+reservations; starts it again without any, which is how it runs in a memory that is large enough; and then one branch at
+a time.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class Admission:
                 branch.reserved = cells_wanted(branch)
                 self._left -= branch.reserved
                 return self._left >= 0
-            case Pace.EAGER:
+            case Pace.RELAXED | Pace.EAGER:
                 return True
             case Pace.SERIAL:
                 return not any(one.is_admitted and one.stage is Stage.DRAWING for one in branch.request.held)

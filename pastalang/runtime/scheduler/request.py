@@ -23,12 +23,15 @@ class Pace(Enum):
     """How a request begins its branches, from the most to the least memory that it takes as it goes."""
 
     RESERVED = "reserved"  # each branch once its cells are reserved
-    EAGER = "eager"  # all at once, without reservations: the schedule of a large memory
+    RELAXED = "relaxed"  # at first like that, and without reservations from then on
+    EAGER = "eager"  # all at once from the start, without reservations: the schedule of a large memory
     SERIAL = "serial"  # one after another
 
     @property
     def next(self) -> Pace | None:
-        return {Pace.RESERVED: Pace.EAGER, Pace.EAGER: Pace.SERIAL}.get(self)
+        """What to try when no branch can begin."""
+        order = tuple(Pace)
+        return None if self is order[-1] else order[order.index(self) + 1]
 
 
 @dataclass(frozen=True, slots=True)

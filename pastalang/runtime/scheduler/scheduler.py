@@ -304,12 +304,14 @@ class Scheduler:
             return
         newest = self._active[-1]
         if len(self._active) > 1 or newest.had_company:
+            newest.pace = Pace.RESERVED
             self._preempt(newest)
-        elif newest.pace.next is not None:
-            newest.pace = newest.pace.next
-            self._preempt(newest)
-        else:
+        elif newest.pace.next is None:
             self._fail(newest, too_small(newest, self.memory))
+        else:
+            newest.pace = newest.pace.next
+            if newest.pace is not Pace.RELAXED:
+                self._preempt(newest)
 
     def _drop_probes(self) -> bool:
         """Probes are not worth waiting for. Says whether there were any."""
