@@ -91,7 +91,9 @@ class StepBuilder:
         for branch in to_feed:
             if branch.spec.lockstep is not None:
                 self._demand_values_before(branch)
-        for branch in sorted(to_feed, key=lambda branch: not branch.is_admitted):
+        if sum(branch.demand - branch.fed for branch in to_feed) > self._free:
+            to_feed = sorted(to_feed, key=lambda branch: not branch.is_admitted)  # what has begun goes on first
+        for branch in to_feed:
             self._place(branch)
         if not self._tokens:
             return None
