@@ -52,7 +52,7 @@ class Experiment:
             for name in names:
                 self.work.part(name, parts[name])
         except OutOfTime:
-            self.work.tell("the minutes are over; the next run goes on here")
+            self.work.report("the minutes are over; the next run goes on here")
         found = {name: self.work.known(name) for name in names}
         return {name: made for name, made in found.items() if made is not None}
 

@@ -96,9 +96,9 @@ def tune(base: Path, lessons: Lessons, tuning: TrainingMode, budget: Budget, wor
     if (folder / FILE).is_file():
         return folder
     work.check_time()
-    work.tell(f"── {lessons.corpus.name}: tuning for {tuning}")
+    work.report(f"── {lessons.corpus.name}: tuning for {tuning}")
     variants = lessons.variants(tuning.modes)
-    work.tell(f"   {len(variants)} documents, {lessons.left_out} left out")
+    work.report(f"   {len(variants)} documents, {lessons.left_out} left out")
     torch.manual_seed(budget.seed)
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
     settings = Settings(
@@ -106,6 +106,6 @@ def tune(base: Path, lessons: Lessons, tuning: TrainingMode, budget: Budget, wor
         weight_decay=0.01, save_every=25, seed=budget.seed,
     )  # fmt: skip
     batches = packed_batches(variants, rows=budget.rows, length=budget.length, seed=budget.seed)
-    train(model, batches, settings, folder / "training", fingerprint=work.folder.name, report=work.tell)
+    train(model, batches, settings, folder / "training", fingerprint=work.folder.name, report=work.report)
     save(model, lessons.tokenizer, TrainingNote(tuning.modes, "", "", "", {"string": max(LIMITS)}), folder)
     return folder

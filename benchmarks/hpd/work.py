@@ -22,7 +22,7 @@ class Work:
     folder: Path
     scope: str
     minutes: float | None
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     began: float = field(default_factory=time.monotonic)
 
     def part(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -32,14 +32,14 @@ class Work:
             return known
         self.check_time()
         began = time.monotonic()
-        self.tell(f"── {name}")
+        self.report(f"── {name}")
         made = make()
         path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
         partial.write_text(json.dumps(made, ensure_ascii=False) + "\n", encoding="utf-8")
         partial.replace(path)
-        self.tell(f"   {time.monotonic() - began:.1f} s")
+        self.report(f"   {time.monotonic() - began:.1f} s")
         return made
 
     def known(self, name: str) -> dict[str, Any] | None:

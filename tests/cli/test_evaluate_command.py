@@ -117,7 +117,7 @@ def test_a_model_is_run_and_its_answers_can_be_scored_again(mode: Mode, asked: l
     assert (found["documents"], found["mode"], found["batch"], found["unparseable_rate"]) == (3, mode.value, 2, 0.0)
     assert found["passes_per_document"] > 0 and found["documents_per_second"] > 0
     assert f"F1               {found['reported']['f1']:.2f}" in result.stdout
-    assert f"passes           {found['passes_per_document']:.1f} per document" in result.stdout
+    assert f"forward passes   {found['passes_per_document']:.1f} per document" in result.stdout
     again = json.loads(run(str(tmp_path / "rows.jsonl"), str(predictions), "--json").stdout)
     assert again.items() <= found.items()
     for row, line in zip(ROWS, predictions.read_text("utf-8").splitlines(), strict=True):
@@ -152,9 +152,9 @@ def test_a_row_that_does_not_fit_into_memory_is_told_and_counts_as_unreadable(as
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ([], 2, "give the two files RIGHT and GIVEN, or --program and --data (and --model)"),
-        (["right.jsonl"], 2, "give the two files"),
-        (["--model", "x", "--program", "y.pasta"], 2, "give the two files"),
+        ([], 2, "pass either the two files RIGHT and GIVEN, or --program and --data (and optionally --model)"),
+        (["right.jsonl"], 2, "pass either the two files"),
+        (["--model", "x", "--program", "y.pasta"], 2, "pass either the two files"),
         (["--model", "./nowhere", "--program", "PROGRAM", "--data", "DATA"], 3, "there is no folder ./nowhere"),
         (["--model", "MODEL", "--program", "PROGRAM", "--data", "none.jsonl"], 3, "there is no file none.jsonl"),
         (["none.jsonl", "none.jsonl"], 3, "there is no file none.jsonl"),

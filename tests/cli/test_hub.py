@@ -33,20 +33,20 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_whoever_listens_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
-        assert model_source.can_be_reached()
-        model_source.look_for_hub("somebody/model")
+        assert model_source.is_hub_reachable()
+        model_source.offline_without_hub("somebody/model")
         assert model_source.OFFLINE not in os.environ
-    assert not model_source.can_be_reached()
-    model_source.look_for_hub("pasta-mini")
-    model_source.look_for_hub(str(Path(__file__).parent))
+    assert not model_source.is_hub_reachable()
+    model_source.offline_without_hub("pasta-mini")
+    model_source.offline_without_hub(str(Path(__file__).parent))
     assert model_source.OFFLINE not in os.environ
 
 
 @pytest.mark.parametrize("proxy", ["http://127.0.0.1:1", "127.0.0.1:1", "socks5://127.0.0.1:1", "http://127.0.0.1:x"])
 def test_behind_a_proxy_that_is_not_there_nothing_can_be_reached(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", proxy)
-    assert not model_source.can_be_reached()
-    model_source.look_for_hub("somebody/model")
+    assert not model_source.is_hub_reachable()
+    model_source.offline_without_hub("somebody/model")
     assert os.environ[model_source.OFFLINE] == "1"
     monkeypatch.delenv(model_source.OFFLINE)
 
@@ -58,13 +58,13 @@ def test_a_proxy_is_asked_whether_it_reaches_the_hub(
     with answering(status) as port:
         monkeypatch.setenv("HF_ENDPOINT", "http://hub.example")
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
-        assert model_source.can_be_reached() is reached
+        assert model_source.is_hub_reachable() is reached
         monkeypatch.setenv("HF_ENDPOINT", "https://hub.example")
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{port}")
-        assert not model_source.can_be_reached()  # it takes no CONNECT, or tells that there is nobody behind it
+        assert not model_source.is_hub_reachable()  # it takes no CONNECT, or tells that there is nobody behind it
         monkeypatch.setenv("all_proxy", f"socks5://127.0.0.1:{port}")
         monkeypatch.delenv("https_proxy")
-        assert model_source.can_be_reached()  # only the library knows how to use it
+        assert model_source.is_hub_reachable()  # only the library knows how to use it
 
 
 @contextmanager

@@ -134,7 +134,7 @@ def test_a_file_of_types_alone_has_nothing_to_plan(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_named(small: Path, tmp_path: Path) -> None:
     code, said = refusal([small, "-o", tmp_path / "no" / "such" / "folder.svg"])
     assert code == 3
-    assert "could not be written: No such file or directory" in said
+    assert "could not be written: no such file or directory" in said
 
 
 def test_a_terminal_without_blocks_gets_plain_letters() -> None:
@@ -184,7 +184,7 @@ def test_a_missing_tokenizer_is_named(small: Path, tmp_path: Path) -> None:
 def test_a_file_that_is_no_tokenizer_is_named(small: Path) -> None:
     code, said = refusal([small, "--tokenizer", small])
     assert code == 3
-    assert said.startswith(f"{small} is no tokenizer that can be read: ")
+    assert said.startswith(f"{small} could not be read as a tokenizer: ")
 
 
 def test_a_folder_without_a_tokenizer_is_named(small: Path, tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_program_and_its_saved_plan_do_not_differ(small: Path, tmp_path: Path)
 
 def test_a_comparison_takes_no_further_program(small: Path) -> None:
     code, said = refusal([small, "--diff", small, small])
-    assert (code, said) == (2, "pasta plan takes a program, or --diff with two of them, and not both\n")
+    assert (code, said) == (2, "pasta plan takes either one program or --diff with two, not both\n")
 
 
 def test_of_two_files_to_compare_the_missing_one_is_named(small: Path, tmp_path: Path) -> None:

@@ -52,12 +52,12 @@ def test_fields_grow_side_by_side_a_pass_at_a_time() -> None:
     stream = io.StringIO()
     board = Board(stream, ["Brand", "Model name"], PLAIN, pace=0)
     for field in ("Brand", '"Model name"'):
-        board.tell(FieldStarted(field, ()))
+        board.show(FieldStarted(field, ()))
     for word in ("a", "b"):
         for field in ("Brand", '"Model name"'):
-            board.tell(TextDelta(field, (), word))
+            board.show(TextDelta(field, (), word))
     for field in ("Brand", '"Model name"'):
-        board.tell(FieldDone(field, (), '"ab"', truncated=False))
+        board.show(FieldDone(field, (), '"ab"', truncated=False))
     board.draw()
     drawn = stream.getvalue().replace("\x1b[K", "").split("\x1b[2A")
     assert drawn == ["    Brand       a▌\n    Model name  a▌\n", "    Brand       ab\n    Model name  ab\n"]
@@ -66,7 +66,7 @@ def test_fields_grow_side_by_side_a_pass_at_a_time() -> None:
 def test_a_model_cannot_move_the_cursor() -> None:
     stream = io.StringIO()
     board = Board(stream, ["Brand"], PLAIN, pace=0)
-    board.tell(FieldDone("Brand", (), '"a\x1b[2J"', truncated=False))
+    board.show(FieldDone("Brand", (), '"a\x1b[2J"', truncated=False))
     board.draw()
     assert "\x1b[2J" not in stream.getvalue()
 
