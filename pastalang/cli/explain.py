@@ -25,8 +25,8 @@ def command(
     known = CODES.get(code.removeprefix("error").removeprefix("warning").strip("[]") or code)
     if known is None:
         meant = did_you_mean(code, CODES)
-        advice = f"did you mean {meant}?" if meant is not None else "`pasta explain` lists all codes"
-        raise Refused(f"there is no diagnostic {code}; {advice}", EXIT_USAGE)
+        advice = f"did you mean `{meant}`?" if meant is not None else "`pasta explain` lists all codes"
+        raise Refused(f"there is no diagnostic `{code}`; {advice}", EXIT_USAGE)
     echo(known.page.read_text(encoding="utf-8"), end="")
 
 

@@ -90,7 +90,7 @@ class _Reading:
         name, found, text = pair.partition("=")
         if not found:
             self.failed.add(name)
-            return self.report(f"--input takes NAME=VALUE, not {_shortened(pair)}", EXIT_USAGE)
+            return self.report(f"--input takes NAME=VALUE, not `{_shortened(pair)}`", EXIT_USAGE)
         if name in self.paired:
             return self.report(f"the input `{name}` is given twice", EXIT_PROBLEMS)
         self.paired.add(name)
@@ -113,7 +113,7 @@ class _Reading:
         except NotJson as problem:
             self.failed.add(name)
             is_text = problem.reason.startswith("not JSON")
-            shown = f" has to be JSON, and {_shortened(text)} is not" if is_text else f": {problem}"
+            shown = f" has to be JSON, and `{_shortened(text)}` is not" if is_text else f": {problem}"
             return self.report(f"the input `{name}`{shown}", EXIT_PROBLEMS)
 
     def take(self, name: str, value: JsonValue) -> None:

@@ -57,7 +57,7 @@ def command(
     if diff is not None:
         raise typer.Exit(_compare(file, diff, template, mode, output))
     if file is None:
-        raise Refused("pasta plan needs a program", EXIT_USAGE)
+        raise Refused("pasta plan needs a program, or --diff with two", EXIT_USAGE)
     plan = read_plan(file, template=template, mode=mode)
     lengths = Lengths(None if tokenizer is None else load_encoder(tokenizer))
     _check_fit(plan, Capacity(positions, cells), lengths)

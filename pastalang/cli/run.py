@@ -70,7 +70,7 @@ def command(
 
 def _refuse_trace(trace: Path | None, *sources: Path | None) -> None:
     if trace is not None and trace.suffix not in (".jsonl", ".json", ".html"):
-        raise Refused(f"--trace writes .jsonl, .json or .html, not {trace.name}", EXIT_USAGE)
+        raise Refused(f"--trace takes a file that ends in .jsonl, .json or .html, not {trace.name}", EXIT_USAGE)
     refuse_unwritable(trace, *sources)
 
 

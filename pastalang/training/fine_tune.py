@@ -61,7 +61,7 @@ def fine_tune(job: Job, *, report: ReportLine = print) -> Progress:
     checked = [row for ways in recorder.rows(validation, job.modes[:1]) for row in ways]
     check_positions([row for ways in variants for row in ways] + checked, model)
     length = job.length or _line_length(variants)
-    report(f"{len(lessons)} rows in {', '.join(mode.value for mode in job.modes)}, lines of {length} tokens")
+    report(f"{len(lessons)} rows, modes: {', '.join(mode.value for mode in job.modes)}; lines of {length} tokens")
     batches = packed_batches(variants, rows=job.rows, length=length, seed=job.settings.seed)
     work = job.out / WORK
     progress = train(
@@ -85,7 +85,7 @@ def prepare_folder(folder: Path, *, overwrite: bool) -> None:
             raise UnreadableData(f"{folder} cannot be made: {reason}") from problem
         return
     if not folder.is_dir():
-        raise BadData(f"{folder} is no folder")
+        raise BadData(f"{folder} is not a folder")
     if not overwrite and any(entry.name != WORK for entry in folder.iterdir()):
         raise BadData(f"{folder} is not empty; choose another folder, or give --overwrite")
 

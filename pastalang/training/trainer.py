@@ -62,7 +62,7 @@ def train(
         if judging and judge is not None:
             progress = _judged(progress, judge(model), folder, model, optimizer, settings, report)
             if settings.patience and progress.judgements_since_best >= settings.patience:
-                report(f"step {progress.step}: no better score in {settings.patience} judgements; stopping here")
+                report(f"step {progress.step}: no better score in {settings.patience} validations; stopping")
                 break
         if progress.step % settings.save_every == 0 or progress.step == settings.steps:
             save_checkpoint(folder / "resume", model, optimizer, progress, settings)

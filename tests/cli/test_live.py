@@ -25,7 +25,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def told(stream: io.StringIO, *events: Event) -> str:
+def shown(stream: io.StringIO, *events: Event) -> str:
     live = LiveFields(stream)
     for event in events:
         live.show(event)
@@ -33,19 +33,19 @@ def told(stream: io.StringIO, *events: Event) -> str:
 
 
 def test_a_field_that_is_decoded_again_says_so_and_why() -> None:
-    lines = told(io.StringIO(), *AGAIN).splitlines()
+    lines = shown(io.StringIO(), *AGAIN).splitlines()
     assert lines == ['brand: "So" (truncated)', "brand: decoded again (no brand\\nthat is known)", 'brand: "Sony"']
 
 
-def test_on_a_terminal_what_was_written_of_it_is_gone() -> None:
-    growing = told(Terminal(), FieldStarted("note", ()), *AGAIN[:2], AGAIN[3])
+def test_on_a_terminal_the_text_of_the_old_attempt_disappears() -> None:
+    growing = shown(Terminal(), FieldStarted("note", ()), *AGAIN[:2], AGAIN[3])
     last_drawn = growing.rsplit("\x1b[J", 1)[1]
     assert "So" not in last_drawn and last_drawn.splitlines()[0].startswith("brand: decoded again")
     assert last_drawn.splitlines()[1:] == ["note: "]
 
 
 @pytest.mark.parametrize("event", AGAIN)
-def test_nothing_is_said_where_nobody_listens(event: Event) -> None:
+def test_a_quiet_run_shows_nothing(event: Event) -> None:
     stream = io.StringIO()
     LiveFields(stream, is_quiet=True).show(event)
     assert stream.getvalue() == ""

@@ -1,4 +1,4 @@
-"""From files to a trained folder: it learns, it can be resumed, and bad input is told with file and row."""
+"""Fine-tuning on files: the model learns, a run can be resumed, and bad data is reported with its file and line."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_two_hundred_steps_learn_a_toy_task_in_every_mode(model: str, tmp_path: 
     assert scores(job.out, tmp_path).strict.hallucination_rate == 0
 
 
-def test_a_run_that_was_broken_off_equals_one_that_was_not(model: str, tmp_path: Path) -> None:
+def test_an_interrupted_run_equals_an_unbroken_one(model: str, tmp_path: Path) -> None:
     class PulledPlug(Exception):
         pass
 
@@ -127,7 +127,7 @@ def test_the_folder_says_what_its_weights_were_trained_for(model: str, tmp_path:
     assert (note.modes, note.template) == ((Mode.LOCKSTEP,), "colour")
     assert set(note.limits) == {"colour", "size"}
     check_mode(job.out, Mode.LOCKSTEP)
-    check_mode(model, Mode.STRICT)  # nobody says what these are for
+    check_mode(model, Mode.STRICT)  # this folder does not say what it was trained for
     with pytest.raises(LoadError, match="trained for lockstep, and this run asks for strict"):
         check_mode(job.out, Mode.STRICT)
 
@@ -163,7 +163,7 @@ def test_a_checkpoint_of_another_mode_is_refused(model: str, tmp_path: Path) -> 
         ('{"wrod": "r", "value": {"colour": null, "size": null}}', BadRow, r"there is no input `wrod`"),
     ],
 )
-def test_rows_that_cannot_be_taught_are_told_with_their_line(
+def test_rows_that_cannot_be_taught_are_reported_with_their_line(
     text: str, error: type[Exception], message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "rows.jsonl"
