@@ -110,7 +110,7 @@ def _write(outcome: Outcome) -> None:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Replace the file in one step, so that nobody ever reads half of it. Line ends stay as they were."""
+    """Replace the file in one step, so that no reader sees half of it. Line ends stay as they were."""
     data = text.encode("utf-8")
     if CRLF in path.read_bytes():
         data = data.replace(b"\n", CRLF)

@@ -87,7 +87,7 @@ def prepare_folder(folder: Path, *, overwrite: bool) -> None:
     if not folder.is_dir():
         raise BadData(f"{folder} is not a folder")
     if not overwrite and any(entry.name != WORK for entry in folder.iterdir()):
-        raise BadData(f"{folder} is not empty; choose another folder, or give --overwrite")
+        raise BadData(f"{folder} is not empty; choose another folder, or pass --overwrite")
 
 
 def judge_of(rows: Sequence[TrainingRow], lessons: Sequence[Lesson]) -> Callable[[Any], float]:

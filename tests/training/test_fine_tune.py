@@ -136,7 +136,7 @@ def test_nothing_is_overwritten_unless_it_may_be(model: str, tmp_path: Path) -> 
     job = job_of(model, tmp_path, steps=1)
     job.out.mkdir()
     (job.out / "notes.txt").write_text("mine")
-    with pytest.raises(BadData, match="is not empty; choose another folder, or give --overwrite"):
+    with pytest.raises(BadData, match="is not empty; choose another folder, or pass --overwrite"):
         fine_tune(job, report=silent)
     fine_tune(replace(job, overwrite=True), report=silent)
     assert (job.out / "notes.txt").read_text() == "mine"
