@@ -1,4 +1,4 @@
-"""A line chart as SVG: named series of points come in, the text of the picture goes out. Both axes count doublings."""
+"""Draw a line chart as SVG. Both axes are logarithmic, to the base 2."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Points = Sequence[tuple[float, float]]
 
 
 def line_chart(title: str, series: Mapping[str, Points], *, across: str, up: str) -> str:
-    """Every series is a line with a dot per point and its name at the right end."""
+    """Each series is a line with a dot for each point and its name at the right end."""
     xs = [log2(x) for points in series.values() for x, _ in points]
     ys = [log2(y) for points in series.values() for _, y in points]
     low, high = floor(min(ys)), max(ceil(max(ys)), floor(min(ys)) + 1)

@@ -1,7 +1,7 @@
-"""How long `pasta check` and `pasta --version` take. `python benchmarks/check_speed.py [--write]`.
+"""Measure `pasta check` and `pasta --version`: python benchmarks/check_speed.py [--write]
 
-A file of about 1,000 lines is made of templates and types like those of the examples. Times are the best of
-several, so that the machine's other work counts little; `--write` records them in `results/check.md`.
+The program is a generated file of about 1,000 lines like those of the examples. Each time is the best of several runs,
+to reduce the influence of other work on the machine. `--write` records the times in `results/check.md`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `decode_speed` found, as a page and two pictures."""
+"""Write the results of `decode_speed` as a page and two pictures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Found:
-    """One document."""
+    """The times of one document."""
 
     strict: Row
     sequential: Row
@@ -39,7 +39,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Pair:
-    """Seconds of ours, and of what it is compared with."""
+    """The seconds of PastaLang, and of the alternative."""
 
     first: float
     second: float
@@ -57,7 +57,7 @@ class Rival:
 
 
 class Report:
-    """A page of parts, each measured in one run. Parts of earlier runs stay until they are measured anew."""
+    """A page of parts, each measured in one run. A part of an earlier run stays until it is measured again."""
 
     def __init__(self, command: str, *, is_kept: bool) -> None:
         threads = torch.get_num_threads()
@@ -139,7 +139,7 @@ class Report:
         self._draw("decode-fields", line_chart("Faster than one by one", series, across="fields", up="times"))
 
     def packed(self, strict: Pair, sequential: Pair, together: Pair, *, documents: int) -> None:
-        """Each pair: as they are, then packed. `together`: of so many documents at once."""
+        """Each pair is measured without and with packed weights; `together` is the number of documents at once."""
         named = {
             "one document, strict": strict,
             "one document, sequential": sequential,

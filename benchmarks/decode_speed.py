@@ -1,10 +1,10 @@
-"""How fast answers are written, against what people would use instead; all sides in one run, same weights.
+"""Measure how fast answers are written, compared with the alternatives, in one run and with the same weights.
 
     python -m benchmarks.decode_speed [--rounds 3] [--documents 64] [--threads 1]
 
-A random model of about 135 M parameters in bfloat16 writes a JSON answer of 16 string fields of 12 tokens behind a
-prompt of 256 tokens. With one thread processor time is counted, which other work on the machine disturbs less than
-the clock on the wall. Writes benchmarks/results/decode.md and pictures beside it.
+A random model of about 135 M parameters in bfloat16 writes a JSON answer of 16 string fields of 12 tokens after a
+prompt of 256 tokens. With one thread it counts processor time, which other work on the machine disturbs less than the
+elapsed time. Writes benchmarks/results/decode.md and its pictures.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def program_of(fields: int, *, tokens: int = TOKENS) -> Any:
 
 
 def name_of(field: int) -> str:
-    """A word, as people name fields; with a number where the words run out."""
+    """A word that people use as the name of a field, with a number when the words run out."""
     again, word = divmod(field, len(NAMES))
     return f"{NAMES[word]}_{again + 1}" if again else NAMES[word]
 
@@ -74,7 +74,7 @@ class Bench:
     # ── one side, once ───────────────────────────────────────────────────────────────────────────────────
 
     def ours(self, fields: int, texts: Sequence[str], mode: Mode = Mode.STRICT) -> tuple[float, Result]:
-        """Seconds for these documents in one batch, guides compiled and nothing kept of earlier prompts."""
+        """Seconds for these documents in one batch, with compiled guides and an empty prefix cache."""
         self.weights.set_attn_implementation(ATTENTION)
         plan = self._warm_plan(fields, mode)
         self._forget_prompts()
@@ -89,7 +89,7 @@ class Bench:
         return seconds, first
 
     def _warm_plan(self, fields: int, mode: Mode) -> Plan:
-        """Guides are compiled once per program, so a short run goes first."""
+        """A short run compiles the guides first, because they are compiled once for each program."""
         if (fields, mode) not in self._plans:
             self._plans[fields, mode] = self.engine.plan(program_of(fields), mode=mode)
             self.engine.run(self._plans[fields, Mode.STRICT], {"text": "Short."})
@@ -100,7 +100,7 @@ class Bench:
             pass
 
     def our_step(self, fields: int, prompt: int) -> float:
-        """The median decoding step of `fields` live branches behind a prompt of about `prompt` tokens."""
+        """The median decoding step of `fields` live branches after a prompt of about `prompt` tokens."""
         ids = self.tokenizer("\n".join(self.texts))["input_ids"]
         text = self.tokenizer.decode(ids[: prompt - 40])
         forward, seconds = self.model.forward, []
@@ -121,7 +121,7 @@ class Bench:
     # ── comparisons ──────────────────────────────────────────────────────────────────────────────────────
 
     def alone(self) -> Found:
-        """One document: the sides take turns, so that other work on the machine hits all alike."""
+        """Measure one document. The sides take turns, so that other work on the machine affects all of them equally."""
         seconds: dict[str, list[float]] = {"strict": [], "sequential": [], "generate": []}
         for text in self.texts[: self.rounds]:
             for mode in (Mode.STRICT, Mode.SEQUENTIAL):
@@ -141,7 +141,7 @@ class Bench:
         )
 
     def together(self, sizes: Sequence[int], *, sample: int) -> dict[int, float]:
-        """Documents per second by how many share their passes: a sample for each size, all of them for the best."""
+        """Documents per second by batch size: a sample of the documents for each size, and all of them for the best."""
         found = {size: self._at_once(size, self.texts[:sample]) for size in sizes}
         best = max(found, key=lambda size: found[size])
         found[best] = self._at_once(best, self.texts)
@@ -154,7 +154,7 @@ class Bench:
         return len(texts) / seconds
 
     def rivals(self, sizes: Sequence[int], *, written: int) -> list[Rival]:
-        """Documents per second of a loop around the model, in both types."""
+        """Documents per second of a plain loop around the model, in both dtypes."""
         found = []
         for dtype in (torch.bfloat16, torch.float32):
             model = self.weights if dtype is torch.bfloat16 else make_model(dtype=dtype)
@@ -167,14 +167,14 @@ class Bench:
         return found
 
     def steps(self) -> Pair:
-        """A step of 16 branches, and of 16 rows that share a prefix of 1,024 tokens."""
+        """Measure a step of 16 branches, and of 16 rows that share a prefix of 1,024 tokens."""
         ours = self.our_step(FIELDS, 1024)
         rows = rows_per_field_step_seconds(self.weights, rows=FIELDS, prompt=1024, steps=8, clock=self.clock)
         say(f"a step: {ours:.3f} against {rows:.3f}")
         return Pair(ours, rows)
 
     def by_fields(self, counts: Sequence[int]) -> dict[int, Pair]:
-        """Seconds of one document, strict and sequential."""
+        """Seconds for one document in strict and in sequential mode."""
         found: dict[int, Pair] = {}
         measured: dict[int, float] = {}
         for count in counts:
@@ -190,7 +190,10 @@ class Bench:
         return found
 
     def packed(self, *, size: int) -> tuple[Pair, Pair, Pair]:
-        """One document in both modes, and many at once: before and after. Nothing stock is measured behind it."""
+        """Measure one document in both modes, and many at once, without and with packed weights.
+
+        It comes last, because packing changes the model.
+        """
         before = self._three(size)
         pack(self.weights)
         strict, sequential, together = map(Pair, before, self._three(size))
@@ -207,7 +210,7 @@ class Bench:
 
 
 def _written(result: Result) -> int:
-    """The tokens of the answer, as they were decoded or forced: what a model on its own would have to write."""
+    """The tokens of the answer, decoded or forced: a model without PastaLang would have to write all of them."""
     return result.usage.output_tokens + result.usage.forced_tokens
 
 
@@ -236,7 +239,7 @@ def main() -> None:
 
 
 def measure(bench: Bench, report: Report, options: argparse.Namespace) -> None:
-    """The page is written anew behind every part, so that one that is interrupted is not lost."""
+    """Measure part by part. The page is written after each part, so that an interrupted run keeps its results."""
     if "alone" in options.parts:
         report.alone(bench.alone())
     if "together" in options.parts:

@@ -1,9 +1,9 @@
-"""What guides cost with a large vocabulary: compile, mask, 96 branches at once, beside llguidance and outlines.
+"""Measure guides with a large vocabulary, compared with llguidance and outlines: compiling, masks, 96 branches at once.
 
     python -m benchmarks.guides [FOLDER OF TEXT] > benchmarks/results/guides.md
 
-The vocabulary is a byte-level BPE trained on the text of the folder (or of the standard library) and filled up to
-its size with joined tokens, so that tries and masks have the size that they have with a real model.
+The vocabulary is a byte-level BPE trained on the texts of the folder (or of the standard library). It is filled
+up with joined tokens, so that tries and masks are as large as with a real model.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def train(folder: Path) -> Tokens:
 
 
 def _filled(small: Vocabulary, size: int) -> Vocabulary:
-    """Up to the size, with pairs of tokens that no other token spells."""
+    """Fill the vocabulary with pairs of tokens that no other token spells."""
     spelling, rng = list(small.spelling), random.Random(0)
     known = {text for text in spelling if text is not None}
     words = [text for text in spelling if text is not None and 1 < len(text) < 9]
@@ -111,7 +111,7 @@ def _texts(folder: Path) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class Costs:
-    """Milliseconds of this thread's own time, so that a busy machine does not count."""
+    """Milliseconds of processor time of this thread, so that other work on the machine does not count."""
 
     first: float  # compiling with the first mask, where nothing of the type is known yet
     again: float  # the same with another text that follows
@@ -152,7 +152,7 @@ def _hole(type: t.Type) -> tuple[Plan, Hole]:
 
 
 def _as_new(prepared: Tokens) -> Tokens:
-    """The vocabulary with what is made once for it, and nothing of any type."""
+    """The vocabulary with the tables that are made once for it, and no guide yet."""
     forget()
     found = Tokens(prepared.vocabulary, kept=dict(prepared.kept), stored=prepared.trie)
     found.__dict__.update({name: made for name, made in prepared.__dict__.items() if name not in found.__dict__})
@@ -209,7 +209,7 @@ RIVALS = {
 
 
 def rival_rows(tokens: Tokens) -> Iterator[str]:
-    """Compiling, and the masks of 96 branches as each integration with transformers makes them: one after another."""
+    """Measure compiling, and the masks of 96 branches as each integration with transformers makes them: one by one."""
     from llguidance import LLMatcher
     from outlines_core import Guide, Index
     from outlines_core import Vocabulary as OutlinesVocabulary

@@ -1,10 +1,10 @@
-"""Guides as a logits processor of `generate`, beside outlines' and llguidance's own integrations with transformers.
+"""Measure guides as a logits processor of `generate`, compared with the integrations of outlines and llguidance.
 
     python -m benchmarks.integrations [--layers 30] [--new-tokens 32] [--out benchmarks/results/integrations.md]
 
-One model of random weights, one tokenizer, the same types and the same draws for all. `constraint` is the time inside
-the logits processor for a step of the whole batch, `step` all of it: model, constraint, draw. Both are medians, so the
-first call, where two of them compile a kernel, counts in a column of its own. Values are cut at the limit of tokens.
+All use one model of random weights, one tokenizer, the same types and the same draws. `constraint` is the time of the
+logits processor for a step of the whole batch, and `step` the time of model, constraint and draw. Both are medians. The
+first call, in which two of them compile a kernel, has a column of its own. Values are cut at the token limit.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ TYPES: dict[str, t.Type] = {
 
 
 class Timed(LogitsProcessor):  # type: ignore[misc]
-    """A logits processor and when its calls began and ended."""
+    """A logits processor that records when its calls begin and end."""
 
     def __init__(self, inner: Callable[[Any, Any], Any]) -> None:
         self.inner = inner
@@ -77,7 +77,7 @@ class Timed(LogitsProcessor):  # type: ignore[misc]
 
 @dataclass
 class Ours:
-    """One state of a guide for each row; a row whose value has ended may only end its turn."""
+    """A state of the guide for each row. A row whose value has ended may only end its turn."""
 
     guide: Any
     width: int
@@ -100,7 +100,7 @@ class Ours:
         return scores
 
     def texts(self, input_ids: torch.Tensor) -> list[str]:
-        """What was drawn last is not seen by a processor any more."""
+        """Accept the last draws, which a logits processor does not see."""
         for state, token in zip(self.states, input_ids[:, -1].tolist(), strict=True):
             if not state.is_finished:
                 state.advance(token)
@@ -108,7 +108,7 @@ class Ours:
 
 
 class LLGuidance:
-    """llguidance as its own functions for transformers and torch are meant: one mask for the batch, applied at once."""
+    """llguidance with its own functions for torch: one mask for the whole batch, applied at once."""
 
     def __init__(self, tokenizer: Any, schema: str) -> None:
         from llguidance import LLMatcher
@@ -136,7 +136,7 @@ class LLGuidance:
 
 @dataclass(frozen=True)
 class Stage:
-    """What all contestants share."""
+    """The model, the tokenizer and the types that all integrations share."""
 
     model: Any
     tokenizer: PreTrainedTokenizerFast
@@ -155,7 +155,7 @@ Contestant = Callable[[t.Type], Callable[[Any, Any], Any]]  # compiles a process
 
 
 def contestants(stage: Stage) -> Iterator[tuple[str, float, Contestant]]:
-    """A name, the seconds that it took once for the vocabulary, and how a type is compiled."""
+    """An integration: its name, the seconds to prepare the vocabulary once, and how it compiles a type."""
     began = time.perf_counter()
     tokens = Tokens(vocabulary_of(stage.tokenizer))
     assert tokens.trie is not None and len(token_rows(tokens))
@@ -196,7 +196,7 @@ def _with_outlines(backend: Any, type: t.Type) -> Callable[[Any, Any], Any]:
 
 @dataclass(frozen=True)
 class Measured:
-    """Milliseconds; of all rows, how many values are JSON, and how many fit the type."""
+    """Times in milliseconds, and the shares of values that are JSON and that fit the type."""
 
     compile: float
     first: float
@@ -248,7 +248,7 @@ def _texts(stage: Stage, processor: Any, written: torch.Tensor) -> list[str]:
 
 
 def make_tokenizer(folder: Path) -> PreTrainedTokenizerFast:
-    """As wide as the model, trained on the modules of the standard library."""
+    """A tokenizer as wide as the model, trained on the modules of the standard library."""
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()

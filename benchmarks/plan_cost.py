@@ -1,6 +1,6 @@
-"""What planning costs: `python benchmarks/plan_cost.py` measures and writes benchmarks/results/plan.md.
+"""Measure planning: python benchmarks/plan_cost.py writes benchmarks/results/plan.md.
 
-Grows one thing at a time and shows seconds per unit, so that anything worse than linear is seen at a glance.
+Each part grows one quantity and shows the seconds per unit, which reveals anything worse than linear.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def chain(count: int) -> JsonBody:
 
 
 def asides(count: int) -> TextBody:
-    """Blocks beside the text, waited for all at once."""
+    """Asynchronous blocks, all joined at once."""
     names = tuple(f"a{n}" for n in range(count))
     blocks = [
         piece
@@ -94,7 +94,7 @@ def run_fan_out(pattern: Plan, count: int) -> None:
 
 
 def measure(work: Callable[[], object], count: int) -> Row:
-    """The best of three by the clock, then once more for the memory, which slows everything."""
+    """The best time of three runs. The memory is measured in another run, because measuring it slows everything."""
     seconds = []
     for _ in range(3):
         gc.collect()

@@ -1,4 +1,4 @@
-"""What people would use instead: `generate` writing whole answers, and one prompt per field in a batch."""
+"""The alternatives: `generate`, which writes whole answers, and a batch with one prompt for each field."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Clock = Callable[[], float]
 
 
 def generate_seconds(model: Any, prompt: Sequence[int], *, new_tokens: int, clock: Clock) -> float:
-    """Seconds in which stock `generate` writes `new_tokens` tokens behind one prompt."""
+    """Seconds in which `generate` writes `new_tokens` tokens after one prompt."""
     model.set_attn_implementation("sdpa")
     began = clock()
     with torch.inference_mode():
@@ -30,7 +30,7 @@ def generate_seconds(model: Any, prompt: Sequence[int], *, new_tokens: int, cloc
 
 
 def prefill_seconds(model: Any, *, prompt: int, clock: Clock) -> float:
-    """Seconds per prompt of a batch of four, the logits of the last tokens only."""
+    """Seconds per prompt in a batch of four, with the logits of the last tokens only."""
     model.set_attn_implementation("sdpa")
     tokens = torch.randint(0, 8000, (4, prompt))
     with torch.inference_mode():

@@ -1,11 +1,11 @@
-"""How often the border between a literal and a hole makes tokens that the tokenizer would not have written, and what
-that does to a model that has read nothing else than what its tokenizer writes.
+"""Measure the border between a literal and a hole: how often it produces tokens that the tokenizer would not have
+written, and what that costs a model that was trained only on the output of its tokenizer.
 
     python -m benchmarks.seams > benchmarks/results/seams.md
 
-Answers are written by the runtime itself, with a teacher in the place of the model, once with the white space in the
-literal and once handed to the hole; what was fed is compared with the tokens of the whole answer. The model is a
-table: what stood behind the same four tokens, else behind three, two, one, in answers tokenised as a whole.
+The runtime writes the answers with a teacher in place of the model, once with the white space in the literal and once
+with the white space in the hole. The fed tokens are compared with the tokens of the whole answer. The model is a table
+of the tokens that followed the same four tokens (else three, two, one) in answers that were tokenized as a whole.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ KEYS = [f"{name} {part}" for name in ("front", "back", "left", "right", "top") f
 
 
 class Kept(BoundPlan):
-    """The literal keeps its white space."""
+    """A plan whose literals keep their white space."""
 
     @cached_property
     def bound(self) -> Plan:
@@ -64,7 +64,7 @@ class Keeping(Engine):
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of hole: its type, and values of it. In JSON, or as text in a sentence."""
+    """One kind of hole: its type and values, in JSON or as text in a sentence."""
 
     name: str
     type: str
@@ -104,7 +104,7 @@ KINDS = (
 
 
 class Trained:
-    """A tokenizer with what the runtime makes of it."""
+    """A tokenizer, with its encoder and its vocabulary."""
 
     def __init__(self, tokenizer: Any) -> None:
         self.tokenizer = tokenizer
@@ -116,7 +116,7 @@ class Trained:
         return b"".join(self.tokens.vocabulary.spelling[token] or b"" for token in tokens)
 
     def borders(self, tokens: Sequence[int]) -> set[int]:
-        """Where one token ends and the next begins, in bytes."""
+        """The borders between tokens, in bytes."""
         at, found = 0, set()
         for token in tokens:
             at += len(self.tokens.vocabulary.spelling[token] or b"")
@@ -125,7 +125,7 @@ class Trained:
 
 
 def texts(seed: int, count: int) -> Iterator[str]:
-    """What the tokenizers are trained on, and the table reads: answers and sentences, each with facts of its keys."""
+    """The texts for the tokenizers and the table: answers and sentences in which each key has its own facts."""
     rng = random.Random(seed)
     for _ in range(count):
         answer = {key: fact(key) for key in rng.sample(KEYS, 5)}
@@ -186,11 +186,11 @@ def _with_end(backend: Tokenizer) -> Any:
 
 
 def shares(trained: Trained, kind: Kind, *, hand_over: bool) -> tuple[float, float, float]:
-    """Per cent of values with odd tokens where they begin, where they end; and the mean number of draws."""
+    """The percentages of values with odd tokens at the start and at the end, and the mean number of draws."""
     program = pastalang.compile(kind.source)
     plan = planner(program)(Mode.SEQUENTIAL)
     bound = (BoundPlan if hand_over else Kept)(plan, trained.encoder, trained.shelf)
-    rng, before, behind, draws = random.Random(2), 0, 0, 0
+    rng, before, after, draws = random.Random(2), 0, 0, 0
     for _ in range(ANSWERS):
         value = kind.value(rng)
         row = record(bound, trained.tokens, {}, parse_json(json.dumps({"first": value, "next": "x"})))
@@ -207,16 +207,16 @@ def shares(trained: Trained, kind: Kind, *, hand_over: bool) -> tuple[float, flo
         odd = own ^ {border for border in trained.borders(fed) if border > root}
         assert first
         before += any(start - len(opening) < border <= start + 1 for border in odd)
-        behind += any(end - 1 <= border <= end + 1 for border in odd)
+        after += any(end - 1 <= border <= end + 1 for border in odd)
         draws += sum(taught.field == "first" for taught in row.taught)
-    return 100 * before / ANSWERS, 100 * behind / ANSWERS, draws / ANSWERS
+    return 100 * before / ANSWERS, 100 * after / ANSWERS, draws / ANSWERS
 
 
 # ── what it does to the value that is chosen ─────────────────────────────────────────────────────────────
 
 
 class Table:
-    """Counts of what stood behind up to four tokens."""
+    """Counts of the tokens that followed up to four tokens."""
 
     def __init__(self, trained: Trained) -> None:
         self._trained = trained
@@ -240,7 +240,7 @@ class Table:
 
 
 def chosen(trained: Trained, *, hand_over: bool) -> float:
-    """Per cent of facts that the table tells right, every kind of value open to it."""
+    """The percentage of facts that the table gets right, if it may write any kind of value."""
     fields = ", ".join(f"{json.dumps(key)}: string(max=40) | number | boolean | null" for key in KEYS)
     program = pastalang.compile(f'template t\nuser """Say."""\nassistant json {{ {fields} }}\n')
     table = Table(trained)

@@ -1,9 +1,9 @@
-"""What a step costs besides the model: python benchmarks/step_overhead.py [--out benchmarks/results/step.md]
+"""Measure a step without its model: python benchmarks/step_overhead.py [--out benchmarks/results/step.md]
 
-Random models of three sizes; a prompt, then branches that each feed one token per step. `around` is everything that
-the forward of a step does outside the model's own forward: views, clusters, masks, tensors. The second table compares
-attention in one piece with attention in clusters, where several documents share a step. The third counts everything
-that is not the model's own forward, from one step of a whole run to the next: scheduler, guides, sampler as well.
+The models are random, of three sizes. After a prompt, each branch feeds one token per step. `around` is the work of a
+step outside the forward pass of the model: views, clusters, masks, tensors. The second table compares attention in one
+piece with attention in clusters, if several documents share a step. The third counts all work between two forward
+passes of a whole run, so also the scheduler, the guides and the sampler.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ MIXED = (
 
 
 class Stopwatch:
-    """Wraps a function and keeps how long its calls took."""
+    """Wraps a function and records the times of its calls."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -64,7 +64,7 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class Load:
-    """`documents` of `own` tokens behind a prompt of `shared`, each with `fields` branches that feed a token a step."""
+    """`documents` of `own` tokens after a prompt of `shared`, each with `fields` branches feeding a token per step."""
 
     documents: int
     fields: int
@@ -80,7 +80,7 @@ class Load:
         return self.shared + self.documents * self.own
 
     def first(self) -> StepBatch:
-        """The prompt and all documents in one step; every field is forked from the end of its document."""
+        """The prompt and all documents in one step. Every field is forked from the end of its document."""
         runs = [Run(RowId(self.branches), 0, self.shared)]
         captures = []
         for document in range(self.documents):
@@ -112,7 +112,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds: the first step, the median of the later ones, and what is around the model in these."""
+    """Milliseconds of the first step, the median of the later ones, and the median of the work around the model."""
 
     first: float
     step: float
@@ -120,7 +120,7 @@ class Timing:
 
 
 def measure(model: Any, load: Load, *, steps: int, costs: Sequence[Costs | None] = (None,)) -> list[Timing]:
-    """One timing for each of `costs`; they take turns step by step, so that other work hits all alike."""
+    """A time for each of `costs`. They take turns step by step, so that other work affects all of them equally."""
     inner = Stopwatch(model)
     cells = load.prompt + load.branches * steps
     contestants = [TransformersModel(model, cells=cells, check=False, costs=each) for each in costs]
@@ -135,7 +135,7 @@ def measure(model: Any, load: Load, *, steps: int, costs: Sequence[Costs | None]
 
 
 def timed(fast: TransformersModel, batch: StepBatch, inner: Stopwatch) -> tuple[float, float]:
-    """Milliseconds of the whole step and of what is not inside the model."""
+    """Milliseconds of the whole step, and of the work around the model."""
     inner.seconds = 0.0
     start = time.perf_counter()
     fast.forward(batch)
@@ -192,7 +192,7 @@ def runs_table() -> list[str]:
 
 
 def run_timing(model: Any, tokenizer: Any, kinds: Sequence[str], branches: int) -> tuple[float, float]:
-    """Milliseconds from a step to the next and what of them is not the model's: medians, all branches drawing."""
+    """The median milliseconds between two steps in which all branches draw, and their part outside the model."""
     fields = "\n".join(f"  field_{n}: {kinds[n % len(kinds)]}" for n in range(branches))
     program = pastalang.compile(
         f'template form\n\nuser """\nFill in the form.\n"""\n\nassistant json {{\n{fields}\n}}\n'

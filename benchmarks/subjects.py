@@ -1,7 +1,7 @@
-"""What the benchmarks measure with: a random model of about 135 M parameters and a tokenizer trained on the spot.
+"""The model and the tokenizer of the benchmarks: random weights, about 135 M parameters, and a freshly trained BPE.
 
-Random weights cost what trained ones cost, and no file has to be fetched. The tokenizer is trained on the
-reference texts that come with Python, so that keys and English words take as few tokens as they would elsewhere.
+Random weights cost the same time as trained ones and need no download. The tokenizer is trained on the reference texts
+that come with Python, so keys and English words take about as few tokens as with a real one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def make_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def make_model(*, dtype: torch.dtype = torch.bfloat16, layers: int = 30, vocabulary: int = 49_152) -> Any:
-    """The shape of a well-known 135 M model: 30 layers of 576, nine heads on three, 49k vocabulary, tied."""
+    """The shape of a common 135 M model: 30 layers of 576, nine heads on three, a vocabulary of 49k, tied weights."""
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=vocabulary,

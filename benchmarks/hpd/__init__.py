@@ -1,1 +1,1 @@
-"""Parallel decoding of attributes, measured: three open data sets, equal budgets, real decoding. Nothing is shipped."""
+"""An experiment on parallel decoding: three open data sets, equal budgets, real decoding. It is not shipped."""

@@ -1,7 +1,7 @@
 """python -m benchmarks.hpd --oa-mine FILE --ae-110k FILE --wdc-pave FILE --model pasta-mini --steps N
 
-Data sets that are not given are left out. What was made is kept in the work folder: a run that was broken off, or
-whose --minutes were over, goes on where it was, and the report is written from what is there.
+A data set without a file is left out. Results are kept in the work folder, so a run that was interrupted, or that ran
+out of --minutes, resumes. The report is written from the results that exist.
 """
 
 from __future__ import annotations

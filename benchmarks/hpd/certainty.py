@@ -1,4 +1,4 @@
-"""How sure a difference is: the values of the same documents, decoded in two ways, come in, as counts."""
+"""The confidence interval of a difference between two ways of decoding the same documents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DRAWS = 2000
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Points of F1, and the interval that holds 95 of 100 draws of the documents (with replacement, in pairs)."""
+    """A difference in points of F1, with its 95 % interval from paired bootstrap samples of the documents."""
 
     points: float
     low: float
@@ -33,7 +33,7 @@ class Difference:
 
 
 def difference(one: dict[str, Any], other: dict[str, Any], *, seed: int = 0) -> Difference:
-    """How much higher the first F1 is."""
+    """By how many points the first F1 is higher."""
     left, right = np.array(one["per_document"]), np.array(other["per_document"])
     assert left.shape == right.shape
     draws = np.random.default_rng(seed).integers(0, len(left), (DRAWS, len(left)))

@@ -1,4 +1,4 @@
-"""Seconds that other programs on the machine do not lengthen: of the processor, where one thread does the work."""
+"""A clock that other programs disturb little: with one thread it counts processor time."""
 
 from __future__ import annotations
 

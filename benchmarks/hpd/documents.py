@@ -1,8 +1,8 @@
-"""From the files of the three data sets to documents in one form; a tenth of each is held out, by a hash of the title.
+"""Read the three data sets as documents of one form. A tenth of each, chosen by a hash of the title, is held out.
 
-OA-Mine    only what a title states is listed
-AE-110k    the same, and some attributes are said to be absent (`n/a`); a few have several accepted values
-WDC-PAVE   title and description; every attribute of the category is listed, most of them as `n/a`
+OA-Mine    lists only the attributes that a title states
+AE-110k    also marks some attributes as absent (`n/a`); a few have several accepted values
+WDC-PAVE   has titles and descriptions, and lists every attribute of the category, most of them as `n/a`
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Name(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """`accepted` is as published: the values that count as right, `n/a` where the attribute is said to be absent."""
+    """`accepted` holds the values that count as right, as published: `n/a` if the attribute is marked as absent."""
 
     category: str
     title: str
@@ -40,7 +40,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """`asked`: the attributes that the training part knows of each category; all of them are asked for."""
+    """`asked` holds the attributes of each category in the training part. All of them are asked for."""
 
     name: Name
     train: tuple[Document, ...]
@@ -49,7 +49,7 @@ class Corpus:
 
     @property
     def known_products(self) -> int:
-        """How many held-out documents are of a product that the training part has, too."""
+        """How many held-out documents describe a product that is also in the training part."""
         trained = {document.product for document in self.train}
         return sum(document.product in trained for document in self.held_out)
 
@@ -68,7 +68,7 @@ def read_corpus(name: Name, path: Path, *, seed: int = 0) -> Corpus:
 
 
 def taught(document: Document, asked: tuple[str, ...]) -> dict[str, str | None]:
-    """The value of every attribute: the first accepted one that stands in the text, letter for letter."""
+    """The value of every attribute: the first accepted one that the text contains, letter for letter."""
     values: dict[str, str | None] = {}
     for name in asked:
         accepted = document.accepted.get(name, (ABSENT,))

@@ -1,4 +1,4 @@
-"""All parts of the experiment in their order: what is to be measured comes in, named figures go out."""
+"""All parts of the experiment, in order. Each gives figures under a name."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class Experiment:
     work: Work
 
     def figures(self) -> Figures:
-        """By the names of the parts. Where the time is over, those that are there."""
+        """The figures by the names of their parts. If the time runs out, only those that exist."""
         parts = dict(self._parts())
         names = list(parts)
         try:
             for name in names:
                 self.work.part(name, parts[name])
         except OutOfTime:
-            self.work.tell("the minutes are over; the next run goes on here")
+            self.work.report("the minutes are over; the next run continues here")
         found = {name: self.work.known(name) for name in names}
         return {name: made for name, made in found.items() if made is not None}
 

@@ -1,4 +1,4 @@
-"""Held-out documents and an engine come in; what it decodes for them is scored, with passes and seconds."""
+"""Decode held-out documents, score the answers, and measure passes and seconds."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Way:
 
 
 def load_engine(folder: Path) -> Engine:
-    """In float32, so that no rounding depends on the size of a batch; no prompt is kept from run to run."""
+    """In float32, so that rounding does not depend on the batch size, and without a prefix cache."""
     return engine_of(load_weights(folder, device="cpu", dtype=torch.float32), AutoTokenizer.from_pretrained(folder))
 
 
@@ -64,7 +64,7 @@ def measure(engine: Engine, corpus: Corpus, documents: Sequence[Document], way: 
 def run(
     engine: Engine, corpus: Corpus, documents: Sequence[Document], way: Way
 ) -> tuple[list[list[int]], Decoding, float]:  # fmt: skip
-    """The numbers of the documents of each request, what was decoded, and the seconds that this has taken."""
+    """The numbers of the documents of each request, the decoded answers, and the seconds taken."""
     groups = _stacks(documents, way.stack)
     requests: list[Request] = []
     for numbers in groups:
@@ -113,7 +113,7 @@ def _asked(corpus: Corpus, documents: Sequence[Document]) -> dict[str, tuple[str
 
 
 def _stacks(documents: Sequence[Document], size: int) -> list[list[int]]:
-    """Documents of one category, `size` at a time; the rest of a category is a smaller stack."""
+    """Stacks of `size` documents of one category. The last stack of a category may be smaller."""
     by_category: dict[str, list[int]] = {}
     for number, document in enumerate(documents):
         by_category.setdefault(document.category, []).append(number)

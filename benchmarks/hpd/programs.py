@@ -1,4 +1,4 @@
-"""From what is asked of a document to plans: every value is a span of the text, letter for letter, or null."""
+"""The plans that ask for the attributes of a document. Every value is a span of the text or null."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TEXT = "title"  # the input that holds what is read
 
 @cache
 def plans_of(asked: tuple[str, ...], limit: int, is_stacked: bool = False) -> Callable[[Mode], Plan]:
-    """`limit`: the tokens that a value may take. The same arguments give the same plans."""
+    """`limit` is the token limit of a value. The same arguments give the same plans."""
     return planner(_program(asked, limit, is_stacked))
 
 

@@ -1,4 +1,4 @@
-"""From the figures of all data sets to the report, a Markdown file whose end is written by hand and kept."""
+"""Write the report from the figures of all data sets. The end of the Markdown file is written by hand and kept."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ JSON, exactly as many tokens as the right answer has (the longest of its batch).
 def write_report(
     path: Path, sets: Sequence[Measured], budgets: Sequence[Budget], scope: Scope, *, model: str, command: str
 ) -> None:  # fmt: skip
-    """What was written by hand below the line stays."""
+    """Keep the text that was written by hand below the line."""
     old = path.read_text(encoding="utf-8") if path.is_file() else ""
     kept = old.partition(BY_HAND)[2] or "\n\n## Read by people\n"
     path.parent.mkdir(parents=True, exist_ok=True)

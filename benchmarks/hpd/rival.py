@@ -1,7 +1,7 @@
-"""What people would do instead: `generate` of transformers writes the whole JSON of a document, keys and all.
+"""The alternative: `generate` of transformers writes the whole JSON of a document, including its keys.
 
-It is told to write as many tokens as the right answer has (the longest one of a batch), not one more: so it never
-pays for not knowing when to stop. The model was not taught to write keys and braces; its speed is what counts here.
+It stops after as many tokens as the right answer has (the longest one of a batch), so it never loses time because
+it does not know when to stop. The model was not trained to write keys and braces; only its speed counts here.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def generate_seconds(
 
 
 def first_object(text: str) -> dict[str, str | None] | None:
-    """The JSON object that the text begins with, its values as texts; None where there is none."""
+    """The JSON object at the start of the text, with its values as texts; None if there is none."""
     try:
         value, _ = json.JSONDecoder().raw_decode(text.lstrip())
     except ValueError:
@@ -61,7 +61,7 @@ def _batch(weights: Any, tokenizer: Any, corpus: Corpus, documents: Sequence[Doc
 
 
 def _prompt(tokenizer: Any, corpus: Corpus, document: Document) -> list[int]:
-    """The turns that the engine writes, and the names of the attributes, which it has in its skeleton."""
+    """The turns that the engine writes, and the names of the attributes, which are fixed text in its plans."""
     asked = ", ".join(corpus.asked[document.category])
     said = (f"{ORDER} Attributes: {asked}", f"Title: {document.text}", "")
     turns = turns_of(tokenizer, (Role.SYSTEM, Role.USER, Role.ASSISTANT))

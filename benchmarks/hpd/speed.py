@@ -1,4 +1,4 @@
-"""Who is faster: our modes and `generate` on the same weights and documents, in turns: all share the weather."""
+"""Compare the speed of the modes and of `generate`, with the same weights and documents, taking turns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BATCHES = (1, 4, 16)
 
 
 def compare_speed(folder: Path, corpus: Corpus, documents: Sequence[Document], *, rounds: int) -> dict[str, Any]:
-    """Median seconds of each side; what `generate` wrote is scored, too."""
+    """Median seconds of each side. The answers of `generate` are scored as well."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     engine = engine_of(_weights(folder), tokenizer)
     rival = _weights(folder)

@@ -1,4 +1,4 @@
-"""What the figures of one data set confirm, and what they do not, in plain sentences; only of what was measured."""
+"""Statements that the figures of one data set confirm or do not confirm, in sentences."""
 
 from __future__ import annotations
 

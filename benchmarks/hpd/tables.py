@@ -1,4 +1,4 @@
-"""From the figures of one data set to the tables of the report."""
+"""The tables of the report for one data set."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SINGLE = tuple(tuning for tuning in TrainingMode if tuning is not TrainingMode.
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One data set with what is there of its figures."""
+    """One data set with those of its figures that exist."""
 
     corpus: Corpus
     figures: Figures
@@ -36,7 +36,7 @@ class Measured:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    """The first column is text, the others are figures."""
+    """A Markdown table. The first column is text, the others are figures."""
     return [
         f"| {' | '.join(head)} |",
         f"|---|{'---:|' * (len(head) - 1)}",
@@ -118,7 +118,7 @@ def speed_table(one: Measured) -> list[str]:
 
 
 def best_rate(speed: dict[str, Any], side: str) -> float:
-    """Documents per second at the best size of a batch."""
+    """Documents per second with the best batch size."""
     return float(
         max(speed["documents"] / taken for name, taken in speed["seconds"].items() if name.startswith(f"{side}/"))
     )

@@ -1,4 +1,4 @@
-"""Copies of the base model, each tuned for one mode or for all of them, with the same documents and the same steps."""
+"""Fine-tune copies of the base model for one mode or for all, with the same documents and the same number of steps."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SAMPLE = 20  # documents that say how long a row is
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The same for every tuning of a data set: `rows` lines of `length` tokens in each of `steps` updates."""
+    """The budget of every tuning of a data set: `rows` lines of `length` tokens in each of `steps` updates."""
 
     steps: int
     rows: int
@@ -41,7 +41,7 @@ class Budget:
 
 @dataclass
 class Lessons:
-    """The training part as rows, recorded mode by mode when they are first wanted."""
+    """The training part as rows. The rows of a mode are recorded when they are first needed."""
 
     corpus: Corpus
     tokenizer: Any
@@ -54,7 +54,7 @@ class Lessons:
         self._recorder = Recorder(self.tokenizer)
 
     def variants(self, modes: Sequence[Mode]) -> list[list[TrainingRow]]:
-        """Every document in each of the modes; what no mode can be taught is left out of all."""
+        """Every document in each of the modes. A document that some mode cannot be taught is left out of all."""
         chosen = self._chosen()
         ways = [self._rows(mode, chosen) for mode in modes]
         found = [[row for row in rows if row is not None] for rows in zip(*ways, strict=True)]
@@ -62,7 +62,7 @@ class Lessons:
         return [rows for rows in found if len(rows) == len(modes)]
 
     def _chosen(self) -> list[int]:
-        """As many documents as the budget can show once, in an order of their own; all, where there are fewer."""
+        """As many documents as the budget can show once, shuffled; all of them if there are fewer."""
         order = list(range(len(self.corpus.train)))
         Random(self.budget.seed).shuffle(order)
         sample = [len(row) for row in self._rows(Mode.STRICT, order[:_SAMPLE]) if row is not None]
@@ -78,7 +78,7 @@ class Lessons:
         return known
 
     def _row(self, number: int, mode: Mode) -> TrainingRow | None:
-        """With a limit drawn for the document; with the highest, where a value is too long for it."""
+        """Recorded with a random token limit, or with the highest one if a value is too long for it."""
         document = self.corpus.train[number]
         drawn = Random(f"{self.budget.seed}/{number}").choice(LIMITS)
         for limit in dict.fromkeys((drawn, max(LIMITS))):
@@ -91,14 +91,14 @@ class Lessons:
 
 
 def tune(base: Path, lessons: Lessons, tuning: TrainingMode, budget: Budget, work: Work) -> Path:
-    """The folder of the tuned weights, from an earlier run where there is one. Raises `OutOfTime`."""
+    """The folder of the tuned weights. Reuses those of an earlier run. Raises `OutOfTime`."""
     folder = work.folder / "weights" / lessons.corpus.name / tuning
     if (folder / FILE).is_file():
         return folder
     work.check_time()
-    work.tell(f"── {lessons.corpus.name}: tuning for {tuning}")
+    work.report(f"── {lessons.corpus.name}: tuning for {tuning}")
     variants = lessons.variants(tuning.modes)
-    work.tell(f"   {len(variants)} documents, {lessons.left_out} left out")
+    work.report(f"   {len(variants)} documents, {lessons.left_out} left out")
     torch.manual_seed(budget.seed)
     model = AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32)
     settings = Settings(
@@ -106,6 +106,6 @@ def tune(base: Path, lessons: Lessons, tuning: TrainingMode, budget: Budget, wor
         weight_decay=0.01, save_every=25, seed=budget.seed,
     )  # fmt: skip
     batches = packed_batches(variants, rows=budget.rows, length=budget.length, seed=budget.seed)
-    train(model, batches, settings, folder / "training", fingerprint=work.folder.name, report=work.tell)
+    train(model, batches, settings, folder / "training", fingerprint=work.folder.name, report=work.report)
     save(model, lessons.tokenizer, TrainingNote(tuning.modes, "", "", "", {"string": max(LIMITS)}), folder)
     return folder

@@ -1,4 +1,4 @@
-"""Parts of a long run: each is made once, kept as a file, and found again by the next run."""
+"""The parts of a long run. Each part is made once and kept as a file, where the next run finds it."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from typing import Any
 
 
 class OutOfTime(Exception):
-    """The minutes are over; what is not begun yet waits for the next run."""
+    """The minutes are over. Parts that have not started wait for the next run."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """`folder` is of one base model, data file and budget; `scope` names what is measured, within it."""
+    """`folder` belongs to one base model, data file and budget. `scope` names a set of figures within it."""
 
     folder: Path
     scope: str
     minutes: float | None
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     began: float = field(default_factory=time.monotonic)
 
     def part(self, name: str, make: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """What `make` gives, from the file of an earlier run where there is one. Raises `OutOfTime`."""
+        """The result of `make`, or of an earlier run that kept it. Raises `OutOfTime`."""
         known = self.known(name)
         if known is not None:
             return known
         self.check_time()
         began = time.monotonic()
-        self.tell(f"── {name}")
+        self.report(f"── {name}")
         made = make()
         path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = path.with_suffix(".partial")
         partial.write_text(json.dumps(made, ensure_ascii=False) + "\n", encoding="utf-8")
         partial.replace(path)
-        self.tell(f"   {time.monotonic() - began:.1f} s")
+        self.report(f"   {time.monotonic() - began:.1f} s")
         return made
 
     def known(self, name: str) -> dict[str, Any] | None:
@@ -55,7 +55,7 @@ class Work:
 
 
 def fingerprint(*parts: object) -> str:
-    """A short name of everything that the figures depend on."""
+    """A fingerprint of everything that the figures depend on."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part.read_bytes() if isinstance(part, Path) else str(part).encode())

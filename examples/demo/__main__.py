@@ -136,7 +136,7 @@ def _live(demo: Demo, listing: Listing, mode: Mode) -> int:
             return event.result.usage.forward_passes
         if isinstance(event, Failed):
             raise event.error
-        board.tell(event)
+        board.show(event)
     raise AssertionError("a run ends with `Done` or `Failed`")
 
 

@@ -169,7 +169,7 @@ class Board:
         self._written: set[str] = set()  # since the last drawing
         self._is_drawn = False
 
-    def tell(self, event: Event) -> None:
+    def show(self, event: Event) -> None:
         match event:
             case FieldStarted(field=field):
                 self._growing.add(_name(field))

@@ -1,4 +1,4 @@
-"""From the words of the command line to one command, whose module alone is imported."""
+"""The command line: the list of commands. Only the module of the command that is called is imported."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Annotated
 import typer
 
 from pastalang import __version__
-from pastalang.cli.output import say
+from pastalang.cli.output import echo
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command: its function is `command` in its module."""
+    """A command. `module` has a function `command`, whose parameters are the options."""
 
     name: str
     module: str
@@ -24,28 +24,28 @@ class Entry:
 
 
 ENTRIES = (
-    Entry("check", "pastalang.cli.check", "Report every problem of programs."),
-    Entry("fmt", "pastalang.cli.fmt", "Write programs in their one canonical form."),
-    Entry("explain", "pastalang.cli.explain", "Say what a diagnostic code means and what to do."),
-    Entry("plan", "pastalang.cli.plan", "Show what runs beside what, and what it costs."),
-    Entry("run", "pastalang.cli.run", "Let a model fill in a program."),
-    Entry("train", "pastalang.cli.train", "Teach a model to decode a program's values side by side."),
+    Entry("check", "pastalang.cli.check", "Report every problem in programs."),
+    Entry("fmt", "pastalang.cli.fmt", "Format programs in their one canonical form."),
+    Entry("explain", "pastalang.cli.explain", "Explain a diagnostic code, and how to fix the problem."),
+    Entry("plan", "pastalang.cli.plan", "Show what is decoded at the same time, and what it costs."),
+    Entry("run", "pastalang.cli.run", "Run a program with a model."),
+    Entry("train", "pastalang.cli.train", "Fine-tune a model to decode a program's values in parallel."),
     Entry("evaluate", "pastalang.cli.evaluate", "Score answers against the right ones."),
     Entry("import", "pastalang.cli.import_model", "Write a program for a Pydantic model or a JSON Schema."),
 )
 
 
 _EXIT_CODES = (
-    "Exit codes: 0 fine, 1 problems found, 2 wrong usage, 3 something could not be read or written, "
-    "130 stopped by Ctrl-C, 141 nobody read the output to its end."
+    "Exit codes: 0 success; 1 problems were found; 2 wrong usage; 3 a file or a model could not be read or written; "
+    "130 stopped by Ctrl-C; 141 the reader of the output closed it."
 )
 
 
 def build_app(names: set[str]) -> typer.Typer:
-    """The whole command line; the modules of the commands in `names` are imported, the others only listed."""
+    """The whole command line. The commands in `names` can be called; the others are only listed, to start faster."""
     app = typer.Typer(
         name="pasta",
-        help="Declare what a language model should write; decode what is independent at the same time.",
+        help="Declare what a language model should write, and decode independent parts at the same time.",
         epilog=_EXIT_CODES,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
@@ -59,20 +59,19 @@ def build_app(names: set[str]) -> typer.Typer:
 
 
 def _options(
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
 ) -> None:
     if version:
-        say(f"pasta {__version__}")
+        echo(f"pasta {__version__}")
         raise typer.Exit
 
 
 def _listed() -> None:
-    """Stands in the list of commands for one that was not named, so that its module need not be imported."""
-    raise AssertionError("a command that is named is imported")
+    raise AssertionError("the module of a command that is called must be imported")
 
 
 def named_commands() -> set[str]:
-    """The commands that the line may call: in a shell's completion, the line is in the environment."""
+    """The commands that the command line may call. During shell completion, the line is in the environment."""
     words = {
         *sys.argv[1:],
         *os.environ.get("COMP_WORDS", "").split(),

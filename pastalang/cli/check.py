@@ -1,15 +1,15 @@
-"""`pasta check FILES...`: from paths to findings on the screen and an exit code."""
+"""`pasta check FILES...`: report the problems in programs."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
-from pastalang.cli.output import say, say_document
+from pastalang.cli.exit_codes import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
+from pastalang.cli.options import ProgramPaths
+from pastalang.cli.output import echo, echo_document
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.program_files import ProgramFile, read_all
 from pastalang.compiler import check_reading
@@ -25,47 +25,45 @@ class Format(StrEnum):
 
 @exits_with_code
 def command(
-    files: Annotated[
-        list[Path] | None, typer.Argument(help="Programs, or folders of programs; - is the standard input.")
-    ] = None,
-    format: Annotated[Format, typer.Option(help="How the findings are written.")] = Format.TEXT,
-    strict: Annotated[bool, typer.Option("--strict", help="Warnings are problems, too.")] = False,
+    files: ProgramPaths = None,
+    format: Annotated[Format, typer.Option(help="How the problems are printed.")] = Format.TEXT,
+    strict: Annotated[bool, typer.Option("--strict", help="Count warnings as problems.")] = False,
     explain_constraints: Annotated[
-        bool, typer.Option("--explain-constraints", help="Print what becomes of each keyword of JSON Schema, and stop.")
+        bool, typer.Option("--explain-constraints", help="Show how each keyword of JSON Schema is enforced, and exit.")
     ] = False,
 ) -> None:
     if explain_constraints:
         from pastalang.values.schema.keywords import keyword_table
 
-        say(keyword_table(), end="")
+        echo(keyword_table(), end="")
         return
     if not files:
         raise Refused("pasta check needs at least one file or folder", EXIT_USAGE)
-    given = list(read_all(files))
-    if not given:
+    programs = list(read_all(files))
+    if not programs:
         raise Refused(f"there are no programs in {', '.join(map(str, files))}", EXIT_USAGE)
-    found = list(dict.fromkeys(finding for one in given for finding in _findings(one)))
-    _write(found, len(given), format)
-    raise typer.Exit(_exit_code(given, found, strict=strict))
+    found = list(dict.fromkeys(finding for program in programs for finding in _findings(program)))
+    _print(found, len(programs), format)
+    raise typer.Exit(_exit_code(programs, found, strict=strict))
 
 
-def _findings(given: ProgramFile) -> tuple[Diagnostic, ...]:
-    return check_reading(given.reading, path=given.path)[1]
+def _findings(program: ProgramFile) -> tuple[Diagnostic, ...]:
+    return check_reading(program.reading, path=program.path)[1]
 
 
-def _exit_code(given: list[ProgramFile], found: list[Diagnostic], *, strict: bool) -> int:
-    if not all(one.reading.was_opened for one in given):
+def _exit_code(programs: list[ProgramFile], found: list[Diagnostic], *, strict: bool) -> int:
+    if not all(program.reading.was_opened for program in programs):
         return EXIT_UNREADABLE
-    return EXIT_PROBLEMS if any(finding.is_error or strict for finding in found) else 0
+    return EXIT_PROBLEMS if any(finding.is_error or strict for finding in found) else EXIT_FINE
 
 
-def _write(found: list[Diagnostic], files: int, format: Format) -> None:
+def _print(found: list[Diagnostic], files: int, format: Format) -> None:
     match format:
         case Format.TEXT:
             if found:
-                say(render_text(found))
-            say(f"checked {files} file{'s' if files != 1 else ''}: {summary(found)}")
+                echo(render_text(found))
+            echo(f"checked {files} file{'s' if files != 1 else ''}: {summary(found)}")
         case Format.JSON:
-            say_document(render_json(found), end="")
+            echo_document(render_json(found), end="")
         case Format.GITHUB:
-            say(render_github(found), end="")
+            echo(render_github(found), end="")

@@ -1,65 +1,75 @@
-"""`pasta evaluate`: right answers and those of a model come in, or are decoded here; F1 and its kin are printed."""
+"""`pasta evaluate`: score answers against the right ones. A model can write the answers first."""
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, ends_at_once
-from pastalang.cli.model_source import load_engine, look_for_hub, refuse_folder
-from pastalang.cli.output import refuse_place, say, say_document, tell
+from pastalang.cli.exit_codes import EXIT_USAGE, Refused, ctrl_c_exits_at_once
+from pastalang.cli.model_source import load_engine, offline_without_hub, refuse_model
+from pastalang.cli.options import AnyMode, AsJson, Cells, DecodingMode, Device, TemplateName
+from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwritable, write_file
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
-from pastalang.plan.plan import Mode
+from pastalang.plan.plan import Mode, Plan
 from pastalang.runtime.models.source import DEFAULT
 
 if TYPE_CHECKING:
     from pastalang.training.decode_eval import Scored
     from pastalang.training.metrics import Counts, Report
 
-_TWO_WAYS = "give the two files RIGHT and GIVEN, or --program and --data (and --model)"
+_USAGE = "pass either the two files RIGHT and GIVEN, or --program and --data (and optionally --model)"
 
 
 @exits_with_code
 def command(
-    right: Annotated[Path | None, typer.Argument(help="JSON lines: the right answer as `value`, a `category`.")] = None,
-    given: Annotated[Path | None, typer.Argument(help="JSON lines, same order: `value`, null if unreadable.")] = None,
-    model: Annotated[str | None, typer.Option(help="Who decodes: a folder, or a name on the hub.")] = None,
-    program: Annotated[Path | None, typer.Option(help="The program that it fills in.")] = None,
-    data: Annotated[Path | None, typer.Option(help="JSON lines: inputs by name, and the right `value`.")] = None,
-    template: Annotated[str | None, typer.Option(help="Which template, where the program has several.")] = None,
-    mode: Annotated[Mode, typer.Option(help="How the values of a JSON answer relate to one another.")] = Mode.STRICT,
-    any_mode: Annotated[
-        bool, typer.Option("--any-mode", help="Decode also in a mode that the weights were not trained for.")
-    ] = False,
-    batch: Annotated[int, typer.Option(min=1, help="How many rows share their forward passes.")] = 8,
-    out: Annotated[Path | None, typer.Option(help="Write the report, as JSON.")] = None,
-    predictions: Annotated[Path | None, typer.Option(help="Write what was decoded, as JSON lines.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps; left out: the best there is.")] = None,
-    cells: Annotated[int, typer.Option(min=1, help="How many tokens fit into memory.")] = 8192,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
+    right: Annotated[
+        Path | None, typer.Argument(help="JSON lines: the right answer as `value`, and perhaps a `category`.")
+    ] = None,
+    given: Annotated[
+        Path | None, typer.Argument(help="JSON lines in the same order: the answer as `value`; null if unreadable.")
+    ] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model that answers: a folder, or a name on the Hugging Face hub.")
+    ] = None,
+    program: Annotated[Path | None, typer.Option(help="The program to run.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="JSON lines: the inputs by name, and the right answer as `value`.")
+    ] = None,
+    template: TemplateName = None,
+    mode: DecodingMode = Mode.STRICT,
+    any_mode: AnyMode = False,
+    batch: Annotated[int, typer.Option(min=1, help="The rows that share forward passes.")] = 8,
+    out: Annotated[Path | None, typer.Option(help="Write the report to this file, as JSON.")] = None,
+    predictions: Annotated[
+        Path | None, typer.Option(help="Write the answers of the model to this file, as JSON lines.")
+    ] = None,
+    device: Device = None,
+    cells: Cells = 8192,
+    as_json: AsJson = False,
 ) -> None:
     for place in (out, predictions):
-        refuse_place(place, right, given, program, data)
+        refuse_unwritable(place, right, given, program, data)
     if out is not None and predictions is not None and out.resolve() == predictions.resolve():
         raise Refused(f"--out and --predictions are both {out}: one would overwrite the other", EXIT_USAGE)
     if right is not None and given is not None and not any((model, program, data, predictions)):
-        shown = _compare(right, given)
+        report = _compare(right, given)
     elif right is None and program is not None and data is not None:
         plan = read_plan(program, template=template, mode=mode)
-        shown = _run(model or DEFAULT, plan, data, batch, any_mode, predictions, device, cells)
+        report = _run(model or DEFAULT, plan, data, batch, any_mode, predictions, device, cells)
     else:
-        raise Refused(_TWO_WAYS, EXIT_USAGE)
+        raise Refused(_USAGE, EXIT_USAGE)
     if out is not None:
-        _write(out, json.dumps(shown, indent=2, ensure_ascii=False) + "\n")
+        write_file(out, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     if as_json:
-        say_document(json.dumps(shown, ensure_ascii=False))
+        echo_document(json.dumps(report, ensure_ascii=False))
     else:
-        say(_as_text(shown))
+        echo(_as_text(report))
 
 
 def _compare(right: Path, given: Path) -> dict[str, Any]:
@@ -69,36 +79,36 @@ def _compare(right: Path, given: Path) -> dict[str, Any]:
 
 
 def _run(
-    model: str, plan: Any, data: Path, batch: int, any_mode: bool, predictions: Path | None, device: str | None,
+    model: str, plan: Plan, data: Path, batch: int, any_mode: bool, predictions: Path | None, device: str | None,
     cells: int,
 ) -> dict[str, Any]:  # fmt: skip
-    """Whatever can be refused is, before the model is loaded."""
-    refuse_folder(model)
-    look_for_hub(model)
-    with ends_at_once():
+    """Checks everything that it can before it loads the model."""
+    refuse_model(model)
+    offline_without_hub(model)
+    with ctrl_c_exits_at_once():
         from pastalang.training.data import read_checked
         from pastalang.training.decode_eval import prediction_lines, score_rows_by_decoding
 
     rows = read_checked(data, plan)
     engine = load_engine(model, device=device, cells=cells)
-    scored = score_rows_by_decoding(engine, plan, rows, batch=batch, any_mode=any_mode, tell=_counter(len(rows)))
+    scored = score_rows_by_decoding(engine, plan, rows, batch=batch, any_mode=any_mode, on_progress=_counter(len(rows)))
     for origin, problem in scored.problems:
-        tell(f"{origin}: not decoded: {problem}")
+        echo_error(f"{origin}: not decoded: {problem}")
     if predictions is not None:
-        _write(predictions, prediction_lines(scored, rows))
+        write_file(predictions, prediction_lines(scored, rows))
     return _as_data(scored.report) | _cost(scored, model, plan.mode, batch)
 
 
-def _counter(rows: int) -> Any:
-    """A count on a terminal, that is gone when it is done."""
+def _counter(rows: int) -> Callable[[int], None] | None:
+    """On a terminal, shows how many rows are done; the count disappears at the end."""
     if not sys.stderr.isatty():
         return None
 
-    def tell(done: int) -> None:
+    def show(done: int) -> None:
         sys.stderr.write(f"\r\x1b[K{done} of {rows}" if done < rows else "\r\x1b[K")
         sys.stderr.flush()
 
-    return tell
+    return show
 
 
 def _cost(scored: Scored, model: str, mode: Mode, batch: int) -> dict[str, Any]:
@@ -112,25 +122,25 @@ def _cost(scored: Scored, model: str, mode: Mode, batch: int) -> dict[str, Any]:
     }
 
 
-def _as_text(shown: dict[str, Any]) -> str:
-    counts, strict = shown["reported"], shown["strict"]
+def _as_text(report: dict[str, Any]) -> str:
+    counts, strict = report["reported"], report["strict"]
     lines = [
-        ("documents", f"{shown['documents']}"),
+        ("documents", f"{report['documents']}"),
         ("F1", f"{counts['f1']:.2f}"),
         ("precision", f"{counts['precision']:.2f}"),
         ("recall", f"{counts['recall']:.2f}"),
-        ("macro F1", f"{shown['macro_f1']:.2f}"),
-        ("F1, case folded", f"{shown['normalised']['f1']:.2f}"),
+        ("macro F1", f"{report['macro_f1']:.2f}"),
+        ("F1, case folded", f"{report['normalised']['f1']:.2f}"),
         ("F1, strict", f"{strict['f1']:.2f}"),
         ("hallucinated", f"{strict['hallucination_rate']:.2f} % of the absent values"),
-        ("unreadable", f"{shown['unparseable_rate']:.2f} % of the documents"),
-        ("truncated", f"{shown['truncated_rate']:.2f} % of the documents"),
+        ("unreadable", f"{report['unparseable_rate']:.2f} % of the documents"),
+        ("truncated", f"{report['truncated_rate']:.2f} % of the documents"),
     ]
-    if "model" in shown:
+    if "model" in report:
         lines += [
-            ("passes", f"{shown['passes_per_document']:.1f} per document"),
-            ("speed", f"{shown['documents_per_second']:.2f} documents per second, {shown['batch']} at once"),
-            ("decoded by", f"{shown['model']}, {shown['mode']}"),
+            ("forward passes", f"{report['passes_per_document']:.1f} per document"),
+            ("speed", f"{report['documents_per_second']:.2f} documents per second, {report['batch']} at a time"),
+            ("model", f"{report['model']}, mode {report['mode']}"),
         ]
     return "\n".join(f"{name:<16} {value}" for name, value in lines)
 
@@ -138,20 +148,13 @@ def _as_text(shown: dict[str, Any]) -> str:
 def _as_data(report: Report) -> dict[str, Any]:
     from dataclasses import asdict
 
-    shown = asdict(report)
+    data = asdict(report)
     for name in ("reported", "strict", "normalised"):
         counts: Counts = getattr(report, name)
-        shown[name] |= {
+        data[name] |= {
             "precision": counts.precision,
             "recall": counts.recall,
             "f1": counts.f1,
             "hallucination_rate": counts.hallucination_rate,
         }
-    return shown
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as problem:
-        raise Refused(f"{path} could not be written: {problem.strerror}", EXIT_UNREADABLE) from problem
+    return data

@@ -1,6 +1,6 @@
-"""Exit codes, the exception that carries one, and Ctrl-C while nothing has to be put away.
+"""The exit codes, the exception that carries one, and Ctrl-C while modules are being imported.
 
-Imported before anything else, so that Ctrl-C works while the rest is imported: it imports nothing heavy itself.
+This module is imported before all others, so that Ctrl-C works while they are imported. It imports nothing heavy.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ EXIT_FINE: Final = 0
 EXIT_PROBLEMS: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_UNREADABLE: Final = 3
-EXIT_STOPPED: Final = 130  # what shells say of a command that Ctrl-C stopped
-EXIT_CLOSED_PIPE: Final = 141  # and of one whose reader has gone
+EXIT_STOPPED: Final = 130  # the code that shells give a command stopped by Ctrl-C
+EXIT_CLOSED_PIPE: Final = 141  # and one whose reader has closed the pipe
 
 _WORDS: Final = {EXIT_PROBLEMS: "problems", EXIT_USAGE: "usage", EXIT_UNREADABLE: "unreadable", EXIT_STOPPED: "stopped"}
 
 
 class Refused(Exception):
-    """`message` is whole sentences or a rendered diagnostic; `code` is one of the exit codes.
+    """A command cannot go on. `message` is a sentence or a rendered diagnostic, and `code` is the exit code.
 
-    `word` says for programs what is wrong; `field` and `line` say where, if that is known.
+    `word` names the problem for other programs. `field` and `line` say where it is, if that is known.
     """
 
     def __init__(
@@ -41,12 +41,12 @@ class Refused(Exception):
         self.line = line
 
     def as_data(self) -> dict[str, Any]:
-        """What is printed with `--json`."""
+        """The object that a command with `--json` prints."""
         return {"error": {"code": self.word, "message": self.message, "field": self.field, "line": self.line}}
 
 
 def refused_for(problem: Exception, code: int = EXIT_PROBLEMS) -> Refused:
-    """The same problem of the library, with its word and its place where it has them."""
+    """The refusal for an error of the library, with its `code`, `field` and `line` if it has them."""
     word, field, line = (getattr(problem, name, None) for name in ("code", "field", "line"))
     return Refused(str(problem), code, word=word, field=field or None, line=line)
 
@@ -55,23 +55,23 @@ STOPPED = Refused("stopped", EXIT_STOPPED)
 
 
 @contextmanager
-def ends_at_once() -> Iterator[None]:
-    """Inside it Ctrl-C raises nothing: an import that is broken off anywhere turns into errors of every kind.
+def ctrl_c_exits_at_once() -> Iterator[None]:
+    """End the process on Ctrl-C without an exception: an import that is interrupted fails with errors of any kind.
 
-    Whoever has an answer of their own to Ctrl-C, or ignores it, keeps it.
+    A handler for Ctrl-C that somebody else has installed stays.
     """
-    is_ours = threading.current_thread() is threading.main_thread()
-    if not is_ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    if not is_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    signal.signal(signal.SIGINT, _end)
+    signal.signal(signal.SIGINT, _exit)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def _end(number: int, frame: FrameType | None) -> None:
+def _exit(number: int, frame: FrameType | None) -> None:
     from json import dumps
 
     with suppress(OSError):

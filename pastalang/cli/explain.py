@@ -1,4 +1,4 @@
-"""`pasta explain CODE`: from the code of a diagnostic to its page."""
+"""`pasta explain CODE`: print the page of a diagnostic."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused
-from pastalang.cli.output import say
+from pastalang.cli.output import echo
 from pastalang.cli.process import exits_with_code
 from pastalang.diagnostics.registry import CODES
 from pastalang.diagnostics.suggest import did_you_mean
@@ -15,17 +15,19 @@ from pastalang.diagnostics.suggest import did_you_mean
 
 @exits_with_code
 def command(
-    code: Annotated[str | None, typer.Argument(help="The word in brackets; without it, all codes are listed.")] = None,
+    code: Annotated[
+        str | None, typer.Argument(help="The word in brackets, as in error[CODE]. Without it, all codes are listed.")
+    ] = None,
 ) -> None:
     if code is None:
-        say(_list_of_codes(), end="")
+        echo(_list_of_codes(), end="")
         return
     known = CODES.get(code.removeprefix("error").removeprefix("warning").strip("[]") or code)
     if known is None:
         meant = did_you_mean(code, CODES)
-        advice = f"did you mean {meant}?" if meant is not None else "`pasta explain` lists all codes"
-        raise Refused(f"there is no diagnostic {code}; {advice}", EXIT_USAGE)
-    say(known.page.read_text(encoding="utf-8"), end="")
+        advice = f"did you mean `{meant}`?" if meant is not None else "`pasta explain` lists all codes"
+        raise Refused(f"there is no diagnostic `{code}`; {advice}", EXIT_USAGE)
+    echo(known.page.read_text(encoding="utf-8"), end="")
 
 
 def _list_of_codes() -> str:

@@ -1,4 +1,4 @@
-"""`pasta import module:Model` or `pasta import schema.json`: from somebody's types to a program that asks for them."""
+"""`pasta import module:Model` or `pasta import schema.json`: write a program that asks for such a value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import typer
 
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
-from pastalang.cli.output import refuse_overwriting, say_document, tell
+from pastalang.cli.options import OutputFile
+from pastalang.cli.output import echo_document, echo_error, reason_of, refuse_overwriting, write_file
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.program_files import refused_findings
 from pastalang.compiler import check_source
@@ -22,9 +23,11 @@ from pastalang.values.to_source import program_source
 
 @exits_with_code
 def command(
-    source: Annotated[str, typer.Argument(help="A Pydantic model as module:Model, or a JSON Schema file.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
-    name: Annotated[str | None, typer.Option(help="What the template is called; else the model's name.")] = None,
+    source: Annotated[str, typer.Argument(help="A Pydantic model, written module:Model, or a JSON Schema file.")],
+    output: OutputFile = None,
+    name: Annotated[
+        str | None, typer.Option(help="The name of the template. Default: the name of the model or the file.")
+    ] = None,
 ) -> None:
     refuse_overwriting(output, source)
     try:
@@ -33,9 +36,9 @@ def command(
     except NotExpressible as refusal:
         raise Refused(str(refusal), EXIT_PROBLEMS) from None
     for note in found.notes:
-        tell(f"note: {note}")
+        echo_error(f"note: {note}")
     for path in lists_without_end(found):
-        tell(f"note: {path or 'the list'}: ends after {DEFAULT_ITEMS} items, as it names no maximum")
+        echo_error(f"note: {path or 'the list'}: limited to {DEFAULT_ITEMS} items, because it has no maximum")
     program, findings = check_source(text, name=str(output or "<import>"))
     if program is None:
         raise refused_findings(findings, EXIT_PROBLEMS)
@@ -49,7 +52,7 @@ def _convert(source: str) -> tuple[Converted, str]:
 
         model = _find_model(module, name)
         if not is_record(model):
-            raise Refused(f"{source} is no class with fields: a Pydantic model, a dataclass or a TypedDict", EXIT_USAGE)
+            raise Refused(f"{source} is not a Pydantic model, a dataclass or a TypedDict", EXIT_USAGE)
         return type_of_model(model), name.rpartition(".")[2]
     from pastalang.values.schema.importer import type_of_schema
 
@@ -58,7 +61,7 @@ def _convert(source: str) -> tuple[Converted, str]:
 
 
 def _find_model(module: str, name: str) -> Any:
-    """The class; the current folder can be imported from, as with `python -m`."""
+    """The named object of the module. Modules in the current folder can be imported, as with `python -m`."""
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
     found: Any = _imported(module)
@@ -71,9 +74,9 @@ def _find_model(module: str, name: str) -> Any:
 
 
 def _imported(module: str) -> Any:
-    """A module is somebody's program: whatever it does while it is imported is told."""
+    """Import a module of the user, which may do anything while it is imported. Raises `Refused` if that fails."""
     try:
-        with redirect_stdout(sys.stderr):  # what it prints is no part of the program that is written
+        with redirect_stdout(sys.stderr):  # the standard output is for the written program
             return importlib.import_module(module)
     except (ImportError, ValueError) as error:
         reason = str(error)
@@ -92,9 +95,9 @@ def _read(path: Path) -> str:
     except OSError as error:
         if path.suffix == "":
             raise Refused(f"{path} is neither module:Model nor a JSON Schema file", EXIT_USAGE) from None
-        raise Refused(f"{path} cannot be read: {(error.strerror or str(error)).lower()}", EXIT_UNREADABLE) from None
+        raise Refused(f"{path} could not be read: {reason_of(error)}", EXIT_UNREADABLE) from None
     except UnicodeDecodeError:
-        raise Refused(f"{path} is not UTF-8 text", EXIT_UNREADABLE) from None
+        raise Refused(f"{path} could not be read: it is not UTF-8 text", EXIT_UNREADABLE) from None
     if len(data) > MAX_SCHEMA_BYTES:
         raise Refused(f"{path} is larger than {MAX_SCHEMA_BYTES:,} bytes", EXIT_PROBLEMS)
     return text
@@ -102,12 +105,7 @@ def _read(path: Path) -> str:
 
 def _write(text: str, output: Path | None) -> None:
     if output is None:
-        say_document(text, end="")
+        echo_document(text, end="")
         return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise Refused(
-            f"{output} cannot be written: {(error.strerror or str(error)).lower()}", EXIT_UNREADABLE
-        ) from None
-    tell(f"wrote {output}")
+    write_file(output, text)
+    echo_error(f"wrote {output}")

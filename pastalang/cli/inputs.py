@@ -1,6 +1,6 @@
-"""Inputs on the command line: `name=value` pairs and a JSON file come in, values by name go out, checked.
+"""Read the inputs of `pasta run`: NAME=VALUE pairs and a JSON file.
 
-Whatever is wrong with them is told at once, as it was written.
+All problems are reported together, and show values as the user wrote them.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ LONGEST = 60  # characters of a value that are shown
 
 
 def read_inputs(plan: Plan, pairs: list[str], file: Path | None) -> dict[str, Any]:
-    """Every input of the plan with its value, before any model is loaded. Raises `Refused` with all that is wrong.
+    """The inputs of the plan by name, checked. Raises `Refused` with every problem.
 
-    A pair stands above the file; a text input is taken as it is written, everything else is JSON.
+    A pair overrides the file. The value of a text input is the text itself; other values are JSON.
     """
     reading = _Reading({input.name: input for input in plan.inputs})
-    is_whole = file is None or reading.take_file(file)
+    is_complete = file is None or reading.take_file(file)
     for pair in pairs:
         reading.take_pair(pair)
-    others = replace(plan, inputs=tuple(input for input in plan.inputs if input.name not in reading.failed))
+    readable = tuple(input for input in plan.inputs if input.name not in reading.failed)
     try:
-        if is_whole:
-            return reading.checked(bind_inputs(others, reading.values, spell=_spelled))
+        if is_complete:
+            return reading.checked(bind_inputs(replace(plan, inputs=readable), reading.values, spell=_spelled))
     except InputError as problem:
-        reading.tell(str(problem), EXIT_PROBLEMS)
+        reading.report(str(problem), EXIT_PROBLEMS)
     return reading.checked({})
 
 
 def files_of(pairs: list[str]) -> list[Path]:
-    """The files that pairs are read from."""
+    """The files that pairs of the form NAME=@FILE name."""
     texts = (pair.partition("=")[2] for pair in pairs)
     return [Path(text[1:]) for text in texts if text.startswith("@")]
 
 
 @dataclass
 class _Reading:
-    """What was read so far: values by name, the names whose values could not be read, and every problem."""
+    """The values read so far, the names whose values could not be read (`failed`), and every problem."""
 
     declared: Mapping[str, Input]
     values: dict[str, Any] = field(default_factory=dict)
@@ -58,11 +58,11 @@ class _Reading:
     failed: set[str] = field(default_factory=set)
     problems: list[tuple[str, int]] = field(default_factory=list)
 
-    def tell(self, problem: str, code: int) -> None:
+    def report(self, problem: str, code: int) -> None:
         self.problems.append((problem, code))
 
     def checked(self, values: dict[str, Any]) -> dict[str, Any]:
-        """The same values, if there is no problem. The gravest one gives the exit code."""
+        """The same values. Raises `Refused` if there was a problem; the highest exit code wins."""
         if not self.problems:
             return values
         code = max(code for _, code in self.problems)
@@ -70,17 +70,17 @@ class _Reading:
         raise Refused("\n".join(dict.fromkeys(problem for problem, _ in self.problems)), code, word=word)
 
     def take_file(self, path: Path) -> bool:
-        """False where it holds no inputs at all."""
+        """Returns False if the file holds no inputs."""
         try:
             found = parse_json(_read_text(path))
         except Refused as refused:
-            self.tell(refused.message, refused.code)
+            self.report(refused.message, refused.code)
             return False
         except NotJson as problem:
-            self.tell(f"{path}: {problem}", EXIT_PROBLEMS)
+            self.report(f"{path}: {problem}", EXIT_PROBLEMS)
             return False
         if not isinstance(found, dict):
-            self.tell(f"{path} has to hold one JSON object, with the inputs by name", EXIT_PROBLEMS)
+            self.report(f"{path} has to hold one JSON object with the inputs by name", EXIT_PROBLEMS)
             return False
         for name, value in found.items():
             self.take(name, value)
@@ -90,16 +90,16 @@ class _Reading:
         name, found, text = pair.partition("=")
         if not found:
             self.failed.add(name)
-            return self.tell(f"--input takes NAME=VALUE, not {_shortened(pair)}", EXIT_USAGE)
+            return self.report(f"--input takes NAME=VALUE, not `{_shortened(pair)}`", EXIT_USAGE)
         if name in self.paired:
-            return self.tell(f"the input `{name}` is given twice", EXIT_PROBLEMS)
+            return self.report(f"the input `{name}` is given twice", EXIT_PROBLEMS)
         self.paired.add(name)
         self.values.pop(name, None)
         try:
             written = _read_text(Path(text[1:])) if text.startswith("@") else text
         except Refused as refused:
             self.failed.add(name)
-            return self.tell(refused.message, refused.code)
+            return self.report(refused.message, refused.code)
         known = self.declared.get(name)
         if known is None or (known.type is InputKind.TEXT and not known.each):
             self.failed.discard(name)
@@ -112,9 +112,9 @@ class _Reading:
             return self.take(name, parse_json(text))
         except NotJson as problem:
             self.failed.add(name)
-            is_other = problem.reason.startswith("not JSON")
-            told = f" has to be JSON, and {_shortened(text)} is not" if is_other else f": {problem}"
-            return self.tell(f"the input `{name}`{told}", EXIT_PROBLEMS)
+            is_text = problem.reason.startswith("not JSON")
+            shown = f" has to be JSON, and `{_shortened(text)}` is not" if is_text else f": {problem}"
+            return self.report(f"the input `{name}`{shown}", EXIT_PROBLEMS)
 
     def take(self, name: str, value: JsonValue) -> None:
         try:
@@ -122,15 +122,15 @@ class _Reading:
             self.failed.discard(name)
         except _TooLarge as problem:
             self.failed.add(name)
-            self.tell(f"the number {problem} in `{name}` is too large: numbers end near 1.8e308", EXIT_PROBLEMS)
+            self.report(f"the number {problem} in `{name}` is too large: numbers end near 1.8e308", EXIT_PROBLEMS)
 
 
 class _TooLarge(Exception):
-    """A number that is none for a computer, as it was written."""
+    """A number beyond the range of floats, as the user wrote it."""
 
 
 def _plain(value: JsonValue) -> Any:
-    """As the JSON of Python gives it, and as a caller of the library does: decimals are floats."""
+    """The value as a caller of the library passes it: decimals become floats."""
     match value:
         case Decimal():
             if math.isinf(float(value)):
@@ -145,7 +145,7 @@ def _plain(value: JsonValue) -> Any:
 
 
 def _spelled(value: Any) -> str:
-    """A value as it is written in JSON."""
+    """The value in JSON, for messages."""
     return _shortened(json.dumps(value, ensure_ascii=False))
 
 
@@ -155,10 +155,10 @@ def _shortened(text: str) -> str:
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")  # a byte order mark is no part of a text
+        return path.read_text(encoding="utf-8-sig")  # drops a byte order mark
     except FileNotFoundError as problem:
         raise Refused(f"there is no file {path}", EXIT_UNREADABLE) from problem
     except OSError as problem:
         raise Refused(f"{path} could not be read: {reason_of(problem)}", EXIT_UNREADABLE) from problem
     except UnicodeDecodeError as problem:
-        raise Refused(f"{path} is not UTF-8 text", EXIT_UNREADABLE) from problem
+        raise Refused(f"{path} could not be read: it is not UTF-8 text", EXIT_UNREADABLE) from problem

@@ -1,21 +1,21 @@
-"""The `pasta` command as a process: whatever happens, it ends in words and with one documented exit code."""
+"""The entry point of the `pasta` command."""
 
 from __future__ import annotations
 
 import sys
 
-from pastalang.cli.exit_codes import ends_at_once
+from pastalang.cli.exit_codes import ctrl_c_exits_at_once
 
 
 def main() -> None:
-    with ends_at_once():
+    with ctrl_c_exits_at_once():
         from pastalang import __version__
-        from pastalang.cli.output import prepare_streams, say
+        from pastalang.cli.output import echo, prepare_streams
         from pastalang.cli.process import exit_code_of
 
         prepare_streams()
         if sys.argv[1:] == ["--version"]:
-            sys.exit(exit_code_of(lambda: say(f"pasta {__version__}")))
+            sys.exit(exit_code_of(lambda: echo(f"pasta {__version__}")))
         from pastalang.cli.app import build_app, named_commands
 
         app = build_app(named_commands())

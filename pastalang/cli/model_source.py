@@ -1,7 +1,7 @@
-"""The engine for `--model` and `--device`; what cannot be loaded is refused in words.
+"""Load the engine for `--model` and `--device`.
 
-Where the hub cannot be reached, the models fetched before are all there is. The library of the hub tries again and
-again and reports each try; when it knows beforehand, it looks on the disk alone.
+Without a network, only models that were downloaded before can be used. The hub's library would retry and report each
+attempt, so we check first whether it can reach the hub, and tell it to work offline if it cannot.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import Request, build_opener, getproxies, proxy_bypass
 
-from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, ends_at_once
+from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, ctrl_c_exits_at_once
 from pastalang.errors import PastaError
 from pastalang.runtime.models.source import NAMES, check_source
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
 
 
-def refuse_folder(model: str) -> None:
-    """Where `--model` can only be a folder, it has to be one with a model; before anything heavy is imported."""
+def refuse_model(model: str) -> None:
+    """Raises `Refused` if `--model` names a folder without a model. Imports nothing heavy."""
     try:
         check_source(model)
     except PastaError as problem:
@@ -36,11 +36,11 @@ def refuse_folder(model: str) -> None:
 
 def load_engine(model: str, *, device: str | None, cells: int) -> Engine:
     """Raises `Refused`."""
-    refuse_folder(model)
-    look_for_hub(model)
+    refuse_model(model)
+    offline_without_hub(model)
     refuse_device(device)
     try:
-        with ends_at_once():  # nothing of ours is under way yet
+        with ctrl_c_exits_at_once():
             from pastalang.runtime.engine import Engine
 
             return Engine.load(model, device=device, cells=cells)
@@ -49,7 +49,7 @@ def load_engine(model: str, *, device: str | None, cells: int) -> Engine:
 
 
 def refuse_device(device: str | None) -> None:
-    """Raises `Refused` for a device that is none, or is not there."""
+    """Raises `Refused` for a device that does not exist or is not available."""
     if device is None:
         return
     from pastalang.runtime.models.loading import check_device
@@ -66,47 +66,50 @@ _PATIENCE: Final = 5.0  # seconds
 _PORTS: Final = {"http": 80, "https": 443, "socks4": 1080, "socks5": 1080, "socks5h": 1080}
 
 
-def look_for_hub(model: str) -> None:
-    """Before the libraries of models are imported: they read once whether there is a network."""
-    if model in NAMES or Path(model).exists() or OFFLINE in os.environ or can_be_reached():
+def offline_without_hub(model: str) -> None:
+    """If the model is on the hub and the hub cannot be reached, make its library work offline.
+
+    Call it before the libraries are imported: they read the setting once.
+    """
+    if model in NAMES or Path(model).exists() or OFFLINE in os.environ or is_hub_reachable():
         return
     os.environ[OFFLINE] = "1"
     constants = sys.modules.get("huggingface_hub.constants")
-    if constants is not None:  # somebody has imported it already
+    if constants is not None:  # it has been imported already
         constants.HF_HUB_OFFLINE = True  # type: ignore[attr-defined]
 
 
-def can_be_reached() -> bool:
-    """Whether somebody answers at its address, through the proxy if there is one."""
+def is_hub_reachable() -> bool:
+    """Whether the hub accepts connections, through the proxy if there is one."""
     endpoint = os.environ.get("HF_ENDPOINT") or _ENDPOINT
-    place = urlsplit(endpoint)
-    found = {} if proxy_bypass(place.hostname or "") else getproxies()
-    proxy = found.get(place.scheme) or found.get("all")
+    address = urlsplit(endpoint)
+    proxies = {} if proxy_bypass(address.hostname or "") else getproxies()
+    proxy = proxies.get(address.scheme) or proxies.get("all")
     if not proxy:
-        return _listens(place)
-    middle = urlsplit(proxy if "//" in proxy else f"http://{proxy}")
-    if not _listens(middle):
+        return _accepts_connections(address)
+    proxy_address = urlsplit(proxy if "//" in proxy else f"http://{proxy}")
+    if not _accepts_connections(proxy_address):
         return False
-    return middle.scheme != "http" or _answers(endpoint)  # of other proxies only the library knows how to use them
+    return proxy_address.scheme != "http" or _answers(endpoint)  # only the library can use proxies of other kinds
 
 
-def _listens(place: SplitResult) -> bool:
+def _accepts_connections(address: SplitResult) -> bool:
     try:
-        port = place.port or _PORTS.get(place.scheme, 443)
-        with socket.create_connection((place.hostname or "", port), timeout=_PATIENCE):
+        port = address.port or _PORTS.get(address.scheme, 443)
+        with socket.create_connection((address.hostname or "", port), timeout=_PATIENCE):
             return True
-    except (OSError, ValueError):  # a port that is no number
+    except (OSError, ValueError):  # the port is not a number
         return False
 
 
 def _answers(endpoint: str) -> bool:
-    """Whether the proxy lets us through: many answer themselves where there is no network behind them."""
+    """Whether the proxy reaches the hub. Many proxies answer with an error of their own if they have no network."""
     try:
         with build_opener().open(Request(endpoint, method="HEAD"), timeout=_PATIENCE):
             return True
     except HTTPError as answer:
         return answer.code < 500 and answer.code != HTTPStatus.PROXY_AUTHENTICATION_REQUIRED
     except URLError as problem:
-        return isinstance(problem.reason, ssl.SSLError)  # the library may trust others than we do
+        return isinstance(problem.reason, ssl.SSLError)  # the library may trust other certificates
     except (OSError, ValueError, HTTPException):
         return False

@@ -1,8 +1,7 @@
-"""Where a command writes: its two streams, and files.
+"""Where a command writes: the standard output, the standard error, and files.
 
-An answer is written or the command fails in words; progress never makes it fail. A stream that the shell has
-closed is opened such that every use of it fails, so that it needs no case of its own. A file that cannot be
-written is refused before anything is done, and no source is overwritten.
+Either an answer is written or the command fails with a message. Progress messages never make a command fail. A command
+that cannot write its file refuses before it does any work, and it never overwrites a file that it reads.
 """
 
 from __future__ import annotations
@@ -21,69 +20,105 @@ T = TypeVar("T")
 _ENCODING: Final = "utf-8"
 
 
-def say(text: str, *, end: str = "\n") -> None:
-    """To the standard output. Raises `Refused` where it takes nothing, `BrokenPipeError` where nobody reads on."""
+def echo(text: str, *, end: str = "\n") -> None:
+    """Write to the standard output.
+
+    Raises `Refused` if it cannot be written, and `BrokenPipeError` if its reader has closed it.
+    """
     sys.stdout.write(text + end)
     sys.stdout.flush()
 
 
-def say_document(text: str, *, end: str = "\n") -> None:
-    """A program, JSON, an answer: what is to be read back is UTF-8 wherever it goes, but on a terminal."""
+def echo_document(text: str, *, end: str = "\n") -> None:
+    """Write a program, JSON or an answer. Other programs read these, so they are UTF-8 except on a terminal."""
     reconfigure = getattr(sys.stdout, "reconfigure", None)
     if reconfigure is not None and not sys.stdout.isatty():
         reconfigure(encoding=_ENCODING, errors="backslashreplace")
-    say(text, end=end)
+    echo(text, end=end)
 
 
-def tell(text: str, *, end: str = "\n") -> None:
-    """To the standard error. Where it is gone nobody is told, and the work goes on."""
+def echo_error(text: str, *, end: str = "\n") -> None:
+    """Write to the standard error. If it is closed, the text is lost and the command continues."""
     sys.stderr.write(text + end)
     sys.stderr.flush()
 
 
+# ── files ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def write_file(path: Path, text: str) -> None:
+    """Raises `Refused`."""
+    try:
+        path.write_text(text, encoding=_ENCODING)
+    except OSError as problem:
+        raise unwritable(path, problem) from problem
+
+
+def unwritable(path: Path, problem: OSError) -> Refused:
+    return Refused(f"{path} could not be written: {reason_of(problem)}", EXIT_UNREADABLE)
+
+
 def reason_of(problem: OSError) -> str:
-    """Why a stream cannot be used, as people say it."""
+    """Why a file or a stream cannot be used, as the end of a sentence."""
     return "it is closed" if problem.errno == errno.EBADF else (problem.strerror or str(problem)).lower()
 
 
-def silence(stream: TextIO) -> None:
-    """What the stream still holds, and whatever follows, goes nowhere: else Python complains of it at the end."""
-    with suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+def refuse_unwritable(path: Path | None, *sources: Path | str | None) -> None:
+    """Raises `Refused` if the path cannot be written, or if it is one of the `sources` that the command reads."""
+    if path is None:
+        return
+    refuse_overwriting(path, *sources)
+    if not path.parent.is_dir():
+        raise Refused(f"{path} cannot be written: there is no folder {path.parent}", EXIT_UNREADABLE)
+    if path.is_dir():
+        raise Refused(f"{path} cannot be written: it is a folder", EXIT_UNREADABLE)
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise Refused(f"{path} cannot be written: permission denied", EXIT_UNREADABLE)
+
+
+def refuse_overwriting(path: Path | None, *sources: Path | str | None) -> None:
+    """Raises `Refused` if the path is one of the `sources`, even under another name, such as a link."""
+    if path is None or not path.is_file():
+        return
+    for source in sources:
+        if source is not None and Path(source).is_file() and path.samefile(source):
+            raise Refused(f"this command reads {path} and would overwrite it: write to another file", EXIT_USAGE)
+
+
+# ── the streams of the process ───────────────────────────────────────────────────────────────────────────
 
 
 def prepare_streams() -> None:
-    """For a process of our own, libraries included: streams that are there and take any character.
+    """Replace the standard streams of the process by streams that accept any character and fail predictably.
 
-    Where the standard output fails it raises `Refused`, or `BrokenPipeError`; the standard error never fails.
+    When writing fails, the standard output raises `Refused` or `BrokenPipeError`, and the standard error is silent.
+    A stream that the shell has closed is opened such that every use of it fails, so it needs no case of its own.
     """
     sys.stdin = sys.stdin or _unusable(0, os.O_WRONLY, "r")
     sys.stdout = sys.stdout or _unusable(1, os.O_RDONLY, "w")
     sys.stderr = sys.stderr or _unusable(2, os.O_RDONLY, "w")
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:  # a terminal that cannot show a character gets its code instead of a failure
+        if reconfigure is not None:  # a terminal that cannot show a character shows its code instead of failing
             reconfigure(errors="backslashreplace")
     sys.stdout = cast(TextIO, _Guarded(sys.stdout, _refuse))
-    sys.stderr = cast(TextIO, _Guarded(sys.stderr, _forgive))
+    sys.stderr = cast(TextIO, _Guarded(sys.stderr, _ignore))
 
 
 class _Guarded:
-    """A stream of which `failed` is told when it cannot be written, and again with whatever is written afterwards.
+    """A stream that calls `on_failure` when it cannot be written, and again at every later write.
 
-    Nothing that it still held is tried again.
+    Text that was buffered before the failure is dropped.
     """
 
-    def __init__(self, stream: TextIO, failed: Callable[[OSError], None]) -> None:
+    def __init__(self, stream: TextIO, on_failure: Callable[[OSError], None]) -> None:
         self._stream = stream
-        self._failed = failed
+        self._on_failure = on_failure
         self._problem: OSError | None = None
 
     def write(self, text: str) -> int:
         if self._problem is not None:
-            self._failed(self._problem)
+            self._on_failure(self._problem)
         return self._tried(lambda: self._stream.write(text)) or 0
 
     def flush(self) -> None:
@@ -93,9 +128,9 @@ class _Guarded:
         try:
             return act()
         except OSError as problem:
-            silence(self._stream)
+            _silence(self._stream)
             self._problem = problem
-            self._failed(problem)
+            self._on_failure(problem)
         return None
 
     def __getattr__(self, name: str) -> Any:
@@ -109,36 +144,22 @@ def _refuse(problem: OSError) -> None:
     raise Refused(f"the standard output could not be written: {reason}", EXIT_UNREADABLE) from problem
 
 
-def _forgive(problem: OSError) -> None:
-    """Nobody can be told."""
+def _ignore(problem: OSError) -> None:
+    """There is no other stream to report the problem on."""
+
+
+def _silence(stream: TextIO) -> None:
+    """Send the buffered text and all later text to the null device; otherwise Python complains about it at exit."""
+    with suppress(OSError, ValueError):
+        null_device = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null_device, stream.fileno())
+        os.close(null_device)
 
 
 def _unusable(descriptor: int, flags: int, mode: str) -> TextIO:
-    """The null device, open the wrong way round: whoever reads or writes is told so, libraries in C included."""
+    """The null device, opened the wrong way round: every read or write fails, also in libraries written in C."""
     opened = os.open(os.devnull, flags)
     if opened != descriptor:
         os.dup2(opened, descriptor)
         os.close(opened)
     return cast(TextIO, open(descriptor, mode, encoding=_ENCODING, closefd=False))
-
-
-def refuse_place(path: Path | None, *sources: Path | str | None) -> None:
-    """Raises `Refused` where nothing can be written, or where one of the files that are read would be lost."""
-    if path is None:
-        return
-    refuse_overwriting(path, *sources)
-    if not path.parent.is_dir():
-        raise Refused(f"{path} cannot be written: there is no folder {path.parent}", EXIT_UNREADABLE)
-    if path.is_dir():
-        raise Refused(f"{path} cannot be written: it is a folder", EXIT_UNREADABLE)
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise Refused(f"{path} cannot be written: permission denied", EXIT_UNREADABLE)
-
-
-def refuse_overwriting(path: Path | None, *sources: Path | str | None) -> None:
-    """Raises `Refused` where the place is one of the files that the command reads, by whatever name."""
-    if path is None or not path.is_file():
-        return
-    for source in sources:
-        if source is not None and Path(source).is_file() and path.samefile(source):
-            raise Refused(f"{path} is read by this command, and would be lost: write to another file", EXIT_USAGE)

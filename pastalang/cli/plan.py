@@ -1,4 +1,4 @@
-"""`pasta plan FILE`: draws a program or a saved plan, or reports how two plans differ."""
+"""`pasta plan FILE`: draw a plan, or show how two plans differ."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Annotated, Any, assert_never
 import typer
 
 from pastalang.cli.exit_codes import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
-from pastalang.cli.output import refuse_overwriting, say, say_document, tell
+from pastalang.cli.options import DecodingMode, OutputFile, TemplateName
+from pastalang.cli.output import echo, echo_document, echo_error, refuse_overwriting, write_file
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
 from pastalang.plan.diff import differences
@@ -31,28 +32,32 @@ class Format(StrEnum):
 @exits_with_code
 def command(
     file: Annotated[
-        Path | None, typer.Argument(help="A program, or a plan saved as JSON; - is standard input.")
+        Path | None, typer.Argument(help="A program, or a plan saved as JSON. - is the standard input.")
     ] = None,
-    template: Annotated[str | None, typer.Option(help="Which template, where the program has several.")] = None,
-    mode: Annotated[Mode, typer.Option(help="How the values of a JSON answer relate to one another.")] = Mode.STRICT,
-    format: Annotated[Format, typer.Option(help="What is written.")] = Format.TEXT,
+    template: TemplateName = None,
+    mode: DecodingMode = Mode.STRICT,
+    format: Annotated[Format, typer.Option(help="How the plan is drawn. json saves it.")] = Format.TEXT,
     tokenizer: Annotated[
-        Path | None, typer.Option(help="A tokenizer.json, or a folder with a tokenizer: counts exactly.")
+        Path | None, typer.Option(help="Count text in tokens: a tokenizer.json, or a folder with a tokenizer.")
     ] = None,
     positions: Annotated[
-        int | None, typer.Option(min=1, help="How many positions the model has; refuse what needs more.")
+        int | None, typer.Option(min=1, help="The positions of the model. A plan that needs more is refused.")
     ] = None,
-    cells: Annotated[int | None, typer.Option(min=1, help="How many tokens fit into memory; likewise.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The file to write to.")] = None,
+    cells: Annotated[
+        int | None,
+        typer.Option(min=1, help="The tokens that fit into memory. A plan that never fits is refused."),
+    ] = None,
+    output: OutputFile = None,
     diff: Annotated[
-        tuple[Path, Path] | None, typer.Option(metavar="A B", help="Say what differs between two programs or plans.")
+        tuple[Path, Path] | None,
+        typer.Option(metavar="A B", help="Compare two programs or saved plans, and exit with 1 if they differ."),
     ] = None,
 ) -> None:
     refuse_overwriting(output, file, *(diff or ()), tokenizer)
     if diff is not None:
         raise typer.Exit(_compare(file, diff, template, mode, output))
     if file is None:
-        raise Refused("pasta plan needs a program", EXIT_USAGE)
+        raise Refused("pasta plan needs a program, or --diff with two", EXIT_USAGE)
     plan = read_plan(file, template=template, mode=mode)
     lengths = Lengths(None if tokenizer is None else load_encoder(tokenizer))
     _check_fit(plan, Capacity(positions, cells), lengths)
@@ -60,9 +65,9 @@ def command(
 
 
 def _compare(file: Path | None, pair: tuple[Path, Path], template: str | None, mode: Mode, output: Path | None) -> int:
-    """Like `diff`: 0 where there is no difference, 1 where there is one."""
+    """Returns 0 if the plans are the same and 1 if they differ, like `diff`."""
     if file is not None:
-        raise Refused("pasta plan takes a program, or --diff with two of them, and not both", EXIT_USAGE)
+        raise Refused("pasta plan takes either one program or --diff with two, not both", EXIT_USAGE)
     old, new = (read_plan(path, template=template, mode=mode) for path in pair)
     found = differences(old, new)
     _write("".join(f"{line}\n" for line in found or ("the plans are the same",)), output)
@@ -78,14 +83,14 @@ def _check_fit(plan: Plan, limits: Capacity, lengths: Lengths) -> None:
         raise Refused(str(error), EXIT_PROBLEMS) from error
     most = found.peak_cells.high
     if limits.cells is not None and most > limits.cells:
-        tell(
-            f"note: at its longest this plan wants {most:,} cells at once, and there are {limits.cells:,}: "
-            "branches will wait for one another then, and the answer stays the same"
+        echo_error(
+            f"note: the longest run of this plan needs {most:,} cells at once, and there are {limits.cells:,}. "
+            "In such a run branches wait for one another; the answer stays the same"
         )
 
 
 def _show(plan: Plan, format: Format, lengths: Lengths) -> str:
-    """Only the module of the format that is asked for is imported."""
+    """Imports only the module of the requested format."""
     match format:
         case Format.TEXT:
             from pastalang.plan.draw.terminal import draw_text
@@ -120,20 +125,16 @@ def _can_show_blocks() -> bool:
 
 def _write(text: str, output: Path | None, *, is_document: bool = False) -> None:
     if output is None:
-        (say_document if is_document else say)(text, end="")
+        (echo_document if is_document else echo)(text, end="")
         return
-    try:
-        output.write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise Refused(f"{output} could not be written: {reason}", EXIT_UNREADABLE) from error
+    write_file(output, text)
 
 
 TOKENIZER_FILE = "tokenizer.json"
 
 
 def load_encoder(path: Path) -> Encoder:
-    """A `tokenizer.json`, a folder that holds one, or a folder that transformers can read. Raises `Refused`."""
+    """From a `tokenizer.json`, a folder that holds one, or a folder that transformers can read. Raises `Refused`."""
     if not path.exists():
         raise Refused(f"there is no tokenizer {path}", EXIT_UNREADABLE)
     if path.is_file():
@@ -169,7 +170,7 @@ def _from_file(path: Path) -> Encoder:
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises nothing more precise
-        raise Refused(f"{path} is no tokenizer that can be read: {error}", EXIT_UNREADABLE) from error
+        raise Refused(f"{path} could not be read as a tokenizer: {error}", EXIT_UNREADABLE) from error
 
     return _Fast(tokenizer)
 

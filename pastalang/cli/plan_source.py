@@ -1,11 +1,11 @@
-"""From a path on the command line to a plan: a program is planned, a plan that was saved is read back."""
+"""Read the program or the saved plan that a command works on."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
-from pastalang.cli.program_files import STANDARD_INPUT, read_all, refused_findings
+from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_USAGE, Refused
+from pastalang.cli.program_files import ProgramFile, read_one, refused_findings
 from pastalang.compiler import check_reading
 from pastalang.plan.build import build_plan
 from pastalang.plan.builder import PlanError
@@ -18,18 +18,33 @@ SAVED = ".json"
 
 
 def read_plan(path: Path, *, template: str | None, mode: Mode) -> Plan:
-    """Raises `Refused`."""
-    if path.is_dir():
-        raise Refused(f"{path} is a folder; this command takes one program", EXIT_USAGE)
-    given = next(read_all([path]))
-    if not given.reading.was_opened:
-        raise refused_findings(given.reading.diagnostics, EXIT_UNREADABLE)
+    """The plan of a program, or a plan saved as JSON, which has its own template and mode. Raises `Refused`."""
+    file = read_one(path)
     if path.suffix == SAVED:
-        return _read_saved(given.reading.source)
-    program, findings = check_reading(given.reading, path=None if str(path) == STANDARD_INPUT else path)
-    if program is None:
-        raise refused_findings(findings, EXIT_PROBLEMS)
-    return _build(program, _choose(program, template), mode)
+        return _read_saved(file.reading.source)
+    program = _checked(file)
+    return _build(program, choose_template(program, template), mode)
+
+
+def read_program(path: Path) -> Program:
+    """Raises `Refused`."""
+    return _checked(read_one(path))
+
+
+def choose_template(program: Program, name: str | None) -> Template:
+    """The template with this name; without a name, the only one. Raises `Refused`."""
+    file, names = program.source.name, ", ".join(program.templates)
+    if not program.templates:
+        raise Refused(f"{file} declares no template", EXIT_PROBLEMS)
+    if name is None and len(program.templates) > 1:
+        raise Refused(
+            f"{file} declares {len(program.templates)} templates; choose one with --template: {names}", EXIT_USAGE
+        )
+    if name is None:
+        return program.only_template
+    if name not in program.templates:
+        raise Refused(f"{file} has no template {name!r}; it declares: {names}", EXIT_USAGE)
+    return program.templates[name]
 
 
 def _read_saved(source: Source) -> Plan:
@@ -39,18 +54,11 @@ def _read_saved(source: Source) -> Plan:
         raise Refused(f"{source.name}: {error}", EXIT_PROBLEMS) from error
 
 
-def _choose(program: Program, name: str | None) -> Template:
-    names = ", ".join(program.templates)
-    if not program.templates:
-        raise Refused(f"{program.source.name} declares no template", EXIT_PROBLEMS)
-    if name is None and len(program.templates) > 1:
-        advice = f"choose one with --template: {names}"
-        raise Refused(f"{program.source.name} declares {len(program.templates)} templates; {advice}", EXIT_USAGE)
-    if name is None:
-        return program.only_template
-    if name not in program.templates:
-        raise Refused(f"{program.source.name} has no template {name!r}; it declares: {names}", EXIT_USAGE)
-    return program.templates[name]
+def _checked(file: ProgramFile) -> Program:
+    program, findings = check_reading(file.reading, path=file.path)
+    if program is None:
+        raise refused_findings(findings, EXIT_PROBLEMS)
+    return program
 
 
 def _build(program: Program, template: Template, mode: Mode) -> Plan:

@@ -1,4 +1,4 @@
-"""How commands and the process end: every exception becomes one sentence and one documented exit code."""
+"""How commands and the process end: every expected exception becomes one message and one documented exit code."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ from pastalang.cli.exit_codes import (
     Refused,
     refused_for,
 )
-from pastalang.cli.output import reason_of, say_document, tell
+from pastalang.cli.output import echo_document, echo_error, reason_of
 from pastalang.errors import FileError, PastaError
 from pastalang.limits import MAX_NAME_CHARS
 
 
 def exit_code_of(act: Callable[[], object]) -> int:
-    """The exit code of whatever prints, parses the command line or runs a command."""
+    """Run the whole command line, or a part of it that prints, and return the exit code of the process."""
     try:
         return _code_of(act)
     except BrokenPipeError:
         return EXIT_CLOSED_PIPE
     except Refused as refused:
-        tell(refused.message)
+        echo_error(refused.message)
         return refused.code
     except KeyboardInterrupt:
-        tell(STOPPED.message)
+        echo_error(STOPPED.message)
         return STOPPED.code
 
 
@@ -46,45 +46,45 @@ def _code_of(act: Callable[[], object]) -> int:
 
 
 def _code_left(left: SystemExit) -> int:
-    """typer leaves after it has told wrong usage, or where nobody reads its help."""
+    """typer raises `SystemExit` after it has printed a usage error, or when the reader of its help has gone."""
     if isinstance(left.__context__, BrokenPipeError):
         raise left.__context__
-    told = getattr(left.__context__, "format_message", None)
-    if told is not None and "--json" in sys.argv:
-        say_document(json.dumps(Refused(told(), EXIT_USAGE).as_data(), ensure_ascii=False))
+    usage_error = getattr(left.__context__, "format_message", None)
+    if usage_error is not None and "--json" in sys.argv:
+        echo_document(json.dumps(Refused(usage_error(), EXIT_USAGE).as_data(), ensure_ascii=False))
     if left.code is None or isinstance(left.code, int):
         return left.code or EXIT_FINE
-    tell(str(left.code))  # as Python does with whatever else somebody leaves with
+    echo_error(str(left.code))  # as Python does with an exit code that is not a number
     return EXIT_PROBLEMS
 
 
 def exits_with_code(command: Callable[..., None]) -> Callable[..., None]:
-    """The same command, for typer, which ends by `typer.Exit` whatever happens that may happen."""
+    """Wrap a command for typer, so that every expected exception is reported and becomes `typer.Exit`."""
 
     @wraps(command)
-    def ended(**options: Any) -> None:
+    def wrapped(**options: Any) -> None:
         import typer  # here, so that `pasta --version` need not wait for it
 
         try:
             refused = _refused_by(command, options)
             if refused is not None:
-                report(refused, as_json=options.get("as_json") is True)
+                _report(refused, as_json=options.get("as_json") is True)
         except BrokenPipeError:
             raise typer.Exit(EXIT_CLOSED_PIPE) from None
         if refused is not None:
             raise typer.Exit(refused.code)
 
-    return ended
+    return wrapped
 
 
-def report(refused: Refused, *, as_json: bool) -> None:
-    """The sentence, and with `--json` one object on the standard output."""
-    tell(refused.message.rstrip("\n"))
+def _report(refused: Refused, *, as_json: bool) -> None:
+    """Print the message, and with `--json` also one object on the standard output."""
+    echo_error(refused.message.rstrip("\n"))
     if as_json:
         try:
-            say_document(json.dumps(refused.as_data(), ensure_ascii=False))
+            echo_document(json.dumps(refused.as_data(), ensure_ascii=False))
         except Refused:
-            return  # it is the standard output that cannot be written
+            return  # the standard output cannot be written, which may be the very problem
 
 
 def _refused_by(command: Callable[..., None], options: dict[str, Any]) -> Refused | None:

@@ -1,4 +1,4 @@
-"""The programs that the paths on the command line mean, and the refusal of those with errors."""
+"""Read the programs that are named on the command line."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pastalang.cli.exit_codes import EXIT_UNREADABLE, Refused
+from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.output import reason_of
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_text
@@ -20,14 +20,14 @@ SUFFIX = ".pasta"
 
 @dataclass(frozen=True, slots=True)
 class ProgramFile:
-    """One program. `path` is None where it comes from the standard input."""
+    """The text of one program. `path` is None for the standard input."""
 
     reading: Reading
     path: Path | None
 
 
 def read_all(paths: Iterable[Path]) -> Iterator[ProgramFile]:
-    """Every file once, in the order given; the programs in a folder in the order of their names."""
+    """Every program once. A folder stands for all programs in it, sorted by name, except in hidden folders."""
     seen: set[Path] = set()
     for path in paths:
         if str(path) == STANDARD_INPUT:
@@ -37,6 +37,24 @@ def read_all(paths: Iterable[Path]) -> Iterator[ProgramFile]:
             if file not in seen:
                 seen.add(file)
                 yield ProgramFile(read_file(file), file)
+
+
+def read_one(path: Path) -> ProgramFile:
+    """Raises `Refused` for a folder, and for a file that cannot be opened."""
+    if path.is_dir():
+        raise Refused(f"{path} is a folder; this command takes one program", EXIT_USAGE)
+    [file] = read_all([path])
+    if not file.reading.was_opened:
+        raise refused_findings(file.reading.diagnostics, EXIT_UNREADABLE)
+    return file
+
+
+def refused_findings(findings: Iterable[Diagnostic], code: int) -> Refused:
+    """A refusal that shows the errors among the findings, of which there is at least one. Warnings are left out."""
+    errors = [finding for finding in findings if finding.is_error]
+    first = errors[0]
+    line = first.source.place(first.span.start).line if first.source.text else None
+    return Refused(render_text(errors), code, word=first.code, line=line)
 
 
 def _standard_input() -> bytes:
@@ -51,11 +69,3 @@ def _programs_in(folder: Path) -> Iterator[Path]:
         parts = path.relative_to(folder).parts
         if path.is_file() and not any(part.startswith(".") for part in parts):
             yield path
-
-
-def refused_findings(findings: Iterable[Diagnostic], code: int) -> Refused:
-    """At least one of them has to be an error; the errors alone are told."""
-    errors = [finding for finding in findings if finding.is_error]
-    first = errors[0]
-    line = first.source.place(first.span.start).line if first.source.text else None
-    return Refused(render_text(errors), code, word=first.code, line=line)

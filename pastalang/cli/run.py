@@ -1,4 +1,4 @@
-"""`pasta run FILE`: decodes a program with its inputs; shows fields while they are written, then the answer."""
+"""`pasta run FILE`: run a program with a model, show its fields as they are written, and print the answer."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import dataclasses
 import json
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, refused_for
+from pastalang.cli.exit_codes import EXIT_USAGE, Refused, refused_for
 from pastalang.cli.inputs import files_of, read_inputs
-from pastalang.cli.model_source import load_engine, refuse_folder
-from pastalang.cli.output import refuse_place, say, say_document, tell
+from pastalang.cli.model_source import load_engine, refuse_model
+from pastalang.cli.options import AnyMode, AsJson, Cells, DecodingMode, Device, TemplateName
+from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwritable, write_file
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
 from pastalang.plan.plan import Mode, Plan
@@ -30,58 +30,61 @@ if TYPE_CHECKING:
 
 @exits_with_code
 def command(
-    file: Annotated[Path, typer.Argument(help="A program, or a plan saved as JSON; - is standard input.")],
-    model: Annotated[str, typer.Option(help="A folder with a model, or its name on the hub.")] = DEFAULT,
+    file: Annotated[Path, typer.Argument(help="A program, or a plan saved as JSON. - is the standard input.")],
+    model: Annotated[str, typer.Option(help="A folder with a model, or its name on the Hugging Face hub.")] = DEFAULT,
     input: Annotated[
-        list[str] | None, typer.Option("--input", "-i", metavar="NAME=VALUE", help="One input; NAME=@FILE reads it.")
+        list[str] | None,
+        typer.Option("--input", "-i", metavar="NAME=VALUE", help="One input. NAME=@FILE reads its value from a file."),
     ] = None,
-    inputs: Annotated[Path | None, typer.Option(help="A JSON file with an object of inputs.")] = None,
-    template: Annotated[str | None, typer.Option(help="Which template, where the program has several.")] = None,
-    mode: Annotated[Mode, typer.Option(help="How the values of a JSON answer relate to one another.")] = Mode.STRICT,
-    any_mode: Annotated[
-        bool, typer.Option("--any-mode", help="Decode also in a mode that the weights were not trained for.")
+    inputs: Annotated[Path | None, typer.Option(help="A JSON file with an object of the inputs.")] = None,
+    template: TemplateName = None,
+    mode: DecodingMode = Mode.STRICT,
+    any_mode: AnyMode = False,
+    seed: Annotated[int, typer.Option(help="The same seed samples the same tokens.")] = 0,
+    device: Device = None,
+    cells: Cells = 8192,
+    as_json: AsJson = False,
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="Print which branches were decoded in which forward passes.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Two runs with one seed draw the same tokens.")] = 0,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps; left out: the best there is.")] = None,
-    cells: Annotated[int, typer.Option(min=1, help="How many tokens fit into memory.")] = 8192,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")] = False,
-    timeline: Annotated[bool, typer.Option("--timeline", help="Print who decoded when.")] = False,
-    trace: Annotated[Path | None, typer.Option(help="Write what happened: .jsonl, .json (Chrome) or .html.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(help="Write a trace of the run: .jsonl, .json (for trace viewers) or .html.")
+    ] = None,
 ) -> None:
     _refuse_trace(trace, file, inputs, *files_of(input or []))
-    refuse_folder(model)
+    refuse_model(model)
     plan = read_plan(file, template=template, mode=mode)
     given = read_inputs(plan, input or [], inputs)
     engine = load_engine(model, device=device, cells=cells)
     result = _run(engine, plan, given, seed=seed, any_mode=any_mode, quiet=as_json)
-    problem = None if trace is None else _write_trace(trace, plan, result)
-    say_document(_as_json(result) if as_json else _shown(result.text))
+    refused = None if trace is None else _write_trace(trace, plan, result)
+    echo_document(_as_json(result) if as_json else _printable(result.text))
     if timeline:
         from pastalang.runtime.display.timeline import draw_timeline
 
-        (tell if as_json else say)(draw_timeline(result.trace))
-    if problem is not None:  # the answer is there and stays the only object
-        tell(problem)
-        raise typer.Exit(EXIT_UNREADABLE)
+        (echo_error if as_json else echo)(draw_timeline(result.trace))
+    if refused is not None:  # not raised: with `--json` it would print a second object after the answer
+        echo_error(refused.message)
+        raise typer.Exit(refused.code)
 
 
 def _refuse_trace(trace: Path | None, *sources: Path | None) -> None:
     if trace is not None and trace.suffix not in (".jsonl", ".json", ".html"):
-        raise Refused(f"--trace writes .jsonl, .json or .html, not {trace.name}", EXIT_USAGE)
-    refuse_place(trace, *sources)
+        raise Refused(f"--trace takes a file that ends in .jsonl, .json or .html, not {trace.name}", EXIT_USAGE)
+    refuse_unwritable(trace, *sources)
 
 
 def _run(engine: Engine, plan: Plan, inputs: dict[str, Any], *, seed: int, any_mode: bool, quiet: bool) -> Result:
     from pastalang.runtime.events import Done, Failed
 
-    live = Live(sys.stderr, is_quiet=quiet)
+    live = LiveFields(sys.stderr, is_quiet=quiet)
     try:
         for event in engine.stream(plan, inputs, seed=seed, any_mode=any_mode):
             if isinstance(event, Done):
                 return event.result
             if isinstance(event, Failed):
                 raise refused_for(event.error)
-            live.tell(event)
+            live.show(event)
     finally:
         live.close()
     raise AssertionError("a run ends with `Done` or `Failed`")
@@ -105,40 +108,44 @@ def _as_json(result: Result) -> str:
     return f'{{"value": {write_json(result.exact)}, {json.dumps(found, ensure_ascii=False)[1:]}'
 
 
-def _shown(text: str) -> str:
-    """What a model wrote never moves the cursor of a terminal."""
-    if not sys.stdout.isatty():
-        return text
+def _printable(text: str) -> str:
+    """On a terminal, control characters are escaped, so that the model cannot move the cursor."""
+    return _escaped(text, keep="\n\t") if sys.stdout.isatty() else text
+
+
+def _escaped(text: str, *, keep: str = "") -> str:
     return "".join(
-        letter if letter.isprintable() or letter in "\n\t" else letter.encode("unicode_escape").decode()
+        letter if letter.isprintable() or letter in keep else letter.encode("unicode_escape").decode()
         for letter in text
     )
 
 
-def _write_trace(path: Path, plan: Plan, result: Result) -> str | None:
-    """What is to be told where it could not be written."""
+def _write_trace(path: Path, plan: Plan, result: Result) -> Refused | None:
     try:
-        path.write_text(_trace(plan, result, path.suffix), encoding="utf-8")
-    except OSError as problem:
-        return f"{path} could not be written: {problem.strerror}"
+        write_file(path, _trace(plan, result, path.suffix))
+    except Refused as refused:
+        return refused
     return None
 
 
 def _trace(plan: Plan, result: Result, suffix: str) -> str:
-    from pastalang.runtime.display.page import page_of, render_page
+    match suffix:
+        case ".jsonl":
+            return result.trace.json_lines()
+        case ".json":
+            return result.trace.chrome()
+        case _:
+            from pastalang.runtime.display.page import page_of, render_page
 
-    written: dict[str, Callable[[], str]] = {
-        ".jsonl": result.trace.json_lines,
-        ".json": result.trace.chrome,
-        ".html": lambda: render_page(page_of(result, plan)),
-    }
-    return written[suffix]()
+            return render_page(page_of(result, plan))
 
 
 UP_AND_CLEAR = "\x1b[{lines}A\x1b[J"
 
 
-class Live:
+class LiveFields:
+    """Shows a line for each finished field of a run; on a terminal also the growing fields, updated in place."""
+
     def __init__(self, stream: TextIO, *, is_quiet: bool = False) -> None:
         self._stream = stream
         self._is_quiet = is_quiet
@@ -146,7 +153,7 @@ class Live:
         self._growing: dict[tuple[str, tuple[int, ...]], str] = {}
         self._shown = 0
 
-    def tell(self, event: Event) -> None:
+    def show(self, event: Event) -> None:
         if self._is_quiet:
             return
         match event:
@@ -157,11 +164,11 @@ class Live:
             case FieldDone(field=field, items=items, text=text, truncated=truncated):
                 self._growing.pop((field, items), None)
                 self._erase()
-                self._line(_field_line(field, items, text) + (" (cut)" if truncated else ""))
+                self._line(_field_line(field, items, text) + (" (truncated)" if truncated else ""))
             case FieldAgain(field=field, items=items, reason=reason):
                 self._growing.pop((field, items), None)
                 self._erase()
-                self._line(_field_line(field, items, f"again ({reason})"))
+                self._line(_field_line(field, items, f"decoded again ({reason})"))
             case _:
                 return
         if self._is_terminal:
@@ -190,8 +197,5 @@ class Live:
 
 
 def _field_line(field: str, items: tuple[int, ...], text: str) -> str:
-    """What a model wrote never moves the cursor: whatever is not printable is written as its code."""
     numbers = "".join(f"[{item}]" for item in items)
-    return f"{field}{numbers}: " + "".join(
-        letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
-    )
+    return f"{field}{numbers}: {_escaped(text)}"

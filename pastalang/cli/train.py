@@ -1,4 +1,4 @@
-"""`pasta train hpd`: a model, a program and rows of right answers come in, a folder with trained weights goes out."""
+"""`pasta train hpd`: fine-tune a model on the right answers of a program, and save it to a folder."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Annotated
 
 import typer
 
-from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused, ends_at_once
-from pastalang.cli.model_source import look_for_hub, refuse_device, refuse_folder
-from pastalang.cli.output import say
+from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, ctrl_c_exits_at_once
+from pastalang.cli.model_source import offline_without_hub, refuse_device, refuse_model
+from pastalang.cli.options import Device, TemplateName
+from pastalang.cli.output import echo
+from pastalang.cli.plan_source import choose_template, read_program
 from pastalang.cli.process import exits_with_code
-from pastalang.cli.program_files import read_all, refused_findings
-from pastalang.compiler import check_reading
-from pastalang.program.program import Program
 from pastalang.training.settings import TrainingMode
 
 
@@ -25,36 +24,44 @@ class Method(StrEnum):
 
 @exits_with_code
 def command(
-    method: Annotated[Method, typer.Argument(help="hpd: the values of a JSON answer, side by side.")],
-    model: Annotated[str, typer.Option(help="A folder with a model, or its name on the hub.")],
-    program: Annotated[Path, typer.Option(help="The program whose answers are taught.")],
+    method: Annotated[Method, typer.Argument(help="hpd: decode the values of a JSON answer in parallel.")],
+    model: Annotated[str, typer.Option(help="The model to start with: a folder, or a name on the Hugging Face hub.")],
+    program: Annotated[Path, typer.Option(help="The program to train for.")],
     data: Annotated[Path, typer.Option(help="JSON lines: the inputs by name, and the right answer as `value`.")],
-    out: Annotated[Path, typer.Option(help="The folder for the trained model.")],
+    out: Annotated[Path, typer.Option(help="The folder for the trained model. An interrupted run in it is resumed.")],
     mode: Annotated[
-        TrainingMode, typer.Option(help="How the model will decode; mixture: all three.")
+        TrainingMode, typer.Option(help="How the model will decode. mixture: in all three modes.")
     ] = TrainingMode.STRICT,
-    validation: Annotated[Path | None, typer.Option(help="Rows that are not trained on; the best F1 is kept.")] = None,
-    template: Annotated[str | None, typer.Option(help="Which template, where the program has several.")] = None,
-    steps: Annotated[int, typer.Option(min=1, help="Updates of the weights.")] = 1000,
-    rows: Annotated[int, typer.Option(min=1, help="Lines of a batch.")] = 8,
-    length: Annotated[int | None, typer.Option(min=16, help="Tokens of a line; left out: the longest row.")] = None,
-    accumulation: Annotated[int, typer.Option(min=1, help="Batches of one update.")] = 1,
-    learning_rate: Annotated[float, typer.Option(min=0.0, help="The highest; it warms up and falls.")] = 1e-4,
-    judge_every: Annotated[int, typer.Option(min=1, help="Steps between two looks at the validation rows.")] = 100,
-    patience: Annotated[int, typer.Option(min=0, help="Looks without a better F1 before it stops; 0: never.")] = 0,
-    seed: Annotated[int, typer.Option(min=0, help="Two runs with one seed do the same.")] = 0,
-    lora: Annotated[
-        int | None, typer.Option(min=1, help="Train adapters of this rank only, merged at the end.")
+    validation: Annotated[
+        Path | None, typer.Option(help="Rows to validate with: the weights with the best F1 are kept.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps; left out: the best there is.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Write into a folder that is not empty.")] = False,
+    template: TemplateName = None,
+    steps: Annotated[int, typer.Option(min=1, help="The number of weight updates.")] = 1000,
+    rows: Annotated[int, typer.Option(min=1, help="The lines of a batch; short rows share a line.")] = 8,
+    length: Annotated[
+        int | None, typer.Option(min=16, help="The tokens of a line. Default: enough for the longest row.")
+    ] = None,
+    accumulation: Annotated[int, typer.Option(min=1, help="The batches of one update.")] = 1,
+    learning_rate: Annotated[
+        float, typer.Option(min=0.0, help="The peak learning rate, after warm-up and before decay.")
+    ] = 1e-4,
+    judge_every: Annotated[int, typer.Option(min=1, help="Steps between two validations.")] = 100,
+    patience: Annotated[
+        int, typer.Option(min=0, help="Validations without a better F1 before training stops. 0: never.")
+    ] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same weights.")] = 0,
+    lora: Annotated[
+        int | None, typer.Option(min=1, help="Train LoRA adapters of this rank, and merge them at the end.")
+    ] = None,
+    device: Device = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Write to --out even if it is not empty.")] = False,
 ) -> None:
-    checked = _read_program(program)
-    _refuse_template(checked, template)
-    _refuse_folder(out, model, overwrite=overwrite)
-    refuse_folder(model)
-    look_for_hub(model)
-    with ends_at_once():
+    checked = read_program(program)
+    choose_template(checked, template)
+    _refuse_output(out, model, overwrite=overwrite)
+    refuse_model(model)
+    offline_without_hub(model)
+    with ctrl_c_exits_at_once():
         refuse_device(device)
         from pastalang.training.fine_tune import Job, fine_tune
         from pastalang.training.settings import Settings
@@ -67,38 +74,15 @@ def command(
         checked, model, data, out, mode.modes, settings, validation=validation, template=template, rows=rows,
         length=length, lora=lora, device=device, overwrite=overwrite,
     )  # fmt: skip
-    fine_tune(job, tell=say)
+    fine_tune(job, report=echo)
 
 
-def _read_program(path: Path) -> Program:
-    given = next(read_all([path]), None)
-    if given is None:
-        raise Refused(f"{path} holds no program", EXIT_UNREADABLE)
-    if not given.reading.was_opened:
-        raise refused_findings(given.reading.diagnostics, EXIT_UNREADABLE)
-    program, findings = check_reading(given.reading, path=given.path)
-    if program is None:
-        raise refused_findings(findings, EXIT_PROBLEMS)
-    return program
-
-
-def _refuse_template(program: Program, template: str | None) -> None:
-    name, names = program.source.name, ", ".join(program.templates)
-    if not program.templates:
-        raise Refused(f"{name} declares no template", EXIT_PROBLEMS)
-    if template is None and len(program.templates) != 1:
-        advice = f"choose one with --template: {names}"
-        raise Refused(f"{name} declares {len(program.templates)} templates; {advice}", EXIT_USAGE)
-    if template is not None and template not in program.templates:
-        raise Refused(f"{name} has no template {template!r}; it declares: {names}", EXIT_USAGE)
-
-
-def _refuse_folder(out: Path, model: str, *, overwrite: bool) -> None:
-    """The folder is made as soon as anything is known to be trained; that it can be is known beforehand."""
+def _refuse_output(out: Path, model: str, *, overwrite: bool) -> None:
+    """Raises `Refused` if the folder cannot be made. It is made later, when the data is known to be good."""
     if overwrite and out.is_dir() and Path(model).is_dir() and out.samefile(model):
-        raise Refused(f"{out} holds the model that is trained: write to another folder", EXIT_USAGE)
-    around = next(place for place in (out, *out.absolute().parents) if place.exists())
-    if not around.is_dir():
-        raise Refused(f"{out} cannot be written: {around} is no folder", EXIT_UNREADABLE)
-    if not os.access(around, os.W_OK):
+        raise Refused(f"{out} holds the model to train: write to another folder", EXIT_USAGE)
+    nearest = next(place for place in (out, *out.absolute().parents) if place.exists())
+    if not nearest.is_dir():
+        raise Refused(f"{out} cannot be written: {nearest} is not a folder", EXIT_UNREADABLE)
+    if not os.access(nearest, os.W_OK):
         raise Refused(f"{out} cannot be written: permission denied", EXIT_UNREADABLE)

@@ -1,9 +1,20 @@
-"""What users need to property-test their own programs and schedules. Needs Hypothesis.
+"""Property-test your own programs with Hypothesis. Needs no model and no tokenizer: `pip install pastalang[test]`.
 
-programs()        random checked programs            check_plan(plan)
-plans(sources)    their plans, in every mode         check_passes(plan, run)
-runs(plan)        what a run might come to           check_schedule_changes_nothing(plan, run, schedule)
-schedules(plan)   who rests in which pass            check_cells(plan, run, schedule)
+Draw cases with these strategies:
+
+programs()        random checked programs of one template
+plans(sources)    plans of your programs, or of random ones, in every mode and overrun policy
+runs(plan)        outcomes that the plan allows: every length, choice and number of items
+schedules(plan)   which branches pause in which forward pass, and how many take part in one
+
+Then check them. Each check fails with a sentence about what does not hold:
+
+check_plan(plan)                                       every rule of the planner
+check_passes(plan, run)                                the number of forward passes
+check_schedule_changes_nothing(plan, run, schedule)    no schedule changes what is drawn, or what a draw sees
+check_cells(plan, run, schedule)                       nothing is fed twice, and memory never exceeds what is written
+
+`execute(plan, run, schedule)` gives the views of every draw, for checks of your own.
 """
 
 from pastalang.testing.checks import check_cells, check_passes, check_plan, check_schedule_changes_nothing

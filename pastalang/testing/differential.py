@@ -1,6 +1,4 @@
-"""The engine against the slow decoder: what both make of one plan comes in, a sentence about the first difference
-goes out, as a failure.
-"""
+"""Compare the engine with the slow decoder. A check fails with a sentence about the first difference."""
 
 from __future__ import annotations
 
@@ -33,13 +31,13 @@ def check_exact(
     seed: int = 0,
     sampling: Sampling | None = None,
 ) -> None:
-    """Run both and compare. `logits` are those of the engine's model, in its precision."""
-    expected = slowly(plan, inputs, logits, engine.encoder, guides_for(engine), seed=seed, sampling=sampling)
+    """Run a plan with both and compare the results. `logits` are those of the engine's model, in its precision."""
+    expected = decode_slowly(plan, inputs, logits, engine.encoder, guides_for(engine), seed=seed, sampling=sampling)
     [found] = engine.batch(plan, [inputs], seed=seed, sampling=sampling)
     check_same(found, expected)
 
 
-def slowly(
+def decode_slowly(
     plan: Plan,
     inputs: Mapping[str, Any],
     logits: slow.Logits,
@@ -50,7 +48,7 @@ def slowly(
     sampling: Sampling | None = None,
     policy: Policy | None = None,
 ) -> slow.Decoded | slow.Refused:
-    """What the slow decoder makes of it: answers, or that it refuses. What no run can be made of is refused before."""
+    """The answers of the slow decoder, or its refusal. A plan whose values cannot fit is refused before it runs."""
     try:
         BoundPlan(plan, encoder, make_guide).check_limits()
     except DeadEnd as problem:
@@ -65,7 +63,7 @@ def slowly(
 
 
 def guides_for(engine: Engine) -> MakeGuide:
-    """Guides for the tokenizer and the model of an engine, none of them its own."""
+    """New guides for the tokenizer and the model of an engine, which share nothing with those of the engine."""
     encoder = engine.encoder
     vocabulary = vocabulary_of(
         encoder.tokenizer, size=engine.model.vocabulary, ends=encoder.ends, encode=encoder.text
@@ -74,8 +72,10 @@ def guides_for(engine: Engine) -> MakeGuide:
 
 
 def check_same(found: Result | PastaError, expected: slow.Decoded | slow.Refused) -> None:
-    """Text, typed values, tokens and whether they were cut; log-probabilities up to rounding; what was drawn, and how
-    often what was decoded again; or the same error."""
+    """Check that two results are equal: text, values, tokens, truncation, attempts and draws, or the same error.
+
+    Log-probabilities may differ by rounding.
+    """
     if isinstance(expected, slow.Refused):
         assert isinstance(found, RunError), f"the slow decoder refuses: {expected}"
         assert found.code == expected.code, f"{found.code} ({found}), the slow decoder says {expected.code}: {expected}"
@@ -84,38 +84,38 @@ def check_same(found: Result | PastaError, expected: slow.Decoded | slow.Refused
     result = found.result if isinstance(found, Invalid) else found
     _check_answers(result, expected.answers, loops=0)
     assert isinstance(result, Result)
-    assert result.problems == expected.problems, f"{result.problems}, slowly {expected.problems}"
-    assert result.usage.attempts == expected.attempts, "not as many attempts"
-    assert result.usage.output_tokens == expected.cost.drawn, "not as many draws"
-    assert result.usage.repair_tokens == expected.cost.drawn - expected.first.drawn, "not as many draws again"
+    assert result.problems == expected.problems, f"{result.problems}, the slow decoder: {expected.problems}"
+    assert result.usage.attempts == expected.attempts, "another number of attempts"
+    assert result.usage.output_tokens == expected.cost.drawn, "another number of draws"
+    assert result.usage.repair_tokens == expected.cost.drawn - expected.first.drawn, "another number of repair draws"
 
 
 def check_answers(found: Result | PastaError, alone: Sequence[slow.Answer]) -> None:
-    """A stack against its documents alone: the same but for the numbers of the documents."""
+    """Check a stack against its documents alone. They may differ only in the numbers of the documents."""
     _check_answers(found, alone, loops=1)
 
 
 def _check_answers(found: Result | PastaError, expected: Sequence[slow.Answer], *, loops: int) -> None:
     assert isinstance(found, Result), found
-    assert len(found.answers) == len(expected), "not as many answers"
+    assert len(found.answers) == len(expected), "another number of answers"
     for answer, other in zip(found.answers, expected, strict=True):
         _check_answer(answer, other, loops)
 
 
 def _check_answer(found: Answer, expected: slow.Answer, loops: int) -> None:
-    """`loops`: how many of the outermost ones may count differently."""
+    """The item numbers of the outermost `loops` may differ."""
     assert [(one.path, one.items[loops:]) for one in found.fields] == [
         (one.hole.field, one.items[loops:]) for one in expected.fields
     ], "other fields"
     for one, other in zip(found.fields, expected.fields, strict=True):
         where = f"`{one.path}` {list(one.items)}"
-        assert one.tokens == tuple(other.tokens), f"{where}: {one.tokens}, slowly {tuple(other.tokens)}"
+        assert one.tokens == tuple(other.tokens), f"{where}: {one.tokens}, the slow decoder: {tuple(other.tokens)}"
         pairs = zip(one.log_probabilities, other.log_probabilities, strict=True)
         assert all(abs(mine - right) <= EXACT for mine, right in pairs), f"{where}: other log-probabilities"
         assert (one.text, one.truncated) == (other.text, other.truncated), f"{where}: another text"
         assert (one.attempts, one.problem) == (other.attempts, other.problem), (
-            f"{where}: {one.attempts} attempts, {one.problem}, slowly {other.attempts}, {other.problem}"
+            f"{where}: {one.attempts} attempts, {one.problem}, the slow decoder: {other.attempts}, {other.problem}"
         )
-    assert found.thinking == expected.thinking, f"{found.thinking!r} was thought, slowly {expected.thinking!r}"
-    assert found.text == expected.text, f"{found.text!r}, slowly {expected.text!r}"
-    assert found.value == expected.value, f"{found.value!r}, slowly {expected.value!r}"
+    assert found.thinking == expected.thinking, f"{found.thinking!r}, the slow decoder: {expected.thinking!r}"
+    assert found.text == expected.text, f"{found.text!r}, the slow decoder: {expected.text!r}"
+    assert found.value == expected.value, f"{found.value!r}, the slow decoder: {expected.value!r}"

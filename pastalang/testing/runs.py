@@ -1,7 +1,7 @@
-"""Strategies for runs and schedules, and how a plan is executed under a schedule.
+"""Strategies for runs and schedules, and the execution of a plan under a schedule.
 
-A run is every length, choice and number of items that the plan allows. A schedule decides which branches rest in
-which pass, and how many may move.
+A run is one outcome that the plan allows: every length, choice and number of items. A schedule says which branches
+pause in which forward pass, and how many may take part in one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ from pastalang.plan.token_bounds import decision_draws, draws_of
 
 @st.composite
 def runs(draw: st.DrawFn, plan: Plan, *, max_items: int = 3, max_draws: int = 6) -> RunOutcomes:
-    """Token counts are drawn, too; half of the runs are fed in chunks, some behind a kept beginning of the prompt."""
+    """Runs of a plan, with at most `max_items` per list and `max_draws` drawn tokens per value, if the plan allows it.
+
+    Half of the runs feed their prompts in chunks, and some find the start of the prompt in the prefix cache.
+    """
     found = outcomes_of(plan, _Drawing(draw, max_items, max_draws))
     chunk = draw(st.one_of(st.none(), st.integers(1, 9)))
     begins_with_text = isinstance(plan.branches[0].segments[0], TurnStart | Text)
@@ -30,7 +33,7 @@ def runs(draw: st.DrawFn, plan: Plan, *, max_items: int = 3, max_draws: int = 6)
 
 
 class _Drawing:
-    """Lets hypothesis decide, within what the plan allows."""
+    """Lets Hypothesis decide, within what the plan allows."""
 
     def __init__(self, draw: st.DrawFn, max_items: int, max_draws: int) -> None:
         self._draw = draw
@@ -66,14 +69,16 @@ class _Drawing:
         return Drawn(tuple(rides), dropped=draws > 0 and self._draw(st.booleans()))
 
 
-_KINDS: Final = 5  # instances are told apart by the order in which they woke up, modulo this
+_KINDS: Final = 5  # the instances of a schedule are numbered in the order in which they start, modulo this
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """`pauses[n]` says which kinds of instances rest in the n-th pass; behind the last one nobody rests.
+    """Which branches pause in which forward pass.
 
-    `most` bounds how many instances take part in a pass. Every schedule comes to an end.
+    A branch counts by its number, modulo 5, in the order in which branches start: `pauses[n]` holds the numbers that
+    pause in pass n. After the last entry no branch pauses, so every schedule ends. `most` limits the branches that take
+    part in a pass.
     """
 
     pauses: tuple[frozenset[int], ...] = ()
@@ -85,33 +90,33 @@ class Schedule:
 
 
 def schedules(plan: Plan | None = None) -> st.SearchStrategy[Schedule]:
-    """Legal interleavings: pauses and admission limits, in any pass, for any branch."""
-    resting = st.frozensets(st.integers(0, _KINDS - 1), max_size=_KINDS - 1)
+    """Schedules that a runtime may choose: pauses for any branch in any pass, and limits on how many take part."""
+    pausing = st.frozensets(st.integers(0, _KINDS - 1), max_size=_KINDS - 1)
     most = st.one_of(st.none(), st.integers(1, 3 if plan is None else len(plan.branches)))
-    return st.builds(Schedule, st.lists(resting, max_size=12).map(tuple), most)
+    return st.builds(Schedule, st.lists(pausing, max_size=12).map(tuple), most)
 
 
 def execute(plan: Plan, run_outcomes: RunOutcomes, schedule: Schedule, *, keep_views: bool = True) -> Simulated:
-    """Run it under this schedule, to its end."""
+    """Execute a run of a plan under a schedule, to its end."""
     simulator = Simulator(plan, run_outcomes, keep_views=keep_views)
     numbers: dict[Instance, int] = {}
-    for resting in schedule.passes:
+    for pausing in schedule.passes:
         if simulator.is_over:
             break
-        step(simulator, resting, numbers, schedule.most)
+        step(simulator, pausing, numbers, schedule.most)
     return simulator.result
 
 
-def step(simulator: Simulator, resting: frozenset[int], numbers: dict[Instance, int], most: int | None) -> None:
-    """One pass. Where the schedule would let nobody move, all may: to rest for ever is no legal schedule."""
+def step(simulator: Simulator, pausing: frozenset[int], numbers: dict[Instance, int], most: int | None) -> None:
+    """One pass. If the schedule would pause every branch, none pauses."""
 
-    def rests(instance: Instance) -> bool:
-        return numbers.setdefault(instance, len(numbers)) % _KINDS in resting
+    def pauses(instance: Instance) -> bool:
+        return numbers.setdefault(instance, len(numbers)) % _KINDS in pausing
 
-    moving = [instance for instance in simulator.awake if not rests(instance)][:most]
+    moving = [instance for instance in simulator.awake if not pauses(instance)][:most]
 
     def schedule_filter(instance: Instance) -> bool:
-        return instance in moving if most is not None else not rests(instance)
+        return instance in moving if most is not None else not pauses(instance)
 
     if not simulator.step(schedule_filter):
-        assert simulator.step(), "no instance can move, and yet there is something to draw"
+        assert simulator.step(), "no branch can advance, although there is a token to draw"

@@ -18,7 +18,7 @@ KEYS = ("brand", "size", "price", "first-key", "note", "größe", "x")
 
 
 def scalars() -> st.SearchStrategy[t.Type]:
-    """Types of one value, that one hole decodes."""
+    """Types that one hole decodes."""
     return st.one_of(
         st.builds(t.String, max_tokens=st.integers(1, 9)),
         st.builds(t.Integer, minimum=st.just(0), maximum=st.integers(1, 99)),
@@ -32,7 +32,7 @@ def scalars() -> st.SearchStrategy[t.Type]:
 
 
 def values(*, depth: int = 2) -> st.SearchStrategy[t.Type]:
-    """Types of JSON values: scalars, known values, optional ones, objects, lists of objects, choices of objects."""
+    """Types of JSON values: scalars, fixed and optional values, objects, lists of objects, unions of objects."""
     known: tuple[t.Type, ...] = (t.Null(), t.Literal("fixed"), t.Object(()))
     simple: st.SearchStrategy[t.Type] = st.one_of(
         scalars(),
@@ -54,7 +54,7 @@ def values(*, depth: int = 2) -> st.SearchStrategy[t.Type]:
 
 @st.composite
 def objects(draw: st.DrawFn, *, depth: int = 2, max_fields: int = 4) -> t.Object:
-    """Fields beside one another, some waiting for others (written before or behind them), some in sequential groups."""
+    """Objects whose fields are independent, wait for others in either order, or form a sequential group."""
     keys = draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=max_fields, unique=True))
     order = draw(st.permutations(keys))
     groups = _groups(draw, keys)
@@ -77,7 +77,7 @@ def _groups(draw: st.DrawFn, keys: list[str]) -> dict[str, int]:
 
 
 def _ranks(keys: list[str], order: list[str], groups: dict[str, int]) -> dict[str, int]:
-    """An order in which all fields can be decoded: the drawn one, with the members of a group as written."""
+    """An order in which all fields can be decoded: `order`, with the members of a group in the order of the keys."""
     members = iter([key for key in keys if key in groups])
     return {(next(members) if key in groups else key): place for place, key in enumerate(order)}
 
@@ -87,7 +87,7 @@ def _list_of(item: t.Object, least: int, more: int) -> t.Array:
 
 
 def _tagged(one: t.Object, other: t.Object) -> t.Union:
-    """Two kinds of object that a literal in front tells apart."""
+    """A union of two objects, distinguished by a literal in their first field."""
 
     def tag(object: t.Object, value: str) -> t.Object:
         return t.Object((t.Field("kind", t.Literal(value)), *object.fields))
@@ -104,9 +104,9 @@ _NOTE = Input("note", InputKind.TEXT, None, True, _NOWHERE)
 
 @st.composite
 def programs(draw: st.DrawFn, *, depth: int = 2, stacked: bool | None = None) -> Program:
-    """Programs of one template, checked, with everything that the language has in some of them.
+    """Checked programs of one template. Together they use every construct of the language.
 
-    `depth` is how far objects and blocks are nested; `stacked` says whether documents are, where it is given.
+    `depth` limits how deep objects and blocks nest. `stacked` chooses programs with or without stacked documents.
     """
     body = draw(st.one_of(json_bodies(depth=depth), text_bodies(depth=depth)))
     is_stacked = draw(st.booleans()) if stacked is None else stacked
@@ -132,33 +132,33 @@ def text_bodies(draw: st.DrawFn, *, depth: int = 2) -> TextBody:
 
 @dataclass
 class _Writer:
-    """Writes pieces left to right, remembering which names are taken and what may be waited for or gone through."""
+    """Writes pieces from left to right. It keeps track of used names, branches to join, and lists to loop over."""
 
     draw: st.DrawFn
     names: int = 0
 
     def pieces(self, *, depth: int, number: bool = False) -> tuple[p.Piece, ...]:
-        """A block begins with text, has text between all else, and keeps its promises."""
+        """The pieces of a block: text first and between all others, and every promise is kept."""
         written: list[p.Piece] = [p.ItemNumber(_NOWHERE)] if number else []
-        beside: list[str] = []
+        branches: list[str] = []
         lists: list[str] = []
         owed: list[p.Promise] = []
         for _ in range(self.draw(st.integers(1, 4))):
             written.append(p.Text(self.draw(st.sampled_from(("\n", ". ", "\n- ", "so: ", "## more\n")))))
-            written.extend(self._piece(depth, beside, lists, owed))
+            written.extend(self._piece(depth, branches, lists, owed))
         for promise in owed:
             written.extend((p.Text("\n"), self._keep(promise, depth)))
-            beside.append(promise.name)
+            branches.append(promise.name)
         has_sync: bool = self.draw(st.booleans())
-        if beside and has_sync:
-            names = self.draw(st.lists(st.sampled_from(beside), min_size=1, unique=True))
+        if branches and has_sync:
+            names = self.draw(st.lists(st.sampled_from(branches), min_size=1, unique=True))
             written.extend((p.Text("\n"), p.Sync(tuple(names), _NOWHERE), p.Text(" in short: "), self._hole()))
         has_end: bool = self.draw(st.booleans())
         if has_end:
             written.append(p.Text("\nend"))
         return tuple(written)
 
-    def _piece(self, depth: int, beside: list[str], lists: list[str], owed: list[p.Promise]) -> tuple[p.Piece, ...]:
+    def _piece(self, depth: int, branches: list[str], lists: list[str], owed: list[p.Promise]) -> tuple[p.Piece, ...]:
         kinds = ["hole", "object", "list", "input"]
         if depth:
             kinds += ["async", "async", "promise", "fork", "each", *(["over list"] if lists else [])]
@@ -175,7 +175,7 @@ class _Writer:
                 )
             case "async":
                 name = self._name("aside")
-                beside.append(name)
+                branches.append(name)
                 return (p.Async(name, self._reserve(), self.pieces(depth=depth - 1), False, _NOWHERE),)
             case "promise":
                 owed.append(p.Promise(self._name("promised"), "a topic", self._reserve(), _NOWHERE))
@@ -183,9 +183,9 @@ class _Writer:
             case "fork":
                 return (self._fork(depth),)
             case "each":
-                return (self._each(("points",), False, depth, beside),)
+                return (self._each(("points",), False, depth, branches),)
             case "over list":
-                return (self._each((self.draw(st.sampled_from(lists)),), True, depth, beside),)
+                return (self._each((self.draw(st.sampled_from(lists)),), True, depth, branches),)
             case _:
                 return (p.InputValue(("points",), _NOWHERE),)
 
@@ -198,9 +198,9 @@ class _Writer:
         name = self._name("fork")
         return p.Fork(name, least, most, self.pieces(depth=depth - 1, number=self.draw(st.booleans())), _NOWHERE)
 
-    def _each(self, over: tuple[str, ...], over_hole: bool, depth: int, beside: list[str]) -> p.Each:
+    def _each(self, over: tuple[str, ...], over_hole: bool, depth: int, branches: list[str]) -> p.Each:
         name = self._name("item")
-        beside.append(name)
+        branches.append(name)
         body = (p.Text("* "), p.InputValue((name,), _NOWHERE), *self.pieces(depth=depth - 1))
         return p.Each(name, over, over_hole, self._reserve(), body, _NOWHERE)
 
@@ -218,7 +218,7 @@ class _Writer:
 def plans(
     sources: st.SearchStrategy[Program] | None = None, *, modes: tuple[Mode, ...] = tuple(Mode)
 ) -> st.SearchStrategy[Plan]:
-    """Every mode and every way of going on after a join that was announced too short."""
+    """Plans of your programs, or of random ones, in every mode and overrun policy."""
     return st.builds(
         _plan, programs() if sources is None else sources, st.sampled_from(modes), st.sampled_from(Overrun)
     )

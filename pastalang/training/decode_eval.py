@@ -17,7 +17,7 @@ from pastalang.training.metrics import Example, Report, evaluate, example_of
 from pastalang.values.json import JsonValue
 
 Request: TypeAlias = tuple[Plan, Mapping[str, Any]]
-Tell: TypeAlias = Callable[[int], None]  # how many requests are done
+OnProgress: TypeAlias = Callable[[int], None]  # is called with the number of requests done
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +30,17 @@ class Scored:
 
 
 def score_rows_by_decoding(
-    engine: Engine, plan: Plan, rows: Sequence[Row], *, batch: int, any_mode: bool = False, tell: Tell | None = None
+    engine: Engine,
+    plan: Plan,
+    rows: Sequence[Row],
+    *,
+    batch: int,
+    any_mode: bool = False,
+    on_progress: OnProgress | None = None,
 ) -> Scored:
-    decoding = decode(engine, [(plan, row.inputs) for row in rows], batch=batch, any_mode=any_mode, tell=tell)
+    decoding = decode(
+        engine, [(plan, row.inputs) for row in rows], batch=batch, any_mode=any_mode, on_progress=on_progress
+    )
     pairs = list(zip(rows, decoding.rows, strict=True))
     return Scored(
         decoding,
@@ -102,7 +110,12 @@ class Decoding:
 
 
 def decode(
-    engine: Engine, requests: Sequence[Request], *, batch: int, any_mode: bool = False, tell: Tell | None = None
+    engine: Engine,
+    requests: Sequence[Request],
+    *,
+    batch: int,
+    any_mode: bool = False,
+    on_progress: OnProgress | None = None,
 ) -> Decoding:
     """Greedy unless the programs say otherwise. `batch` requests of one plan share their passes."""
     found: dict[int, Decoded] = {}
@@ -110,8 +123,8 @@ def decode(
     for plan, numbers in _chunks(requests, batch):
         results = engine.batch(plan, [requests[number][1] for number in numbers], any_mode=any_mode)
         found |= {number: _decoded(result) for number, result in zip(numbers, results, strict=True)}
-        if tell is not None:
-            tell(len(found))
+        if on_progress is not None:
+            on_progress(len(found))
     seconds = time.perf_counter() - began
     return Decoding(tuple(found[number] for number in range(len(requests))), seconds)
 

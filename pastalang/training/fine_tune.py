@@ -26,10 +26,9 @@ from pastalang.training.lessons import Lesson, Recorder
 from pastalang.training.recording import TrainingRow
 from pastalang.training.settings import Settings
 from pastalang.training.teacher_forced_eval import score_rows
-from pastalang.training.trainer import Progress, load_weights, train
+from pastalang.training.trainer import Progress, ReportLine, load_weights, train
 
 WORK = "training"  # the folder in the output that holds the checkpoints
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class Job:
     overwrite: bool = False
 
 
-def fine_tune(job: Job, *, tell: Tell = print) -> Progress:
+def fine_tune(job: Job, *, report: ReportLine = print) -> Progress:
     """Raises `BadData`, `BadRow`, `CheckpointError`, `TrainingStopped`. An interrupted run is resumed."""
     prepare_folder(job.out, overwrite=job.overwrite)
     lessons = read_lessons(job.data, job.program, template=job.template)
@@ -62,17 +61,17 @@ def fine_tune(job: Job, *, tell: Tell = print) -> Progress:
     checked = [row for ways in recorder.rows(validation, job.modes[:1]) for row in ways]
     check_positions([row for ways in variants for row in ways] + checked, model)
     length = job.length or _line_length(variants)
-    tell(f"{len(lessons)} rows in {', '.join(mode.value for mode in job.modes)}, lines of {length} tokens")
+    report(f"{len(lessons)} rows, modes: {', '.join(mode.value for mode in job.modes)}; lines of {length} tokens")
     batches = packed_batches(variants, rows=job.rows, length=length, seed=job.settings.seed)
     work = job.out / WORK
     progress = train(
         model, batches, job.settings, work, fingerprint=_fingerprint(job, lessons[0], tokenizer),
-        judge=judge_of(checked, validation) if checked else None, report=tell,
+        judge=judge_of(checked, validation) if checked else None, report=report,
     )  # fmt: skip
     if (work / "best" / "latest").exists():
         load_weights(work / "best", model)
     save(model, tokenizer, note_of(lessons[0].plan(job.modes[0]), job.modes), job.out)
-    tell(f"saved to {job.out}")
+    report(f"saved to {job.out}")
     return progress
 
 
@@ -86,9 +85,9 @@ def prepare_folder(folder: Path, *, overwrite: bool) -> None:
             raise UnreadableData(f"{folder} cannot be made: {reason}") from problem
         return
     if not folder.is_dir():
-        raise BadData(f"{folder} is no folder")
+        raise BadData(f"{folder} is not a folder")
     if not overwrite and any(entry.name != WORK for entry in folder.iterdir()):
-        raise BadData(f"{folder} is not empty; choose another folder, or give --overwrite")
+        raise BadData(f"{folder} is not empty; choose another folder, or pass --overwrite")
 
 
 def judge_of(rows: Sequence[TrainingRow], lessons: Sequence[Lesson]) -> Callable[[Any], float]:

@@ -24,7 +24,7 @@ from pastalang.training.settings import Settings
 
 Batches: TypeAlias = Callable[[int], Batch]  # the batch with this number, the same at every call
 Judge: TypeAlias = Callable[[Any], float]  # a validation score of the model: higher is better
-Report: TypeAlias = Callable[[str], None]
+ReportLine: TypeAlias = Callable[[str], None]  # shows one line of progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def train(
     *,
     fingerprint: str,
     judge: Judge | None = None,
-    report: Report = print,
+    report: ReportLine = print,
 ) -> Progress:
     """Train until the steps are done or the score stops rising. Resumes from the checkpoint in `folder`."""
     device = next(model.parameters()).device
@@ -62,7 +62,7 @@ def train(
         if judging and judge is not None:
             progress = _judged(progress, judge(model), folder, model, optimizer, settings, report)
             if settings.patience and progress.judgements_since_best >= settings.patience:
-                report(f"step {progress.step}: no better score in {settings.patience} judgements; stopping here")
+                report(f"step {progress.step}: no better score in {settings.patience} validations; stopping")
                 break
         if progress.step % settings.save_every == 0 or progress.step == settings.steps:
             save_checkpoint(folder / "resume", model, optimizer, progress, settings)
@@ -96,7 +96,7 @@ def _step(
 
 
 def _judged(
-    progress: Progress, score: float, folder: Path, model: Any, optimizer: Any, settings: Settings, report: Report
+    progress: Progress, score: float, folder: Path, model: Any, optimizer: Any, settings: Settings, report: ReportLine
 ) -> Progress:
     better = progress.best_score is None or score > progress.best_score
     report(f"step {progress.step}: validation score {score:.4f}" + (" (best so far)" if better else ""))

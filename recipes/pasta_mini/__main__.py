@@ -32,7 +32,7 @@ def main() -> int:
     sizes = replace(Sizes(), **{field.name: getattr(given, field.name) for field in fields(Sizes)})
     try:
         texts = read_texts(given.text)
-        make_mini(read_oa_mine(given.oa_mine), texts, given.out, sizes, tell=print, overwrite=given.overwrite)
+        make_mini(read_oa_mine(given.oa_mine), texts, given.out, sizes, report=print, overwrite=given.overwrite)
         write_card(given.out, _facts(given, sizes))
     except PastaError as problem:
         print(problem, file=sys.stderr)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -17,6 +17,7 @@ from pastalang.training.lessons import Lesson, Recorder, planner
 from pastalang.training.metrics import Report
 from pastalang.training.recording import TrainingRow
 from pastalang.training.teacher_forced_eval import score_rows
+from pastalang.training.trainer import ReportLine
 from recipes.pasta_mini.catalogue import Part, load_catalogue
 from recipes.pasta_mini.listings import Listing, make_listing
 from recipes.pasta_mini.real_listings import Mixer
@@ -74,9 +75,7 @@ class Exam:
         return score_rows(model, self.rows, categories=self.categories)
 
 
-def exam_of(
-    recorder: Recorder, listings: Sequence[Listing], *, length: int, name: str, tell: Callable[[str], None]
-) -> Exam:
+def exam_of(recorder: Recorder, listings: Sequence[Listing], *, length: int, name: str, report: ReportLine) -> Exam:
     """Rows in strict mode whose values have to be spans of the title if they can be. Reports how many were left out."""
     found: list[tuple[TrainingRow, str]] = []
     for lesson in lessons_of(listings, seed=0, origin=name, quoted=1.0):
@@ -86,7 +85,7 @@ def exam_of(
             continue
         if len(row) <= length:
             found.append((row, lesson.category))
-    tell(f"{name}: {len(found)} rows, {len(listings) - len(found)} left out")
+    report(f"{name}: {len(found)} rows, {len(listings) - len(found)} left out")
     return Exam(name, tuple(row for row, _ in found), tuple(category for _, category in found))
 
 

@@ -19,7 +19,7 @@ from pastalang.runtime.models.training_note import TrainingNote
 from pastalang.training.fine_tune import prepare_folder, save
 from pastalang.training.lessons import Recorder
 from pastalang.training.settings import Settings
-from pastalang.training.trainer import Batches, train
+from pastalang.training.trainer import Batches, ReportLine, train
 from recipes.pasta_mini.batches import RowStream, language_batches
 from recipes.pasta_mini.catalogue import Part
 from recipes.pasta_mini.lessons import LIMITS, DrawLesson, Exam, exam_of
@@ -27,7 +27,6 @@ from recipes.pasta_mini.listings import as_text, made_up
 from recipes.pasta_mini.model import PART, SIZE, fresh_model, train_tokenizer
 from recipes.pasta_mini.real_listings import Mixer, Split
 
-Tell = Callable[[str], None]
 MODES = tuple(Mode)
 
 
@@ -49,7 +48,9 @@ class Sizes:
     seed: int = 0
 
 
-def make_mini(real: Split, texts: Sequence[str], out: Path, sizes: Sizes, *, tell: Tell, overwrite: bool) -> None:
+def make_mini(
+    real: Split, texts: Sequence[str], out: Path, sizes: Sizes, *, report: ReportLine, overwrite: bool
+) -> None:
     """Write tokenizer, weights and `scores.json` to `out`. An interrupted run resumes from its last checkpoint."""
     prepare_folder(out, overwrite=overwrite)
     listings = _read(real, texts, sizes)
@@ -58,13 +59,13 @@ def make_mini(real: Split, texts: Sequence[str], out: Path, sizes: Sizes, *, tel
         len(tokenizer), end=tokenizer.eos_token_id, seed=sizes.seed, hidden=sizes.hidden, layers=sizes.layers,
         heads=sizes.heads,
     ).to(default_device())  # fmt: skip
-    tell(f"{sum(weight.numel() for weight in model.parameters()) / 1e6:.2f} million weights")
+    report(f"{sum(weight.numel() for weight in model.parameters()) / 1e6:.2f} million weights")
     recorder = Recorder(tokenizer)
-    exams = exams_of(recorder, real, length=sizes.length, tell=tell)
+    exams = exams_of(recorder, real, length=sizes.length, report=report)
     part = tokenizer.convert_tokens_to_ids(PART)
     documents = [tokenizer.encode(text, add_special_tokens=False) for text in listings]
     language = language_batches(documents, rows=sizes.rows, length=sizes.length, separator=part, seed=sizes.seed)
-    _train(model, "language", language, sizes.language_steps, out, sizes, tell)
+    _train(model, "language", language, sizes.language_steps, out, sizes, report)
     stream = RowStream(
         DrawLesson(tokenizer, real.train),
         rows=sizes.rows,
@@ -75,22 +76,22 @@ def make_mini(real: Split, texts: Sequence[str], out: Path, sizes: Sizes, *, tel
     )
     try:
         _train(
-            model, "extraction", stream, sizes.extraction_steps, out, sizes, tell,
+            model, "extraction", stream, sizes.extraction_steps, out, sizes, report,
             judge=lambda model: exams[0].report(model).reported.f1 / 100,
         )  # fmt: skip
     finally:
         stream.close()
     save(model.bfloat16(), tokenizer, TrainingNote(MODES, "", "", "", {"string": max(LIMITS)}), out)
     write_scores(model.float(), exams, sizes, out)
-    tell(f"saved to {out}")
+    report(f"saved to {out}")
 
 
-def exams_of(recorder: Recorder, real: Split, *, length: int, tell: Tell) -> tuple[Exam, Exam]:
+def exams_of(recorder: Recorder, real: Split, *, length: int, report: ReportLine) -> tuple[Exam, Exam]:
     """The held-out real listings, and made-up ones whose values never occur in training."""
     unseen = made_up(200, seed=1, part=Part.TEST)
     return (
-        exam_of(recorder, real.held_out, length=length, name="oa-mine, held out", tell=tell),
-        exam_of(recorder, unseen, length=length, name="made up, unseen values", tell=tell),
+        exam_of(recorder, real.held_out, length=length, name="oa-mine, held out", report=report),
+        exam_of(recorder, unseen, length=length, name="made up, unseen values", report=report),
     )
 
 
@@ -114,14 +115,14 @@ def _train(
     steps: int,
     out: Path,
     sizes: Sizes,
-    tell: Tell,
+    report: ReportLine,
     *,
     judge: Callable[[Any], float] | None = None,
 ) -> None:
     """Keep the last weights, whatever the judge says: its score is of the held-out part, and must not choose."""
-    tell(f"── {name}")
+    report(f"── {name}")
     settings = Settings(
         steps=steps, learning_rate=sizes.learning_rate, seed=sizes.seed, warmup_steps=min(50, max(1, steps // 5)),
         weight_decay=0.01, judge_every=250 if judge else 0, save_every=100,
     )  # fmt: skip
-    train(model, batches, settings, out / "training" / name, fingerprint=str(asdict(sizes)), judge=judge, report=tell)
+    train(model, batches, settings, out / "training" / name, fingerprint=str(asdict(sizes)), judge=judge, report=report)

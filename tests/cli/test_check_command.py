@@ -1,4 +1,4 @@
-"""`pasta check` and `pasta explain` as a person calls them: words in, text and an exit code out."""
+"""`pasta check` and `pasta explain`: what they print, and their exit codes."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_github_gets_annotations(folder: Path) -> None:
     )
 
 
-def test_a_problem_of_an_imported_file_is_told_once(tmp_path: Path) -> None:
+def test_a_problem_in_an_imported_file_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "types.pasta").write_text("type A = dat\n", encoding="utf-8")
     for name in ("one", "two"):
         text = 'import A from "./types.pasta"\n\ntemplate t()\nassistant json A\n'
@@ -134,10 +134,10 @@ def test_explain_without_a_code_lists_all() -> None:
 
 
 def test_explain_knows_what_was_meant() -> None:
-    assert "did you mean dependency-cycle?" in pasta("explain", "dependancy-cycle").output
+    assert "did you mean `dependency-cycle`?" in pasta("explain", "dependancy-cycle").output
 
 
-def test_what_is_said_does_not_depend_on_the_order_of_sets() -> None:
+def test_messages_do_not_depend_on_the_order_of_sets() -> None:
     code = (
         "from pathlib import Path\nfrom pastalang.compiler import check_path\n"
         "from pastalang.diagnostics.render import render_text\n"

@@ -1,4 +1,4 @@
-"""`pasta evaluate` prints the scores, and says what is wrong with its files."""
+"""`pasta evaluate`: the scores that it prints, and the files that it refuses."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def test_files_that_do_not_belong_together_are_refused(tmp_path: Path) -> None:
     assert "has 2 rows" in result.stderr
 
 
-def test_a_row_without_a_value_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_row_without_a_value_is_reported_with_its_line(tmp_path: Path) -> None:
     files = lines(tmp_path / "right.jsonl", [{"brand": "Sony"}]), lines(tmp_path / "found.jsonl", RIGHT)
     result = run(*files)
     assert result.exit_code == 1
     assert "right.jsonl:1: the key `value` has to hold an object" in result.stderr
 
 
-def test_an_object_where_there_should_be_nothing_is_invented(tmp_path: Path) -> None:
+def test_an_object_in_place_of_null_counts_as_hallucinated(tmp_path: Path) -> None:
     right = lines(tmp_path / "right.jsonl", [{"value": {"price": None}}])
     given = lines(tmp_path / "found.jsonl", [{"value": {"price": {"amount": 5}}}])
     assert json.loads(run(right, given, "--json").stdout)["strict"]["hallucination_rate"] == 100.0
@@ -100,7 +100,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def asked(tmp_path: Path, model: Path) -> list[str]:
-    """The options of a run on rows."""
+    """Options that let the model answer three rows."""
     program = tmp_path / "product.pasta"
     program.write_text(PROGRAM, encoding="utf-8")
     data = lines(tmp_path / "rows.jsonl", ROWS)
@@ -117,7 +117,7 @@ def test_a_model_is_run_and_its_answers_can_be_scored_again(mode: Mode, asked: l
     assert (found["documents"], found["mode"], found["batch"], found["unparseable_rate"]) == (3, mode.value, 2, 0.0)
     assert found["passes_per_document"] > 0 and found["documents_per_second"] > 0
     assert f"F1               {found['reported']['f1']:.2f}" in result.stdout
-    assert f"passes           {found['passes_per_document']:.1f} per document" in result.stdout
+    assert f"forward passes   {found['passes_per_document']:.1f} per document" in result.stdout
     again = json.loads(run(str(tmp_path / "rows.jsonl"), str(predictions), "--json").stdout)
     assert again.items() <= found.items()
     for row, line in zip(ROWS, predictions.read_text("utf-8").splitlines(), strict=True):
@@ -134,7 +134,7 @@ def test_the_size_of_the_batch_changes_no_answer(asked: list[str], tmp_path: Pat
     assert found(1) == found(3)
 
 
-def test_what_cannot_be_evaluated_is_told_with_file_and_row(asked: list[str], tmp_path: Path) -> None:
+def test_a_row_that_cannot_be_evaluated_is_reported_with_file_and_line(asked: list[str], tmp_path: Path) -> None:
     lines(tmp_path / "rows.jsonl", [*ROWS, {"title": "LG", "value": {"brand": "Sony", "kind": "tv"}}])
     result = run(*asked)
     assert result.exit_code == 1
@@ -142,7 +142,7 @@ def test_what_cannot_be_evaluated_is_told_with_file_and_row(asked: list[str], tm
     assert result.stdout == ""
 
 
-def test_a_row_that_does_not_fit_into_memory_is_told_and_counts_as_unreadable(asked: list[str]) -> None:
+def test_a_row_that_does_not_fit_into_memory_counts_as_unreadable(asked: list[str]) -> None:
     result = run(*asked, "--cells", "16", "--json")
     assert result.exit_code == 0
     assert "rows.jsonl:1: not decoded: " in result.stderr
@@ -152,9 +152,9 @@ def test_a_row_that_does_not_fit_into_memory_is_told_and_counts_as_unreadable(as
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        ([], 2, "give the two files RIGHT and GIVEN, or --program and --data (and --model)"),
-        (["right.jsonl"], 2, "give the two files"),
-        (["--model", "x", "--program", "y.pasta"], 2, "give the two files"),
+        ([], 2, "pass either the two files RIGHT and GIVEN, or --program and --data (and optionally --model)"),
+        (["right.jsonl"], 2, "pass either the two files"),
+        (["--model", "x", "--program", "y.pasta"], 2, "pass either the two files"),
         (["--model", "./nowhere", "--program", "PROGRAM", "--data", "DATA"], 3, "there is no folder ./nowhere"),
         (["--model", "MODEL", "--program", "PROGRAM", "--data", "none.jsonl"], 3, "there is no file none.jsonl"),
         (["none.jsonl", "none.jsonl"], 3, "there is no file none.jsonl"),
@@ -162,16 +162,16 @@ def test_a_row_that_does_not_fit_into_memory_is_told_and_counts_as_unreadable(as
         (["a", "b", "--out", "nowhere/report.json"], 3, "there is no folder nowhere"),
     ],
 )
-def test_what_is_missing_is_said(words: list[str], code: int, message: str, asked: list[str]) -> None:
+def test_wrong_usage_and_missing_files_are_reported(
+    words: list[str], code: int, message: str, asked: list[str]
+) -> None:
     known = {"MODEL": asked[1], "PROGRAM": asked[3], "DATA": asked[5]}
     result = run(*(known.get(word, word) for word in words))
     assert (result.exit_code, result.stdout) == (code, "")
     assert message in result.stderr
 
 
-def test_weights_that_were_trained_for_another_mode_are_refused_unless_any_will_do(
-    asked: list[str], tmp_path: Path, model: Path
-) -> None:
+def test_a_model_trained_for_another_mode_needs_any_mode(asked: list[str], tmp_path: Path, model: Path) -> None:
     folder = tmp_path / "trained"
     folder.mkdir()
     for file in model.iterdir():

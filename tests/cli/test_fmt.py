@@ -1,4 +1,4 @@
-"""`pasta fmt`: what it writes, what it leaves alone, and how it ends."""
+"""`pasta fmt`: what it writes, what it leaves alone, and its exit codes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_check_changes_nothing_and_says_what_would_change(ugly: Path) -> None:
     assert ugly.read_text(encoding="utf-8") == UGLY
 
 
-def test_check_is_content_with_a_formatted_file(ugly: Path) -> None:
+def test_check_accepts_a_formatted_file(ugly: Path) -> None:
     ugly.write_text(PRETTY, encoding="utf-8")
     assert run("--check", str(ugly)) == (0, "", "")
 
@@ -97,7 +97,7 @@ def test_line_ends_of_windows_stay(ugly: Path) -> None:
     assert ugly.read_bytes() == PRETTY.replace("\n", "\r\n").encode()
 
 
-def test_a_byte_order_mark_goes(ugly: Path) -> None:
+def test_a_byte_order_mark_is_removed(ugly: Path) -> None:
     ugly.write_bytes(b"\xef\xbb\xbf" + PRETTY.encode())
     assert run("--check", str(ugly))[0] == 1
     assert run(str(ugly))[0] == 0

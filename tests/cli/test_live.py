@@ -1,4 +1,4 @@
-"""What a run writes on a terminal, or anywhere else, while it goes on."""
+"""The fields that `pasta run` shows while it runs, on a terminal and elsewhere."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from pastalang.cli.run import Live
+from pastalang.cli.run import LiveFields
 from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 
 AGAIN: tuple[Event, ...] = (
@@ -25,27 +25,27 @@ class Terminal(io.StringIO):
         return True
 
 
-def told(stream: io.StringIO, *events: Event) -> str:
-    live = Live(stream)
+def shown(stream: io.StringIO, *events: Event) -> str:
+    live = LiveFields(stream)
     for event in events:
-        live.tell(event)
+        live.show(event)
     return stream.getvalue()
 
 
 def test_a_field_that_is_decoded_again_says_so_and_why() -> None:
-    lines = told(io.StringIO(), *AGAIN).splitlines()
-    assert lines == ['brand: "So" (cut)', "brand: again (no brand\\nthat is known)", 'brand: "Sony"']
+    lines = shown(io.StringIO(), *AGAIN).splitlines()
+    assert lines == ['brand: "So" (truncated)', "brand: decoded again (no brand\\nthat is known)", 'brand: "Sony"']
 
 
-def test_on_a_terminal_what_was_written_of_it_is_gone() -> None:
-    growing = told(Terminal(), FieldStarted("note", ()), *AGAIN[:2], AGAIN[3])
+def test_on_a_terminal_the_text_of_the_old_attempt_disappears() -> None:
+    growing = shown(Terminal(), FieldStarted("note", ()), *AGAIN[:2], AGAIN[3])
     last_drawn = growing.rsplit("\x1b[J", 1)[1]
-    assert "So" not in last_drawn and last_drawn.splitlines()[0].startswith("brand: again")
+    assert "So" not in last_drawn and last_drawn.splitlines()[0].startswith("brand: decoded again")
     assert last_drawn.splitlines()[1:] == ["note: "]
 
 
 @pytest.mark.parametrize("event", AGAIN)
-def test_nothing_is_said_where_nobody_listens(event: Event) -> None:
+def test_a_quiet_run_shows_nothing(event: Event) -> None:
     stream = io.StringIO()
-    Live(stream, is_quiet=True).tell(event)
+    LiveFields(stream, is_quiet=True).show(event)
     assert stream.getvalue() == ""

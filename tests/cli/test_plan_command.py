@@ -1,4 +1,4 @@
-"""`pasta plan`: what it writes, where, and with which exit code it refuses."""
+"""`pasta plan`: what it writes, where, and its exit codes."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def refusal(words: Sequence[str | Path]) -> tuple[int, str]:
 
 
 def test_no_file_at_all_is_wrong_usage() -> None:
-    assert refusal([]) == (2, "pasta plan needs a program\n")
+    assert refusal([]) == (2, "pasta plan needs a program, or --diff with two\n")
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -134,10 +134,10 @@ def test_a_file_of_types_alone_has_nothing_to_plan(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_named(small: Path, tmp_path: Path) -> None:
     code, said = refusal([small, "-o", tmp_path / "no" / "such" / "folder.svg"])
     assert code == 3
-    assert "could not be written: No such file or directory" in said
+    assert "could not be written: no such file or directory" in said
 
 
-def test_a_terminal_without_blocks_gets_plain_letters() -> None:
+def test_a_terminal_without_block_characters_gets_ascii() -> None:
     command = [sys.executable, "-m", "pastalang.cli.main", "plan", str(TRAVEL)]
     environment = {"PYTHONIOENCODING": "ascii", "PYTHONPATH": str(ROOT), "PATH": ""}
     result = subprocess.run(command, capture_output=True, env=environment, cwd=ROOT, check=True)
@@ -181,10 +181,10 @@ def test_a_missing_tokenizer_is_named(small: Path, tmp_path: Path) -> None:
     assert refusal([small, "--tokenizer", path]) == (3, f"there is no tokenizer {path}\n")
 
 
-def test_a_file_that_is_no_tokenizer_is_named(small: Path) -> None:
+def test_a_file_that_is_not_a_tokenizer_is_named(small: Path) -> None:
     code, said = refusal([small, "--tokenizer", small])
     assert code == 3
-    assert said.startswith(f"{small} is no tokenizer that can be read: ")
+    assert said.startswith(f"{small} could not be read as a tokenizer: ")
 
 
 def test_a_folder_without_a_tokenizer_is_named(small: Path, tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_a_folder_without_a_tokenizer_is_named(small: Path, tmp_path: Path) -> N
     assert "holds no tokenizer.json" in said
 
 
-def test_a_program_that_no_plan_can_give_is_explained(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_cannot_be_planned_is_explained(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PlanError("this cannot be planned", Span(0, 8), help="ask for less")
 
@@ -211,7 +211,7 @@ def test_a_saved_plan_is_shown_like_its_program(small: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"kind": "Plan"}', "[1]", '{"kind": "Span", "start": 1, "end": 2}'])
-def test_json_that_is_no_plan_is_refused(tmp_path: Path, text: str) -> None:
+def test_json_that_is_not_a_plan_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "wrong.json"
     path.write_text(text, encoding="utf-8")
     code, said = refusal([path])
@@ -237,7 +237,7 @@ def test_a_program_and_its_saved_plan_do_not_differ(small: Path, tmp_path: Path)
 
 def test_a_comparison_takes_no_further_program(small: Path) -> None:
     code, said = refusal([small, "--diff", small, small])
-    assert (code, said) == (2, "pasta plan takes a program, or --diff with two of them, and not both\n")
+    assert (code, said) == (2, "pasta plan takes either one program or --diff with two, not both\n")
 
 
 def test_of_two_files_to_compare_the_missing_one_is_named(small: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`pasta run` on a small model in a folder: what it prints where, what it writes, and how it refuses."""
+"""`pasta run` with a small model: what it prints and where, the files that it writes, and its exit codes."""
 
 from __future__ import annotations
 
@@ -67,14 +67,14 @@ def run(*words: object) -> Result:
 
 
 def refused(code: int, *words: object) -> str:
-    """What is said where nothing may be printed as an answer."""
+    """The message of a run that prints no answer."""
     result = run(*words)
     assert result.exit_code == code, result.stderr
     assert result.stdout == "" and "Traceback" not in result.stderr
     return result.stderr
 
 
-def test_the_answer_is_printed_and_fields_are_told_beside_it(program: Path, model: Path) -> None:
+def test_the_answer_goes_to_the_standard_output_and_fields_to_the_standard_error(program: Path, model: Path) -> None:
     result = run(program, "--model", model, "--input", "title=x")
     assert result.exit_code == 0
     value = json.loads(result.stdout)
@@ -94,7 +94,7 @@ def test_with_json_one_object_is_all_that_is_printed(program: Path, model: Path)
         assert found["text"][slice(*field["span"])] == field["text"]
 
 
-def test_a_thought_is_told_beside_the_answer(model: Path, tmp_path: Path) -> None:
+def test_a_thought_is_printed_next_to_the_answer(model: Path, tmp_path: Path) -> None:
     file = tmp_path / "thought.pasta"
     file.write_text('template t()\nuser """Go."""\nassistant think(max=8) json {a: boolean}', encoding="utf-8")
     found = json.loads(run(file, "--model", model, "--json").stdout)
@@ -116,7 +116,7 @@ def test_the_timeline_says_who_decoded_when(program: Path, model: Path) -> None:
     assert names[1:] == ["(root)", "brand", "kind", "headline"]
 
 
-def test_with_json_the_timeline_stands_beside_the_object(program: Path, model: Path) -> None:
+def test_with_json_the_timeline_goes_to_the_standard_error(program: Path, model: Path) -> None:
     result = run(program, "--model", model, "--input", "title=x", "--timeline", "--json")
     assert json.loads(result.stdout)["value"]
     assert "forward passes" in result.stderr
@@ -167,29 +167,29 @@ def test_inputs_come_from_pairs_and_files(program: Path, model: Path, tmp_path: 
     assert len(texts) == 1
 
 
-def test_a_missing_input_is_told_before_a_model_is_loaded(program: Path, model: Path, tmp_path: Path) -> None:
+def test_a_missing_input_is_reported_before_a_model_is_loaded(program: Path, model: Path, tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("no model at all", encoding="utf-8")
     assert refused(1, program, "--model", tmp_path) == "the input `title` is missing: it is text\n"
 
 
-def test_a_wrong_name_of_an_input_is_told_with_the_right_one(program: Path, model: Path) -> None:
-    told = refused(1, program, "--model", model, "--input", "titel=x")
-    assert "there is no input `titel`; did you mean `title`?" in told
+def test_a_misspelled_input_is_reported_with_the_right_name(program: Path, model: Path) -> None:
+    message = refused(1, program, "--model", model, "--input", "titel=x")
+    assert "there is no input `titel`; did you mean `title`?" in message
 
 
-def test_an_input_of_another_type_is_told(program: Path, model: Path) -> None:
-    told = refused(1, program, "--model", model, "--input", "title=x", "--input", "stars=true")
-    assert told == "`stars` has to be an integer, not true\n"
+def test_an_input_of_the_wrong_type_is_reported(program: Path, model: Path) -> None:
+    message = refused(1, program, "--model", model, "--input", "title=x", "--input", "stars=true")
+    assert message == "`stars` has to be an integer, not true\n"
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "message"),
     [
         (("--input", "title"), 2, "--input takes NAME=VALUE"),
         (("--input", "title=x", "--input", "stars=many"), 1, "the input `stars` has to be JSON"),
         (("--inputs", "nowhere.json"), 3, "there is no file nowhere.json"),
         (("--input", "title=@nowhere.txt"), 3, "there is no file nowhere.txt"),
-        (("--input", "title=x", "--trace", "run.txt"), 2, "--trace writes .jsonl, .json or .html"),
+        (("--input", "title=x", "--trace", "run.txt"), 2, "--trace takes a file that ends in .jsonl, .json or .html"),
         (("--input", "title=x", "--trace", "nowhere/run.html"), 3, "there is no folder nowhere"),
         (("--input", "title=x", "--device", "quantum"), 2, "--device: a device is cpu, cuda or mps"),
         (("--input", "title=x", "--cells", "20"), 1, "load the model with more `cells`, or pass `--cells`"),
@@ -197,17 +197,17 @@ def test_an_input_of_another_type_is_told(program: Path, model: Path) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )
-def test_a_mistake_on_the_line_is_told(
-    words: tuple[str, ...], code: int, told: str, program: Path, model: Path
+def test_a_mistake_on_the_command_line_is_reported(
+    words: tuple[str, ...], code: int, message: str, program: Path, model: Path
 ) -> None:
-    assert told in refused(code, program, "--model", model, *words)
+    assert message in refused(code, program, "--model", model, *words)
 
 
-def test_all_that_is_wrong_with_the_inputs_is_told_at_once(program: Path, model: Path, tmp_path: Path) -> None:
+def test_all_problems_of_the_inputs_are_reported_together(program: Path, model: Path, tmp_path: Path) -> None:
     words = ("-i", "title=a", "-i", "title=b", "-i", "stars=[", "-i", "colour=red")
     assert refused(1, program, "--model", model, *words).splitlines() == [
         "the input `title` is given twice",
-        "the input `stars` has to be JSON, and [ is not",
+        "the input `stars` has to be JSON, and `[` is not",
         "there is no input `colour`",
     ]
     file = tmp_path / "inputs.json"
@@ -220,13 +220,13 @@ def test_all_that_is_wrong_with_the_inputs_is_told_at_once(program: Path, model:
 
 
 @pytest.mark.parametrize("value", ["true", "1.5", "[1, 2]", '"5"', "null", '{"a": null}'])
-def test_a_value_of_another_type_is_told_as_it_was_written(value: str, program: Path, model: Path) -> None:
-    told = refused(1, program, "--model", model, "-i", "title=x", "-i", f"stars={value}")
-    assert told == f"`stars` has to be an integer, not {value}\n"
+def test_a_value_of_the_wrong_type_is_shown_as_it_was_written(value: str, program: Path, model: Path) -> None:
+    message = refused(1, program, "--model", model, "-i", "title=x", "-i", f"stars={value}")
+    assert message == f"`stars` has to be an integer, not {value}\n"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("[" * 100_000, "brackets nest more than 64 deep (at character 65)"),
         ('{"title": "a", "title": "b"}', 'the key "title" stands twice in one object (at character 16)'),
@@ -236,26 +236,24 @@ def test_a_value_of_another_type_is_told_as_it_was_written(value: str, program: 
     ],
     ids=["deep", "twice", "NaN", "lines", "empty"],
 )
-def test_json_that_is_not_read_anywhere_else_is_no_input_either(
-    text: str, told: str, program: Path, model: Path, tmp_path: Path
-) -> None:
+def test_inputs_have_to_be_strict_json(text: str, message: str, program: Path, model: Path, tmp_path: Path) -> None:
     file = tmp_path / "inputs.json"
     file.write_text(text, encoding="utf-8")
-    assert refused(1, program, "--model", model, "--inputs", file) == f"{file}: {told}\n"
+    assert refused(1, program, "--model", model, "--inputs", file) == f"{file}: {message}\n"
 
 
-def test_a_number_without_end_is_told_as_it_was_written(program: Path, model: Path) -> None:
-    told = refused(1, program, "--model", model, "-i", "title=x", "-i", "stars=1e400")
-    assert told == "the number 1e400 in `stars` is too large: numbers end near 1.8e308\n"
+def test_a_number_that_is_too_large_is_shown_as_it_was_written(program: Path, model: Path) -> None:
+    message = refused(1, program, "--model", model, "-i", "title=x", "-i", "stars=1e400")
+    assert message == "the number 1e400 in `stars` is too large: numbers end near 1.8e308\n"
 
 
-def test_a_file_that_is_no_text_is_told(program: Path, model: Path, tmp_path: Path) -> None:
+def test_an_input_file_that_is_not_text_is_reported(program: Path, model: Path, tmp_path: Path) -> None:
     (tmp_path / "bytes").write_bytes(b"\xff")
     assert "is not UTF-8 text" in refused(3, program, "--model", model, "-i", f"title=@{tmp_path / 'bytes'}")
     assert "could not be read: is a directory" in refused(3, program, "--model", model, "-i", f"title=@{tmp_path}")
 
 
-def test_a_byte_order_mark_is_no_part_of_an_input(program: Path, model: Path, tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_not_part_of_an_input(program: Path, model: Path, tmp_path: Path) -> None:
     (tmp_path / "title").write_bytes(b"\xef\xbb\xbfSony")
     (tmp_path / "inputs.json").write_bytes(b'\xef\xbb\xbf{"title": "Sony"}')
     answers = [
@@ -269,14 +267,14 @@ def test_a_byte_order_mark_is_no_part_of_an_input(program: Path, model: Path, tm
     assert answers[0] and answers == answers[:1] * 3
 
 
-def test_inputs_that_are_no_object_are_told(program: Path, model: Path, tmp_path: Path) -> None:
+def test_inputs_that_are_not_an_object_are_reported(program: Path, model: Path, tmp_path: Path) -> None:
     file = tmp_path / "inputs.json"
-    for text, told in (("[1]", "has to hold one JSON object"), ("{", "inputs.json: not JSON: ")):
+    for text, message in (("[1]", "has to hold one JSON object"), ("{", "inputs.json: not JSON: ")):
         file.write_text(text, encoding="utf-8")
-        assert told in refused(1, program, "--model", model, "--inputs", file)
+        assert message in refused(1, program, "--model", model, "--inputs", file)
 
 
-def test_a_folder_without_a_model_is_told(program: Path, model: Path, tmp_path: Path) -> None:
+def test_a_folder_without_a_model_is_reported(program: Path, model: Path, tmp_path: Path) -> None:
     assert "there is no folder" in refused(3, program, "--model", tmp_path / "nowhere", "--input", "title=x")
     assert "it has no config.json" in refused(3, program, "--model", tmp_path, "--input", "title=x")
     assert "is a file" in refused(3, program, "--model", program, "--input", "title=x")
@@ -310,20 +308,18 @@ def test_ctrl_c_stops_with_the_code_that_shells_know(
     assert refused(130, program, "--model", model, "--input", "title=x") == "stopped\n"
 
 
-def test_without_a_model_the_one_of_the_package_is_taken(
+def test_without_a_model_the_shipped_one_is_used(
     program: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source, "WEIGHTS", tmp_path)
-    monkeypatch.setattr(loading, "default_dtype", lambda device: torch.float32)  # as that of the package is computed in
-    told = refused(3, program, "--input", "title=x")
-    assert told.startswith("pasta-mini is not part of this installation") and told.count("\n") == 1
+    monkeypatch.setattr(loading, "default_dtype", lambda device: torch.float32)  # the dtype of the shipped model
+    message = refused(3, program, "--input", "title=x")
+    assert message.startswith("pasta-mini is not part of this installation") and message.count("\n") == 1
     (tmp_path / "pasta-mini").symlink_to(model)
     assert run(program, "--input", "title=x").stdout == run(program, "--model", model, "--input", "title=x").stdout
 
 
-def test_a_mode_that_the_weights_do_not_know_is_refused_unless_it_is_asked_for(
-    program: Path, model: Path, tmp_path: Path
-) -> None:
+def test_a_mode_that_the_model_was_not_trained_for_needs_any_mode(program: Path, model: Path, tmp_path: Path) -> None:
     shutil.copytree(model, tmp_path / "trained")
     TrainingNote((Mode.LOCKSTEP,), "", "", "", {}).write(tmp_path / "trained")
     words = (program, "--model", tmp_path / "trained", "--input", "title=x")
@@ -332,7 +328,7 @@ def test_a_mode_that_the_weights_do_not_know_is_refused_unless_it_is_asked_for(
     assert run(*words, "--any-mode").exit_code == 0
 
 
-def test_a_model_that_cannot_be_used_is_told(program: Path, tmp_path: Path) -> None:
+def test_a_model_that_cannot_be_used_is_refused(program: Path, tmp_path: Path) -> None:
     AutoConfig.for_model("bloom", vocab_size=64).save_pretrained(tmp_path)
     assert "ALiBi" in refused(3, program, "--model", tmp_path, "--input", "title=x")
 

@@ -1,4 +1,4 @@
-"""The command as a process whose streams are full, closed or broken, and Ctrl-C before there is anything to stop."""
+"""The command as a process: streams that are full, closed or broken, and Ctrl-C while modules are imported."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLOSED = "the standard output could not be written: it is closed\n"
 
 
 def shell(line: str) -> tuple[int, str, str]:
-    """`pasta` stands for the command."""
+    """Run a line in bash, with `pasta` as the command. Returns the exit code, the output and the errors."""
     result = subprocess.run(
         ["bash", "-c", re.sub(r"(?<![.])\bpasta ", f"{PASTA} ", line)], capture_output=True, text=True
     )
@@ -36,14 +36,14 @@ def shell(line: str) -> tuple[int, str, str]:
         f"pasta plan --diff {TRAVEL} {TRAVEL}", "echo 'type  A = string' | pasta fmt --diff -",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize(("where", "told"), [("> /dev/full", FULL), (">&-", CLOSED)])
-def test_an_answer_that_cannot_be_written_is_told(line: str, where: str, told: str) -> None:
+@pytest.mark.parametrize(("where", "message"), [("> /dev/full", FULL), (">&-", CLOSED)])
+def test_an_answer_that_cannot_be_written_is_an_error(line: str, where: str, message: str) -> None:
     code, _, errors = shell(f"{line} {where}")
-    assert (code, errors) == (3, told)
+    assert (code, errors) == (3, message)
 
 
 @pytest.mark.parametrize("where", ["2> /dev/full", "2>&-"])
-def test_an_answer_is_not_lost_where_nobody_can_be_told_of_progress(where: str) -> None:
+def test_a_closed_standard_error_does_not_lose_the_answer(where: str) -> None:
     expected = shell(f"pasta plan {TRAVEL} --cells 100000")
     code, answer, _ = shell(f"pasta plan {TRAVEL} --cells 100000 {where}")
     assert (code, answer) == (0, expected[1])
@@ -51,7 +51,7 @@ def test_an_answer_is_not_lost_where_nobody_can_be_told_of_progress(where: str) 
 
 
 @pytest.mark.parametrize("command", ["run", "plan", "check", "fmt"])
-def test_a_standard_input_that_is_closed_is_told(command: str) -> None:
+def test_a_closed_standard_input_is_an_error(command: str) -> None:
     assert shell(f"pasta {command} - <&-") == (3, "", "the standard input could not be read: it is closed\n")
 
 
@@ -70,7 +70,7 @@ def test_a_reader_that_has_gone_ends_a_command_quietly(line: str) -> None:
 @pytest.mark.parametrize(
     "line", ["pasta fmt -", "pasta fmt --diff -", "pasta check --format json -", "pasta plan --format json -"]
 )
-def test_what_is_to_be_read_back_is_utf_8_whatever_the_terminal(line: str) -> None:
+def test_documents_are_utf_8_whatever_the_terminal(line: str) -> None:
     program = 'template t(x: text)\nuser """{x} → 漢"""\nassistant json { \u00e9: "漢" | "\U0001f600", b: nö }\n'
     program = program if "check" in line else program.replace(", b: nö", "")
     environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONPATH": str(Path.cwd())}
@@ -90,8 +90,10 @@ def test_wrong_usage_with_json_is_an_object() -> None:
 
 
 @pytest.mark.parametrize(("words", "answers"), [((), 0), (("--json",), 1)])
-def test_ctrl_c_while_modules_are_imported_ends_in_words(words: tuple[str, ...], answers: int, tmp_path: Path) -> None:
-    """torch is a module of ours that says where it is and then takes its time."""
+def test_ctrl_c_while_modules_are_imported_stops_with_a_message(
+    words: tuple[str, ...], answers: int, tmp_path: Path
+) -> None:
+    """A module named torch stands in for the real one: it leaves a file to show that its import began, then waits."""
     slow = "from pathlib import Path\nimport time\nPath(__file__).with_name('begun').touch()\ntime.sleep(60)\n"
     (tmp_path / "torch.py").write_text(slow, encoding="utf-8")
     program = tmp_path / "a.pasta"

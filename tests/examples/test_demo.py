@@ -1,4 +1,4 @@
-"""`make demo`: what it shows of an answer, that it runs on any model, and what it says without one."""
+"""`make demo`: how it shows an answer, that it runs on any model, and its message without one."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ def test_costs_are_added_up() -> None:
     assert show_costs(races, PLAIN)[-1].split() == ["all", "of", "them", "4", "16", "1.00", "4.00"]
 
 
-def test_fields_grow_side_by_side_a_pass_at_a_time() -> None:
+def test_fields_grow_in_parallel_one_pass_at_a_time() -> None:
     stream = io.StringIO()
     board = Board(stream, ["Brand", "Model name"], PLAIN, pace=0)
     for field in ("Brand", '"Model name"'):
-        board.tell(FieldStarted(field, ()))
+        board.show(FieldStarted(field, ()))
     for word in ("a", "b"):
         for field in ("Brand", '"Model name"'):
-            board.tell(TextDelta(field, (), word))
+            board.show(TextDelta(field, (), word))
     for field in ("Brand", '"Model name"'):
-        board.tell(FieldDone(field, (), '"ab"', truncated=False))
+        board.show(FieldDone(field, (), '"ab"', truncated=False))
     board.draw()
     drawn = stream.getvalue().replace("\x1b[K", "").split("\x1b[2A")
     assert drawn == ["    Brand       a▌\n    Model name  a▌\n", "    Brand       ab\n    Model name  ab\n"]
@@ -66,7 +66,7 @@ def test_fields_grow_side_by_side_a_pass_at_a_time() -> None:
 def test_a_model_cannot_move_the_cursor() -> None:
     stream = io.StringIO()
     board = Board(stream, ["Brand"], PLAIN, pace=0)
-    board.tell(FieldDone("Brand", (), '"a\x1b[2J"', truncated=False))
+    board.show(FieldDone("Brand", (), '"a\x1b[2J"', truncated=False))
     board.draw()
     assert "\x1b[2J" not in stream.getvalue()
 
@@ -118,7 +118,7 @@ def test_on_a_terminal_it_is_watched_in_both_ways(
     assert shown.count("\x1b[8A") > len(first.values)
 
 
-def test_without_a_model_it_says_so_and_shows_the_examples_all_the_same(
+def test_without_a_model_it_says_so_and_still_shows_the_examples(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source, "WEIGHTS", tmp_path)

@@ -22,7 +22,7 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.errors import DeadEnd
 from pastalang.testing import slow
-from pastalang.testing.differential import slowly
+from pastalang.testing.differential import decode_slowly
 from pastalang.testing.strategies import programs
 from tests.properties.models import KINDS, WORDS, Hashes, Kind, encoder_of, guides_of
 from tests.properties.sources import compiled, sources
@@ -68,7 +68,7 @@ class Case:
     def slowly(self, inputs: Mapping[str, Any]) -> Expected:
         encoder, guides = encoder_of(self.words), guides_of(self.words)
         policy = None if self.wish is None else self.wish.policy
-        return slowly(
+        return decode_slowly(
             self.plan, inputs, self.kind.logits(), encoder, guides, seed=self.seed, sampling=self.sampling,
             policy=policy,
         )  # fmt: skip

@@ -143,7 +143,8 @@ def check_cost(mode: Mode, expected: Expected, request: RequestState, found: Res
     """What the slow decoder says must be fed, and how many passes its draws must take one behind the other. In
     lock-step a value that is decoded again may have to wait for the last token of one that is not."""
     assert isinstance(expected, slow.Decoded)
-    usage, fed = found.usage, request.fed_tokens + request.kept_tokens
+    usage = found.usage
+    fed = sum(branch.fed for branch in request.all_branches) + request.kept_tokens
     if way.chunk is not None:
         assert fed >= expected.cost.fed, "something that is seen was not fed"
         return

@@ -20,7 +20,7 @@ from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.differential import guides_for
 from pastalang.testing.fakes import FakeModel, Score, hashed_model, hashed_score
 from pastalang.testing.slow.logits import KINDS as WRITTEN_OUT
-from pastalang.testing.slow.logits import plainly
+from pastalang.testing.slow.logits import plain_logits_of
 from pastalang.testing.toy_models import Family, toy_model
 from tests.runtime.float64 import in_float64
 
@@ -58,7 +58,7 @@ class Hashes:
         return lambda token: score(token) + liked  # type: ignore[return-value, arg-type]
 
     def logits(self) -> slow.Logits:
-        return slow.scored(self.score())  # type: ignore[arg-type]
+        return slow.logits_from(self.score())  # type: ignore[arg-type]
 
     def model(self, cells: int) -> Model:
         model = FakeModel(self.score(), vocabulary=VOCABULARY, cells=cells)
@@ -77,7 +77,7 @@ class Weights:
 
     def logits(self) -> slow.Logits:
         slowest = weights(self)[1]
-        return plainly(slowest) if slowest.config.model_type in WRITTEN_OUT else slow.logits_of(slowest)
+        return plain_logits_of(slowest) if slowest.config.model_type in WRITTEN_OUT else slow.logits_of(slowest)
 
     def model(self, cells: int) -> Model:
         return TransformersModel(weights(self)[0], cells=cells, check=False)

@@ -33,7 +33,7 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import FieldDone, TextDelta
 from pastalang.testing.differential import check_exact
 from pastalang.testing.fakes import FakeModel, hashed_model, hashed_score
-from pastalang.testing.slow import scored
+from pastalang.testing.slow import logits_from
 from pastalang.training.recording import IGNORED, TrainingRow, record
 from pastalang.values.json import parse_json
 from pastalang.values.read import read
@@ -212,7 +212,7 @@ def test_the_slow_decoder_gives_the_same_tokens(kind: str, source: str, mode: st
     model = hashed_model(len(tokenizer), seed=seed)
     model.dtype = torch.float64
     engine = Engine(model, tokenizer)
-    logits = scored(hashed_score(len(tokenizer), seed=seed))
+    logits = logits_from(hashed_score(len(tokenizer), seed=seed))
     check_exact(engine, plan_of(source, Mode(mode)), NOTE, logits, seed=seed, sampling=SAMPLED)
 
 
@@ -223,7 +223,7 @@ def test_the_slow_decoder_gives_the_same_tokens_at_length(kind: str, source: str
     tokenizer, _, _ = tools(kind)
     model = hashed_model(len(tokenizer), seed=seed)
     model.dtype = torch.float64
-    logits = scored(hashed_score(len(tokenizer), seed=seed))
+    logits = logits_from(hashed_score(len(tokenizer), seed=seed))
     check_exact(Engine(model, tokenizer), plan_of(source, mode), NOTE, logits, seed=seed, sampling=SAMPLED)
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastalang.testing import slow
-from pastalang.testing.slow.logits import plainly
+from pastalang.testing.slow.logits import plain_logits_of
 from tests.properties.models import FAMILIES, VOCABULARY, Weights, weights
 from tests.runtime.float64 import wide_softmax
 
@@ -21,7 +21,7 @@ def test_what_is_written_out_is_the_model(kind: Weights, seed: int) -> None:
     """Tokens go on from one of the last three, at positions with gaps."""
     chance = random.Random(seed)
     slowest = weights(kind)[1]
-    quick, right = plainly(slowest), slow.logits_of(slowest)
+    quick, right = plain_logits_of(slowest), slow.logits_of(slowest)
     tokens: list[slow.Token] = []
     for _ in range(16):
         last = chance.choice(tokens[-3:]) if tokens else None

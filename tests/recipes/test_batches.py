@@ -1,4 +1,4 @@
-"""Batches of an endless stream are the same for the same number, in whatever order and process they are made."""
+"""A batch of an endless stream depends on its number alone, not on the order or the process that makes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model card says what the scores beside the weights say."""
+"""The model card repeats the scores next to the weights."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_figures_are_those_of_the_scores(folder: Path) -> None:
     assert "2 layers of\n32, a vocabulary of 320" in card
 
 
-def test_scores_that_cannot_be_read_are_told(folder: Path) -> None:
+def test_scores_that_cannot_be_read_are_reported(folder: Path) -> None:
     (folder / "scores.json").write_text('{"sizes": {}}')
     with pytest.raises(BadData, match="does not hold the scores of a recipe"):
         write_card(folder, Facts("x"))

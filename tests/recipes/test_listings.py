@@ -1,4 +1,4 @@
-"""The made-up listings are what they claim to be."""
+"""The made-up listings have the properties that training relies on."""
 
 from __future__ import annotations
 

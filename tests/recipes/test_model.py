@@ -1,4 +1,4 @@
-"""A fresh model with a head start repeats what it has read, before it is trained at all."""
+"""A fresh model with a head start repeats spans of its prompt before any training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VOCABULARY, TEXT, REPEATED = 1000, 60, 8
 
 
 def share_repeated(model: object, gap: int) -> float:
-    """Of random texts, a span comes again `gap` places later: how often is its next token the likeliest?"""
+    """In random texts, a span is repeated `gap` places later: how often is its next token the likeliest?"""
     random = torch.Generator().manual_seed(1)
     tokens = torch.stack([torch.randperm(VOCABULARY, generator=random)[: TEXT + REPEATED] for _ in range(16)])
     starts = torch.randint(0, TEXT - REPEATED, (16,), generator=random)

@@ -1,4 +1,4 @@
-"""Listings that are mixed anew still state what they say, and read as titles do."""
+"""Variations of listings still state their values, and read like titles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REAL = [
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_what_is_asked_for_is_stated_or_null(seed: int) -> None:
+def test_every_attribute_is_stated_or_null(seed: int) -> None:
     mixer, random = Mixer(REAL), Random(seed)
     for _ in range(10):
         drawn = mixer.draw(random)

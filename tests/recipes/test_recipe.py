@@ -73,9 +73,9 @@ def test_a_lesson_asks_for_what_its_listing_answers() -> None:
 
 def test_the_recipe_makes_a_folder_that_the_engine_runs_in_every_mode(tmp_path: Path) -> None:
     split = read_oa_mine(oa_mine(tmp_path / "train.jsonl"))
-    told: list[str] = []
-    make_mini(split, ["Once upon a time. " * 40], tmp_path / "mini", TINY, tell=told.append, overwrite=False)
-    assert sum(line.startswith("── ") for line in told) == 2
+    lines: list[str] = []
+    make_mini(split, ["Once upon a time. " * 40], tmp_path / "mini", TINY, report=lines.append, overwrite=False)
+    assert sum(line.startswith("── ") for line in lines) == 2
     scores = json.loads((tmp_path / "mini" / "scores.json").read_text())["scores"]
     assert scores["oa-mine, held out"]["documents"] == len(split.held_out)
     engine = Engine.load(tmp_path / "mini", device="cpu", dtype=torch.float32)

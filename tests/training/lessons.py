@@ -1,4 +1,4 @@
-"""What the tests of training share: a byte tokenizer, a small program, rows of it."""
+"""Shared by the tests of training: a byte tokenizer, a small program, and rows of it."""
 
 from __future__ import annotations
 

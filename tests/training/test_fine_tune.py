@@ -1,4 +1,4 @@
-"""From files to a trained folder: it learns, it can be resumed, and bad input is told with file and row."""
+"""Fine-tuning on files: the model learns, a run can be resumed, and bad data is reported with its file and line."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def scores(folder: Path, tmp_path: Path, mode: Mode = Mode.STRICT) -> Any:
 def test_two_hundred_steps_learn_a_toy_task_in_every_mode(model: str, tmp_path: Path) -> None:
     job = job_of(model, tmp_path, modes=tuple(Mode), rows=4)
     losses: list[str] = []
-    fine_tune(job, tell=losses.append)
+    fine_tune(job, report=losses.append)
     before, after = (float(line.split("loss ")[1].split()[0]) for line in (losses[1], losses[-2]))
     assert after < 0.1
     assert before > 0.5
@@ -90,7 +90,7 @@ def test_two_hundred_steps_learn_a_toy_task_in_every_mode(model: str, tmp_path: 
     assert scores(job.out, tmp_path).strict.hallucination_rate == 0
 
 
-def test_a_run_that_was_broken_off_equals_one_that_was_not(model: str, tmp_path: Path) -> None:
+def test_an_interrupted_run_equals_an_unbroken_one(model: str, tmp_path: Path) -> None:
     class PulledPlug(Exception):
         pass
 
@@ -101,10 +101,10 @@ def test_a_run_that_was_broken_off_equals_one_that_was_not(model: str, tmp_path:
     job = job_of(model, tmp_path, steps=24, modes=(Mode.STRICT, Mode.LOCKSTEP))
     whole = replace(job, out=tmp_path / "whole", settings=replace(job.settings, save_every=10))
     parts = replace(whole, out=tmp_path / "parts")
-    fine_tune(whole, tell=silent)
+    fine_tune(whole, report=silent)
     with pytest.raises(PulledPlug):
-        fine_tune(parts, tell=pull)
-    fine_tune(parts, tell=silent)
+        fine_tune(parts, report=pull)
+    fine_tune(parts, report=silent)
     one, other = (LlamaForCausalLM.from_pretrained(each.out) for each in (whole, parts))
     for expected, found in zip(one.parameters(), other.parameters(), strict=True):
         assert torch.equal(expected, found)
@@ -114,20 +114,20 @@ def test_the_best_weights_on_the_validation_rows_are_kept(model: str, tmp_path: 
     job = job_of(model, tmp_path, steps=4, validation=write_rows(tmp_path / "validation.jsonl"))
     job = replace(job, settings=replace(job.settings, judge_every=2))
     lines: list[str] = []
-    progress = fine_tune(job, tell=lines.append)
+    progress = fine_tune(job, report=lines.append)
     assert sum("validation score" in line for line in lines) == 2
     assert progress.best_score is not None
 
 
 def test_the_folder_says_what_its_weights_were_trained_for(model: str, tmp_path: Path) -> None:
     job = job_of(model, tmp_path, steps=1, modes=(Mode.LOCKSTEP,))
-    fine_tune(job, tell=silent)
+    fine_tune(job, report=silent)
     note = read_note(job.out)
     assert note is not None
     assert (note.modes, note.template) == ((Mode.LOCKSTEP,), "colour")
     assert set(note.limits) == {"colour", "size"}
     check_mode(job.out, Mode.LOCKSTEP)
-    check_mode(model, Mode.STRICT)  # nobody says what these are for
+    check_mode(model, Mode.STRICT)  # this folder does not say what it was trained for
     with pytest.raises(LoadError, match="trained for lockstep, and this run asks for strict"):
         check_mode(job.out, Mode.STRICT)
 
@@ -136,18 +136,18 @@ def test_nothing_is_overwritten_unless_it_may_be(model: str, tmp_path: Path) -> 
     job = job_of(model, tmp_path, steps=1)
     job.out.mkdir()
     (job.out / "notes.txt").write_text("mine")
-    with pytest.raises(BadData, match="is not empty; choose another folder, or give --overwrite"):
-        fine_tune(job, tell=silent)
-    fine_tune(replace(job, overwrite=True), tell=silent)
+    with pytest.raises(BadData, match="is not empty; choose another folder, or pass --overwrite"):
+        fine_tune(job, report=silent)
+    fine_tune(replace(job, overwrite=True), report=silent)
     assert (job.out / "notes.txt").read_text() == "mine"
 
 
 def test_a_checkpoint_of_another_mode_is_refused(model: str, tmp_path: Path) -> None:
     job = job_of(model, tmp_path, steps=1)
-    fine_tune(job, tell=silent)
+    fine_tune(job, report=silent)
     other = replace(job, modes=(Mode.SEQUENTIAL,), overwrite=True)
     with pytest.raises(CheckpointError, match="another program, tokenizer or mode"):
-        fine_tune(other, tell=silent)
+        fine_tune(other, report=silent)
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_checkpoint_of_another_mode_is_refused(model: str, tmp_path: Path) -> 
         ('{"wrod": "r", "value": {"colour": null, "size": null}}', BadRow, r"there is no input `wrod`"),
     ],
 )
-def test_rows_that_cannot_be_taught_are_told_with_their_line(
+def test_rows_that_cannot_be_taught_are_reported_with_their_line(
     text: str, error: type[Exception], message: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "rows.jsonl"

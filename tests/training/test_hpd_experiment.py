@@ -1,4 +1,4 @@
-"""The experiment: what it reads, how it splits, that it can be broken off, and what it says of its figures."""
+"""The parallel decoding experiment: its data sets and their split, resuming, and the statements of its report."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_tenth_of_the_titles_is_held_out_and_all_that_training_knows_is_asked_
     }  # fmt: skip
 
 
-def test_a_description_is_read_behind_the_title_and_products_are_told_apart(tmp_path: Path) -> None:
+def test_a_description_follows_the_title_and_known_products_are_counted(tmp_path: Path) -> None:
     corpus = read_corpus(Name.WDC_PAVE, offers(tmp_path / "rows.jsonl.gz"))
     texts = {document.title: document.text for document in (*corpus.train, *corpus.held_out)}
     assert texts["Cup 3"] == "Cup 3\nA cup of 3 oz"
@@ -73,20 +73,20 @@ def test_a_description_is_read_behind_the_title_and_products_are_told_apart(tmp_
     assert corpus.known_products == len(corpus.held_out)
 
 
-def test_a_row_that_is_none_is_told_with_its_line(tmp_path: Path) -> None:
+def test_a_row_in_another_form_is_reported_with_its_line(tmp_path: Path) -> None:
     path = titles(tmp_path / "rows.jsonl", 2)
     path.write_text(path.read_text("utf-8") + '{"input": "x"}\n', encoding="utf-8")
     with pytest.raises(BadRow, match=r"rows\.jsonl:3: has no title, category"):
         read_corpus(Name.OA_MINE, path)
 
 
-def test_attributes_that_are_asked_for_count_though_no_answer_names_them() -> None:
+def test_attributes_that_are_asked_for_count_even_if_no_answer_names_them() -> None:
     assert evaluate([], asked={"Tea": ("Name",)}).documents == 0
     report = evaluate([Example("Tea", {"Name": ["Numi"]}, {"Name": "Numi", "Hue": "red"})], asked={"Tea": ("Hue",)})
     assert (report.reported.f1, report.strict.hallucination_rate) == (100.0, 100.0)
 
 
-def test_a_difference_comes_with_how_sure_it_is() -> None:
+def test_a_difference_comes_with_its_confidence_interval() -> None:
     good: dict[str, Any] = {"per_document": [[5, 5, 5]] * 20}
     bad: dict[str, Any] = {"per_document": [[1, 5, 5]] * 20}
     assert (str(difference(good, good)), difference(good, good).verdict) == ("+0.0 points (+0.0 … +0.0)", "the same")
@@ -97,7 +97,7 @@ def test_a_difference_comes_with_how_sure_it_is() -> None:
     assert unsure.low < 0 < unsure.high and unsure.verdict == "no difference shown"
 
 
-def test_a_part_is_made_once_and_none_is_begun_when_the_time_is_over(tmp_path: Path) -> None:
+def test_a_part_is_made_once_and_none_starts_after_the_time_limit(tmp_path: Path) -> None:
     made: list[int] = []
 
     def make() -> dict[str, Any]:
@@ -113,7 +113,7 @@ def test_a_part_is_made_once_and_none_is_begun_when_the_time_is_over(tmp_path: P
         late.part("c", make)
 
 
-def test_an_object_at_the_beginning_is_read_whatever_follows() -> None:
+def test_an_object_at_the_start_is_read_whatever_follows() -> None:
     assert first_object(' {"a": "b", "c": 5, "d": null} and so on') == {"a": "b", "c": "5", "d": None}
     assert first_object("[1]") is None
     assert first_object('{"a": "b') is None
@@ -168,6 +168,6 @@ def test_a_whole_run_is_reported_resumed_and_keeps_what_was_written_by_hand(
     assert (generated, "By hand." in kept) == (report.partition(BY_HAND)[0], True)
 
 
-def test_what_is_missing_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_folder_without_a_model_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--model", str(tmp_path)]) == 1
     assert "holds no model" in capsys.readouterr().err

@@ -26,11 +26,11 @@ def example(expected: dict[str, list[str]], predicted: dict[str, str | None] | N
         (["green"], "", Outcome.PRESENT_WRONG),
     ],
 )
-def test_every_fate_of_an_attribute(accepted: list[str], predicted: str | None, outcome: Outcome) -> None:
+def test_every_outcome_of_an_attribute(accepted: list[str], predicted: str | None, outcome: Outcome) -> None:
     assert judge(example({"Color": accepted}, {"Color": predicted}), "Color") is outcome
 
 
-def test_an_answer_that_cannot_be_parsed_says_nothing() -> None:
+def test_an_answer_that_cannot_be_parsed_counts_as_empty() -> None:
     report = evaluate([example({"Color": ["green"]}, None), example({"Color": ["red"]}, {"Color": "red"})])
     assert report.unparseable_rate == 50.0
     assert report.reported == Counts(present_left_empty=1, present_correct=1)

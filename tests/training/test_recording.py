@@ -1,4 +1,4 @@
-"""What a training row holds: what decoding feeds, labels where a token is drawn, and nothing that cannot be."""
+"""A training row holds what decoding feeds, and a label for every token that the model would draw."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tests.training.lessons import PRODUCT, TOKENIZER, product, row_of, taught_t
 def test_values_and_what_closes_them_are_taught_and_forced_tokens_are_not() -> None:
     row = product("a Sony tv", brand="Sony")
     assert taught_text(row, "brand") == '"Sony"'
-    assert taught_text(row, "kind") == "t"  # behind it, nothing else is possible
+    assert taught_text(row, "kind") == "t"  # after it, nothing else is possible
     assert taught_text(row, "quote") == "n"
     assert int((row.labels != IGNORED).sum()) == len(row.taught) == 8
 
 
-def test_the_logits_behind_the_key_decide_the_first_token_of_its_value() -> None:
+def test_the_logits_after_the_key_decide_the_first_token_of_its_value() -> None:
     row = product("a Sony tv", brand="Sony")
     first = next(taught for taught in row.taught if taught.field == "brand")
     seen = row.tokens[row.visible[first.place]]

@@ -1,4 +1,4 @@
-"""The loop learns, resumes as if nothing had happened, and stops before it harms."""
+"""The training loop learns, resumes exactly, and stops before it does harm."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def run(model: Any, settings: Settings, folder: Path, **rest: Any) -> Any:
     return train(model, text_batches, settings, folder, fingerprint="toy", report=silent, **rest)
 
 
-def test_a_run_that_was_broken_off_equals_one_that_was_not(tmp_path: Path) -> None:
+def test_an_interrupted_run_equals_an_unbroken_one(tmp_path: Path) -> None:
     unbroken = tiny_model()
     run(unbroken, SETTINGS, tmp_path / "whole")
     broken = tiny_model()
@@ -115,7 +115,7 @@ def test_accumulated_batches_weigh_by_the_tokens_they_predict(tmp_path: Path) ->
         assert torch.allclose(expected, found, atol=1e-6)
 
 
-def test_a_loss_that_is_no_number_stops_names_the_rows_and_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:
+def test_a_loss_that_is_not_a_number_stops_training_and_keeps_the_last_good_checkpoint(tmp_path: Path) -> None:
     model = tiny_model()
 
     def batches(number: int) -> Batch:

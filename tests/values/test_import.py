@@ -135,7 +135,7 @@ def test_a_list_of_objects_without_a_maximum_is_told_to_end(folder: Path) -> Non
     sys.modules.pop("shop_orders", None)
     code, _, problems = run("shop_orders:Order")
     assert code == 0
-    ends = "ends after 16 items, as it names no maximum"
+    ends = "limited to 16 items, because it has no maximum"
     assert problems.splitlines() == [f"note: lines: {ends}", f"note: deep[]: {ends}"]
 
 
@@ -184,18 +184,18 @@ def test_what_cannot_be_written_is_refused_by_name(folder: Path) -> None:
     [
         ("shop_models:Missing", 2, "has no 'Missing'"),
         ("no_such_module:Model", 3, "cannot be imported"),
-        ("missing.json", 3, "cannot be read: no such file"),
+        ("missing.json", 3, "could not be read: no such file"),
         ("neither", 2, "neither module:Model nor a JSON Schema file"),
         ("broken.json", 1, "not JSON"),
-        ("shop_models:BaseModel.model_dump", 2, "is no class with fields"),
+        ("shop_models:BaseModel.model_dump", 2, "is not a Pydantic model, a dataclass or a TypedDict"),
         ("shop_models:Empty", 1, "Empty cannot be expressed:\n  it has no fields, so there is nothing to fill in"),
         ("shop_models:Boundless", 1, "x: `le` is inf, which is no number in JSON"),
         ("shop_models:Unordered", 1, "x: `gt` is nan, which is no number in JSON"),
         ("shop_models:Unfinished", 1, "the name 'Nowhere' in an annotation is not defined"),
         ("shop_models:Mixed", 1, "Unable to generate pydantic-core schema for <class 'json.decoder.JSONDecoder'>"),
         ("shop_models:BaseModel", 1, "give a model of yours"),
-        ("json:JSONDecoder", 2, "json:JSONDecoder is no class with fields"),
-        ("builtins:int", 2, "builtins:int is no class with fields"),
+        ("json:JSONDecoder", 2, "json:JSONDecoder is not a Pydantic model"),
+        ("builtins:int", 2, "builtins:int is not a Pydantic model"),
         ("raises:Model", 3, "the module 'raises' cannot be imported: it raises ZeroDivisionError: division by zero"),
         ("leaves:Model", 3, "the module 'leaves' cannot be imported: it calls sys.exit(5)"),
         ("wrong:Model", 3, "the module 'wrong' cannot be imported: it raises SyntaxError: invalid"),

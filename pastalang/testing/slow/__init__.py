@@ -1,15 +1,14 @@
-"""The slow decoder: what a run *is*, without a scheduler, a memory, a step or a cache. The oracle of the runtime.
+"""The slow decoder: a second implementation of decoding that defines what the runtime has to give.
 
-A plan, inputs, a seed, a sampling and a model come in; text, values, tokens and log-probabilities go out. Branches
-are written one at a time, each from its beginning as far as it can go; for every token the model is asked anew, with
-everything that the token sees. Guides, tokenizers and the numbers of draws are those of the runtime: they are what
-a run is given, not how it is executed.
+It has no scheduler, no memory, no steps and no caches. It writes one branch at a time, each as far as it can go, and
+asks the model for the logits of every token with exactly what that token sees. It shares with the runtime what a run is
+given (guides, tokenizers, the random numbers of draws), not how a run is executed.
 
-    token     what a token sees: paths               holes      how a hole is filled, how a choice is made
-    branch    fork, feed, join: paths, positions     segments   the meaning of each segment
-    run       who there is, and who waits for whom   answer     text, fields and values in reading order
-    logits    a forward pass per token               free_text  thoughts, and tags that the model writes
-    repair    what is decoded again
+    token     a token and the path of tokens that it sees     segments   the meaning of each kind of segment
+    branch    fork, feed, join: paths and positions           free_text  thoughts, and text in which branches begin
+    run       all branches, and which of them must wait       repair     decoding again from a checkpoint
+    holes     how holes are filled and choices are made       answer     text, fields and values in reading order
+    logits    a forward pass per token
 """
 
 from __future__ import annotations
@@ -26,21 +25,24 @@ from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import Problem, ValidatorFailed
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.repair.policy import Policy
-from pastalang.testing.slow.answer import Answer, Field, sheets_of
-from pastalang.testing.slow.holes import Given, Refused
-from pastalang.testing.slow.logits import logits_of, scored
+from pastalang.testing.slow.answer import Answer, Field, layouts_of
+from pastalang.testing.slow.holes import Refused, Request
+from pastalang.testing.slow.logits import logits_from, logits_of
 from pastalang.testing.slow.repair import Repair
 from pastalang.testing.slow.run import Cost, Run
 from pastalang.testing.slow.segments import write_all
 from pastalang.testing.slow.token import Logits, Token
 
-__all__ = ["Answer", "Cost", "Decoded", "Field", "Logits", "Refused", "Token", "decode", "logits_of", "scored"]
+__all__ = ["Answer", "Cost", "Decoded", "Field", "Logits", "Refused", "Token", "decode", "logits_from", "logits_of"]
 
 
 @dataclass(frozen=True)
 class Decoded:
-    """The answer, or one per stacked document. `first` is what it had cost when it was first complete, `cost` what it
-    cost in the end. `problems`: what is still objected to; `is_refused`: and that is why there is no answer."""
+    """The answer, or one for each stacked document.
+
+    `first` is the cost up to the first complete answer, and `cost` includes repairs. `problems` are the objections that
+    remain; with `is_refused`, the run fails because of them.
+    """
 
     answers: tuple[Answer, ...]
     first: Cost
@@ -61,17 +63,17 @@ def decode(
     sampling: Sampling | None = None,
     policy: Policy | None = None,
 ) -> Decoded:
-    """`policy`: what is asked of the finished answer. Raises `Refused` where a run ends with an error."""
-    bound = move_whitespace(plan, encoder)  # where the tokenizer asks for it, a hole writes the white space before it
-    given = Given(bound, bind_inputs(plan, inputs), logits, encoder, make_guide, seed, sampling or Sampling())
-    run = Run(given)
+    """Decode a plan. `policy` validates and repairs the answer. Raises `Refused` if the run ends with an error."""
+    bound = move_whitespace(plan, encoder)  # if the tokenizer needs it, a hole writes the white space before its value
+    request = Request(bound, bind_inputs(plan, inputs), logits, encoder, make_guide, seed, sampling or Sampling())
+    run = Run(request)
     write_all(run)
     first = run.cost
     if policy is None:
         return Decoded(_answers_of(run), first, first)
     repair = Repair(run, policy)
     try:
-        while repair.begins_round():
+        while repair.starts_round():
             write_all(run)
     except ValidatorFailed as problem:
         raise Refused(problem.code, str(problem)) from problem
@@ -84,4 +86,4 @@ def decode(
 
 def _answers_of(run: Run) -> tuple[Answer, ...]:
     run.count_attempts()
-    return tuple(sheet.answer for sheet in sheets_of(run.given.plan, run.branches[0]))
+    return tuple(layout.answer for layout in layouts_of(run.request.plan, run.branches[0]))

@@ -1,70 +1,75 @@
-"""The answer: text, fields and values in reading order."""
+"""The answer of a run: text, fields and values in reading order."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pastalang.plan.plan import Address, BranchId, Form, Hole, Plan
 from pastalang.values.json import JsonValue
 from pastalang.values.json import Place as Span
 from pastalang.values.read import read, to_python
 
-Loop: TypeAlias = tuple[BranchId, Address]  # a repeat or a fan-out: the branch that it stands in, and where
-Place: TypeAlias = Mapping[Loop, int]  # the loops around something, outermost first, each with its item
+if TYPE_CHECKING:
+    from pastalang.testing.slow.branch import Checkpoint
+
+Loop: TypeAlias = tuple[BranchId, Address]  # a repeat or a fan-out, by its branch and its address
+LoopItems: TypeAlias = Mapping[Loop, int]  # of every loop around a field or a branch, outermost first: which item
 
 
-def agree(one: Place, other: Place) -> bool:
-    """The same item of every loop that both stand in."""
+def same_items(one: LoopItems, other: LoopItems) -> bool:
+    """Whether both are in the same item of every loop that they share."""
     return all(other[loop] == item for loop, item in one.items() if loop in other)
 
 
 @dataclass(eq=False)
 class Field:
-    """A value. `tokens` are the drawn and the forced ones, these with a log-probability of 0. `point`: where its
-    branch can be taken up to write it once more. `threads`: those that were begun in its text."""
+    """The value of a hole. Forced tokens have a log-probability of 0.
+
+    Decoding it again starts at `checkpoint`. `threads` are the branches that the model began in its text.
+    """
 
     hole: Hole
-    place: Place
+    loops: LoopItems
     tokens: list[int] = field(default_factory=list)
     log_probabilities: list[float] = field(default_factory=list)
     text: str = ""
     truncated: bool = False
     attempts: int = 1
     problem: str | None = None
-    point: Any = None
+    checkpoint: Checkpoint | None = None
     threads: list[Thread] = field(default_factory=list)
 
     @property
     def items(self) -> tuple[int, ...]:
-        return tuple(self.place.values())
+        return tuple(self.loops.values())
 
-    def note(self, token: int, log_probability: float) -> None:
+    def append(self, token: int, log_probability: float) -> None:
         self.tokens.append(token)
         self.log_probabilities.append(log_probability)
 
 
 class Author(Protocol):
-    """Who writes a page; `latest` is who stands for it in the answer, mostly itself."""
+    """A branch as the answer sees it. `latest` is the branch that stands for it in the answer: mostly itself."""
 
-    page: list[Entry]
+    written: list[Written]
 
     @property
     def latest(self) -> Author: ...
 
 
 @dataclass(frozen=True, eq=False)
-class Of:
-    """The text of another branch stands here; its page grows while it is written."""
+class WrittenBranch:
+    """The text of another branch, which may still grow."""
 
     author: Author
 
 
 @dataclass(frozen=True, eq=False)
 class Thread:
-    """A branch that the model began itself, and how much of the text stands before it."""
+    """A branch that the model began itself, after `at` characters of the text."""
 
     topic: str
     at: int
@@ -72,23 +77,23 @@ class Thread:
 
 
 @dataclass(eq=False)
-class Items:
-    """`stacked`: each item is an answer of its own."""
+class WrittenLoop:
+    """The items of a loop. If it is `stacked`, each item is an answer of its own."""
 
     name: str
-    pages: list[list[Entry]] = field(default_factory=list)
+    items: list[list[Written]] = field(default_factory=list)
     stacked: bool = False
 
 
 @dataclass(frozen=True, eq=False)
 class Thought:
-    """What the model wrote for itself: no part of the answer."""
+    """Text that the model wrote before its answer. It is not part of the answer."""
 
     text: str
 
 
-Entry: TypeAlias = "str | Field | Of | Items | Thought"
-Named: TypeAlias = dict[str, Any]
+Written: TypeAlias = "str | Field | WrittenBranch | WrittenLoop | Thought"
+Values: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -100,8 +105,8 @@ class Answer:
 
 
 @dataclass
-class Sheet:
-    """An answer as it is read: who wrote which characters of its text. `exact` is its value as the text says it."""
+class Layout:
+    """An answer laid out: which field and which branch wrote which part of its text. `exact` is its JSON value."""
 
     plan: Plan
     text: str = ""
@@ -116,79 +121,79 @@ class Sheet:
         return Answer(self.text, self.value, tuple(one for one, _ in self.fields), self.thinking)
 
 
-def sheets_of(plan: Plan, root: Author) -> tuple[Sheet, ...]:
-    """One, or one for each of stacked documents."""
-    page = root.latest.page
-    stack = next((entry for entry in page if isinstance(entry, Items) and entry.stacked), None)
-    documents = [page] if stack is None else [one.author.latest.page for one in _authors(stack)]
-    return tuple(_sheet(plan, document) for document in documents)
+def layouts_of(plan: Plan, root: Author) -> tuple[Layout, ...]:
+    """One layout, or one for each stacked document."""
+    written = root.latest.written
+    stack = next((one for one in written if isinstance(one, WrittenLoop) and one.stacked), None)
+    documents = [written] if stack is None else [one.author.latest.written for one in _authors(stack)]
+    return tuple(_layout(plan, document) for document in documents)
 
 
-def _authors(stack: Items) -> Iterator[Of]:
-    for [document] in stack.pages:
-        assert isinstance(document, Of)
+def _authors(stack: WrittenLoop) -> Iterator[WrittenBranch]:
+    for [document] in stack.items:
+        assert isinstance(document, WrittenBranch)
         yield document
 
 
-def _sheet(plan: Plan, page: Sequence[Entry]) -> Sheet:
-    sheet = Sheet(plan)
-    sheet.value = _read(sheet, page)
+def _layout(plan: Plan, written: Sequence[Written]) -> Layout:
+    layout = Layout(plan)
+    layout.value = _read(layout, written)
     if plan.output is not None:
         types = dict(plan.types)
-        reading = read(sheet.text, plan.output, types)
+        reading = read(layout.text, plan.output, types)
         assert reading.fits, reading.misfits
-        sheet.exact, sheet.value = reading.value, to_python(plan.output, reading.value, types)
-    return sheet
+        layout.exact, layout.value = reading.value, to_python(plan.output, reading.value, types)
+    return layout
 
 
-def _read(sheet: Sheet, page: Iterable[Entry]) -> Named:
-    """Values by the last part of their names; loops are lists of such."""
-    named: Named = {}
-    for entry in page:
-        match entry:
+def _read(layout: Layout, written: Iterable[Written]) -> Values:
+    """Values by the last part of their names; a loop is a list of such values."""
+    named: Values = {}
+    for one in written:
+        match one:
             case str():
-                sheet.text += entry
+                layout.text += one
             case Thought(text=text):
-                sheet.thinking = text
+                layout.thinking = text
             case Field():
-                _read_field(sheet, entry, named)
-            case Of(author=author):
-                named |= _read_branch(sheet, author.latest)
-            case Items(name=name, pages=pages):
-                named[_last(name)] = [_read(sheet, inner) for inner in pages]
+                _read_field(layout, one, named)
+            case WrittenBranch(author=author):
+                named |= _read_branch(layout, author.latest)
+            case WrittenLoop(name=name, items=items):
+                named[_last(name)] = [_read(layout, inner) for inner in items]
     return named
 
 
-def _read_branch(sheet: Sheet, author: Author) -> Named:
-    start = len(sheet.text)
-    named = _read(sheet, author.page)
-    sheet.branches.append((author, Span(start, len(sheet.text))))
+def _read_branch(layout: Layout, author: Author) -> Values:
+    start = len(layout.text)
+    named = _read(layout, author.written)
+    layout.branches.append((author, Span(start, len(layout.text))))
     return named
 
 
-def _read_field(sheet: Sheet, written: Field, named: Named) -> None:
-    """Each thread stands where it was begun; a text with threads is what is read all in all."""
-    start, before, done = len(sheet.text), len(sheet.fields), 0
-    for thread in written.threads:
-        sheet.text += written.text[done : thread.at]
+def _read_field(layout: Layout, field: Field, named: Values) -> None:
+    """A thread is read where it began. The text of a field with threads includes theirs."""
+    start, before, done = len(layout.text), len(layout.fields), 0
+    for thread in field.threads:
+        layout.text += field.text[done : thread.at]
         done = thread.at
-        [text] = _read_branch(sheet, thread.author.latest).values()
+        [text] = _read_branch(layout, thread.author.latest).values()
         named.setdefault("threads", []).append({"topic": thread.topic, "text": text})
-    sheet.text += written.text[done:]
-    if written.threads:
-        written = replace(written, text=sheet.text[start:])
-    sheet.fields.insert(before, (written, Span(start, len(sheet.text))))
-    named[_last(written.hole.field)] = written.text if written.threads else _value(sheet.plan, written)
+    layout.text += field.text[done:]
+    if field.threads:
+        field = replace(field, text=layout.text[start:])
+    layout.fields.insert(before, (field, Span(start, len(layout.text))))
+    named[_last(field.hole.field)] = field.text if field.threads else _value(layout.plan, field)
 
 
-def _value(plan: Plan, written: Field) -> Any:
-    """The typed value; what was cut and fits its type no more is given as it stands."""
-    is_json, types = written.hole.form is Form.JSON, dict(plan.types)
-    reading = read(written.text, written.hole.type, types, quoted=is_json)
+def _value(plan: Plan, field: Field) -> Any:
+    """The typed value. A value that was cut and no longer fits its type is given as plain JSON or text."""
+    is_json, types = field.hole.form is Form.JSON, dict(plan.types)
+    reading = read(field.text, field.hole.type, types, quoted=is_json)
     if reading.fits:
-        return to_python(written.hole.type, reading.value, types)
+        return to_python(field.hole.type, reading.value, types)
     try:
-        return json.loads(written.text) if is_json else written.text
+        return json.loads(field.text) if is_json else field.text
     except ValueError:
         return None
 

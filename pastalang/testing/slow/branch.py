@@ -1,8 +1,8 @@
-"""One branch: where it stands, what it sees, and what it has still to fork. The rules of views and positions.
+"""One branch: its position, the tokens that it sees, and the branches that it may still fork.
 
-feed    every token sees the path so far, and goes on the path
-fork    the child's path and position are the branch's own; the branch goes on `reserve` positions further
-join    the paths of the joined branches go on the path, and the branch goes on behind all that it sees
+feed    the new token sees the path so far and is added to it
+fork    the child starts with the path and the position of its parent, which continues `reserve` positions later
+join    the paths of the joined branches are added to the path, and the branch continues after everything it sees
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pastalang.plan.plan import Branch, BranchId, Choose, Each, Fork, Join, Overrun, Repeat, Segment
-from pastalang.testing.slow.answer import Entry, Field, Loop, Place, agree
+from pastalang.testing.slow.answer import Field, Loop, LoopItems, Written, same_items
 from pastalang.testing.slow.token import Path, Token, extended
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Level:
-    """Segments that a branch is in; those up to `index` are done or begun. In a loop, items behind `item` may come."""
+class Frame:
+    """Segments that a branch is writing, up to the one at `index`. In a loop, items after `item` may follow."""
 
     segments: tuple[Segment, ...]
-    place: Place
+    loops: LoopItems
     index: int = -1
     loop: Loop | None = None
     item: int = -1
 
-    def may_fork(self, id: BranchId, wanted: Place) -> bool:
-        if not agree(self.place, wanted):
+    def may_fork(self, id: BranchId, wanted: LoopItems) -> bool:
+        if not same_items(self.loops, wanted):
             return False
         if self.loop is None:
             return id in forked_in(self.segments[self.index + 1 :])
@@ -37,149 +37,155 @@ class Level:
 
 
 @dataclass(eq=False)
-class Point:
-    """Where a branch stood right before a hole, a choice, a list or a join, and what it had done until then: the first
-    `written` of what it wrote, the first `forked` of whom it forked. `joined`: whom a join has shown it."""
+class Checkpoint:
+    """A branch as it was right before a hole, a choice, a list or a join, so that it can be decoded again from there.
 
-    branch: Instance
-    number: int  # of such places before it
+    `number` counts its earlier checkpoints, and `forked` the branches that it had forked. `joined` are the branches
+    that the join at this checkpoint added.
+    """
+
+    branch: BranchState
+    number: int
     path: Path
     own: Path
     position: int
     start: int
-    sees: tuple[Instance, ...]
+    sees: tuple[BranchState, ...]
     forked: int
     segment: Segment
-    joined: tuple[Instance, ...] = ()
+    joined: tuple[BranchState, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
-class Again:
-    """A branch is taken up at a point. `lead`: what it is told there; it is no part of the answer."""
+class Replay:
+    """A branch repeats an older one up to a checkpoint, is fed `lead`, which is not shown, and decodes from there."""
 
-    point: Point
+    checkpoint: Checkpoint
     lead: tuple[int, ...]
 
 
 @dataclass(eq=False, repr=False)
-class Instance:
-    """A branch of the plan at one place. `key` is what its draws are known by: its items, documents left out."""
+class BranchState:
+    """A branch of the plan, for one item of every loop around it."""
 
     spec: Branch
-    place: Place
-    key: tuple[int, ...]
+    loops: LoopItems
+    draw_items: tuple[int, ...]  # its items, those of stacked documents left out
     path: Path
     position: int
     names: Mapping[str, Any]
-    sees: tuple[Instance, ...]  # the branches that it sees something of
-    pass_: int  # of its last draw, or of the last one that it waited for
+    sees: tuple[BranchState, ...]  # the branches that it sees a part of
+    last_pass: int  # the pass of its last draw, or of the last draw that it waited for
     attempt: int = 1
-    again: Again | None = None  # until it stands where it is taken up
+    replay: Replay | None = None  # until it reaches the checkpoint
     own_before: Path = ()
-    beside: tuple[Instance, ...] = ()  # the values that it goes in lock-step with
+    lockstep_values: tuple[BranchState, ...] = ()  # the earlier values of its lock-step group
     tokens: list[Token] = field(default_factory=list)
-    asked: list[Token] = field(default_factory=list)  # those that it drew behind
+    drawn_after: list[Token] = field(default_factory=list)  # the tokens after which it drew
     fields: list[Field] = field(default_factory=list)
-    page: list[Entry] = field(default_factory=list)
-    levels: list[Level] = field(default_factory=list)
-    forked: list[Instance] = field(default_factory=list)
-    written: list[Any] = field(default_factory=list)  # what its draws came to: values, arms, whether lists go on
-    points: list[Point] = field(default_factory=list)
+    written: list[Written] = field(default_factory=list)
+    frames: list[Frame] = field(default_factory=list)
+    forked: list[BranchState] = field(default_factory=list)
+    outcomes: list[Any] = field(default_factory=list)  # of its draws: values, chosen arms, whether lists continue
+    checkpoints: list[Checkpoint] = field(default_factory=list)
     has_ended: bool = False
-    replaced_by: Instance | None = None
-    is_out: bool = False  # of the answer
+    replaced_by: BranchState | None = None
+    is_hidden: bool = False  # from the answer
 
     def __repr__(self) -> str:
-        """Short: what refers to one another cannot be written out."""
+        """Short, because branches refer to one another."""
         return f"<instance of {self.spec.name or 'the root'} {self.items}>"
 
     def __post_init__(self) -> None:
         self.start = self.position
-        self.page_now = self.page  # where it writes: in a list, the page of the item
-        self.levels.append(Level(self.spec.segments, self.place))
+        self.written_here = self.written  # where it writes now: in a loop, to the current item
+        self.frames.append(Frame(self.spec.segments, self.loops))
 
     @property
-    def beginning(self) -> Point | None:
+    def first_checkpoint(self) -> Checkpoint | None:
         """Before its first hole, choice or list."""
-        return next((point for point in self.points if not isinstance(point.segment, Join)), None)
+        return next((checkpoint for checkpoint in self.checkpoints if not isinstance(checkpoint.segment, Join)), None)
 
     @property
     def items(self) -> tuple[int, ...]:
-        return tuple(self.place.values())
+        return tuple(self.loops.values())
 
     @property
     def own(self) -> Path:
-        """What it has written, and who it stands for before it."""
+        """Its own tokens, and those of the branches that it replaces, up to its checkpoint."""
         return (*self.own_before, *self.tokens)
 
     @property
-    def latest(self) -> Instance:
-        """Who stands for it in the answer."""
+    def latest(self) -> BranchState:
+        """The branch that stands for it in the answer: mostly itself."""
         return self if self.replaced_by is None else self.replaced_by.latest
 
     @property
-    def room(self) -> int | None:
-        """How many tokens it may still write, where its reserve bounds it."""
+    def budget(self) -> int | None:
+        """The tokens that it may still write, if its reserve limits them."""
         if self.spec.overrun is not Overrun.CAP or not self.spec.reserve:
             return None
         return max(self.start + self.spec.reserve - self.position, 0)
 
     def feed(self, tokens: Iterable[int]) -> None:
-        """In lock-step, token k also sees token k of the values before it, or comes when they are known to be over."""
-        if self.again is not None:
+        """Add tokens. In lock-step, token k also sees token k of the earlier values, or waits for them to end."""
+        if self.replay is not None:
             return
         for token in tokens:
             number = len(self.tokens)
-            level = [other.tokens[number] for other in self.beside if number < len(other.tokens)]
-            over = [other.pass_ for other in self.beside if number >= len(other.tokens)]
-            fed = Token(token, self.position, extended(self.path, level), max([self.pass_, *over]))
+            beside = [other.tokens[number] for other in self.lockstep_values if number < len(other.tokens)]
+            ended = [other.last_pass for other in self.lockstep_values if number >= len(other.tokens)]
+            fed = Token(token, self.position, extended(self.path, beside), max([self.last_pass, *ended]))
             self.tokens.append(fed)
             self.path = fed.path
             self.position += 1
 
-    def leave(self, room: int) -> None:
-        """Go on behind the room of who was forked here."""
-        if self.again is None:
-            self.position += room
+    def skip(self, positions: int) -> None:
+        """Continue after the positions that are reserved for a fork."""
+        if self.replay is None:
+            self.position += positions
 
-    def join(self, others: Sequence[Instance]) -> None:
+    def join(self, others: Sequence[BranchState]) -> None:
         seen = list(self.sees)
         for other in others:
             self.path = extended(self.path, other.path)
-            self.pass_ = max(self.pass_, other.pass_)
+            self.last_pass = max(self.last_pass, other.last_pass)
             seen += [one for one in (*other.sees, other) if one is not self]
         self.sees = tuple(dict.fromkeys(seen))
         if self.spec.overrun is not Overrun.PAPER:
             self.position = max(self.position, 1 + max((token.position for token in self.path), default=-1))
 
-    def may_fork(self, id: BranchId, wanted: Place) -> bool:
-        """Whether such a branch may still be forked at this place."""
-        return not self.has_ended and any(level.may_fork(id, wanted) for level in self.levels)
+    def may_fork(self, id: BranchId, wanted: LoopItems) -> bool:
+        """Whether it may still fork this branch of the plan for these items."""
+        return not self.has_ended and any(frame.may_fork(id, wanted) for frame in self.frames)
 
-    # ── taken up again ───────────────────────────────────────────────────────────────────────────────────
+    # ── decoding again ───────────────────────────────────────────────────────────────────────────────────
 
-    def come_to_point(self, segment: Segment) -> Point:
-        """A branch that is taken up goes the way of the old one as far as the point: what that wrote there stands,
-        whom it forked stays, and nothing is fed. The next attempt starts there too, not behind the lead."""
-        again = self.again
-        if again is None or (again.point.number == len(self.points) and isinstance(segment, Join)):
-            point = Point(
-                self, len(self.points), self.path, self.own, self.position, self.start, self.sees,
+    def reach_checkpoint(self, segment: Segment) -> Checkpoint:
+        """Note a checkpoint. During a replay it is the checkpoint of the older branch, and nothing is fed.
+
+        At the last one the replay ends and the lead is fed. A later attempt starts at the same checkpoint, before the
+        lead of this one.
+        """
+        replay = self.replay
+        if replay is None or (replay.checkpoint.number == len(self.checkpoints) and isinstance(segment, Join)):
+            checkpoint = Checkpoint(
+                self, len(self.checkpoints), self.path, self.own, self.position, self.start, self.sees,
                 len(self.forked), segment,
             )  # fmt: skip
         else:
-            point = again.point.branch.points[len(self.points)]
-        self.points.append(point)
-        if again is not None and again.point.number == point.number:
-            self.again = None
-            self.feed(again.lead)
-            self.start = again.point.start + self.position - again.point.position
-        return point
+            checkpoint = replay.checkpoint.branch.checkpoints[len(self.checkpoints)]
+        self.checkpoints.append(checkpoint)
+        if replay is not None and replay.checkpoint.number == checkpoint.number:
+            self.replay = None
+            self.feed(replay.lead)
+            self.start = replay.checkpoint.start + self.position - replay.checkpoint.position
+        return checkpoint
 
-    def once(self, write: Callable[[], T]) -> T:
-        """What the old branch wrote here, or what this one writes now."""
-        found: T = write() if self.again is None else self.again.point.branch.written[len(self.written)]
-        self.written.append(found)
+    def replayed_or(self, draw: Callable[[], T]) -> T:
+        """The outcome of a draw: during a replay that of the older branch, otherwise a new one."""
+        found: T = draw() if self.replay is None else self.replay.checkpoint.branch.outcomes[len(self.outcomes)]
+        self.outcomes.append(found)
         return found
 
 

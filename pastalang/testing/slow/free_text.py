@@ -1,14 +1,15 @@
-"""Text of no type: what a model writes for itself before its answer, and text in which it begins branches itself.
+"""Free text: thoughts, and text in which the model begins branches itself.
 
-A thought may be any text. It is over after `</think>`, at its limit, or where the model ends its turn; where the
-model did not write the end itself, it is fed. The answer sees all of it and holds none of it.
+A thought is any text that the model writes before its answer. It ends after `</think>`, at its limit, or with the turn
+of the model; if the model did not write `</think>`, it is fed. The answer sees the thought but does not contain it.
 
-    <promise topic="food" tokens="40"/>   a thread begins; the text goes on 40 positions further      (pasta)
-    <sync/>                               its last token is fed when all threads so far have ended    (pasta)
-    </async>                              ends a thread, in the thread                                (pasta)
-    [Fork]                                a thread begins, which nobody ever sees                     (apar)
+In tagged text the model begins branches, called threads, with these tags. Anything else is text, and a thread cannot
+begin another one.
 
-What is not exactly one of these is text. Threads begin no threads.
+    <promise topic="food" tokens="40"/>   begins a thread; the text continues 40 positions later          (pasta)
+    <sync/>                               waits for all threads so far before its last token is fed       (pasta)
+    </async>                              ends a thread, in the thread                                    (pasta)
+    [Fork]                                begins a thread that no other branch sees                       (apar)
 """
 
 from __future__ import annotations
@@ -22,96 +23,99 @@ from pastalang.program.program import AutoPolicy
 from pastalang.program.types import String
 from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import tokens_of
-from pastalang.testing.slow.answer import Field, Loop, Place, Thought, Thread
-from pastalang.testing.slow.branch import Instance
-from pastalang.testing.slow.holes import Given, draw
+from pastalang.testing.slow.answer import Field, Loop, LoopItems, Thought, Thread
+from pastalang.testing.slow.branch import BranchState
+from pastalang.testing.slow.holes import Request, draw
 from pastalang.testing.slow.run import Run
 
 THREAD = "thread[]"
-_MOST = 64
-_LONGEST = 200
-_ANY_TEXT = String(stop=("\x00\x00",))  # a stop that does not come, so that line ends are text, too
+_MAX_THREADS = 64
+_MAX_TAG_CHARS = 200
+_ANY_TEXT = String(stop=("\x00\x00",))  # with a stop that never occurs, line ends are text
 _PROMISE = r'<promise(?P<attributes>(?:[ \t]+[a-z]+="[^"<>\n]*")*)[ \t]*/>'
-_TAGS = {  # in the text, and in a thread
+_TAGS = {  # of the text, and of a thread
     AutoPolicy.PASTA: (re.compile(rf"(?P<wait><sync/>)|{_PROMISE}"), re.compile("(?P<end></async>)")),
     AutoPolicy.APAR: (re.compile(r"(?P<fork>\[Fork\])"), re.compile("(?!)")),
 }
-_BEGINNINGS = {AutoPolicy.PASTA: (("<promise", "<sync"), ("</async",)), AutoPolicy.APAR: (("[Fork]",), ())}
-_AROUND = {AutoPolicy.PASTA: ("<async>", "</async>"), AutoPolicy.APAR: ("[Child]", "")}
+_TAG_STARTS = {AutoPolicy.PASTA: (("<promise", "<sync"), ("</async",)), AutoPolicy.APAR: (("[Fork]",), ())}
+_THREAD_TEXT = {AutoPolicy.PASTA: ("<async>", "</async>"), AutoPolicy.APAR: ("[Child]", "")}
 
 
 @dataclass(frozen=True)
 class Tag:
-    """`before`: how much of the text, without tags, stands before it; `topic` and `room` are of one that begins."""
+    """A tag after `before` characters of the text without tags. A tag that begins a thread has a `topic`."""
 
     kind: str
     before: int
     topic: str = ""
-    room: int = 0
+    reserve: int = 0  # positions
 
 
-def write_freely(run: Run, branch: Instance, hole: Hole, place: Place) -> Iterator[Callable[[], bool]]:
-    given, policy = run.given, run.given.plan.auto
+def write_tagged_text(run: Run, branch: BranchState, hole: Hole, loops: LoopItems) -> Iterator[Callable[[], bool]]:
+    request, policy = run.request, run.request.plan.auto
     assert policy is not None
     in_thread = hole.field == THREAD
     pattern = _TAGS[policy][in_thread]
-    standing = _tokens_that_stand_for(_BEGINNINGS[policy][in_thread], given)
-    state = _any_text(given, hole)
-    written = Field(hole, place)
-    branch.page_now.append(written)
-    threads: list[Instance] = []
+    control = _control_tokens(_TAG_STARTS[policy][in_thread], request)
+    state = _any_text(request, hole)
+    field = Field(hole, loops)
+    branch.written_here.append(field)
+    threads: list[BranchState] = []
     raw, tags, is_over, is_closed = "", list[Tag](), False, False
     while not is_over:
-        allowed = {*map(int, tokens_of(state.allowed())), *standing}
-        token, log_probability = draw(given, branch, allowed, hole.sampling)
-        written.note(token, log_probability)
+        allowed = {*map(int, tokens_of(state.allowed())), *control}
+        token, log_probability = draw(request, branch, allowed, hole.sampling)
+        field.append(token, log_probability)
         is_kept = True
-        if token in standing:
-            raw += standing[token]
+        if token in control:
+            raw += control[token]
         else:
             accepted = state.advance(token)
             raw, is_kept, is_over = raw + accepted.text, accepted.kept, accepted.finished
         text, found = _read(raw, pattern)
         new, tags = found[len(tags) :], found
         is_closed = any(tag.kind == "end" for tag in tags)
-        is_over = is_over or is_closed or len(written.tokens) >= hole.max_tokens
+        is_over = is_over or is_closed or len(field.tokens) >= hole.max_tokens
         if any(tag.kind == "wait" for tag in new):
             yield lambda: all(thread.has_ended for thread in threads)
             branch.join([thread for thread in threads if thread not in branch.sees])
         branch.feed([token] if is_kept else ())
         for tag in new:
-            if tag.kind == "begin" and len(threads) < _MOST:
-                threads.append(_begin(run, branch, hole, place, len(threads), min(tag.room, hole.max_tokens)))
-                written.threads.append(Thread(tag.topic, tag.before, threads[-1]))
+            if tag.kind == "begin" and len(threads) < _MAX_THREADS:
+                reserve = min(tag.reserve, hole.max_tokens)
+                threads.append(_start_thread(run, branch, hole, loops, len(threads), reserve))
+                field.threads.append(Thread(tag.topic, tag.before, threads[-1]))
     if in_thread and not is_closed:
-        branch.feed(given.encoder.control(_AROUND[policy][1]))
-    written.text = text[: tags[0].before] if is_closed else text
-    written.truncated = not is_closed and (len(written.tokens) >= hole.max_tokens or state.truncated)
-    branch.fields.append(written)
+        branch.feed(request.encoder.control(_THREAD_TEXT[policy][1]))
+    field.text = text[: tags[0].before] if is_closed else text
+    field.truncated = not is_closed and (len(field.tokens) >= hole.max_tokens or state.truncated)
+    branch.fields.append(field)
 
 
-def _any_text(given: Given, hole: Hole) -> State:
-    free = replace(given.plan, branches=())  # the text may look like anything
-    guide = given.make_guide(replace(hole, type=_ANY_TEXT, form=Form.TEXT, follow=""), free, {})
-    return guide.start(max_tokens=hole.max_tokens)
+def _any_text(request: Request, hole: Hole) -> State:
+    """A guide that allows any text, also text that looks like the markup of the plan."""
+    plain = replace(hole, type=_ANY_TEXT, form=Form.TEXT, follow="")
+    return request.make_guide(plain, replace(request.plan, branches=()), {}).start(max_tokens=hole.max_tokens)
 
 
-def _begin(run: Run, branch: Instance, hole: Hole, place: Place, number: int, room: int) -> Instance:
-    plan, policy = run.given.plan, run.given.plan.auto
+def _start_thread(
+    run: Run, branch: BranchState, hole: Hole, loops: LoopItems, number: int, reserve: int
+) -> BranchState:
+    plan, policy = run.request.plan, run.request.plan.auto
     assert policy is not None
-    opening = Text(_AROUND[policy][0], shown=False)
+    opening = Text(_THREAD_TEXT[policy][0], shown=False)
     spec = Branch(
         BranchId(len(plan.branches)), THREAD, branch.spec.id, (opening, replace(hole, field=THREAD)), (), 0,
         branch.spec.overrun, Release.NEVER,
     )  # fmt: skip
     loop: Loop = (branch.spec.id, (-1,))
-    child = Instance(
-        spec, {**place, loop: number}, (*branch.key, number), branch.path, branch.position, branch.names,
-        (*branch.sees, branch), branch.pass_,
+    thread = BranchState(
+        spec, {**loops, loop: number}, (*branch.draw_items, number), branch.path, branch.position, branch.names,
+        (*branch.sees, branch), branch.last_pass,
     )  # fmt: skip
-    run.add(child)
-    branch.leave(room)
-    return child
+    run.add(thread)
+    branch.skip(reserve)
+    return thread
 
 
 def _read(raw: str, pattern: re.Pattern[str]) -> tuple[str, list[Tag]]:
@@ -132,32 +136,31 @@ def _tag_of(match: re.Match[str]) -> Tag | None:
         return Tag("begin" if kind == "fork" else str(kind), 0)
     pairs: Sequence[tuple[str, str]] = re.findall(r'([a-z]+)="([^"]*)"', match["attributes"])
     known = dict(pairs)
-    room = known.get("tokens", "0")
-    is_exact = len(match[0]) <= _LONGEST and len(known) == len(pairs) and known.keys() <= {"topic", "tokens"}
-    return Tag("begin", 0, known.get("topic", ""), int(room)) if is_exact and re.fullmatch("[0-9]{1,6}", room) else None
+    reserve = known.get("tokens", "0")
+    is_exact = len(match[0]) <= _MAX_TAG_CHARS and len(known) == len(pairs) and known.keys() <= {"topic", "tokens"}
+    if not is_exact or not re.fullmatch("[0-9]{1,6}", reserve):
+        return None
+    return Tag("begin", 0, known.get("topic", ""), int(reserve))
 
 
-def _tokens_that_stand_for(beginnings: tuple[str, ...], given: Given) -> dict[int, str]:
-    """Control tokens that are a tag, or begin one, by their text."""
-    added = given.encoder.tokenizer.added_tokens_decoder
-    known = {id: str(token.content) for id, token in added.items() if id not in given.encoder.ends}
-    return {id: text for id, text in known.items() if beginnings and text.strip().startswith(beginnings)}
+def _control_tokens(starts: tuple[str, ...], request: Request) -> dict[int, str]:
+    """The control tokens whose text begins with one of `starts`, with their texts."""
+    added = request.encoder.tokenizer.added_tokens_decoder
+    known = {id: str(token.content) for id, token in added.items() if id not in request.encoder.ends}
+    return {id: text for id, text in known.items() if text.strip().startswith(starts)}
 
 
-_END = "</think>"
-_ANY_THOUGHT = String(stop=("\x00\x00",))  # a stop that does not come, so that line ends are text, too
+_THOUGHT_END = "</think>"
 
 
-def think(given: Given, branch: Instance, hole: Hole) -> Thought:
+def think(request: Request, branch: BranchState, hole: Hole) -> Thought:
     text, drawn = "", 0
-    plain = replace(hole, type=_ANY_THOUGHT, form=Form.TEXT, follow="")
-    free = replace(given.plan, branches=())  # a thought may look like the tags of a plan
-    state = given.make_guide(plain, free, {}).start(max_tokens=hole.max_tokens)
-    ends = _tokens_for_the_end(given)
+    state = _any_text(request, hole)
+    ends = _control_tokens(("</think",), request)
     is_over = False
     while not is_over:
         allowed = {*map(int, tokens_of(state.allowed())), *ends}
-        token, _ = draw(given, branch, allowed, hole.sampling)
+        token, _ = draw(request, branch, allowed, hole.sampling)
         drawn += 1
         if token in ends:
             text += ends[token]
@@ -167,14 +170,7 @@ def think(given: Given, branch: Instance, hole: Hole) -> Thought:
             text += accepted.text
             branch.feed([token] if accepted.kept else ())
             is_over = accepted.finished
-        is_over = is_over or _END in text or drawn >= hole.max_tokens
-    if _END not in text:
-        branch.feed(given.encoder.control(f"\n{_END}"))
-    return Thought(text.partition(_END)[0].strip())
-
-
-def _tokens_for_the_end(given: Given) -> dict[int, str]:
-    """Control tokens that are the end of a thought, or begin it, by their text."""
-    added = given.encoder.tokenizer.added_tokens_decoder
-    known = {id: str(token.content) for id, token in added.items() if id not in given.encoder.ends}
-    return {id: text for id, text in known.items() if text.strip().startswith("</think")}
+        is_over = is_over or _THOUGHT_END in text or drawn >= hole.max_tokens
+    if _THOUGHT_END not in text:
+        branch.feed(request.encoder.control(f"\n{_THOUGHT_END}"))
+    return Thought(text.partition(_THOUGHT_END)[0].strip())

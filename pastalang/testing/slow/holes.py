@@ -1,6 +1,6 @@
-"""How a hole is filled, how a choice is made, and how one token is drawn.
+"""Fill a hole, decide a choice, and draw one token.
 
-The order of a draw:
+A draw applies, in this order:
 
 allowed tokens ── repetition penalty ── temperature ── top_k ── top_p ── min_p ──> one token
 """
@@ -24,31 +24,31 @@ from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.sampling.rng import RandomKey
-from pastalang.testing.slow.answer import Field, Place
-from pastalang.testing.slow.branch import Instance
+from pastalang.testing.slow.answer import Field, LoopItems
+from pastalang.testing.slow.branch import BranchState
 from pastalang.testing.slow.token import Logits
 from pastalang.values.fit import value_fits
 
 Floats = NDArray[np.float64]
 
 
-def choose(
-    logits: Floats, allowed: Collection[int] | None, sampling: Sampling, before: Collection[int], uniform: float
+def sample(
+    logits: Floats, allowed: Collection[int] | None, sampling: Sampling, penalised: Collection[int], uniform: float
 ) -> tuple[int, float]:
-    """The token, and how likely the model holds it among the allowed ones. `allowed` None: every token."""
+    """The sampled token, and its log-probability among the allowed ones. `allowed` None allows every token."""
     tokens = list(range(len(logits))) if allowed is None else sorted(allowed)
     scores = logits[tokens]
-    column = _column(_penalised(scores, tokens, before, sampling), sampling, uniform)
+    column = _sampled_column(_with_penalty(scores, tokens, penalised, sampling), sampling, uniform)
     return tokens[column], float(scores[column] - scores.max() - math.log(np.exp(scores - scores.max()).sum()))
 
 
-def _penalised(scores: Floats, tokens: list[int], before: Collection[int], sampling: Sampling) -> Floats:
+def _with_penalty(scores: Floats, tokens: list[int], penalised: Collection[int], sampling: Sampling) -> Floats:
     penalty = sampling.repetition_penalty or 1.0
     lowered = np.where(scores > 0, scores / penalty, scores * penalty)
-    return np.where([token in before for token in tokens], lowered, scores)
+    return np.where([token in penalised for token in tokens], lowered, scores)
 
 
-def _column(scores: Floats, sampling: Sampling, uniform: float) -> int:
+def _sampled_column(scores: Floats, sampling: Sampling, uniform: float) -> int:
     if not sampling.temperature:
         return int(scores.argmax())
     chances = np.exp((scores - scores.max()) / sampling.temperature)
@@ -65,7 +65,7 @@ def _column(scores: Floats, sampling: Sampling, uniform: float) -> int:
 
 
 def _nucleus(order: list[int], chances: Floats, share: float | None) -> list[int]:
-    """The likeliest ones, until they have this share of what is left."""
+    """The likeliest columns, until together they have this share of the probability."""
     if share is None:
         return order
     weights = chances[order] / chances[order].sum()
@@ -74,7 +74,7 @@ def _nucleus(order: list[int], chances: Floats, share: float | None) -> list[int
 
 
 class Refused(Exception):
-    """The run cannot go on. `code` is the word of the engine's error for it."""
+    """The run fails. `code` is that of the engine's error."""
 
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(reason)
@@ -82,8 +82,8 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
-class Given:
-    """All that a run is a function of."""
+class Request:
+    """Everything that decides what a run gives."""
 
     plan: Plan
     values: Mapping[str, Any]
@@ -91,96 +91,99 @@ class Given:
     encoder: Encoder
     make_guide: MakeGuide
     seed: int
-    base: Sampling
+    base_sampling: Sampling
 
 
-def draw(given: Given, branch: Instance, allowed: Collection[int] | None, sampling: Sampling) -> tuple[int, float]:
-    """From the logits behind the last token, with the number that belongs to this draw of this branch.
+def draw(
+    request: Request, branch: BranchState, allowed: Collection[int] | None, sampling: Sampling
+) -> tuple[int, float]:
+    """Draw a token from the logits after the branch's last token, with the random number of this draw of this branch.
 
-    It takes place in the first pass in which all that the branch sees has been fed, and not before it is known that the
-    branch stands here.
+    The draw takes place in the first pass in which every token that the branch sees has been fed.
     """
     attempt = "" if branch.attempt == 1 else f"attempt {branch.attempt}"
-    uniform = RandomKey(given.seed, branch.spec.name, branch.key, len(branch.asked), attempt).uniform()
-    branch.asked.append(branch.path[-1])
-    branch.pass_ = max(branch.pass_, *(1 + token.known for token in branch.path))
-    before = {token.token for token in branch.own}
-    return choose(given.logits(branch.path[-1]), allowed, sampling.over(given.base), before, uniform)
+    uniform = RandomKey(request.seed, branch.spec.name, branch.draw_items, len(branch.drawn_after), attempt).uniform()
+    branch.drawn_after.append(branch.path[-1])
+    branch.last_pass = max(branch.last_pass, *(1 + token.known for token in branch.path))
+    penalised = {token.token for token in branch.own}
+    return sample(request.logits(branch.path[-1]), allowed, sampling.over(request.base_sampling), penalised, uniform)
 
 
-def fill(given: Given, branch: Instance, hole: Hole, place: Place, sources: Mapping[str, str]) -> Field:
-    """What is forced is taken along; then one token is drawn, and so on to the end."""
-    written = Field(hole, place, point=branch.points[-1])
+def fill(request: Request, branch: BranchState, hole: Hole, loops: LoopItems, sources: Mapping[str, str]) -> Field:
+    """Accept the forced tokens, draw one token, and repeat to the end of the value."""
+    field = Field(hole, loops, checkpoint=branch.checkpoints[-1])
     try:
-        state = _begin(given, branch, hole, sources)
-        _force(given, branch, state, written)
+        state = _start_guide(request, branch, hole, sources)
+        _force(request, branch, state, field)
         while not state.is_finished:
-            token, log_probability = draw(given, branch, _tokens(state, given), hole.sampling)
-            _take(given, branch, state, written, token, log_probability)
-            _force(given, branch, state, written)
-        written.text, written.truncated = state.text, state.truncated
+            token, log_probability = draw(request, branch, _tokens(state, request), hole.sampling)
+            _accept(request, branch, state, field, token, log_probability)
+            _force(request, branch, state, field)
+        field.text, field.truncated = state.text, state.truncated
     except NoEndingFits as problem:
-        _leave_out(given, branch, written, problem)
+        _fall_back_to_null(request, branch, field, problem)
     except GuideError as problem:
         raise Refused("dead_end", str(problem)) from problem
     except RunError as problem:
         raise Refused(problem.code, str(problem)) from problem
-    return written
+    return field
 
 
-def _begin(given: Given, branch: Instance, hole: Hole, sources: Mapping[str, str]) -> State:
-    """White space before the value is drawn with it, or fed on its own where no value fits behind it."""
+def _start_guide(request: Request, branch: BranchState, hole: Hole, sources: Mapping[str, str]) -> State:
+    """The white space before a value is drawn with it, or is fed alone if the value does not fit otherwise."""
     try:
-        return _state(given, branch, hole, sources, branch.room)
+        return _state(request, branch, hole, sources, branch.budget)
     except NoEndingFits:
         if not leading_space_of(hole):
             raise
-    lead = given.encoder.text(leading_space_of(hole))
-    room = None if branch.room is None else branch.room - len(lead)
-    state = _state(given, branch, without_leading_space(hole), sources, room)
+    lead = request.encoder.text(leading_space_of(hole))
+    room = None if branch.budget is None else branch.budget - len(lead)
+    state = _state(request, branch, without_leading_space(hole), sources, room)
     branch.feed(lead)
     return state
 
 
-def _state(given: Given, branch: Instance, hole: Hole, sources: Mapping[str, str], room: int | None) -> State:
-    guide = given.make_guide(hole, given.plan, sources)
+def _state(request: Request, branch: BranchState, hole: Hole, sources: Mapping[str, str], room: int | None) -> State:
+    guide = request.make_guide(hole, request.plan, sources)
     return guide.start(max_tokens=hole.max_tokens if room is None else min(hole.max_tokens, room))
 
 
-def _tokens(state: State, given: Given) -> list[int]:
+def _tokens(state: State, request: Request) -> list[int]:
     return [int(token) for token in tokens_of(state.allowed())]
 
 
-def _take(given: Given, branch: Instance, state: State, written: Field, token: int, log_probability: float) -> None:
-    """A token that ends the value from outside is not fed; what it adds to the value is spelled anew."""
+def _accept(
+    request: Request, branch: BranchState, state: State, field: Field, token: int, log_probability: float
+) -> None:
+    """If a token also holds text after the value, it is not fed; the part inside the value is tokenized again."""
     accepted = state.advance(token)
-    written.note(token, log_probability)
-    branch.feed([token] if accepted.kept else given.encoder.text(accepted.lead + accepted.text))
+    field.append(token, log_probability)
+    branch.feed([token] if accepted.kept else request.encoder.text(accepted.lead + accepted.text))
 
 
-def _force(given: Given, branch: Instance, state: State, written: Field) -> None:
+def _force(request: Request, branch: BranchState, state: State, field: Field) -> None:
     while not state.is_finished and (forced := state.forced()):
         for token in forced:
             if not state.is_finished:
-                _take(given, branch, state, written, token, 0.0)
+                _accept(request, branch, state, field, token, 0.0)
 
 
-def _leave_out(given: Given, branch: Instance, written: Field, problem: NoEndingFits) -> None:
-    """Nothing of the type fits into the limit: the value is null, if it may be."""
-    hole = written.hole
-    if hole.form is not Form.JSON or value_fits(hole.type, None, dict(given.plan.types)):
+def _fall_back_to_null(request: Request, branch: BranchState, field: Field, problem: NoEndingFits) -> None:
+    """No value of the type fits into the limit: write null, if the type allows it."""
+    hole = field.hole
+    if hole.form is not Form.JSON or value_fits(hole.type, None, dict(request.plan.types)):
         raise Refused("dead_end", str(problem)) from problem
-    written.text, written.problem = "null", str(problem)
-    for token in given.encoder.text(leading_space_of(hole) + "null"):
-        written.note(token, 0.0)
-    branch.feed(written.tokens)
+    field.text, field.problem = "null", str(problem)
+    for token in request.encoder.text(leading_space_of(hole) + "null"):
+        field.append(token, 0.0)
+    branch.feed(field.tokens)
 
 
-def decide(given: Given, branch: Instance, options: Sequence[Sequence[int] | None], sampling: Sampling) -> int:
-    """The number of the option that is taken. An option is its tokens; None is the end of the model's turn.
+def decide(request: Request, branch: BranchState, options: Sequence[Sequence[int] | None], sampling: Sampling) -> int:
+    """Decide between options, and return the number of one. An option is its tokens; None is the end of the turn.
 
-    What all that are left have in common is fed; else a token is drawn. Where one option is complete and another one
-    goes on, any token may be drawn, and all but the longer one's next one end the choice.
+    A token that all remaining options share is fed; otherwise a token is drawn. If one option is complete and another
+    one continues, any token may be drawn: the next token of the longer option chooses it, every other the complete one.
     """
     left = list(range(len(options)))
     depth = 0
@@ -191,11 +194,11 @@ def decide(given: Given, branch: Instance, options: Sequence[Sequence[int] | Non
             complete = [option for option in left if options[option] is not None and following[option] is None]
             ending = [option for option in left if options[option] is None]
             spelled = {token for token in different if token is not None}
-            allowed = None if complete else spelled | (given.encoder.ends if ending else set())
-            token, _ = draw(given, branch, allowed, sampling)
+            allowed = None if complete else spelled | (request.encoder.ends if ending else set())
+            token, _ = draw(request, branch, allowed, sampling)
             left = [option for option in left if following[option] == token]
             if not left:
-                return (ending if ending and token in given.encoder.ends else complete)[0]
+                return (ending if ending and token in request.encoder.ends else complete)[0]
         elif different[0] is None:
             return left[0]
         else:

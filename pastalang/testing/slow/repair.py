@@ -1,11 +1,11 @@
-"""What is decoded again: branches of a finished run are taken up, round by round, until nothing is to be done.
+"""Repair: decode branches of a finished run again, round by round, until the answer is valid or attempts run out.
 
-a round    1  a field that was unsure and is written anew: the surer one of the two stays
-           2  fields that the validator objects to, and unsure ones, all at once
-           3  every branch that has joined a field that has changed, when that is right
+A round    1  compares the unsure fields with their retakes, and keeps the surer of each two
+           2  decodes the fields again that the validator objects to or that are unsure, all at once
+           3  if there are none, decodes every branch again that has joined a field which has changed
 
-old  … "brand": ┬ "Foo"                        out of the answer, with all that was forked after the point
-new             └ the lead … "Bar"             sees what the old one saw there, and its own lead
+old  … "brand": ┬ "Foo"              leaves the answer, with all branches forked after the checkpoint
+new             └ the lead … "Bar"   sees what the old branch saw at the checkpoint, and its own lead
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from pastalang.runtime.binding.spaced import leading_space_of
 from pastalang.runtime.errors import Problem
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.validation import Objection, validate
-from pastalang.testing.slow.answer import Field, Sheet, sheets_of
-from pastalang.testing.slow.branch import Again, Instance, Point
+from pastalang.testing.slow.answer import Field, Layout, layouts_of
+from pastalang.testing.slow.branch import BranchState, Checkpoint, Replay
 from pastalang.testing.slow.run import Run
 from pastalang.values.json import Node, places_of
 from pastalang.values.json import Place as Span
@@ -36,37 +36,41 @@ _BEFORE_VALUE = re.compile(r'"([^"\\]|\\.)*": ')
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """`key` is the same in every attempt."""
+    """A part of the answer that can be decoded again. `key` is the same in every attempt."""
 
     key: Key
-    sheet: Sheet
+    layout: Layout
     span: Span
-    point: Point
+    checkpoint: Checkpoint
     field: Field | None
 
     @property
-    def branch(self) -> Instance:
-        return self.point.branch.latest
+    def branch(self) -> BranchState:
+        return self.checkpoint.branch.latest
 
     @property
     def text(self) -> str:
-        return self.sheet.text[self.span.start : self.span.end]
+        return self.layout.text[self.span.start : self.span.end]
 
     @property
     def confidence(self) -> float:
         return math.exp(math.fsum(self.field.log_probabilities)) if self.field else 1.0
 
 
-def fields_of(sheet: Sheet) -> list[Target]:
-    return [Target((one.hole.field, one.items), sheet, span, one.point, one) for one, span in sheet.fields]
+def field_targets(layout: Layout) -> list[Target]:
+    return [
+        Target((one.hole.field, one.items), layout, span, one.checkpoint, one)
+        for one, span in layout.fields
+        if one.checkpoint is not None
+    ]
 
 
-def targets_of(sheet: Sheet, objection: Objection) -> list[Target]:
-    """Nobody, where all of it is known text."""
-    value = places_of(sheet.text).at(objection.path)
+def targets_of(layout: Layout, objection: Objection) -> list[Target]:
+    """The parts to decode again for an objection. There are none if its value is only fixed text."""
+    value = places_of(layout.text).at(objection.path)
     found: dict[Key, Target] = {}
     for part in _parts_read(value, objection):
-        for target in _writers(sheet, part.place):
+        for target in _writers(layout, part.place):
             found[target.key] = target
     return list(found.values())
 
@@ -75,126 +79,134 @@ def _parts_read(value: Node, objection: Objection) -> list[Node]:
     return [value.parts[key] for key in objection.fields if key in value.parts] or [value]
 
 
-def _writers(sheet: Sheet, value: Span) -> list[Target]:
-    around = [target for target in _branches_of(sheet) if target.span.contains(value)]
-    holes = [target for target in fields_of(sheet) if target.span.touches(value)]
+def _writers(layout: Layout, value: Span) -> list[Target]:
+    around = [target for target in _branches_of(layout) if target.span.contains(value)]
+    holes = [target for target in field_targets(layout) if target.span.touches(value)]
     whole = [target for target in around if target.span == value]
     if whole and not any(hole.span == value for hole in holes):
         return whole[:1]
     return holes or sorted(around, key=lambda target: target.span.end - target.span.start)[:1]
 
 
-def _branches_of(sheet: Sheet) -> Iterator[Target]:
-    """Inner ones first. Where a branch writes its key itself, its value begins behind that."""
-    for author, span in sheet.branches:
-        assert isinstance(author, Instance)
-        if author.beginning is not None:
-            key = _BEFORE_VALUE.match(sheet.text, span.start, span.end)
+def _branches_of(layout: Layout) -> Iterator[Target]:
+    """Inner branches first. If a branch writes its key itself, its value begins after the key."""
+    for author, span in layout.branches:
+        assert isinstance(author, BranchState)
+        if author.first_checkpoint is not None:
+            key = _BEFORE_VALUE.match(layout.text, span.start, span.end)
             value = Span(key.end() if key else span.start, span.end)
-            yield Target((author.spec.name, author.items), sheet, value, author.beginning, None)
+            yield Target((author.spec.name, author.items), layout, value, author.first_checkpoint, None)
 
 
 @dataclass(frozen=True, eq=False)
-class Taken:
-    """`hidden` is out of the answer together with the old branch."""
+class Retake:
+    """`new` replaces `old` and all of `hidden` in the answer."""
 
-    point: Point
-    old: Instance
-    new: Instance
-    hidden: tuple[Instance, ...]
-
-
-def behind(point: Point) -> list[Instance]:
-    """Who has written or seen what stands at the point: its branch, and all that was forked from there on."""
-    branch = point.branch.latest
-    return [branch, *_descendants(branch.forked[point.forked :])]
+    checkpoint: Checkpoint
+    old: BranchState
+    new: BranchState
+    hidden: tuple[BranchState, ...]
 
 
-def _descendants(forked: Iterable[Instance]) -> Iterator[Instance]:
+def branches_after(checkpoint: Checkpoint) -> list[BranchState]:
+    """The branches that depend on a checkpoint: its own, and those forked after it."""
+    branch = checkpoint.branch.latest
+    return [branch, *_descendants(branch.forked[checkpoint.forked :])]
+
+
+def _descendants(forked: Iterable[BranchState]) -> Iterator[BranchState]:
     for child in forked:
         yield child.latest
         yield from _descendants(child.latest.forked)
 
 
-def all_behind(points: Iterable[Point]) -> set[Instance]:
-    return {one for point in points for one in behind(point)}
+def all_branches_after(checkpoints: Iterable[Checkpoint]) -> set[BranchState]:
+    return {one for checkpoint in checkpoints for one in branches_after(checkpoint)}
 
 
-def outdated(run: Run, wrong: set[Instance]) -> list[Point]:
-    """Who else has joined anything wrong or outdated goes on from the first such join; who is behind another one of
-    these comes anew with that."""
-    found: Mapping[Instance, Point] = {}
+def joiners_of(run: Run, replaced: set[BranchState]) -> list[Checkpoint]:
+    """The first joins of other branches with any of these, or with branches that are decoded again because of them.
+
+    A branch that is decoded again because of another join is left out.
+    """
+    found: Mapping[BranchState, Checkpoint] = {}
     while True:
-        gone = wrong | all_behind(found.values())
-        first = {one: _first_join(one, gone) for one in run.live if one not in wrong}
-        now = {one: point for one, point in first.items() if point is not None}
+        gone = replaced | all_branches_after(found.values())
+        first = {one: _first_join(one, gone) for one in run.live if one not in replaced}
+        now = {one: checkpoint for one, checkpoint in first.items() if checkpoint is not None}
         if now.keys() == found.keys() and all(now[one] is found[one] for one in now):
-            return [point for one, point in now.items() if not _is_behind_another(one, now)]
+            return [checkpoint for one, checkpoint in now.items() if not _comes_with_another(one, now)]
         found = now
 
 
-def _first_join(branch: Instance, gone: set[Instance]) -> Point | None:
-    return next((point for point in branch.points if not gone.isdisjoint(point.joined)), None)
+def _first_join(branch: BranchState, gone: set[BranchState]) -> Checkpoint | None:
+    return next((checkpoint for checkpoint in branch.checkpoints if not gone.isdisjoint(checkpoint.joined)), None)
 
 
-def _is_behind_another(branch: Instance, points: Mapping[Instance, Point]) -> bool:
-    return any(other is not branch and branch in behind(point) for other, point in points.items())
+def _comes_with_another(branch: BranchState, checkpoints: Mapping[BranchState, Checkpoint]) -> bool:
+    return any(
+        other is not branch and branch in branches_after(checkpoint) for other, checkpoint in checkpoints.items()
+    )
 
 
-def take_up(run: Run, places: Sequence[tuple[Point, str]]) -> list[Taken]:
-    """All of them stand before the first one is written: who waits for others waits for the new ones. Where somebody
-    joins it, what is told something stands behind all positions of the answer, and so does the next one behind it."""
+def rewind_to(run: Run, leads: Sequence[tuple[Checkpoint, str]]) -> list[Retake]:
+    """Decode again from each checkpoint, after its lead. All new branches exist before the first one is written.
+
+    A joined branch with a lead is longer than its gap, so it moves to positions after the whole answer.
+    """
     free = 1 + max(token.position for one in run.live for token in one.path)
-    taken = []
-    for point, text in places:
-        lead = run.given.encoder.text(text.removesuffix(leading_space_of(point.segment)))
-        is_moved = bool(text) and point.branch.spec.id in run.joined
-        taken.append(_take_up(run, point, lead, free if is_moved else point.position))
-        new = taken[-1].new
+    retakes = []
+    for checkpoint, text in leads:
+        lead = run.request.encoder.text(text.removesuffix(leading_space_of(checkpoint.segment)))
+        is_moved = bool(text) and checkpoint.branch.spec.id in run.joined
+        retakes.append(_retake(run, checkpoint, lead, free if is_moved else checkpoint.position))
+        new = retakes[-1].new
         free = max(free, new.position + len(lead) + new.spec.reserve)
-    return taken
+    return retakes
 
 
-def _take_up(run: Run, point: Point, lead: tuple[int, ...], position: int) -> Taken:
-    old = point.branch.latest
-    hidden = tuple(one for one in behind(point) if one is not old)
-    new = Instance(
-        old.spec, old.place, old.key, point.path, position, old.names, point.sees, run.passes,
-        again=Again(point, lead), own_before=point.own,
+def _retake(run: Run, checkpoint: Checkpoint, lead: tuple[int, ...], position: int) -> Retake:
+    old = checkpoint.branch.latest
+    hidden = tuple(one for one in branches_after(checkpoint) if one is not old)
+    new = BranchState(
+        old.spec, old.loops, old.draw_items, checkpoint.path, position, old.names, checkpoint.sees, run.passes,
+        replay=Replay(checkpoint, lead), own_before=checkpoint.own,
     )  # fmt: skip
     run.add(new)
     old.replaced_by = new
     for one in (old, *hidden):
-        one.is_out = True
-    return Taken(point, old, new, hidden)
+        one.is_hidden = True
+    return Retake(checkpoint, old, new, hidden)
 
 
-def undo(taken: Taken) -> None:
-    """The old branch is in the answer again, and all that was hidden with it."""
-    for one in (taken.new, *_descendants(taken.new.forked[taken.point.forked :])):
-        one.is_out = True
-    for one in (taken.old, *taken.hidden):
-        one.is_out = False
-    taken.old.replaced_by = None
+def undo(retake: Retake) -> None:
+    """The old branch, and all branches hidden with it, are part of the answer again."""
+    for one in (retake.new, *_descendants(retake.new.forked[retake.checkpoint.forked :])):
+        one.is_hidden = True
+    for one in (retake.old, *retake.hidden):
+        one.is_hidden = False
+    retake.old.replaced_by = None
 
 
 @dataclass(frozen=True, eq=False)
 class Failure:
+    """An objection to a value, and the parts of the answer to decode again for it."""
+
     document: int
-    sheet: Sheet
+    layout: Layout
     objection: Objection
     targets: Sequence[Target]
 
 
 class Repair:
-    """`models`: an instance for each answer, where all is valid; `problems`: what is wrong in the end."""
+    """`models` holds an instance for each answer if all are valid, `problems` the objections that remain."""
 
     def __init__(self, run: Run, policy: Policy) -> None:
         self._run = run
         self._policy = policy
         self._tried: Counter[Key] = Counter()
-        self._doubts: list[tuple[Target, Taken]] = []
-        self._wrong: set[Instance] = set()  # whoever has joined these is out of date
+        self._doubts: list[tuple[Target, Retake]] = []
+        self._replaced: set[BranchState] = set()  # a branch that has joined one of these is out of date
         self.models: tuple[BaseModel, ...] = ()
         self.problems: tuple[Problem, ...] = ()
 
@@ -202,35 +214,35 @@ class Repair:
     def attempts(self) -> int:
         return sum(self._tried.values())
 
-    def begins_round(self) -> bool:
-        """Whether anything is decoded again."""
-        failures = self._judge()
-        if self._settle_doubts(failures):
-            failures = self._judge()
-        late = outdated(self._run, self._wrong)
-        waiting = all_behind(late)  # these are judged when they have been written anew
+    def starts_round(self) -> bool:
+        """Prepare the next round. Returns False if nothing is decoded again."""
+        failures = self._validate()
+        if self._resolve_doubts(failures):
+            failures = self._validate()
+        late = joiners_of(self._run, self._replaced)
+        waiting = all_branches_after(late)  # they are validated when they have been decoded again
         failures = [one for one in failures if waiting.isdisjoint(target.branch for target in one.targets)]
         is_lost = any(all(self._tried[key] >= self._policy.repair for key in _keys(one)) for one in failures)
         if is_lost and not self._policy.keep_invalid:
             self._give_up(failures)
             return False
-        if self._take_up_fields(failures, waiting):
+        if self._retake_fields(failures, waiting):
             return True
         if late:
-            take_up(self._run, [(point, "") for point in late])
+            rewind_to(self._run, [(checkpoint, "") for checkpoint in late])
             return True
         self._give_up(failures)
         return False
 
-    # ── what is wrong ────────────────────────────────────────────────────────────────────────────────────
+    # ── validation ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _judge(self) -> list[Failure]:
-        self._sheets = sheets_of(self._run.given.plan, self._run.branches[0])
+    def _validate(self) -> list[Failure]:
+        self._layouts = layouts_of(self._run.request.plan, self._run.branches[0])
         model = self._policy.model
-        found = [] if model is None else [validate(model, sheet.exact) for sheet in self._sheets]
+        found = [] if model is None else [validate(model, layout.exact) for layout in self._layouts]
         failures = [
-            Failure(document, sheet, one, targets_of(sheet, one))
-            for document, (sheet, objections) in enumerate(zip(self._sheets, found, strict=bool(found)))
+            Failure(document, layout, one, targets_of(layout, one))
+            for document, (layout, objections) in enumerate(zip(self._layouts, found, strict=bool(found)))
             if isinstance(objections, tuple)
             for one in objections
         ]
@@ -245,16 +257,16 @@ class Repair:
                     target.field.problem = failure.objection.reason
 
     def _problem(self, failure: Failure) -> Problem:
-        path, text = failure.objection.path, failure.sheet.text
+        path, text = failure.objection.path, failure.layout.text
         value = places_of(text).at(path).place
         attempts = 1 + max((self._tried[key] for key in _keys(failure)), default=0)
         return Problem(
             path_text(path), failure.objection.reason, text[value.start : value.end], attempts, failure.document
         )  # fmt: skip
 
-    # ── who is decoded again ─────────────────────────────────────────────────────────────────────────────
+    # ── retakes ──────────────────────────────────────────────────────────────────────────────────────────
 
-    def _take_up_fields(self, failures: Iterable[Failure], waiting: set[Instance]) -> bool:
+    def _retake_fields(self, failures: Iterable[Failure], waiting: set[BranchState]) -> bool:
         objected: dict[Key, tuple[Target, str]] = {}
         for failure in failures:
             for target in failure.targets:
@@ -264,51 +276,51 @@ class Repair:
         unsure = [one for one in self._unsure(waiting) if one.key not in objected]
         apart = [one for one in self._apart([*failing, *unsure]) if one not in failing]
         branches = {target.branch for target in failing}
-        doubted = [one for one in apart if branches.isdisjoint(behind(one.point))]
-        leads = [_told(one, f"not accepted: {_on_one_line(objected[one.key][1], 160)}") for one in failing]
-        leads += [_told(one, "not sure, once more:") for one in doubted]
-        gone = all_behind(target.point for target in failing)
-        taken = take_up(self._run, list(zip((one.point for one in (*failing, *doubted)), leads, strict=True)))
-        self._wrong |= gone
+        doubted = [one for one in apart if branches.isdisjoint(branches_after(one.checkpoint))]
+        leads = [_lead(one, f"not accepted: {_on_one_line(objected[one.key][1], 160)}") for one in failing]
+        leads += [_lead(one, "not sure, once more:") for one in doubted]
+        gone = all_branches_after(target.checkpoint for target in failing)
+        retakes = rewind_to(self._run, list(zip((one.checkpoint for one in (*failing, *doubted)), leads, strict=True)))
+        self._replaced |= gone
         self._tried.update(target.key for target in (*failing, *doubted))
-        self._doubts = list(zip(doubted, taken[len(failing) :], strict=True))
-        return bool(taken)
+        self._doubts = list(zip(doubted, retakes[len(failing) :], strict=True))
+        return bool(retakes)
 
-    def _unsure(self, waiting: set[Instance]) -> list[Target]:
+    def _unsure(self, waiting: set[BranchState]) -> list[Target]:
         policy = self._policy
         return [
             target
-            for sheet in self._sheets
-            for target in fields_of(sheet)
+            for layout in self._layouts
+            for target in field_targets(layout)
             if target.confidence < (policy.retry_below or 0.0)
             and self._tried[target.key] < policy.retries
             and target.branch not in waiting
         ]
 
     def _apart(self, targets: Sequence[Target]) -> list[Target]:
-        """Without those that are decoded again anyway, because another one is."""
+        """Without the targets that are decoded again anyway, because another one is."""
         return [one for one in targets if not any(self._comes_with(one, other) for other in targets)]
 
     def _comes_with(self, one: Target, other: Target) -> bool:
         if one.branch is other.branch:
             return other.span.start < one.span.start
-        seen = set(behind(other.point))
-        return one.branch in seen | all_behind(outdated(self._run, seen))
+        seen = set(branches_after(other.checkpoint))
+        return one.branch in seen | all_branches_after(joiners_of(self._run, seen))
 
     # ── unsure fields ────────────────────────────────────────────────────────────────────────────────────
 
-    def _settle_doubts(self, failures: Iterable[Failure]) -> bool:
-        """Whether any old value stands again. Whoever has joined one that is replaced is out of date."""
-        now = {target.key: target for sheet in self._sheets for target in fields_of(sheet)}
+    def _resolve_doubts(self, failures: Iterable[Failure]) -> bool:
+        """Keep the surer of each old value and its retake. Returns whether any retake was undone."""
+        now = {target.key: target for layout in self._layouts for target in field_targets(layout)}
         refused = {key for failure in failures for key in _keys(failure)}
         was_undone = False
-        for before, taken in self._doubts:
+        for before, retake in self._doubts:
             after = now.get(before.key)
             if after is None or before.key in refused or not _is_surer(after, before):
-                undo(taken)
+                undo(retake)
                 was_undone = True
             else:
-                self._wrong.update((taken.old, *taken.hidden))
+                self._replaced.update((retake.old, *retake.hidden))
         self._doubts = []
         return was_undone
 
@@ -318,13 +330,13 @@ def _keys(failure: Failure) -> list[Key]:
 
 
 def _is_surer(after: Target, before: Target) -> bool:
-    """The same value, said again, is not another one."""
+    """The same value again is not surer, whatever its probability."""
     return after.text != before.text and after.confidence > before.confidence
 
 
-def _told(target: Target, comment: str) -> str:
-    """The old value, what is said of it, and what stands before the value in its line."""
-    text, span = target.sheet.text, target.span
+def _lead(target: Target, comment: str) -> str:
+    """The text before a retake: the old value, a comment on it, and the start of its line."""
+    text, span = target.layout.text, target.span
     key = text[text.rfind("\n", 0, span.start) + 1 : span.start]
     return f"{_on_one_line(target.text, 80)} // {comment}\n{key}"
 

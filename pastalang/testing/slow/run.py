@@ -1,4 +1,4 @@
-"""All branches of a run: who there is, who may come, and the rules of forks. Nobody decides who goes first."""
+"""All branches of a run: those that exist, those that may still be forked, and the rules of forks."""
 
 from __future__ import annotations
 
@@ -8,19 +8,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pastalang.plan.plan import ROOT, Address, BranchId, Each, Fork, Form, Join, TurnStart
-from pastalang.plan.plan import Place as PlaceOf
+from pastalang.plan.plan import ROOT, Address, BranchId, Each, Fork, Form, Join, Place, TurnStart
 from pastalang.plan.structure import walk_plan
 from pastalang.runtime.binding.chat import Turn, turns_of
-from pastalang.testing.slow.answer import Items, Loop, Of, Place, agree
-from pastalang.testing.slow.branch import Instance, forked_in
-from pastalang.testing.slow.holes import Given
+from pastalang.testing.slow.answer import Loop, LoopItems, WrittenBranch, WrittenLoop, same_items
+from pastalang.testing.slow.branch import BranchState, forked_in
+from pastalang.testing.slow.holes import Request
 from pastalang.testing.slow.token import Token
 
 
 @dataclass(frozen=True)
 class Cost:
-    """`passes`: where nothing waits without need, and every branch is fed as much at once as there is."""
+    """The tokens drawn and fed, and the passes of a schedule in which no branch waits without need."""
 
     passes: int
     drawn: int
@@ -28,46 +27,46 @@ class Cost:
 
 
 class Run:
-    def __init__(self, given: Given) -> None:
-        self.given = given
+    def __init__(self, request: Request) -> None:
+        self.request = request
         self.stacks: set[Loop] = set()
-        self.begun = 0  # so many of the branches are being written
-        self.branches = [Instance(given.plan.branch(ROOT), {}, (), (), 0, {}, (), 0)]
+        self.started = 0  # how many of the branches are being written
+        self.branches = [BranchState(request.plan.branch(ROOT), {}, (), (), 0, {}, (), 0)]
 
     @cached_property
     def turns(self) -> tuple[Turn, ...]:
-        starts = [segment for _, _, segment in walk_plan(self.given.plan) if isinstance(segment, TurnStart)]
+        starts = [segment for _, _, segment in walk_plan(self.request.plan) if isinstance(segment, TurnStart)]
         roles = [one.role for one in sorted(starts, key=lambda one: one.index)]
-        thinks = any(getattr(segment, "form", None) is Form.THOUGHT for _, _, segment in walk_plan(self.given.plan))
-        return turns_of(self.given.encoder.tokenizer, roles, thinks=thinks)
+        thinks = any(getattr(segment, "form", None) is Form.THOUGHT for _, _, segment in walk_plan(self.request.plan))
+        return turns_of(self.request.encoder.tokenizer, roles, thinks=thinks)
 
     @cached_property
-    def forkers(self) -> dict[BranchId, BranchId]:
-        """Who forks a branch."""
-        return {child: branch.id for branch in self.given.plan.branches for child in forked_in(branch.segments)}
+    def forked_by(self) -> dict[BranchId, BranchId]:
+        """The branch that forks each branch."""
+        return {child: branch.id for branch in self.request.plan.branches for child in forked_in(branch.segments)}
 
     @cached_property
     def joined(self) -> set[BranchId]:
-        """Those that somebody joins."""
-        joins = [segment for _, _, segment in walk_plan(self.given.plan) if isinstance(segment, Join)]
+        """The branches that are joined."""
+        joins = [segment for _, _, segment in walk_plan(self.request.plan) if isinstance(segment, Join)]
         return {id for join in joins for id in join.branches}
 
     @cached_property
     def _placed(self) -> set[BranchId]:
-        """Those whose text stands elsewhere than at their fork."""
-        return {segment.branch for _, _, segment in walk_plan(self.given.plan) if isinstance(segment, PlaceOf)}
+        """The branches whose text is not placed at their fork."""
+        return {segment.branch for _, _, segment in walk_plan(self.request.plan) if isinstance(segment, Place)}
 
-    # ── what it took ─────────────────────────────────────────────────────────────────────────────────────
+    # ── cost ─────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def passes(self) -> int:
-        return max(one.pass_ for one in self.branches)
+        return max(one.last_pass for one in self.branches)
 
     @property
     def cost(self) -> Cost:
-        """Nothing is fed but what somebody sees who draws."""
-        asked = [token for one in self.branches for token in one.asked]
-        return Cost(self.passes, len(asked), len(_with_all_seen(asked)))
+        """Only tokens that some draw sees are fed."""
+        drawn_after = [token for one in self.branches for token in one.drawn_after]
+        return Cost(self.passes, len(drawn_after), len(_with_all_seen(drawn_after)))
 
     def count_attempts(self) -> None:
         fields = {id(one): one for branch in self.branches for one in branch.fields}
@@ -75,85 +74,88 @@ class Run:
         for one in fields.values():
             one.attempts = times[one.hole.field, one.items]
 
-    # ── who there is ─────────────────────────────────────────────────────────────────────────────────────
+    # ── branches ─────────────────────────────────────────────────────────────────────────────────────────
 
     @property
-    def live(self) -> Iterator[Instance]:
-        """Those that the answer is made of."""
-        return (one for one in self.branches if not one.is_out)
+    def live(self) -> Iterator[BranchState]:
+        """The branches of the answer."""
+        return (one for one in self.branches if not one.is_hidden)
 
-    def instances(self, id: BranchId, place: Place) -> list[Instance]:
-        """Those of the same items, in order."""
-        found = [one for one in self.live if one.spec.id == id and agree(one.place, place)]
+    def branches_at(self, id: BranchId, loops: LoopItems) -> list[BranchState]:
+        """The branches of the answer with these items, in order."""
+        found = [one for one in self.live if one.spec.id == id and same_items(one.loops, loops)]
         return sorted(found, key=lambda one: one.items)
 
-    def is_complete(self, id: BranchId, place: Place, joiner: Instance) -> bool:
-        """Whether all of these there will ever be have ended."""
-        return not self._may_begin(id, place, joiner) and all(one.has_ended for one in self.instances(id, place))
+    def is_complete(self, id: BranchId, loops: LoopItems, joiner: BranchState) -> bool:
+        """Whether no further branch of this kind can be forked, and all of them have ended."""
+        return not self._may_fork(id, loops, joiner) and all(one.has_ended for one in self.branches_at(id, loops))
 
-    def _may_begin(self, id: BranchId, place: Place, joiner: Instance) -> bool:
-        """Whether anybody else may still fork such a branch, or may still be forked who would."""
-        if id == ROOT or self.forkers[id] == joiner.spec.id:
+    def _may_fork(self, id: BranchId, loops: LoopItems, joiner: BranchState) -> bool:
+        """Whether a branch other than the joiner may still fork one, or be forked and then fork one."""
+        if id == ROOT or self.forked_by[id] == joiner.spec.id:
             return False
-        forkers = self.instances(self.forkers[id], place)
-        return any(one.may_fork(id, place) for one in forkers) or self._may_begin(self.forkers[id], place, joiner)
+        forkers = self.branches_at(self.forked_by[id], loops)
+        return any(one.may_fork(id, loops) for one in forkers) or self._may_fork(self.forked_by[id], loops, joiner)
 
-    def values_before(self, branch: Instance) -> tuple[Instance, ...] | None:
-        """The values before one in its lock-step group, in order; None while some have not ended."""
-        mine = branch.spec.lockstep
-        assert mine is not None
+    def values_before(self, branch: BranchState) -> tuple[BranchState, ...] | None:
+        """The earlier values of its lock-step group, in order; None while some have not ended."""
+        own = branch.spec.lockstep
+        assert own is not None
         specs = [
             spec
-            for spec in self.given.plan.branches
-            if spec.lockstep is not None and spec.lockstep.group == mine.group and spec.lockstep.index < mine.index
+            for spec in self.request.plan.branches
+            if spec.lockstep is not None and spec.lockstep.group == own.group and spec.lockstep.index < own.index
         ]
         specs.sort(key=lambda spec: spec.lockstep.index if spec.lockstep else 0)
-        found = [one for spec in specs for one in self.instances(spec.id, branch.place)]
+        found = [one for spec in specs for one in self.branches_at(spec.id, branch.loops)]
         return tuple(found) if all(one.has_ended for one in found) else None
 
     # ── forks ────────────────────────────────────────────────────────────────────────────────────────────
 
-    def fork(self, branch: Instance, segment: Fork, place: Place) -> None:
-        child = self._begin(branch, segment.branch, place, branch.position, {})
-        branch.leave(child.spec.reserve)
+    def fork(self, branch: BranchState, segment: Fork, loops: LoopItems) -> None:
+        child = self._start(branch, segment.branch, loops, branch.position, {})
+        branch.skip(child.spec.reserve)
         if segment.branch not in self._placed:
-            branch.page_now.append(Of(child))
+            branch.written_here.append(WrittenBranch(child))
 
-    def fan_out(self, branch: Instance, each: Each, place: Place, address: Address, elements: Sequence[Any]) -> None:
-        """Items stand one behind another in the room reserved for them; stacked documents at the same place."""
+    def fan_out(
+        self, branch: BranchState, each: Each, loops: LoopItems, address: Address, elements: Sequence[Any]
+    ) -> None:
+        """Fork a branch for each element. Each item reserves positions; stacked documents all start at the same one."""
         loop = (branch.spec.id, address)
         if each.stacked:
             self.stacks.add(loop)
-        items = Items(each.name, stacked=each.stacked)
-        branch.page_now.append(items)
-        step = 0 if each.stacked else self.given.plan.branch(each.branch).reserve
+        written = WrittenLoop(each.name, stacked=each.stacked)
+        branch.written_here.append(written)
+        reserve = 0 if each.stacked else self.request.plan.branch(each.branch).reserve
         for number, element in enumerate(elements):
-            named = {each.name: element}
-            child = self._begin(branch, each.branch, {**place, loop: number}, branch.position, named)
-            items.pages.append([Of(child)])
-            branch.leave(step)
+            child = self._start(branch, each.branch, {**loops, loop: number}, branch.position, {each.name: element})
+            written.items.append([WrittenBranch(child)])
+            branch.skip(reserve)
 
-    def _begin(self, parent: Instance, id: BranchId, place: Place, position: int, named: dict[str, Any]) -> Instance:
-        if parent.again is not None:
-            child = parent.again.point.branch.forked[len(parent.forked)]
+    def _start(
+        self, parent: BranchState, id: BranchId, loops: LoopItems, position: int, names: dict[str, Any]
+    ) -> BranchState:
+        if parent.replay is not None:
+            child = parent.replay.checkpoint.branch.forked[len(parent.forked)]
         else:
-            key = tuple(item for loop, item in place.items() if loop not in self.stacks)
-            child = Instance(
-                self.given.plan.branch(id), place, key, parent.path, position, {**parent.names, **named},
-                (*parent.sees, parent), parent.pass_,
+            draw_items = tuple(item for loop, item in loops.items() if loop not in self.stacks)
+            child = BranchState(
+                self.request.plan.branch(id), loops, draw_items, parent.path, position, {**parent.names, **names},
+                (*parent.sees, parent), parent.last_pass,
             )  # fmt: skip
             self.add(child)
         parent.forked.append(child)
         return child
 
-    def add(self, branch: Instance) -> None:
-        """Attempts are counted for each branch of the plan at each place."""
-        branch.attempt += sum(one.spec.id == branch.spec.id and one.place == branch.place for one in self.branches)
+    def add(self, branch: BranchState) -> None:
+        """Counts the attempts for each branch of the plan and its items."""
+        branch.attempt += sum(one.spec.id == branch.spec.id and one.loops == branch.loops for one in self.branches)
         self.branches.append(branch)
 
 
 def _with_all_seen(tokens: Iterable[Token]) -> set[int]:
-    """By identity: these, and whatever was seen by any of them or by what it sees."""
+    """These tokens and all that they see, directly or through others, by identity."""
     found: set[int] = set()
     waiting = list(tokens)
     while waiting:

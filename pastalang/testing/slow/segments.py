@@ -1,6 +1,6 @@
-"""A branch through its segments, in order: the meaning of each kind of segment, in one place.
+"""Write a branch, segment by segment. This module defines what each kind of segment means.
 
-`write` is a generator: it gives a condition wherever the branch has to wait for others, and goes on once that holds.
+`write` is a generator: where the branch must wait for others, it yields a condition, and continues once that holds.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pastalang.plan.plan import Address, Form, Segment
 from pastalang.program.program import Role
 from pastalang.runtime.binding.spaced import fed_end, fed_text
 from pastalang.runtime.inputs import text_of, value_at
-from pastalang.testing.slow.answer import Field, Items, Of, Place, agree
-from pastalang.testing.slow.branch import Instance, Level
-from pastalang.testing.slow.free_text import think, write_freely
+from pastalang.testing.slow.answer import Field, LoopItems, WrittenBranch, WrittenLoop, same_items
+from pastalang.testing.slow.branch import BranchState, Frame
+from pastalang.testing.slow.free_text import think, write_tagged_text
 from pastalang.testing.slow.holes import Refused, decide, fill
 from pastalang.testing.slow.run import Run
 from pastalang.values.read import read, to_plain
@@ -24,156 +24,156 @@ Waits: TypeAlias = Iterator[Callable[[], bool]]
 
 
 class Writer:
-    """A branch being written."""
+    """A branch that is being written."""
 
     def __init__(self, waits: Waits) -> None:
         self._waits = waits
-        self.may_go_on: Callable[[], bool] = lambda: True
+        self.can_advance: Callable[[], bool] = lambda: True
         self.is_done = False
 
-    def go_on(self) -> None:
-        """As far as it goes without the others."""
+    def advance(self) -> None:
+        """Write until the branch must wait, or ends."""
         try:
-            self.may_go_on = next(self._waits)
+            self.can_advance = next(self._waits)
         except StopIteration:
             self.is_done = True
 
 
 def write_all(run: Run) -> None:
-    """All that have not been written yet, and whoever they begin."""
+    """Write all new branches, and the branches that they fork."""
     writers: list[Writer] = []
-    while run.begun < len(run.branches) or writers:
-        writers += [Writer(write(run, branch)) for branch in run.branches[run.begun :]]
-        run.begun = len(run.branches)
-        ready = [writer for writer in writers if writer.may_go_on()]
-        assert ready, "everybody waits for somebody"
+    while run.started < len(run.branches) or writers:
+        writers += [Writer(write(run, branch)) for branch in run.branches[run.started :]]
+        run.started = len(run.branches)
+        ready = [writer for writer in writers if writer.can_advance()]
+        assert ready, "every branch waits for another one"
         for writer in ready:
-            writer.go_on()
+            writer.advance()
         writers = [writer for writer in writers if not writer.is_done]
 
 
-def write(run: Run, branch: Instance) -> Waits:
-    """The whole branch. In lock-step it begins when the values before it have ended, and sees them level by level."""
+def write(run: Run, branch: BranchState) -> Waits:
+    """Write the whole branch. In lock-step it is written after the earlier values, and token k sees their token k."""
     if branch.spec.lockstep is not None:
         yield lambda: run.values_before(branch) is not None
-        branch.beside = run.values_before(branch) or ()
-    yield from _all(run, branch, branch.levels[0], ())
+        branch.lockstep_values = run.values_before(branch) or ()
+    yield from _segments(run, branch, branch.frames[0], ())
     branch.has_ended = True
 
 
-def _all(run: Run, branch: Instance, level: Level, address: Address) -> Waits:
-    for index, segment in enumerate(level.segments):
-        level.index = index
-        yield from _one(run, branch, segment, level.place, (*address, index))
+def _segments(run: Run, branch: BranchState, frame: Frame, address: Address) -> Waits:
+    for index, segment in enumerate(frame.segments):
+        frame.index = index
+        yield from _segment(run, branch, segment, frame.loops, (*address, index))
 
 
-def _inside(run: Run, branch: Instance, segments: Sequence[Segment], place: Place, address: Address) -> Waits:
-    level = Level(tuple(segments), place)
-    branch.levels.append(level)
-    yield from _all(run, branch, level, address)
-    branch.levels.pop()
+def _enter(run: Run, branch: BranchState, segments: Sequence[Segment], loops: LoopItems, address: Address) -> Waits:
+    frame = Frame(tuple(segments), loops)
+    branch.frames.append(frame)
+    yield from _segments(run, branch, frame, address)
+    branch.frames.pop()
 
 
-def _one(run: Run, branch: Instance, segment: Segment, place: Place, address: Address) -> Waits:
-    encoder = run.given.encoder
+def _segment(run: Run, branch: BranchState, segment: Segment, loops: LoopItems, address: Address) -> Waits:
+    encoder = run.request.encoder
     match segment:
         case p.TurnStart(role=role, index=index):
             if role is Role.ASSISTANT and index == len(run.turns) - 1:
-                branch.page_now.clear()  # what stands before the answer is no part of it
+                branch.written_here.clear()  # the text before the answer is not part of it
             branch.feed(encoder.control(run.turns[index].opening))
         case p.TurnEnd(index=index):
             branch.feed(encoder.control(run.turns[index].closing))
         case p.Text(text=text, shown=False):
             branch.feed(encoder.control(text))
         case p.Text(text=text):
-            branch.page_now.append(text)
+            branch.written_here.append(text)
             branch.feed(encoder.text(fed_text(segment)))
         case p.InputText(path=path):
             name, *rest = path
-            _show(run, branch, text_of(value_at({**run.given.values, **branch.names}[name], tuple(rest))))
+            _show(run, branch, text_of(value_at({**run.request.values, **branch.names}[name], tuple(rest))))
         case p.ItemNumber():
-            _show(run, branch, str([*place.values()][-1] + 1))
+            _show(run, branch, str([*loops.values()][-1] + 1))
         case p.Hole(form=p.Form.THOUGHT):
-            branch.come_to_point(segment)
-            branch.page_now.append(branch.once(lambda: think(run.given, branch, segment)))
-        case p.Hole() if run.given.plan.auto is not None:
-            yield from write_freely(run, branch, segment, place)
+            branch.reach_checkpoint(segment)
+            branch.written_here.append(branch.replayed_or(lambda: think(run.request, branch, segment)))
+        case p.Hole() if run.request.plan.auto is not None:
+            yield from write_tagged_text(run, branch, segment, loops)
         case p.Hole():
-            branch.come_to_point(segment)
-            sources = sources_of(run, branch, place)
-            written = branch.once(lambda: fill(run.given, branch, segment, place, sources))
-            branch.page_now.append(written)
-            branch.fields.append(written)
+            branch.reach_checkpoint(segment)
+            sources = sources_of(run, branch, loops)
+            field = branch.replayed_or(lambda: fill(run.request, branch, segment, loops, sources))
+            branch.written_here.append(field)
+            branch.fields.append(field)
         case p.Fork():
-            run.fork(branch, segment, place)
+            run.fork(branch, segment, loops)
         case p.Each():
-            elements = elements_of(run, branch, place, segment.over, segment.over_hole, segment.maximum)
-            run.fan_out(branch, segment, place, address, elements)
+            elements = elements_of(run, branch, loops, segment.over, segment.over_hole, segment.maximum)
+            run.fan_out(branch, segment, loops, address, elements)
         case p.Place(branch=id):
-            [placed] = run.instances(id, place)
-            branch.page_now.append(Of(placed))
+            [placed] = run.branches_at(id, loops)
+            branch.written_here.append(WrittenBranch(placed))
         case p.Join(branches=ids):
-            point = branch.come_to_point(segment)
-            if branch.again is None:
-                yield lambda: all(run.is_complete(id, place, branch) for id in ids)
-                point.joined = tuple(one for id in ids for one in run.instances(id, place))
-                branch.join(point.joined)
+            checkpoint = branch.reach_checkpoint(segment)
+            if branch.replay is None:
+                yield lambda: all(run.is_complete(id, loops, branch) for id in ids)
+                checkpoint.joined = tuple(one for id in ids for one in run.branches_at(id, loops))
+                branch.join(checkpoint.joined)
         case p.Choose():
-            branch.come_to_point(segment)
+            branch.reach_checkpoint(segment)
             leads = [encoder.text(fed_text(arm)) for arm in segment.arms]
-            number = branch.once(lambda: decide(run.given, branch, leads, segment.sampling))
-            branch.page_now.append(segment.arms[number].lead)
-            yield from _inside(run, branch, segment.arms[number].segments, place, (*address, number))
+            number = branch.replayed_or(lambda: decide(run.request, branch, leads, segment.sampling))
+            branch.written_here.append(segment.arms[number].lead)
+            yield from _enter(run, branch, segment.arms[number].segments, loops, (*address, number))
         case p.Repeat():
-            yield from _repeat(run, branch, segment, place, address)
+            yield from _repeat(run, branch, segment, loops, address)
         case _:
             assert_never(segment)
 
 
-def _show(run: Run, branch: Instance, text: str) -> None:
-    branch.page_now.append(text)
-    branch.feed(run.given.encoder.text(text))
+def _show(run: Run, branch: BranchState, text: str) -> None:
+    branch.written_here.append(text)
+    branch.feed(run.request.encoder.text(text))
 
 
-def _repeat(run: Run, branch: Instance, repeat: p.Repeat, place: Place, address: Address) -> Waits:
-    """Item by item. Over a list there is one item for each element; else the model goes on or stops before each."""
-    branch.come_to_point(repeat)
+def _repeat(run: Run, branch: BranchState, repeat: p.Repeat, loops: LoopItems, address: Address) -> Waits:
+    """Write item by item: one for each element of a list, or as many as the model decides."""
+    branch.reach_checkpoint(repeat)
     loop = (branch.spec.id, address)
-    ahead = Level(repeat.body, place, loop=loop)
-    branch.levels.append(ahead)
-    outside, names = branch.page_now, branch.names
-    items = Items(repeat.field)
-    outside.append(items)
+    frame = Frame(repeat.body, loops, loop=loop)
+    branch.frames.append(frame)
+    outside, names = branch.written_here, branch.names
+    written = WrittenLoop(repeat.field)
+    outside.append(written)
     elements = None
     if repeat.over is not None:
-        elements = elements_of(run, branch, place, repeat.over, repeat.over_hole, repeat.maximum)
+        elements = elements_of(run, branch, loops, repeat.over, repeat.over_hole, repeat.maximum)
     while True:
-        number = ahead.item + 1
+        number = frame.item + 1
         text = None
         if elements is None:
-            text, goes_on = _decide_on_item(run, branch, repeat, number)
+            text, has_item = _decide_on_item(run, branch, repeat, number)
         else:
-            goes_on = number < len(elements)
-        if not goes_on:
+            has_item = number < len(elements)
+        if not has_item:
             break
-        ahead.item = number
-        items.pages.append([])
-        branch.page_now = items.pages[-1]
+        frame.item = number
+        written.items.append([])
+        branch.written_here = written.items[-1]
         if text:
-            branch.page_now.append(text)
+            branch.written_here.append(text)
         if elements is not None:
             branch.names = {**names, repeat.item: elements[number]}
-        yield from _inside(run, branch, repeat.body, {**place, loop: number}, (*address, 0))
-        branch.page_now = outside
+        yield from _enter(run, branch, repeat.body, {**loops, loop: number}, (*address, 0))
+        branch.written_here = outside
     branch.names = names
     if text:
         outside.append(text)
-    branch.levels.pop()
+    branch.frames.pop()
 
 
-def _decide_on_item(run: Run, branch: Instance, repeat: p.Repeat, number: int) -> tuple[str, bool]:
-    """What is written, and whether another item comes. Where nothing is left to choose nothing is drawn."""
-    encode = run.given.encoder.text
+def _decide_on_item(run: Run, branch: BranchState, repeat: p.Repeat, number: int) -> tuple[str, bool]:
+    """The text to write, and whether another item follows. Draws nothing if the limits leave no choice."""
+    encode = run.request.encoder.text
     lead = repeat.between if number else repeat.first
     parts = [str(number + 1) if isinstance(part, p.ItemNumber) else part.text for part in lead]
     stop = repeat.empty if number == 0 and repeat.empty is not None else repeat.stop
@@ -187,28 +187,30 @@ def _decide_on_item(run: Run, branch: Instance, repeat: p.Repeat, number: int) -
     if number < repeat.minimum:
         branch.feed(opening)
         return "".join(parts), True
-    option = branch.once(lambda: decide(run.given, branch, [opening, closing], repeat.sampling))
+    option = branch.replayed_or(lambda: decide(run.request, branch, [opening, closing], repeat.sampling))
     return ("".join(parts) if option == 0 else stop or ""), option == 0
 
 
-def elements_of(run: Run, branch: Instance, place: Place, over: str, over_hole: bool, maximum: int) -> tuple[Any, ...]:
-    """Of an input, of an element of a loop around, or of a value that the branch has written or sees."""
+def elements_of(
+    run: Run, branch: BranchState, loops: LoopItems, over: str, over_hole: bool, maximum: int
+) -> tuple[Any, ...]:
+    """The elements of an input, of an element of an outer loop, or of a value that the branch has written or sees."""
     if over_hole:
-        value = _from_hole(run, branch, place, over)
+        value = _from_hole(run, branch, loops, over)
     else:
         name, *rest = over.split(".")
-        value = value_at({**run.given.values, **branch.names}[name], tuple(rest))
+        value = value_at({**run.request.values, **branch.names}[name], tuple(rest))
     if not isinstance(value, list | tuple) or len(value) > maximum:
-        raise Refused("bad_list", f"`{over}` is no list of at most {maximum}")
+        raise Refused("bad_list", f"`{over}` is not a list of at most {maximum}")
     return tuple(value)
 
 
-def _from_hole(run: Run, branch: Instance, place: Place, over: str) -> Any:
-    written = (one for one in _fields(run, branch, place) if f"{over}.".startswith(f"{one.hole.field}."))
-    field = next(written, None)
-    if field is None:  # it stands behind a fork or a list that went over nothing
+def _from_hole(run: Run, branch: BranchState, loops: LoopItems, over: str) -> Any:
+    candidates = (one for one in _fields(run, branch, loops) if f"{over}.".startswith(f"{one.hole.field}."))
+    field = next(candidates, None)
+    if field is None:  # it belongs to a fork or a list without items
         raise Refused("bad_list", f"nothing was written for `{over}`")
-    types = dict(run.given.plan.types)
+    types = dict(run.request.plan.types)
     reading = read(field.text, field.hole.type, types, quoted=field.hole.form is Form.JSON)
     if not reading.fits:
         raise Refused("bad_list", f"the list `{over}` could not be read")
@@ -216,12 +218,12 @@ def _from_hole(run: Run, branch: Instance, place: Place, over: str) -> Any:
     return value_at(to_plain(reading.value), tuple(rest.split(".")) if rest else ())
 
 
-def sources_of(run: Run, branch: Instance, place: Place) -> dict[str, str]:
-    """Inputs and elements, their parts by dotted names, and the values that the branch has written or sees."""
+def sources_of(run: Run, branch: BranchState, loops: LoopItems) -> dict[str, str]:
+    """The texts that may be quoted: inputs and elements, their parts by dotted names, and values written or seen."""
     sources: dict[str, str] = {}
-    for name, value in {**run.given.values, **branch.names}.items():
+    for name, value in {**run.request.values, **branch.names}.items():
         sources.update(_texts(name, value))
-    for field in _fields(run, branch, place):
+    for field in _fields(run, branch, loops):
         sources.setdefault(field.hole.field, field.text)
     return sources
 
@@ -234,9 +236,9 @@ def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from _texts(f"{name}.{key}", part)
 
 
-def _fields(run: Run, branch: Instance, place: Place) -> Iterator[Field]:
-    """Finished values of the same items, the latest first, its own before those of others."""
+def _fields(run: Run, branch: BranchState, loops: LoopItems) -> Iterator[Field]:
+    """Values of the same items that the branch has written or sees: its own first, the latest first."""
     for writer in (branch, *reversed(branch.sees)):
         for field in reversed(writer.fields):
-            if agree(field.place, place):
+            if same_items(field.loops, loops):
                 yield field

@@ -1,4 +1,4 @@
-"""A token and what it sees: the whole of visibility, positions and order, as plain tuples."""
+"""A token and the tokens that it sees. Plain tuples hold all of visibility, positions and order."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Token:
-    """`sees` is its path: every token that it may attend to, itself left out, in the order in which it came to see
-    them. Tokens are told apart by identity, never by what they say. `known`: the pass in which it was drawn, or in
-    which what was drawn made it certain; it can be fed in the pass behind that."""
+    """`sees` holds every token that it attends to besides itself, in the order in which it came to see them.
+
+    Tokens are compared by identity. `known` is the pass whose draws determine this token; it is fed in a later pass.
+    """
 
     token: int
     position: int
@@ -28,11 +29,11 @@ class Token:
 
 Path: TypeAlias = "tuple[Token, ...]"
 
-# All that a model is here: a token comes in, the logits behind it go out, a function of its path and nothing else.
+# A model: the logits after a token, as a function of its path and of nothing else.
 Logits: TypeAlias = Callable[[Token], NDArray[np.float64]]
 
 
 def extended(path: Path, more: Iterable[Token]) -> Path:
-    """`path`, then what only `more` has, in its order."""
+    """`path`, then the tokens that only `more` has, in their order."""
     known = set(map(id, path))
     return (*path, *(token for token in more if id(token) not in known))

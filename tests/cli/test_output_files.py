@@ -1,4 +1,4 @@
-"""Where commands write and what their files are called: no source is lost, and a bad place is told beforehand."""
+"""The files that commands write: no source is overwritten, and a bad path is refused before any work is done."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def pasta(line: str) -> tuple[int, str, str]:
 def test_a_file_that_is_read_is_never_overwritten(line: str, files: dict[str, str]) -> None:
     code, answer, said = pasta(line)
     assert (code, answer) == (2, "")
-    assert "is read by this command, and would be lost: write to another file" in said
+    assert "would overwrite it: write to another file" in said
     assert {name: Path(name).read_text(encoding="utf-8") for name in files} == files
 
 
@@ -69,18 +69,18 @@ def test_one_file_does_not_take_two_results(files: dict[str, str]) -> None:
     ("place", "why"),
     [("folder.html", "folder.html cannot be written: it is a folder"), ("no/x.html", "there is no folder no")],
 )
-def test_a_trace_that_cannot_be_written_is_told_before_the_run(place: str, why: str, files: dict[str, str]) -> None:
+def test_a_trace_that_cannot_be_written_is_refused_before_the_run(place: str, why: str, files: dict[str, str]) -> None:
     Path("folder.html").mkdir()
     code, answer, said = pasta(f"run a.pasta --model model --inputs in.json --trace {place}")
     assert (code, answer) == (3, "") and why in said
 
 
-def test_where_a_trace_fails_in_the_end_the_answer_is_the_only_object(files: dict[str, str]) -> None:
+def test_if_the_trace_cannot_be_written_the_answer_is_still_the_only_object(files: dict[str, str]) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("the system has no /dev/full")
     Path("full.json").symlink_to("/dev/full")
     code, answer, said = pasta("run a.pasta --model model --inputs in.json --json --trace full.json")
-    assert code == 3 and "full.json could not be written: No space left on device" in said
+    assert code == 3 and "full.json could not be written: no space left on device" in said
     assert set(json.loads(answer)) >= {"value", "text"}
 
 
@@ -93,7 +93,7 @@ def test_where_a_trace_fails_in_the_end_the_answer_is_the_only_object(files: dic
         "train hpd --model model --program a.pasta --data rows.jsonl --out {}",
     ],
 )  # fmt: skip
-def test_a_name_that_no_file_can_have_is_told(line: str, files: dict[str, str]) -> None:
+def test_a_name_that_is_too_long_for_a_file_is_an_error(line: str, files: dict[str, str]) -> None:
     code, answer, said = pasta(line.replace("{}", "n" * 5000))
     assert code in (2, 3) and answer == "" and len(said) < 6000
     assert "file name too long" in said.lower() or code == 2
@@ -102,22 +102,25 @@ def test_a_name_that_no_file_can_have_is_told(line: str, files: dict[str, str]) 
 @pytest.mark.parametrize(
     ("words", "code", "why"),
     [
-        ("--out a.pasta", 3, "a.pasta is no folder"),
-        ("--out a.pasta/x", 3, "a.pasta is no folder"),
-        ("--out model --overwrite", 2, "model holds the model that is trained: write to another folder"),
+        ("--out a.pasta", 3, "a.pasta is not a folder"),
+        ("--out a.pasta/x", 3, "a.pasta is not a folder"),
+        ("--out model --overwrite", 2, "model holds the model to train: write to another folder"),
         ("--out new --device gpu", 2, "--device: a device is cpu, cuda or mps, not 'gpu'"),
         ("--out new --seed -1", 2, "--seed"),
         ("--out new --template b", 2, "a.pasta has no template 'b'; it declares: t"),
         ("--out new --model ./nowhere", 3, "there is no folder ./nowhere"),
+        ("--out new --program model", 2, "model is a folder; this command takes one program"),
     ],
 )
-def test_what_no_training_can_begin_with_is_told(words: str, code: int, why: str, files: dict[str, str]) -> None:
+def test_training_with_wrong_options_is_refused_before_it_starts(
+    words: str, code: int, why: str, files: dict[str, str]
+) -> None:
     found, answer, said = pasta(f"train hpd --model model --program a.pasta --data rows.jsonl {words}")
     assert (found, answer) == (code, "") and why in said
     assert not Path("new").exists()
 
 
-def test_the_model_of_the_package_can_be_trained(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shipped_model_can_be_trained(files: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     from pastalang.runtime.models import source
 
     shutil.copytree("model", "weights/pasta-mini")

@@ -1,4 +1,4 @@
-"""Names on the hub where there is no network: one sentence at once, and what was fetched before is found."""
+"""Models on the hub without a network: one message at once, and models that were downloaded before are found."""
 
 from __future__ import annotations
 
@@ -23,53 +23,55 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def without_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in PROXIES:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
     monkeypatch.delenv(model_source.OFFLINE, raising=False)
 
 
-def test_whoever_listens_can_be_reached(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hub_that_accepts_connections_is_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
-        assert model_source.can_be_reached()
-        model_source.look_for_hub("somebody/model")
+        assert model_source.is_hub_reachable()
+        model_source.offline_without_hub("somebody/model")
         assert model_source.OFFLINE not in os.environ
-    assert not model_source.can_be_reached()
-    model_source.look_for_hub("pasta-mini")
-    model_source.look_for_hub(str(Path(__file__).parent))
+    assert not model_source.is_hub_reachable()
+    model_source.offline_without_hub("pasta-mini")
+    model_source.offline_without_hub(str(Path(__file__).parent))
     assert model_source.OFFLINE not in os.environ
 
 
 @pytest.mark.parametrize("proxy", ["http://127.0.0.1:1", "127.0.0.1:1", "socks5://127.0.0.1:1", "http://127.0.0.1:x"])
-def test_behind_a_proxy_that_is_not_there_nothing_can_be_reached(proxy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_through_a_proxy_that_does_not_answer_the_hub_is_unreachable(
+    proxy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("https_proxy", proxy)
-    assert not model_source.can_be_reached()
-    model_source.look_for_hub("somebody/model")
+    assert not model_source.is_hub_reachable()
+    model_source.offline_without_hub("somebody/model")
     assert os.environ[model_source.OFFLINE] == "1"
     monkeypatch.delenv(model_source.OFFLINE)
 
 
 @pytest.mark.parametrize(("status", "reached"), [(200, True), (404, True), (407, False), (502, False), (504, False)])
-def test_a_proxy_is_asked_whether_it_reaches_the_hub(
+def test_through_a_proxy_the_hub_is_reachable_unless_the_proxy_fails(
     status: int, reached: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with answering(status) as port:
         monkeypatch.setenv("HF_ENDPOINT", "http://hub.example")
         monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{port}")
-        assert model_source.can_be_reached() is reached
+        assert model_source.is_hub_reachable() is reached
         monkeypatch.setenv("HF_ENDPOINT", "https://hub.example")
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{port}")
-        assert not model_source.can_be_reached()  # it takes no CONNECT, or tells that there is nobody behind it
+        assert not model_source.is_hub_reachable()  # it refuses CONNECT, or answers that the hub cannot be reached
         monkeypatch.setenv("all_proxy", f"socks5://127.0.0.1:{port}")
         monkeypatch.delenv("https_proxy")
-        assert model_source.can_be_reached()  # only the library knows how to use it
+        assert model_source.is_hub_reachable()  # only the library can use such a proxy
 
 
 @contextmanager
 def answering(status: int) -> Iterator[int]:
-    """The port of a server that gives everybody the same answer."""
+    """The port of a server that answers every request with this status."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_HEAD(self) -> None:
@@ -87,7 +89,7 @@ def answering(status: int) -> Iterator[int]:
         thread.join()
 
 
-def test_without_a_network_a_name_is_looked_for_once_and_found_where_it_was_fetched(tmp_path: Path) -> None:
+def test_without_a_network_only_downloaded_models_are_found(tmp_path: Path) -> None:
     program = tmp_path / "a.pasta"
     program.write_text('template t()\nuser """Go."""\nassistant json { a: boolean }\n', encoding="utf-8")
     environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:1", "HF_HOME": str(tmp_path), "NO_COLOR": "1"}
