@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from tests.properties import invariants
 from tests.properties.tally import ALL
 from tests.properties.test_exactness import check_drafts
+from tests.properties.test_fair_memory import check_fair_memory
 from tests.properties.test_plan import check_schedules
 from tests.properties.test_training import check_training
 
@@ -46,6 +47,7 @@ PROPERTIES = (  # what is checked, how many examples a part has, how many parts 
     (invariants.check_repairs, 50, 40),
     (invariants.check_auto, 50, 30),
     (invariants.check_cells, 200, 20),
+    (check_fair_memory, 100, 20),
     (check_schedules, 200, 20),
     (check_training, 25, 32),
     (check_drafts, 25, 32),
