@@ -117,9 +117,6 @@ class Full:
     def start(self, *, max_tokens: int) -> State:
         raise NoEndingFits(f"no value fits into {max_tokens} tokens; the shortest takes 9")
 
-    def explain(self) -> str:
-        return "nothing"
-
 
 def nothing_fits_into_a(hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Guide:
     return Full() if hole.field == "a" else SHELF(hole, plan, sources)

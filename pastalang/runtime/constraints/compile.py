@@ -87,7 +87,7 @@ class _Compiler:
             return compile_grammar_guide(type, self.types, self.seam, self.sources, plain=alone.machine)
         machine = self.machine(type)
         machine.warm()
-        return MachineGuide(machine, self.seam, describe(type))
+        return MachineGuide(machine, self.seam)
 
     def resolve(self, type: t.Type) -> t.Type:
         while isinstance(type, t.Named):

@@ -1,7 +1,7 @@
 """The protocols of guides and machines. A guide says which tokens a hole may take; one state belongs to one hole.
 
     Guide (compiled once per type, tokenizer and seam) ── start() ──> State
-    State: allowed() -> mask, advance(token), is_finished, forced(), fork(), roll_back(n), explain()
+    State: allowed() -> mask, advance(token), is_finished, forced(), fork(), roll_back(n)
 
 A guide speaks of the *value's text as decoded* (JSON spelling in a JSON hole, plain text in running text). A machine
 knows one kind of value byte by byte; `machine_guide` makes a guide of it.
@@ -84,10 +84,6 @@ class State(Protocol):
 
     def roll_back(self, tokens: int) -> None: ...
 
-    def explain(self) -> str:
-        """One sentence for people: where the value stands and what may come."""
-        ...
-
 
 class Guide(Protocol):
     """A compiled constraint; `start` is cheap."""
@@ -99,10 +95,6 @@ class Guide(Protocol):
     @property
     def shortest(self) -> int:
         """Tokens of a short valid value: no limit may be below it."""
-        ...
-
-    def explain(self) -> str:
-        """One sentence for people: what is enforced, by which engine."""
         ...
 
 

@@ -86,9 +86,6 @@ class LeadingSpaceGuide:
             return least + len(self.tokens.shortest(self.lead.encode()) or self.lead)
         return least
 
-    def explain(self) -> str:
-        return self.inner.explain()
-
     # ── the first tokens ─────────────────────────────────────────────────────────────────────────────────
 
     def beginnings(self, rest: bytes) -> _Beginnings:
@@ -254,9 +251,6 @@ class LeadingSpaceState:
     @property
     def text(self) -> str:
         return "" if self._inner is None else self._inner.text
-
-    def explain(self) -> str:
-        return self._guide.explain() if self._inner is None else self._inner.explain()
 
     def fork(self) -> LeadingSpaceState:
         copied = LeadingSpaceState(self._guide, self._limit)

@@ -18,7 +18,6 @@ from pastalang.values.describe import counted
 class MachineGuide:
     machine: Machine
     seam: Seam
-    meaning: str
 
     def start(self, *, max_tokens: int) -> MachineGuideState:
         needed = self.shortest
@@ -32,9 +31,6 @@ class MachineGuide:
         if ending is None:
             raise NoEndingFits("no value of this type can be written with this vocabulary")
         return max(1, len(ending))
-
-    def explain(self) -> str:
-        return self.meaning
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +93,6 @@ class MachineGuideState:
         for _ in range(tokens):
             assert self._position.before is not None, "rolled back behind the start"
             self._position = self._position.before
-
-    def explain(self) -> str:
-        where = "ended" if self.is_finished else f"{counted(self.remaining, 'token')} left"
-        return f"{self._guide.meaning}; {self.text!r} so far, {where}"
 
     # ── what may come ────────────────────────────────────────────────────────────────────────────────────
 

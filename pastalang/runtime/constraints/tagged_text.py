@@ -28,7 +28,6 @@ from pastalang.runtime.constraints.guide import Accepted, Guide, State, TokenMas
 from pastalang.runtime.constraints.masks import join_masks, mask_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.encoder import Encoder
-from pastalang.values.describe import counted
 
 Others: TypeAlias = Callable[[Hole, Plan, Mapping[str, str]], Guide]
 
@@ -85,9 +84,6 @@ class AutoGuide:
 
     def start(self, *, max_tokens: int) -> AutoState:
         return AutoState(self, self.text.start(max_tokens=max_tokens))
-
-    def explain(self) -> str:
-        return "any text, with control tags"
 
 
 class AutoState:
@@ -173,9 +169,6 @@ class AutoState:
             self._tokens, self._reading, self._taken, self._has_ended, was_tag = self._before.pop()
             if not was_tag:
                 self._inner.roll_back(1)
-
-    def explain(self) -> str:
-        return f"{self._guide.explain()}; {self.text!r} so far, {counted(self.remaining, 'token')} left"
 
     def _with_tags(self, mask: TokenMask) -> TokenMask:
         tags: Iterable[int] = self._guide.tags

@@ -45,7 +45,7 @@ class GrammarGuide:
     ) -> None:
         self._matchers = matchers
         self.seam = seam
-        self._meaning = meaning
+        self.meaning = meaning
         self.first = JsonPrefix(unique)
         self.strings = strings
         self.inside = inside
@@ -94,9 +94,6 @@ class GrammarGuide:
         if self.shortest > max_tokens:
             raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')}; a short one takes {self.shortest}")
         return GrammarState(self, self.matcher(), [Position(self.first, max_tokens, self.ending)])
-
-    def explain(self) -> str:
-        return f"{self._meaning}, by a grammar"
 
 
 def compile_grammar_guide(

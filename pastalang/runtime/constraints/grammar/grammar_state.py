@@ -16,7 +16,6 @@ from pastalang.runtime.constraints.guide import Accepted, NoEndingFits, TokenMas
 from pastalang.runtime.constraints.masks import allows, frozen, mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import tokens_with_more_digits
-from pastalang.values.describe import counted
 
 
 class GrammarContext(Protocol):
@@ -29,10 +28,9 @@ class GrammarContext(Protocol):
     least: int
     ending: tuple[int, ...]
     level: int
+    meaning: str
 
     def behind(self, taken: Sequence[int], spent: Matcher | None = None) -> Matcher | None: ...
-
-    def explain(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +90,6 @@ class GrammarState:
 
     def _closing(self) -> tuple[int, ...]:
         return self._position.ending or self._guide.ending
-
-    def explain(self) -> str:
-        where = "ended" if self.is_finished else f"{counted(self.remaining, 'token')} left"
-        return f"{self._guide.explain()}; {self.text!r} so far, {where}"
 
     # ── what may come ────────────────────────────────────────────────────────────────────────────────────
 
@@ -354,7 +348,7 @@ class GrammarState:
                 prefix = replace(position.prefix, raw=raw)
                 remaining = self._position.remaining - max(1, len(ending))
                 return Position(prefix, remaining, (), position.taken, len(raw), truncated=True)
-        raise NoEndingFits(f"the value can no longer be closed within its limit: {self._guide.explain()}")
+        raise NoEndingFits(f"the value can no longer be closed within its limit: {self._guide.meaning}")
 
 
 _PLENTY: tuple[int, ...] = (-1,)
