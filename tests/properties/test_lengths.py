@@ -72,7 +72,7 @@ def test_from_wherever_a_value_stands_its_ending_completes_it(
             ended = following
         assert machine.accepts(ended)
         ways = [following for byte in range(256) if (following := machine.step(state, byte)) is not None]
-        assert bool(ways) == machine.goes_on(state)
+        assert bool(ways) == machine.can_continue(state)
         if not ways:
             break
         state = data.draw(st.sampled_from(ways))

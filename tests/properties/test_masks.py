@@ -92,7 +92,7 @@ def _check(type: t.Type, form: Form, follow: str, tokens: Tokens, rng: random.Ra
                 least = inside if _is_open(type, form) else inside | crossing
                 assert least <= fast <= inside | crossing, (type, form, follow, remaining)
             state = _further(machine, state, tokens, rng)
-            if state is None or not machine.goes_on(state):
+            if state is None or not machine.can_continue(state):
                 break
 
 

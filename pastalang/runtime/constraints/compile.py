@@ -133,10 +133,10 @@ class _Compiler:
         if patterns:
             return string_machine(patterns, self.seam, least=type.min_chars, most=type.max_chars, quoted=self.quoted)
         if self.quoted:
-            spelling = self.tokens.keep(("json", self.forbidden), lambda: spell_json(self.forbidden))
+            spelling = self.tokens.cached(("json", self.forbidden), lambda: spell_json(self.forbidden))
         else:
             stops = type.stop or (LINE_END,)
-            spelling = self.tokens.keep(("text", stops, self.forbidden), lambda: spell_text(stops, self.forbidden))
+            spelling = self.tokens.cached(("text", stops, self.forbidden), lambda: spell_text(stops, self.forbidden))
         return StringMachine(spelling, self.seam, least=type.min_chars, most=type.max_chars)
 
     def verbatim(self, type: t.Verbatim) -> Machine:

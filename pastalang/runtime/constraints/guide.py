@@ -115,7 +115,7 @@ class Machine(Protocol):
         """Whether the value may end here."""
         ...
 
-    def goes_on(self, state: MachineState) -> bool:
+    def can_continue(self, state: MachineState) -> bool:
         """Whether any byte may follow."""
         ...
 

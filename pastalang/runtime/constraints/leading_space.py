@@ -29,7 +29,7 @@ _NEVER = -1
 
 
 @dataclass(frozen=True)
-class _Beginnings:
+class _FirstTokens:
     """The tokens that begin with (what is left of) a lead, or are a beginning of it.
 
     `alone` are such beginnings with their length. `plain[k]` is the token with the text that `merged[k]` has behind
@@ -42,7 +42,7 @@ class _Beginnings:
     others: tuple[tuple[int, bytes], ...]
 
 
-def _beginnings(tokens: Tokens, lead: bytes) -> _Beginnings:
+def _first_tokens(tokens: Tokens, lead: bytes) -> _FirstTokens:
     alone: list[tuple[int, int]] = []
     merged: list[tuple[int, int]] = []
     others: list[tuple[int, bytes]] = []
@@ -57,7 +57,7 @@ def _beginnings(tokens: Tokens, lead: bytes) -> _Beginnings:
             else:
                 merged.append((token, plain))
     pairs = np.array(merged, dtype=np.int64).reshape(-1, 2)
-    return _Beginnings(tuple(alone), pairs[:, 0], pairs[:, 1], tuple(others))
+    return _FirstTokens(tuple(alone), pairs[:, 0], pairs[:, 1], tuple(others))
 
 
 class LeadingSpaceGuide:
@@ -69,7 +69,7 @@ class LeadingSpaceGuide:
         self.tokens = tokens
         self._masks: BoundedCache[Hashable, tuple[TokenMask, object]] = BoundedCache(MANY)
         self._others: dict[bytes, dict[int, Ints]] = {}
-        self._ways: dict[bytes, tuple[int, ...]] | None = None
+        self._spellings: dict[bytes, tuple[int, ...]] | None = None
 
     def start(self, *, max_tokens: int) -> LeadingSpaceState:
         state = LeadingSpaceState(self, max_tokens)
@@ -88,13 +88,13 @@ class LeadingSpaceGuide:
 
     # ── the first tokens ─────────────────────────────────────────────────────────────────────────────────
 
-    def beginnings(self, rest: bytes) -> _Beginnings:
-        return self.tokens.keep(("lead", rest), lambda: _beginnings(self.tokens, rest))
+    def first_tokens(self, rest: bytes) -> _FirstTokens:
+        return self.tokens.cached(("lead", rest), lambda: _first_tokens(self.tokens, rest))
 
     def mask(self, rest: bytes, fresh: State | None, remaining: int | None) -> TokenMask:
         """What may be written of the lead and behind it; `fresh` is the guide inside, None where nothing fits."""
         inside = None if fresh is None else fresh.mask_without_limit() if remaining is None else fresh.allowed()
-        others = self._costs(rest, fresh) if isinstance(fresh, MachineGuideState) else {}
+        others = self._tokens_by_ending(rest, fresh) if isinstance(fresh, MachineGuideState) else {}
         fitting = tuple(cost for cost in others if remaining is None or cost < remaining)
         room = None if remaining is None else min(remaining, self.inner.shortest + len(self.lead) + 1)
         sure = b"" if fresh is None or isinstance(fresh, MachineGuideState) else self.text_of(fresh.forced())
@@ -110,33 +110,35 @@ class LeadingSpaceGuide:
 
     def _alone(self, rest: bytes, remaining: int | None) -> Ints:
         found = []
-        for token, length in self.beginnings(rest).alone:
+        for token, length in self.first_tokens(rest).alone:
             left = self.tokens.shortest(rest[length:])
             if left is not None and (remaining is None or 1 + len(left) + self.inner.shortest <= remaining):
                 found.append(token)
         return np.array(found, dtype=np.int64)
 
     def _merged(self, rest: bytes, inside: TokenMask) -> Ints:
-        begin = self.beginnings(rest)
+        begin = self.first_tokens(rest)
         is_allowed = inside[begin.plain >> 5] >> (begin.plain & 31).astype(np.uint32) & np.uint32(1)
         found: Ints = begin.merged[is_allowed.astype(np.bool_)]
         return found
 
     def _beginning(self, rest: bytes, sure: bytes) -> Ints:
         """The tokens that hold the lead and some of a text that is forced: a grammar's mask has one of them alone."""
-        ways = (rest + sure[:length] for length in range(1, len(sure) + 1))
-        begun = [(token, way[len(rest) :]) for way in ways for token in self.tokens.by_text.get(way, ())]
+        spellings = (rest + sure[:length] for length in range(1, len(sure) + 1))
+        begun = [
+            (token, spelling[len(rest) :]) for spelling in spellings for token in self.tokens.by_text.get(spelling, ())
+        ]
         return np.array([token for token, text in begun if text in self.tokens.ids], dtype=np.int64)
 
     def text_of(self, tokens: tuple[int, ...]) -> bytes:
         return b"".join(self.tokens.text(token) or b"" for token in tokens)
 
-    def _costs(self, rest: bytes, fresh: MachineGuideState) -> dict[int, Ints]:
+    def _tokens_by_ending(self, rest: bytes, fresh: MachineGuideState) -> dict[int, Ints]:
         """The tokens whose rest no token has and that the machine takes, by how many tokens end the value then."""
         if rest not in self._others:
             found: dict[int, list[int]] = {}
             reader = _Reader(fresh)
-            for token, text in self.beginnings(rest).others:
+            for token, text in self.first_tokens(rest).others:
                 cost = reader.cost(text)
                 if cost != _NEVER:
                     found.setdefault(cost, []).append(token)
@@ -145,14 +147,14 @@ class LeadingSpaceGuide:
 
     # ── how options are written ──────────────────────────────────────────────────────────────────────────
 
-    def ways(self) -> dict[bytes, tuple[int, ...]]:
+    def spellings(self) -> dict[bytes, tuple[int, ...]]:
         """How the tokenizer itself writes each option of a choice behind the lead; empty where that is unknown."""
-        if self._ways is None:
+        if self._spellings is None:
             machine = self.inner.machine if isinstance(self.inner, MachineGuide) else None
             options = machine.options if isinstance(machine, ChoiceMachine) and len(machine.options) <= MANY else []
             lead = self.lead.encode()
-            self._ways = {option: self.tokens.canonical(lead + option) or () for option in options}
-        return self._ways
+            self._spellings = {option: self.tokens.canonical(lead + option) or () for option in options}
+        return self._spellings
 
 
 class _Reader:
@@ -201,7 +203,7 @@ class _Reader:
 class LeadingSpaceState:
     """See `guide.State`. `taken` are all its tokens; the state inside has taken the last `within` of them."""
 
-    __slots__ = ("_fresh", "_guide", "_inner", "_limit", "_rest", "_taken", "_within")
+    __slots__ = ("_fresh", "_guide", "_inner", "_inner_tokens", "_limit", "_rest", "_taken")
 
     def __init__(self, guide: LeadingSpaceGuide, limit: int) -> None:
         self._guide = guide
@@ -211,7 +213,7 @@ class LeadingSpaceState:
     def _start(self) -> None:
         self._rest = self._guide.lead.encode()  # what is left of the lead
         self._taken: tuple[int, ...] = ()
-        self._within = 0
+        self._inner_tokens = 0
         self._inner: State | None = None
         self._fresh: State | None = None
 
@@ -254,16 +256,16 @@ class LeadingSpaceState:
 
     def fork(self) -> LeadingSpaceState:
         copied = LeadingSpaceState(self._guide, self._limit)
-        copied._rest, copied._taken, copied._within = self._rest, self._taken, self._within
+        copied._rest, copied._taken, copied._inner_tokens = self._rest, self._taken, self._inner_tokens
         copied._inner = None if self._inner is None else self._inner.fork()
         return copied
 
     def roll_back(self, tokens: int) -> None:
         assert tokens <= len(self._taken), "rolled back behind the start"
         kept = self._taken[: len(self._taken) - tokens]
-        if self._inner is not None and tokens < self._within:
+        if self._inner is not None and tokens < self._inner_tokens:
             self._inner.roll_back(tokens)
-            self._within -= tokens
+            self._inner_tokens -= tokens
             self._taken = kept
         elif tokens:
             self._start()
@@ -288,14 +290,14 @@ class LeadingSpaceState:
         text = () if inside is None else inside.forced()
         if not text:
             return ()
-        if (known := self._common_way()) is not None:
-            return self._as_far_as_taken(known)
+        if (known := self._common_tokens()) is not None:
+            return self._if_accepted(known)
         if self._inner is not None:
             return text
         guide = self._guide
-        return self._as_far_as_taken(guide.tokens.canonical(self._rest + guide.text_of(text)) or ())
+        return self._if_accepted(guide.tokens.canonical(self._rest + guide.text_of(text)) or ())
 
-    def _as_far_as_taken(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
+    def _if_accepted(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
         """The tokens, if each of them is taken behind those before it and a value still fits behind them."""
         trial = self.fork()
         for token in tokens:
@@ -310,15 +312,15 @@ class LeadingSpaceState:
                 return ()
         return tokens
 
-    def _common_way(self) -> tuple[int, ...] | None:
+    def _common_tokens(self) -> tuple[int, ...] | None:
         """The tokens with which all options of a choice go on; None where the value is not so written or no choice."""
-        ways = self._guide.ways()
-        if not ways:
+        spellings = self._guide.spellings()
+        if not spellings:
             return None
         written = self.text.encode()
-        left = [way for option, way in ways.items() if option.startswith(written)]
+        left = [spelling for option, spelling in spellings.items() if option.startswith(written)]
         begun = len(self._taken)
-        if not left or any(way[:begun] != self._taken for way in left):
+        if not left or any(spelling[:begun] != self._taken for spelling in left):
             return None
         first, last = min(left), max(left)
         end = begun
@@ -333,7 +335,7 @@ class LeadingSpaceState:
             accepted = self._begin(token)
         else:
             accepted = self._inner.advance(token)
-            self._within += 1
+            self._inner_tokens += 1
         self._taken = (*self._taken, token)
         return accepted
 
@@ -354,6 +356,6 @@ class LeadingSpaceState:
             accepted = inside.advance(plain)
         else:
             assert isinstance(inside, MachineGuideState), "only machines take what no token has"
-            accepted = inside.advance_by(behind)
-        self._rest, self._inner, self._fresh, self._within = b"", inside, None, 1
+            accepted = inside.advance_by_bytes(behind)
+        self._rest, self._inner, self._fresh, self._inner_tokens = b"", inside, None, 1
         return replace(accepted, lead=rest.decode())

@@ -108,18 +108,18 @@ class MachineGuideState:
         parts = [machine.mask(position.state, remaining)]
         if machine.accepts(position.state):
             parts.append(seam.mask)
-        parts.extend(self._behind(start) for start in position.possible_ends)
+        parts.extend(self._follow_tokens(start) for start in position.possible_ends)
         if remaining is not None and (forced_ending := self._forced_ending()):
             return mask_of(seam.tokens.size, forced_ending[:1])
         if len(parts) == 1:
             return parts[0]
         if len(parts) == 2 and not position.possible_ends:  # the common case keeps one array per state
             key = ("border", id(parts[0]), id(parts[1]))
-            joined, _ = seam.tokens.keep_some(key, lambda: (join_masks(seam.tokens.size, parts), parts))
+            joined, _ = seam.tokens.cached_recent(key, lambda: (join_masks(seam.tokens.size, parts), parts))
             return joined
         return join_masks(seam.tokens.size, parts)
 
-    def _behind(self, start: int) -> TokenMask:
+    def _follow_tokens(self, start: int) -> TokenMask:
         """The tokens that carry on what began at a border."""
         seam = self._guide.seam
         done = self._position.raw[start:]
@@ -166,7 +166,7 @@ class MachineGuideState:
     def advance(self, token: int) -> Accepted:
         return self._advance(token, self._guide.seam.tokens.text(token))
 
-    def advance_by(self, piece: bytes) -> Accepted:
+    def advance_by_bytes(self, piece: bytes) -> Accepted:
         """As `advance`, by what is left of a token whose beginning stands before the value."""
         return self._advance(None, piece)
 
@@ -201,7 +201,7 @@ class MachineGuideState:
             state = following
             if trim := machine.trimmed(state):
                 return self._ended(raw, state, at + 1 - trim, cut=False)
-        if not machine.goes_on(state) and machine.accepts(state):
+        if not machine.can_continue(state) and machine.accepts(state):
             return self._ended(raw, state, len(raw), cut=self._was_cut(open_end=False))
         remaining = position.remaining - 1
         if remaining == 0:

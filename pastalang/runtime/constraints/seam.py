@@ -30,13 +30,13 @@ class Seam:
         """The tokens that begin behind the value."""
         if not self.follow:
             return mask_of(self.tokens.size, sorted(self.tokens.vocabulary.ends))
-        return mask_of(self.tokens.size, self.behind(np.array([ROOT])))
+        return mask_of(self.tokens.size, self.tokens_after(np.array([ROOT])))
 
-    def behind(self, nodes: Ints) -> Ints:
+    def tokens_after(self, nodes: Ints) -> Ints:
         """The tokens below these nodes whose part behind the node agrees with what follows."""
-        return self.behind_each(nodes)[0]
+        return self.tokens_after_each(nodes)[0]
 
-    def behind_each(self, nodes: Ints) -> tuple[Ints, Ints]:
+    def tokens_after_each(self, nodes: Ints) -> tuple[Ints, Ints]:
         """The same, and for each the place of its node in `nodes`."""
         trie, place = self.tokens.trie, np.arange(len(nodes))
         found: list[Ints] = [np.zeros(0, dtype=np.int64)]

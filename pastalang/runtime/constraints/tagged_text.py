@@ -29,7 +29,7 @@ from pastalang.runtime.constraints.masks import join_masks, mask_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.encoder import Encoder
 
-Others: TypeAlias = Callable[[Hole, Plan, Mapping[str, str]], Guide]
+GuideFactory: TypeAlias = Callable[[Hole, Plan, Mapping[str, str]], Guide]
 
 THREAD = "thread[]"  # the field of a thread
 _NEVER = "\x00\x00"  # a stop text, so that line ends do not stop
@@ -41,10 +41,10 @@ _BEGINNINGS = {
 }
 
 
-class AutoGuides:
+class TaggedTextGuides:
     """A `MakeGuide` for holes in which tags mean something; `others` makes those of all other holes."""
 
-    def __init__(self, tokens: Tokens, encoder: Encoder, others: Others) -> None:
+    def __init__(self, tokens: Tokens, encoder: Encoder, others: GuideFactory) -> None:
         self._tokens = tokens
         self._others = others
         self._added = {id: str(token.content) for id, token in encoder.tokenizer.added_tokens_decoder.items()}
@@ -68,11 +68,11 @@ class AutoGuides:
             id: text for id, text in self._added.items()
             if id not in ends and id < self._tokens.size and text.strip().startswith(beginnings or ("\0",))
         }  # fmt: skip
-        return AutoGuide(self._text, reader, tags, self._tokens.size)
+        return TaggedTextGuide(self._text, reader, tags, self._tokens.size)
 
 
 @dataclass(frozen=True)
-class AutoGuide:
+class TaggedTextGuide:
     text: Guide
     reader: TagReader
     tags: Mapping[int, str]  # tokens that are, or begin, a tag
@@ -82,14 +82,14 @@ class AutoGuide:
     def shortest(self) -> int:
         return 1
 
-    def start(self, *, max_tokens: int) -> AutoState:
-        return AutoState(self, self.text.start(max_tokens=max_tokens))
+    def start(self, *, max_tokens: int) -> TaggedTextState:
+        return TaggedTextState(self, self.text.start(max_tokens=max_tokens))
 
 
-class AutoState:
+class TaggedTextState:
     """See `guide.State`. `take_tags` gives what was found since it was last asked."""
 
-    def __init__(self, guide: AutoGuide, inner: State) -> None:
+    def __init__(self, guide: TaggedTextGuide, inner: State) -> None:
         self._guide = guide
         self._inner = inner
         self._tokens = 0  # drawn that stand for tags
@@ -158,8 +158,8 @@ class AutoState:
         self._taken = len(self._reading.found)
         return new
 
-    def fork(self) -> AutoState:
-        copied = AutoState(self._guide, self._inner.fork())
+    def fork(self) -> TaggedTextState:
+        copied = TaggedTextState(self._guide, self._inner.fork())
         copied._tokens, copied._reading, copied._taken = self._tokens, self._reading, self._taken
         copied._has_ended, copied._before = self._has_ended, list(self._before)
         return copied

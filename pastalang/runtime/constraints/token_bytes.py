@@ -130,7 +130,7 @@ def ranges(starts: Ints, ends: Ints) -> Ints:
 
 def token_rows(tokens: Tokens) -> Rows:
     """Every token, in the order of the trie."""
-    return tokens.keep("rows", lambda: _all_rows(tokens))
+    return tokens.cached("rows", lambda: _all_rows(tokens))
 
 
 def _all_rows(tokens: Tokens) -> Rows:
@@ -173,7 +173,7 @@ def _whole(flat: Bytes, starts: Ints, ends: Ints) -> Flags:
 
 def seam_rows(tokens: Tokens, follow: bytes) -> Rows:
     """The parts of tokens before a cut, where something is before it and all behind it agrees with what follows."""
-    return tokens.keep_some(("crossing", follow), lambda: _cut(token_rows(tokens), follow))
+    return tokens.cached_recent(("crossing", follow), lambda: _cut(token_rows(tokens), follow))
 
 
 def _cut(rows: Rows, follow: bytes) -> Rows:
@@ -194,12 +194,12 @@ def _cut(rows: Rows, follow: bytes) -> Rows:
 def tokens_with_more_digits(tokens: Tokens, most: int) -> TokenMask:
     """The tokens that begin with more digits than that."""
     ids, digits = leading_digits(tokens)
-    return tokens.keep(("digits", most), lambda: mask_of_many(tokens.size, ids[digits > most]))
+    return tokens.cached(("digits", most), lambda: mask_of_many(tokens.size, ids[digits > most]))
 
 
 def leading_digits(tokens: Tokens) -> tuple[Ints, Ints]:
     """The tokens that begin with a digit, and with how many."""
-    return tokens.keep("begun with digits", lambda: _leading_digits(token_rows(tokens)))
+    return tokens.cached("begun with digits", lambda: _leading_digits(token_rows(tokens)))
 
 
 def _leading_digits(rows: Rows) -> tuple[Ints, Ints]:

@@ -98,7 +98,7 @@ class Tokens:
                 return found
         return self.shortest(text)
 
-    def keep_some(self, key: object, make: Callable[[], T]) -> T:
+    def cached_recent(self, key: object, make: Callable[[], T]) -> T:
         """What `make` gives, kept for a while: the oldest go when there are many."""
         if key not in self.recent:
             if len(self.recent) >= MAX_RECENT:
@@ -107,7 +107,7 @@ class Tokens:
         found: T = self.recent[key]
         return found
 
-    def keep(self, key: object, make: Callable[[], T]) -> T:
+    def cached(self, key: object, make: Callable[[], T]) -> T:
         """What `make` gives, made once."""
         if key not in self.kept:
             self.kept[key] = make()

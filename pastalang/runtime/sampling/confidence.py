@@ -49,11 +49,11 @@ def choice_position(state: State) -> ChoicePosition | None:
     return ChoicePosition(walk.machine, at)
 
 
-def options_left(token: int, state: State, standing: ChoicePosition) -> Range | None:
+def options_left(token: int, state: State, position: ChoicePosition) -> Range | None:
     """The options that are left behind an allowed token: a single one is chosen with it. None where that is open."""
-    machine, at = standing.machine, standing.at
+    machine, at = position.machine, position.at
     text = state.after_space(token) if isinstance(state, LeadingSpaceState) else None
-    after = machine.options_after(at, token) if text is None else machine.options_behind(at, text)
+    after = machine.options_after(at, token) if text is None else machine.options_after_text(at, text)
     if after is None and machine.accepts(at):
         return Range(at.low, at.low + 1, at.depth)  # the token ends the option that stands there
     return after
@@ -68,17 +68,17 @@ class Shares:
     open: dict[int, float]
 
 
-def shares_of(logits: torch.Tensor, state: State, standing: ChoicePosition) -> Shares:
+def shares_of(logits: torch.Tensor, state: State, position: ChoicePosition) -> Shares:
     """What each option would get from this one row, if the token was drawn from the allowed ones."""
     allowed = tokens_of(state.allowed())
     chances = logits.double()[torch.from_numpy(allowed).to(logits.device)].softmax(0).tolist()
     shares = Shares({}, {})
     for token, chance in zip(allowed.tolist(), chances, strict=True):
-        left = options_left(token, state, standing)
+        left = options_left(token, state, position)
         if left is None or left.high - left.low > 1:
             shares.open[token] = chance
         else:
-            option = standing.machine.options[left.low].decode()
+            option = position.machine.options[left.low].decode()
             shares.settled[option] = shares.settled.get(option, 0.0) + chance
     return shares
 

@@ -69,9 +69,9 @@ def test_of_what_guides_share_for_a_while_the_oldest_goes_when_there_is_too_much
         return number
 
     for number in range(MAX_RECENT + 1):
-        tokens.keep_some(number, lambda number=number: make(number))  # type: ignore[misc]
+        tokens.cached_recent(number, lambda number=number: make(number))  # type: ignore[misc]
     assert len(tokens.recent) == MAX_RECENT
     made.clear()
     for number in (1, MAX_RECENT, 0):
-        assert tokens.keep_some(number, lambda number=number: make(number)) == number  # type: ignore[misc]
+        assert tokens.cached_recent(number, lambda number=number: make(number)) == number  # type: ignore[misc]
     assert made == [0]

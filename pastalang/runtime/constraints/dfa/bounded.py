@@ -40,7 +40,7 @@ class BoundedState(NamedTuple):
 class BoundedMachine:
     """See `guide.Machine`."""
 
-    def __init__(self, table: Table, lengths: Lengths, spelling: Spelling, seam: Seam) -> None:
+    def __init__(self, table: Table, lengths: LengthLimits, spelling: Spelling, seam: Seam) -> None:
         self._table = table
         self._lengths = lengths
         self._spelling = spelling
@@ -68,7 +68,7 @@ class BoundedMachine:
         here = _state(state)
         return bool(self._table.accepting[here.at]) and self._lengths.allows(here.characters)
 
-    def goes_on(self, state: MachineState) -> bool:
+    def can_continue(self, state: MachineState) -> bool:
         return bool(self._ways(state))
 
     def trimmed(self, state: MachineState) -> int:
@@ -105,7 +105,7 @@ class BoundedMachine:
         here = _state(state)
         rows = closing_follower(self._table, closers, self._tokens).accepted(here.at)
         key = ("characters of closers", id(self._spelling), here.place)
-        added = self._tokens.keep(key, lambda: completed(self._spelling, here.place, closers.rows))
+        added = self._tokens.cached(key, lambda: completed(self._spelling, here.place, closers.rows))
         return rows[self._lengths.all_allow(here.characters + added[rows])]
 
     def warm(self) -> None:
@@ -196,7 +196,7 @@ def counts_from(spelling: Spelling, place: int, tokens: Tokens) -> Ints:
         found[rows.ids] = completed(spelling, place, rows)
         return found
 
-    return tokens.keep(("completed characters", id(spelling), place), count)
+    return tokens.cached(("completed characters", id(spelling), place), count)
 
 
 def prepare_counts(spelling: Spelling, tokens: Tokens) -> None:
@@ -229,7 +229,7 @@ FAR = 1 << 30
 _UNLIMITED = 1 << 40
 
 
-class Lengths:
+class LengthLimits:
     """`least` to `most` characters in all. `_bytes[r, s]`: the fewest bytes from state s to an end, r characters on."""
 
     def __init__(self, table: Table, spelling: Spelling, least: int, most: int | None) -> None:

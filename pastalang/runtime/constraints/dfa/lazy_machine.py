@@ -66,7 +66,7 @@ class LazyMachine:
     def accepts(self, state: MachineState) -> bool:
         return bool(self._accepting[self._at(state)])
 
-    def goes_on(self, state: MachineState) -> bool:
+    def can_continue(self, state: MachineState) -> bool:
         return bool(self._edges_of(self._at(state)))
 
     def trimmed(self, state: MachineState) -> int:
@@ -172,7 +172,7 @@ class LazyMachine:
             tokens.append(found)
             ends.append(states[place])
             if self._seam.follow and (accepting := self._accepting[states]).any():
-                crossing.append(self._seam.behind(nodes[accepting]))
+                crossing.append(self._seam.tokens_after(nodes[accepting]))
         reached = np.concatenate(ends)
         farthest = max((len(self._ending(end)) for end in np.unique(reached).tolist()), default=0)
         beyond = np.concatenate(crossing) if crossing else np.zeros(0, dtype=np.int64)

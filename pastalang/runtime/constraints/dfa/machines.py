@@ -11,7 +11,7 @@ from functools import lru_cache
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
 from pastalang.program.regex_tree import Chars, Node, Repetition
-from pastalang.runtime.constraints.dfa.bounded import BoundedMachine, Lengths
+from pastalang.runtime.constraints.dfa.bounded import BoundedMachine, LengthLimits
 from pastalang.runtime.constraints.dfa.lazy_machine import LazyMachine
 from pastalang.runtime.constraints.dfa.number import NumberAutomaton
 from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
@@ -99,10 +99,10 @@ def _limited(patterns: tuple[str, ...], least: int, most: int | None, quoted: bo
 
 
 @lru_cache(maxsize=_KEPT)
-def _lengths(patterns: tuple[str, ...], least: int, most: int | None, quoted: bool) -> Lengths:
+def _lengths(patterns: tuple[str, ...], least: int, most: int | None, quoted: bool) -> LengthLimits:
     _, table = _intersection(patterns, quoted)
     assert table is not None
-    return Lengths(table, spelling_of(quoted), least, most)
+    return LengthLimits(table, spelling_of(quoted), least, most)
 
 
 @lru_cache

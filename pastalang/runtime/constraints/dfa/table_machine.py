@@ -40,9 +40,9 @@ class TableMachine:
         self._tokens: Tokens = seam.tokens
         self._inside = shared_follower(table, seam.tokens)
         self._crossing = _crossing_follower(table, seam)
-        self._costs = seam.tokens.keep_some(("costs", table), lambda: _Costs(table, seam.tokens))
+        self._costs = seam.tokens.cached_recent(("costs", table), lambda: _Costs(table, seam.tokens))
         self._masks: BoundedCache[tuple[int, int | None], TokenMask] = BoundedCache(_MAX_MASKS)
-        self._behind: dict[int, TokenMask] = {}
+        self._crossing_masks: dict[int, TokenMask] = {}
         self.start: MachineState = 0
 
     def step(self, state: MachineState, byte: int) -> MachineState | None:
@@ -52,7 +52,7 @@ class TableMachine:
     def accepts(self, state: MachineState) -> bool:
         return bool(self._table.accepting[_at(state)])
 
-    def goes_on(self, state: MachineState) -> bool:
+    def can_continue(self, state: MachineState) -> bool:
         return bool(self._table.ways[_at(state)])
 
     def trimmed(self, state: MachineState) -> int:
@@ -111,9 +111,9 @@ class TableMachine:
         )
         if self._crossing is None:
             return mask
-        behind = self._behind.get(at)
+        behind = self._crossing_masks.get(at)
         if behind is None:
-            behind = self._behind[at] = mask_of_many(self._tokens.size, self._crossing.accepted(at))
+            behind = self._crossing_masks[at] = mask_of_many(self._tokens.size, self._crossing.accepted(at))
         mask = mask | behind
         mask.flags.writeable = False
         return mask
@@ -181,7 +181,7 @@ def _crossing_follower(table: Table, seam: Seam) -> Follower | None:
 
 def _kept(tokens: Tokens, key: Hashable, make: Callable[[], Follower]) -> Follower:
     """Followers hold some megabytes each where classes are large, so few are kept; a machine keeps its own."""
-    known: OrderedDict[Hashable, Follower] = tokens.keep("followers", OrderedDict)
+    known: OrderedDict[Hashable, Follower] = tokens.cached("followers", OrderedDict)
     if key not in known:
         known[key] = make()
         if len(known) > _MAX_FOLLOWERS:

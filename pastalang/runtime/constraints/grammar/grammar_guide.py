@@ -38,31 +38,30 @@ class GrammarGuide:
         seam: Seam,
         unique: frozenset[JsonPath],
         meaning: str,
-        strings: Strings,
-        inside: OpenStrings | None,
-        limits: StringLimits | None,
-        least: int = 0,
+        patterns: Strings,
+        open_strings: OpenStrings | None,
+        string_limits: StringLimits | None,
+        min_bytes: int = 0,
     ) -> None:
         self._matchers = matchers
         self.seam = seam
         self.meaning = meaning
-        self.first = JsonPrefix(unique)
-        self.strings = strings
-        self.inside = inside
-        self.limits = limits
-        self.least = least  # bytes that every value has
+        self.empty_prefix = JsonPrefix(unique)
+        self.patterns = patterns
+        self.open_strings = open_strings
+        self.string_limits = string_limits
+        self.min_bytes = min_bytes  # every value has at least so many
         matcher = matchers.copy()
-        ending = find_ending(matcher, self.first, seam.tokens, strings=strings, several=True, least=least)
+        ending = find_ending(matcher, self.empty_prefix, seam.tokens, strings=patterns, several=True, least=min_bytes)
         if ending is None:
             matcher.check()
             raise GuideError(f"no short value of {meaning} was found, so no value could be closed at its limit")
-        if limits is not None and not limits.keeps(self.first, (), ending):
+        if string_limits is not None and not string_limits.keeps(self.empty_prefix, (), ending):
             raise GuideError(f"no short value of {meaning} was found whose strings keep their own limits of tokens")
         self.ending = ending
-        self.level = sum(len(seam.tokens.text(token) or b"") for token in ending) + 8
-
-        if inside is not None and limits is None and seam.tokens.vocabulary.covers_bytes:
-            inside.warm_first(self.first, self.matcher)
+        self.tokens_per_level = sum(len(seam.tokens.text(token) or b"") for token in ending) + 8
+        if open_strings is not None and string_limits is None and seam.tokens.vocabulary.covers_bytes:
+            open_strings.warm_first(self.empty_prefix, self.matcher)
 
     @property
     def shortest(self) -> int:
@@ -71,29 +70,29 @@ class GrammarGuide:
     def matcher(self) -> Matcher:
         return self._matchers.copy()
 
-    def behind(self, taken: Sequence[int], spent: Matcher | None = None) -> Matcher | None:
+    def matcher_after(self, taken: Sequence[int], spent: Matcher | None = None) -> Matcher | None:
         """A matcher that took these tokens, with another lexer than the spent one; None where they are not taken."""
         if spent is not None:
             self._matchers.renew(spent)
         matcher = self._matchers.copy()
         if matcher.take(taken):
             return matcher
-        return self.behind(taken, matcher) if spent is None and matcher.is_spent else None
+        return self.matcher_after(taken, matcher) if spent is None and matcher.is_spent else None
 
     def takes(self, text: str) -> bool:
         """Whether the text is a value of the guide, whatever its length."""
         raw = text.encode()
         tokens = self.seam.tokens.canonical(raw)
-        matcher = None if tokens is None else self.behind(tokens)
+        matcher = None if tokens is None else self.matcher_after(tokens)
         if matcher is None:
             return False
-        prefix = self.first.extended(raw).closed_word()
+        prefix = self.empty_prefix.extended(raw).closed_word()
         return matcher.accepts and not prefix.is_invalid and prefix.end == len(raw)
 
     def start(self, *, max_tokens: int) -> GrammarState:
         if self.shortest > max_tokens:
             raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')}; a short one takes {self.shortest}")
-        return GrammarState(self, self.matcher(), [Position(self.first, max_tokens, self.ending)])
+        return GrammarState(self, self.matcher(), [Position(self.empty_prefix, max_tokens, self.ending)])
 
 
 def compile_grammar_guide(

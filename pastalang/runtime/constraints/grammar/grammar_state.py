@@ -22,15 +22,15 @@ class GrammarContext(Protocol):
     """What a growth asks of its guide."""
 
     seam: Seam
-    strings: Strings
-    inside: OpenStrings | None
-    limits: StringLimits | None
-    least: int
+    patterns: Strings
+    open_strings: OpenStrings | None
+    string_limits: StringLimits | None
+    min_bytes: int
     ending: tuple[int, ...]
-    level: int
+    tokens_per_level: int
     meaning: str
 
-    def behind(self, taken: Sequence[int], spent: Matcher | None = None) -> Matcher | None: ...
+    def matcher_after(self, taken: Sequence[int], spent: Matcher | None = None) -> Matcher | None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class GrammarState:
         return self._position.prefix.raw[: self._position.end].decode("utf-8", "ignore")
 
     def fork(self) -> GrammarState:
-        copied = GrammarState(self._guide, self._here().copy(), list(self._positions))
+        copied = GrammarState(self._guide, self._current().copy(), list(self._positions))
         copied._mask, copied._opened = self._mask, self._opened
         return copied
 
@@ -88,7 +88,7 @@ class GrammarState:
             self._matcher = self._mask = None
             self._is_stuck = False
 
-    def _closing(self) -> tuple[int, ...]:
+    def _known_ending(self) -> tuple[int, ...]:
         return self._position.ending or self._guide.ending
 
     # ── what may come ────────────────────────────────────────────────────────────────────────────────────
@@ -109,67 +109,71 @@ class GrammarState:
         ending = self._position.ending or ()
         return ending if len(ending) >= self._position.remaining else ()
 
-    def _is_cut_here(self) -> bool:
+    def _limit_excludes_tokens(self) -> bool:
         """Whether something else could have come, had there been room: asked of a copy, which may fail at it."""
         forced_ending = self._forced_ending()
         if not forced_ending:
             return False
-        matcher, was_stuck = self._here(), self._is_stuck
+        matcher, was_stuck = self._current(), self._is_stuck
         self._matcher = matcher.copy()
         free = self._free_mask()
         self._matcher, self._is_stuck = matcher, was_stuck
         return bool((free & ~mask_of(self._guide.seam.tokens.size, forced_ending[:1])).any())
 
     def _free_mask(self) -> TokenMask:
-        held, limits = self._held(), self._guide.limits
+        held, limits = self._open_limit(), self._guide.string_limits
         if (quick := self._mask_of_string(held)) is not None:
             return quick
-        if limits is not None or self._guide.inside is None:
-            return self._asked()
-        return self._guide.inside.shared_masks.mask(self._position.prefix, self._asked)
+        if limits is not None or self._guide.open_strings is None:
+            return self._grammar_mask()
+        return self._guide.open_strings.shared_masks.mask(self._position.prefix, self._grammar_mask)
 
-    def _asked(self, keep: KeepMask | None = None) -> TokenMask:
+    def _grammar_mask(self, keep: KeepMask | None = None) -> TokenMask:
         """What the grammar says, less what it cannot say."""
-        seam, limits, held = self._guide.seam, self._guide.limits, self._held()
-        mask = self._here().mask()
-        if self._here().inner.is_error() and self._is_renewed():
-            mask = self._here().mask()
-        matcher = self._here()
+        seam, limits, held = self._guide.seam, self._guide.string_limits, self._open_limit()
+        mask = self._current().mask()
+        if self._current().inner.is_error() and self._renew():
+            mask = self._current().mask()
+        matcher = self._current()
         if matcher.inner.is_error():  # too intricate a place for its limits: the value is closed here
             self._is_stuck = True
-            return mask_of(seam.tokens.size, self._closing()[:1])
-        self._drop_taken_keys(mask)
-        self._drop_digits(mask)
+            return mask_of(seam.tokens.size, self._known_ending()[:1])
+        self._forbid_taken_keys(mask)
+        self._forbid_long_numbers(mask)
         if limits is not None:
-            mask = limits.opening_well(mask) if held is None else limits.opening_well(mask) & limits.within(held)
+            mask = (
+                limits.without_bad_openings(mask)
+                if held is None
+                else limits.without_bad_openings(mask) & limits.within(held)
+            )
         if matcher.accepts and not seam.follow:
             mask = mask | seam.mask
         if not mask.any():  # every key that may stand here is taken
             self._is_stuck = not self._position.ending
-            return mask_of(seam.tokens.size, self._closing()[:1])
+            return mask_of(seam.tokens.size, self._known_ending()[:1])
         if keep is not None:
             keep(mask)
         return frozen(mask)
 
-    def _held(self) -> OpenLimit | None:
+    def _open_limit(self) -> OpenLimit | None:
         """The open string whose tokens are counted; None where there is none."""
-        limits, position = self._guide.limits, self._position
-        return None if limits is None else limits.held(position.prefix, position.taken, self._opened)
+        limits, position = self._guide.string_limits, self._position
+        return None if limits is None else limits.limit_at(position.prefix, position.taken, self._opened)
 
     def _mask_of_string(self, held: OpenLimit | None) -> TokenMask | None:
         """Inside a free string; None elsewhere."""
-        inside, limits = self._guide.inside, self._guide.limits
+        inside, limits = self._guide.open_strings, self._guide.string_limits
         if inside is None:
             return None
         self._opened = inside.opened(self._position.prefix, self._opened)
         if self._opened is None:
             return None
-        mask = inside.mask(self._opened, self._here, None if held is None else held.left)
+        mask = inside.mask(self._opened, self._current, None if held is None else held.left)
         if limits is None or mask is None:
             return mask
-        return limits.opening_well(mask) if mask.any() else None
+        return limits.without_bad_openings(mask) if mask.any() else None
 
-    def _drop_taken_keys(self, mask: TokenMask) -> None:
+    def _forbid_taken_keys(self, mask: TokenMask) -> None:
         """A key that the object has already is not closed again."""
         found = self._position.prefix.open_key()
         if found is None:
@@ -181,7 +185,7 @@ class GrammarState:
             if spelled.startswith(begun) and (node := trie.find(spelled[len(begun) :])) >= 0:
                 mask &= ~mask_of(self._guide.seam.tokens.size, trie.below(node))
 
-    def _drop_digits(self, mask: TokenMask) -> None:
+    def _forbid_long_numbers(self, mask: TokenMask) -> None:
         """A number gets no more digits than every reader takes, as far as anything else may come."""
         left = self._position.prefix.digits_left()
         if left is None:
@@ -194,20 +198,23 @@ class GrammarState:
         """What the grammar forces, as far as an ending fits behind it."""
         if self.is_finished:
             return ()
-        text = bytes(self._here().inner.compute_ff_bytes())
+        text = bytes(self._current().inner.compute_ff_bytes())
         if not text:
             return ()
         tokens = self._guide.seam.tokens.canonical(text)
         if not tokens:
             return ()
-        ahead = self._here().copy()
+        ahead = self._current().copy()
         prefix = self._position.prefix.extended(text)
         if prefix.is_invalid or (prefix.end is not None and prefix.end < len(prefix.raw)) or not ahead.take(tokens):
             return ()
-        is_far = self._position.remaining >= (self._position.prefix.depth + len(tokens) + 3) * self._guide.level + 32
-        if is_far and self._guide.limits is None:
+        is_far = (
+            self._position.remaining
+            >= (self._position.prefix.depth + len(tokens) + 3) * self._guide.tokens_per_level + 32
+        )
+        if is_far and self._guide.string_limits is None:
             return tokens
-        ending = () if prefix.end is not None else self._ending_behind(text, prefix, ahead)
+        ending = () if prefix.end is not None else self._ending_after_forced(text, prefix, ahead)
         if ending is None or len(tokens) + len(ending) > self._position.remaining:
             return ()
         if not self._keeps_limits(self._position, (*tokens, *ending)):
@@ -217,50 +224,52 @@ class GrammarState:
         # near the limit another spelling may be the one that fits: one token at a time
         return tokens[:1] if allows(self.allowed(), tokens[0]) else ()
 
-    def _ending_behind(self, text: bytes, prefix: JsonPrefix, ahead: Matcher) -> tuple[int, ...] | None:
+    def _ending_after_forced(self, text: bytes, prefix: JsonPrefix, ahead: Matcher) -> tuple[int, ...] | None:
         """An ending behind a text that is forced: the one that is known begins with it."""
         tokens, known = self._guide.seam.tokens, self._position.ending
-        if known and self._guide.limits is None and (rest := rest_of(known, text, tokens)) is not None:
+        if known and self._guide.string_limits is None and (rest := rest_of(known, text, tokens)) is not None:
             return rest
-        return find_ending(ahead, prefix, tokens, strings=self._guide.strings, least=self._guide.least)
+        return find_ending(ahead, prefix, tokens, strings=self._guide.patterns, least=self._guide.min_bytes)
 
-    def _here(self) -> Matcher:
+    def _current(self) -> Matcher:
         if self._matcher is None:
-            self._matcher = self._guide.behind(self._position.taken)
+            self._matcher = self._guide.matcher_after(self._position.taken)
             if self._matcher is None:
                 raise ValueError("the tokens that were taken are not taken again")
         return self._matcher
 
-    def _is_renewed(self, token: int | None = None) -> bool:
+    def _renew(self, token: int | None = None) -> bool:
         """Whether it goes on with a new lexer now, as the old one had learnt as much as it may; behind the token."""
         spent = self._matcher
         if spent is None or not spent.is_spent:
             return False
         taken = self._position.taken if token is None else (*self._position.taken, token)
-        found = self._guide.behind(taken, spent)
+        found = self._guide.matcher_after(taken, spent)
         self._matcher = spent if found is None else found
         return found is not None
 
     def _find_ending(self, prefix: JsonPrefix, token: int | None = None) -> tuple[int, ...] | None:
         """Behind what was taken, and the token that is being taken."""
-        tokens, strings = self._guide.seam.tokens, self._guide.strings
-        found = find_ending(self._here(), prefix, tokens, strings=strings, least=self._guide.least)
-        if found is None and self._is_renewed(token):
-            found = find_ending(self._here(), prefix, tokens, strings=strings, least=self._guide.least)
+        tokens, strings = self._guide.seam.tokens, self._guide.patterns
+        found = find_ending(self._current(), prefix, tokens, strings=strings, least=self._guide.min_bytes)
+        if found is None and self._renew(token):
+            found = find_ending(self._current(), prefix, tokens, strings=strings, least=self._guide.min_bytes)
         rest = found if token is None or found is None else (token, *found)
         return found if rest is not None and self._keeps_limits(self._position, rest) else None
 
     def _keeps_limits(self, position: Position, following: Sequence[int]) -> bool:
-        limits = self._guide.limits
+        limits = self._guide.string_limits
         return limits is None or limits.keeps(position.prefix, position.taken, following)
 
     # ── taking a token ───────────────────────────────────────────────────────────────────────────────────
 
     def advance(self, token: int) -> Accepted:
         assert not self.is_finished, "the value has ended"
-        known, held, limits = self.text, self._held(), self._guide.limits
+        known, held, limits = self.text, self._open_limit(), self._guide.string_limits
         is_cut = (
-            self.truncated or (held is not None and limits is not None and limits.closes(held)) or self._is_cut_here()
+            self.truncated
+            or (held is not None and limits is not None and limits.closes(held))
+            or self._limit_excludes_tokens()
         )
         position, kept = self._after(token)
         self._positions.append(replace(position, truncated=True) if is_cut else position)
@@ -272,24 +281,24 @@ class GrammarState:
         piece = seam.tokens.text(token)
         taken, remaining = (*position.taken, token), position.remaining - 1
         if piece is None:
-            matcher = self._here()
+            matcher = self._current()
             if token not in seam.tokens.vocabulary.ends or seam.follow or not matcher.accepts:
                 raise ValueError(f"token {token} is not allowed here")
             return replace(position, end=len(position.prefix.raw), remaining=remaining), False
         if self._is_stuck:
-            return self._cut(()), False
+            return self._close_at_limit(()), False
         before = self._ending_here()
-        if not self._here().take([token]) and not self._is_renewed(token):
+        if not self._current().take([token]) and not self._renew(token):
             self._matcher = None
             raise ValueError(f"token {token} ({piece!r}) is not allowed here")
         prefix = position.prefix.extended(piece)
         if prefix.end is not None and not prefix.is_invalid:
             return Position(prefix, remaining, (), taken, prefix.end), prefix.end == len(prefix.raw)
-        if not prefix.is_invalid and self._here().is_over and not self._here().inner.is_error():
+        if not prefix.is_invalid and self._current().is_over and not self._current().inner.is_error():
             return Position(prefix, remaining, (), taken, len(prefix.raw)), True
         ending = None if prefix.is_invalid else self._ending_after(prefix, remaining, before, token)
         if prefix.is_invalid or (ending is not None and len(ending) > remaining):
-            return self._cut(before), False
+            return self._close_at_limit(before), False
         if not remaining:
             end = prefix.closed_word().end
             assert end is not None, "the limit ended a value that is not complete"
@@ -302,21 +311,21 @@ class GrammarState:
         """An ending behind the token; too long a one where none was found; `_PLENTY` where it need not be known."""
         if before[:1] == (token,):
             return before[1:]
-        if remaining >= (prefix.depth + 2) * self._guide.level + 16:
+        if remaining >= (prefix.depth + 2) * self._guide.tokens_per_level + 16:
             return _PLENTY
-        inside = self._guide.inside
+        inside = self._guide.open_strings
         if inside is not None and inside.closes_alike(self._position.prefix, prefix, before, self._opened):
             return before
-        found = self._carried_on(prefix, before, token) or self._find_ending(prefix, token)
+        found = self._reuse_ending(prefix, before, token) or self._find_ending(prefix, token)
         return (0,) * (remaining + 1) if found is None else found
 
-    def _carried_on(self, prefix: JsonPrefix, before: tuple[int, ...], token: int) -> tuple[int, ...] | None:
+    def _reuse_ending(self, prefix: JsonPrefix, before: tuple[int, ...], token: int) -> tuple[int, ...] | None:
         """A long ending from before the token, where the rest of it still closes the value behind another item."""
         if len(before) < _LONG or prefix.unique or any(around.is_object for around in prefix.stack):
             return None
         texts = self._guide.seam.tokens.text
         for rest in (before[1:], before, before[2:]):
-            ahead = self._here().copy()
+            ahead = self._current().copy()
             if prefix.extended(b"".join(texts(one) or b"" for one in rest[:4])).is_invalid or not ahead.take(rest):
                 continue
             if ahead.accepts and self._keeps_limits(self._position, (token, *rest)):
@@ -327,19 +336,19 @@ class GrammarState:
         position = self._position
         if position.ending is not None:
             return position.ending
-        if position.remaining > 1 + (position.prefix.depth + 3) * self._guide.level + 32:
+        if position.remaining > 1 + (position.prefix.depth + 3) * self._guide.tokens_per_level + 32:
             return ()  # far from the limit; looked for only if it has to be
         return self._find_ending(position.prefix) or ()
 
-    def _cut(self, before: tuple[int, ...]) -> Position:
+    def _close_at_limit(self, before: tuple[int, ...]) -> Position:
         """Closes the value without the token: with the ending from here, or from the last place that had one."""
         tokens = self._guide.seam.tokens
         for back, position in enumerate(reversed(self._positions)):
             ending = before if back == 0 and before else position.ending
             if ending is None or not ending or len(ending) > position.remaining:
-                matcher = self._guide.behind(position.taken)
+                matcher = self._guide.matcher_after(position.taken)
                 found = matcher and find_ending(
-                    matcher, position.prefix, tokens, strings=self._guide.strings, least=self._guide.least
+                    matcher, position.prefix, tokens, strings=self._guide.patterns, least=self._guide.min_bytes
                 )
                 ending = found if found and self._keeps_limits(position, found) else None
             if ending is not None and len(ending) <= self._position.remaining:

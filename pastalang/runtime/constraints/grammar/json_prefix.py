@@ -117,7 +117,7 @@ class JsonPrefix:
             return self._in_string(byte, raw)
         here = self
         if self.word is not None:
-            if _goes_on(self.raw[self.word :], byte):
+            if _continues_word(self.raw[self.word :], byte):
                 return replace(self, raw=raw, is_invalid=len(raw) - self.word > _MAX_NUMBER)
             here = self._end_word()
             if here.end is not None or here.is_invalid:
@@ -213,7 +213,7 @@ _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _BEGUN = re.compile(rb"-?(?:0|[1-9][0-9]*)?(?:(?<=[0-9])\.[0-9]*)?(?:(?<=[0-9])[eE][+-]?[0-9]*)?|[a-z]+")
 
 
-def _goes_on(word: bytes, byte: int) -> bool:
+def _continues_word(word: bytes, byte: int) -> bool:
     """Whether the byte belongs to the number or word still."""
     return _BEGUN.fullmatch(word + bytes((byte,))) is not None
 

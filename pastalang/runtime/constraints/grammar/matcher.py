@@ -22,7 +22,7 @@ _LIMITS = {"initial_lexer_fuel": 20_000_000, "step_lexer_fuel": 2_000_000}
 
 
 def compile_grammar(grammar: str, tokens: Tokens) -> Matcher:
-    tokenizer = tokens.keep("llguidance", lambda: tokenizer_of(tokens))
+    tokenizer = tokens.cached("llguidance", lambda: tokenizer_of(tokens))
     matcher = Matcher(LLMatcher(tokenizer, grammar, log_level=0, limits=LLParserLimits(**_LIMITS)), tokens.size)
     matcher.check()
     matcher.mask()  # some documents fail only here
@@ -49,7 +49,7 @@ class Matchers:
 
 def refusal_of(grammar: str, tokens: Tokens) -> str | None:
     """Why the grammar is refused; None where it is not."""
-    tokenizer = tokens.keep("llguidance", lambda: tokenizer_of(tokens))
+    tokenizer = tokens.cached("llguidance", lambda: tokenizer_of(tokens))
     matcher = LLMatcher(tokenizer, grammar, log_level=0, limits=LLParserLimits(**_LIMITS))
     return refusal_reason(str(matcher.get_error())) if matcher.is_error() else None
 

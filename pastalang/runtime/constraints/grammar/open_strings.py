@@ -43,7 +43,7 @@ from pastalang.runtime.constraints.grammar.string_exits import (
     seam_tails,
 )
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState, TokenMask
-from pastalang.runtime.constraints.kinds.string import Inside, StringMachine
+from pastalang.runtime.constraints.kinds.string import StringMachine, StringPosition
 from pastalang.runtime.constraints.masks import empty_mask, frozen, join_masks, mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
@@ -83,7 +83,7 @@ class OpenStrings:
         self._plain = plain
         self.shared_masks = SharedMasks(type, types)
         self._machines: dict[StringType, Machine | None] = {}
-        self._behind: BoundedCache[bytes, NDArray[np.bool_] | None] = BoundedCache(_MAX_KEPT)
+        self._accepted_after: BoundedCache[bytes, NDArray[np.bool_] | None] = BoundedCache(_MAX_KEPT)
         self._masks: BoundedCache[object, tuple[TokenMask, TokenMask]] = BoundedCache(_MAX_KEPT)
 
     def warm_first(self, prefix: JsonPrefix, matcher: Callable[[], Matcher]) -> None:
@@ -105,7 +105,7 @@ class OpenStrings:
             if not prefix.stack and not (isinstance(string, t.String) and is_free(string)):
                 string = None  # its limit of tokens is that of the whole value
             machine = None if string is None else self.machine(string)
-            start = Inside(0, 0) if machine is None else machine.start
+            start = StringPosition(0, 0) if machine is None else machine.start
             known = Opened(before, shape(before), string, machine, start, before)
         if known.machine is None:
             return known
@@ -130,7 +130,7 @@ class OpenStrings:
         machine, second = first.machine, self.opened(after, first)
         if not isinstance(machine, StringMachine) or second is None or second.machine is not machine:
             return False
-        assert isinstance(first.state, Inside) and isinstance(second.state, Inside)
+        assert isinstance(first.state, StringPosition) and isinstance(second.state, StringPosition)
         return machine.is_between(first.state) and machine.is_between(second.state)
 
     def mask(self, opened: Opened, here: Callable[[], Matcher], left: int | None = None) -> TokenMask | None:
@@ -140,13 +140,13 @@ class OpenStrings:
         if machine is None or not is_ours or not self._tokens.vocabulary.covers_bytes:
             return None
         place = opened.place
-        if place not in self._behind:
-            self._behind[place] = self._find_behind(machine, state, here(), self._tails(place))
-        behind = self._behind[place]
+        if place not in self._accepted_after:
+            self._accepted_after[place] = self._find_accepted_after(machine, state, here(), self._tails(place))
+        behind = self._accepted_after[place]
         if behind is None:
             return None
         inside = machine.mask(state, left)
-        key = (place, state.place if isinstance(state, Inside) else state, id(inside))
+        key = (place, state.place if isinstance(state, StringPosition) else state, id(inside))
         if key not in self._masks:
             across = mask_of(self._tokens.size, self._across(machine, state, place, behind))
             self._masks[key] = join_masks(self._tokens.size, [inside, across]), inside
@@ -155,7 +155,7 @@ class OpenStrings:
     def _across(self, machine: Machine, state: MachineState, place: bytes, behind: NDArray[np.bool_]) -> Ints:
         """The tokens that close the string and hold what may stand behind it."""
         if isinstance(machine, StringMachine):
-            assert isinstance(state, Inside)
+            assert isinstance(state, StringPosition)
             exits = exits_from(state.place, self._tails(place))
             return exits.tokens[behind[exits.rest] & machine.room(state, exits.counts)]
         assert isinstance(machine, _TABLES)
@@ -187,7 +187,7 @@ class OpenStrings:
         """What tokens may hold behind the string: outermost, nothing but what follows the value."""
         return quote_tails(self._tokens) if place else seam_tails(self._seam)
 
-    def _find_behind(
+    def _find_accepted_after(
         self, machine: Machine, state: MachineState, matcher: Matcher, tails: QuoteTails
     ) -> NDArray[np.bool_] | None:
         """Of every text that a token holds behind a quote, whether the grammar takes it there."""
@@ -235,7 +235,7 @@ class StringLimits:
                 raise GuideError(f"inside a value, no value of {describe(string)} fits into {room}{shortest}")
         self._is_free = all(map(is_free, strings))
 
-    def held(self, prefix: JsonPrefix, taken: Sequence[int], known: Opened | None) -> OpenLimit | None:
+    def limit_at(self, prefix: JsonPrefix, taken: Sequence[int], known: Opened | None) -> OpenLimit | None:
         """The limit that holds here; None outside of limited strings."""
         opened = self._inside.opened(prefix, known)
         if opened is None or not isinstance(opened.string, Quoted) or opened.string.max_tokens is None:
@@ -247,12 +247,14 @@ class StringLimits:
             end -= len(self._tokens.text(taken[-spent]) or b"")
         return OpenLimit(opened, opened.string.max_tokens - spent)
 
-    def within(self, held: OpenLimit) -> TokenMask:
+    def within(self, limit: OpenLimit) -> TokenMask:
         """The tokens behind which the string still closes within its limit, and all that close it and go on."""
-        machine, tokens = held.opened.machine, self._tokens
-        if machine is None or held.left < 1:
+        machine, tokens = limit.opened.machine, self._tokens
+        if machine is None or limit.left < 1:
             return frozen(empty_mask(tokens.size))
-        found: TokenMask = machine.mask(held.opened.state, held.left) | tokens.keep("closing a quote", self._closing)
+        found: TokenMask = machine.mask(limit.opened.state, limit.left) | tokens.cached(
+            "closing a quote", self._closing
+        )
         return found
 
     def _closing(self) -> TokenMask:
@@ -260,48 +262,48 @@ class StringLimits:
         exits = [exits_from(place, quote_tails(self._tokens)).tokens for place in places]
         return mask_of(self._tokens.size, np.concatenate(exits))
 
-    def opening_well(self, mask: TokenMask) -> TokenMask:
+    def without_bad_openings(self, mask: TokenMask) -> TokenMask:
         """Without tokens that open a string and leave it where closing may take long."""
         key = ("opening well", self._is_free)
-        narrowed: TokenMask = mask & ~self._tokens.keep(key, self._opening_badly)
+        narrowed: TokenMask = mask & ~self._tokens.cached(key, self._bad_openings)
         return frozen(narrowed) if narrowed.any() else mask
 
-    def _opening_badly(self) -> TokenMask:
-        is_bad = _ends_inside if self._is_free else _goes_on
+    def _bad_openings(self) -> TokenMask:
+        is_bad = _ends_inside if self._is_free else _continues_string
         texts = enumerate(map(self._tokens.text, range(self._tokens.size)))
         return mask_of(
-            self._tokens.size, [token for token, text in texts if text and b'"' in text and is_bad(_behind_quote(text))]
+            self._tokens.size, [token for token, text in texts if text and b'"' in text and is_bad(_after_quote(text))]
         )
 
-    def closes(self, held: OpenLimit) -> bool:
+    def closes(self, limit: OpenLimit) -> bool:
         """Whether the next token closes the string only because nothing else fits."""
-        machine, state = held.opened.machine, held.opened.state
-        if machine is None or held.left > 1:
+        machine, state = limit.opened.machine, limit.opened.state
+        if machine is None or limit.left > 1:
             return machine is None
-        return bool((machine.mask(state, None) & ~machine.mask(state, held.left)).any())
+        return bool((machine.mask(state, None) & ~machine.mask(state, limit.left)).any())
 
     def keeps(self, prefix: JsonPrefix, taken: Sequence[int], following: Sequence[int]) -> bool:
         """Whether no string outgrows its limit when these tokens come, and one that is open then still closes."""
         taken, known = list(taken), None
-        held: OpenLimit | None = None
+        limit: OpenLimit | None = None
         for token in following:
             prefix = prefix.extended(self._tokens.text(token) or b"")
             taken.append(token)
-            held = self.held(prefix, taken, known)
-            known = None if held is None else held.opened
-            if held is not None and (held.left < 1 or held.opened.machine is None):
+            limit = self.limit_at(prefix, taken, known)
+            known = None if limit is None else limit.opened
+            if limit is not None and (limit.left < 1 or limit.opened.machine is None):
                 return False
-        if held is None or held.opened.machine is None:
+        if limit is None or limit.opened.machine is None:
             return True
-        ending = held.opened.machine.ending(held.opened.state)
-        return ending is not None and len(ending) <= held.left
+        ending = limit.opened.machine.ending(limit.opened.state)
+        return ending is not None and len(ending) <= limit.left
 
 
-def _behind_quote(text: bytes) -> bytes:
+def _after_quote(text: bytes) -> bytes:
     return text[text.rindex(b'"') + 1 :]
 
 
-def _goes_on(rest: bytes) -> bool:
+def _continues_string(rest: bytes) -> bool:
     """Whether this, behind a quote, may be how a string goes on."""
     return bool(rest.strip(_STRUCTURE))
 

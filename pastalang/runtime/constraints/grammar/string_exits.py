@@ -24,7 +24,7 @@ _BEHIND = re.compile(rb'[]}]|, ?$|, ["[{0-9tfn-]')
 
 
 def free_machine(tokens: Tokens, least: int, most: int | None) -> StringMachine:
-    spelling = tokens.keep(("json", ()), lambda: spell_json(()))
+    spelling = tokens.cached(("json", ()), lambda: spell_json(()))
     return StringMachine(spelling, Seam(tokens, b""), least=least, most=most)
 
 
@@ -70,7 +70,7 @@ def exits_from(place: int, tails: QuoteTails) -> Exits:
 
 def quote_tails(tokens: Tokens) -> QuoteTails:
     """Inside structures."""
-    return tokens.keep("behind a quote", lambda: _inside_structures(tokens))
+    return tokens.cached("behind a quote", lambda: _inside_structures(tokens))
 
 
 def _inside_structures(tokens: Tokens) -> QuoteTails:
@@ -97,7 +97,7 @@ def _closing(tokens: Tokens, place: int) -> Iterator[tuple[int, int, bytes]]:
 
 def seam_tails(seam: Seam) -> QuoteTails:
     """Where the string is the whole value: the text that follows, as far as a token holds it."""
-    return seam.tokens.keep_some(("behind a quote", seam.follow), lambda: _before(seam))
+    return seam.tokens.cached_recent(("behind a quote", seam.follow), lambda: _before(seam))
 
 
 def _before(seam: Seam) -> QuoteTails:
@@ -131,11 +131,11 @@ def _closing_nodes(tokens: Tokens, place: int) -> tuple[Ints, Ints]:
         nothing = [np.zeros(0, dtype=np.int64)]
         return np.concatenate([*found.values(), *nothing]), np.concatenate([*counts, *nothing])
 
-    return tokens.keep(("closing nodes", place), find)
+    return tokens.cached(("closing nodes", place), find)
 
 
 def closing_tokens(tokens: Tokens) -> ClosingTokens:
-    return tokens.keep("closers", lambda: _closers(tokens))
+    return tokens.cached("closers", lambda: _closers(tokens))
 
 
 def _closers(tokens: Tokens) -> ClosingTokens:

@@ -62,7 +62,7 @@ class ChoiceMachine:
         low, _, depth = _range(state)
         return len(self.options[low]) == depth
 
-    def goes_on(self, state: MachineState) -> bool:
+    def can_continue(self, state: MachineState) -> bool:
         low, high, depth = _range(state)
         return high - low > 1 or len(self.options[low]) > depth
 
@@ -119,7 +119,7 @@ class ChoiceMachine:
         whole = at[self._list.ends_at(nodes)]
         found = [*inside, trie.ending_at(inner)[0]]
         if len(whole):
-            found.append(self._seam.behind(whole))
+            found.append(self._seam.tokens_after(whole))
         return mask_of_many(self._tokens.size, np.concatenate(found))
 
     def _shared_by_all(self, here: Range) -> tuple[bytes, list[Ints]]:
@@ -138,7 +138,7 @@ class ChoiceMachine:
             if rest and self._seam.follow and self._tokens.begins_some(rest):
                 node = self._tokens.trie.find(rest)
                 if node >= 0:
-                    found.update(self._seam.behind(self._tokens.node(node)).tolist())
+                    found.update(self._seam.tokens_after(self._tokens.node(node)).tolist())
         return found
 
     def _fits(self, nodes: Ints, left: int) -> Flags:
@@ -151,9 +151,9 @@ class ChoiceMachine:
     def options_after(self, state: MachineState, token: int) -> Range | None:
         """The options that are left when this token is taken; of those that end inside it, the range of the one."""
         text = self._tokens.text(token)
-        return None if text is None else self.options_behind(state, text)
+        return None if text is None else self.options_after_text(state, text)
 
-    def options_behind(self, state: MachineState, text: bytes) -> Range | None:
+    def options_after_text(self, state: MachineState, text: bytes) -> Range | None:
         """As `options_after`, for what of a token belongs to the value."""
         here: MachineState = state
         for at, byte in enumerate(text):

@@ -81,7 +81,7 @@ class VerbatimMachine:
     def accepts(self, state: MachineState) -> bool:
         return state == _CLOSED if self._quoted else self._may_end(state)
 
-    def goes_on(self, state: MachineState) -> bool:
+    def can_continue(self, state: MachineState) -> bool:
         if self._quoted:
             return state != _CLOSED
         return self._has_followers(state)
@@ -166,7 +166,7 @@ class VerbatimMachine:
     def _make_mask(self, state: MachineState, remaining: int | None) -> TokenMask:
         size = self._tokens.size
         if state == _OPEN:
-            return self._behind_quote(remaining)
+            return self._after_quote(remaining)
         if not isinstance(state, Span):
             return mask_of(size, ())
         places = self._places_of(state)
@@ -181,7 +181,7 @@ class VerbatimMachine:
             parts.append(self._root_closers)
         return mask_of_many(size, np.concatenate(parts))
 
-    def _behind_quote(self, remaining: int | None) -> TokenMask:
+    def _after_quote(self, remaining: int | None) -> TokenMask:
         """Tokens that begin with the opening quote."""
         trie = self._tokens.trie
         node = trie.find(b'"')
@@ -228,11 +228,11 @@ class VerbatimMachine:
         trie = self._tokens.trie
         if not self._quoted:
             inner = np.flatnonzero(here != ROOT)
-            tokens, at = self._seam.behind_each(here[inner])
+            tokens, at = self._seam.tokens_after_each(here[inner])
             return tokens, inner[at]
         shut, owner = trie.children_by(here, _QUOTE)
         tokens, at = trie.ending_at(shut)
-        more, behind = self._seam.behind_each(shut)
+        more, behind = self._seam.tokens_after_each(shut)
         return np.concatenate([tokens, more]), owner[np.concatenate([at, behind])]
 
 
@@ -312,14 +312,16 @@ class Matches:
             inner = np.flatnonzero(source.is_cut[place] & (trie.children[here] > 0))
             nodes.add(here[inner])
             owner.add(first[inner])
-        self._tokens, self._ends, self._bounds = _by(start.all(), len(source.begins), token.all(), ends.all())
+        self._tokens, self._ends, self._bounds = _grouped_by_start(
+            start.all(), len(source.begins), token.all(), ends.all()
+        )
         every = nodes.all()
         is_met = np.zeros(len(trie.byte), dtype=np.bool_)
         is_met[every] = True
         self.below: Ints = np.flatnonzero(is_met)
         number = np.empty(len(trie.byte), dtype=np.int64)
         number[self.below] = np.arange(len(self.below))
-        self._nodes, _, self._node_bounds = _by(owner.all(), len(source.begins), number[every], every)
+        self._nodes, _, self._node_bounds = _grouped_by_start(owner.all(), len(source.begins), number[every], every)
 
     def at(self, places: Ints) -> tuple[Ints, Ints, Ints]:
         """The tokens that copy the text from these places, each the beginning of a character, and where to; and of the
@@ -372,7 +374,7 @@ class _Rows:
         return np.concatenate(self._parts)
 
 
-def _by(start: Ints, count: int, first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
+def _grouped_by_start(start: Ints, count: int, first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
     """Both sorted by where they start, and where each start begins among them."""
     order = np.argsort(start, kind="stable")
     bounds = np.zeros(count + 1, dtype=np.int64)
@@ -381,7 +383,7 @@ def _by(start: Ints, count: int, first: Ints, second: Ints) -> tuple[Ints, Ints,
 
 
 def matches_of(source: SpelledSource, tokens: Tokens) -> Matches:
-    known: OrderedDict[Hashable, Matches] = tokens.keep("matches", OrderedDict)
+    known: OrderedDict[Hashable, Matches] = tokens.cached("matches", OrderedDict)
     if source not in known:
         known[source] = Matches(source, tokens.trie)
         if len(known) > _MAX_SOURCES:
