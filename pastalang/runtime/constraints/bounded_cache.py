@@ -1,4 +1,4 @@
-"""What is dear to make and may be asked for again, as much of it as there is room for."""
+"""A cache with a bounded number of entries, for masks and other results that are expensive to compute."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ V = TypeVar("V")
 
 
 class BoundedCache(dict[K, V]):
-    """At most so many values. Where one more comes, all others go: which of them are asked for again nobody knows."""
+    """A dict of at most `most` entries. One entry too many clears all others: it has no record of which are used."""
 
     __slots__ = ("_most",)
 

@@ -1,11 +1,12 @@
-"""White space that stands before a value and is drawn with it: a guide of the value comes in, one that wants
-`lead + value` goes out. What is spelled of the lead is no part of the value.
+"""White space before a value, sampled together with the value: most tokenizers join a space and the next word.
 
-    lead ` `        ` "` · ` 12` · ` true`    a token that holds the lead and how the value begins
-                    ` `                       the lead alone, where a value still fits behind it
+`LeadingSpaceGuide` wraps the value's guide and constrains `lead + value`. The lead does not belong to the value.
 
-The guide inside is asked about what is left of such a token: by the token with that text, where there is one, else
-by its bytes. Every token counts against the limit, the lead alone too.
+    lead ` `        ` "` · ` 12` · ` true`    a token with the lead and the beginning of the value
+                    ` `                       the lead alone, if a value still fits after it
+
+The value's guide takes the rest of such a token: as the token with that text if there is one, otherwise as bytes.
+Every token counts against the limit, also a token of the lead alone.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.values.describe import counted
 
-MANY = 256  # options of a choice whose spellings are compared
+MANY = 256  # options of a choice: a longer list is not compared with the tokenizer's own spellings
 _NEVER = -1
 
 
 @dataclass(frozen=True)
 class _FirstTokens:
-    """The tokens that begin with (what is left of) a lead, or are a beginning of it.
+    """The tokens that may come first, given the rest of a lead.
 
-    `alone` are such beginnings with their length. `plain[k]` is the token with the text that `merged[k]` has behind
-    the lead; of `others` no token has it.
+    `alone` are the tokens that are a beginning of the lead, with their length. The other tokens begin with the lead:
+    `plain[k]` is the token with the text of `merged[k]` after the lead; for `others` there is no such token.
     """
 
     alone: tuple[tuple[int, int], ...]
@@ -61,7 +62,7 @@ def _first_tokens(tokens: Tokens, lead: bytes) -> _FirstTokens:
 
 
 class LeadingSpaceGuide:
-    """See `guide.Guide`. `lead` is white space, at least one character of it."""
+    """See `guide.Guide`. `lead` is the white space, at least one character."""
 
     def __init__(self, inner: Guide, lead: str, tokens: Tokens) -> None:
         self.inner = inner
@@ -74,7 +75,7 @@ class LeadingSpaceGuide:
     def start(self, *, max_tokens: int) -> LeadingSpaceState:
         state = LeadingSpaceState(self, max_tokens)
         if max_tokens <= self.inner.shortest + len(self.lead) and not state.allowed().any():
-            raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')} behind its white space")
+            raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')} after its white space")
         return state
 
     @property
@@ -92,7 +93,10 @@ class LeadingSpaceGuide:
         return self.tokens.cached(("lead", rest), lambda: _first_tokens(self.tokens, rest))
 
     def mask(self, rest: bytes, fresh: State | None, remaining: int | None) -> TokenMask:
-        """What may be written of the lead and behind it; `fresh` is the guide inside, None where nothing fits."""
+        """The tokens that may come first, given the rest of the lead.
+
+        `fresh` is the value's state before its first token; None if no value fits.
+        """
         inside = None if fresh is None else fresh.mask_without_limit() if remaining is None else fresh.allowed()
         others = self._tokens_by_ending(rest, fresh) if isinstance(fresh, MachineGuideState) else {}
         fitting = tuple(cost for cost in others if remaining is None or cost < remaining)
@@ -123,7 +127,7 @@ class LeadingSpaceGuide:
         return found
 
     def _beginning(self, rest: bytes, sure: bytes) -> Ints:
-        """The tokens that hold the lead and some of a text that is forced: a grammar's mask has one of them alone."""
+        """The tokens of the lead and the beginning of a forced text: a grammar's own mask has only one of them."""
         spellings = (rest + sure[:length] for length in range(1, len(sure) + 1))
         begun = [
             (token, spelling[len(rest) :]) for spelling in spellings for token in self.tokens.by_text.get(spelling, ())
@@ -134,7 +138,7 @@ class LeadingSpaceGuide:
         return b"".join(self.tokens.text(token) or b"" for token in tokens)
 
     def _tokens_by_ending(self, rest: bytes, fresh: MachineGuideState) -> dict[int, Ints]:
-        """The tokens whose rest no token has and that the machine takes, by how many tokens end the value then."""
+        """The `others` that the machine accepts, grouped by the number of tokens of the shortest ending after each."""
         if rest not in self._others:
             found: dict[int, list[int]] = {}
             reader = _Reader(fresh)
@@ -145,10 +149,10 @@ class LeadingSpaceGuide:
             self._others[rest] = {cost: np.array(tokens, dtype=np.int64) for cost, tokens in found.items()}
         return self._others[rest]
 
-    # ── how options are written ──────────────────────────────────────────────────────────────────────────
+    # ── the spellings of options ──────────────────────────────────────────────────────────────────────────
 
     def spellings(self) -> dict[bytes, tuple[int, ...]]:
-        """How the tokenizer itself writes each option of a choice behind the lead; empty where that is unknown."""
+        """The tokenizer's own tokens for the lead and each option of a choice; empty for other values."""
         if self._spellings is None:
             machine = self.inner.machine if isinstance(self.inner, MachineGuide) else None
             options = machine.options if isinstance(machine, ChoiceMachine) and len(machine.options) <= MANY else []
@@ -158,7 +162,7 @@ class LeadingSpaceGuide:
 
 
 class _Reader:
-    """Reads texts with a machine from its start, as a walk does."""
+    """Runs a machine over the rests of tokens, from the start of the value."""
 
     def __init__(self, fresh: MachineGuideState) -> None:
         self._machine: Machine = fresh.machine
@@ -169,7 +173,7 @@ class _Reader:
         self._endings: dict[Hashable, int] = {}
 
     def cost(self, text: bytes) -> int:
-        """How many tokens end the value behind the text; `_NEVER` where it is not a beginning of one."""
+        """The number of tokens of an ending after the text; `_NEVER` if no value begins with the text."""
         machine, state, may_have_ended = self._machine, self._start, False
         for at, byte in enumerate(text):
             if self._facts(state)[0] and self._agrees(text[at:]):
@@ -194,14 +198,14 @@ class _Reader:
         return self._next[key]
 
     def _facts(self, state: Hashable) -> tuple[bool, bool]:
-        """Whether the value may end here, and whether a stop has ended it."""
+        """Whether the value may end here, and whether a stop text has ended it."""
         if state not in self._about:
             self._about[state] = self._machine.accepts(state), bool(self._machine.trimmed(state))
         return self._about[state]
 
 
 class LeadingSpaceState:
-    """See `guide.State`. `taken` are all its tokens; the state inside has taken the last `within` of them."""
+    """See `guide.State`. `_taken` are all its tokens; the value's state has taken the last `_inner_tokens` of them."""
 
     __slots__ = ("_fresh", "_guide", "_inner", "_inner_tokens", "_limit", "_rest", "_taken")
 
@@ -211,7 +215,7 @@ class LeadingSpaceState:
         self._start()
 
     def _start(self) -> None:
-        self._rest = self._guide.lead.encode()  # what is left of the lead
+        self._rest = self._guide.lead.encode()  # of the lead
         self._taken: tuple[int, ...] = ()
         self._inner_tokens = 0
         self._inner: State | None = None
@@ -225,7 +229,7 @@ class LeadingSpaceState:
 
     @property
     def inner(self) -> State | None:
-        """The state of the value; until it has begun, of one that begins here; None where none would fit."""
+        """The value's state. Before the value has begun: the state of a value that begins here, None if none fits."""
         if self._inner is None and self._fresh is None:
             try:
                 self._fresh = self._guide.inner.start(max_tokens=self.remaining)
@@ -234,7 +238,7 @@ class LeadingSpaceState:
         return self._inner or self._fresh
 
     def after_space(self, token: int) -> bytes | None:
-        """What of a token stands behind the lead; None for a token without a text."""
+        """The token's bytes after the lead; None for a token without bytes."""
         text = self._guide.tokens.text(token)
         return text if text is None or self._inner is not None else text[len(self._rest) :]
 
@@ -261,7 +265,7 @@ class LeadingSpaceState:
         return copied
 
     def roll_back(self, tokens: int) -> None:
-        assert tokens <= len(self._taken), "rolled back behind the start"
+        assert tokens <= len(self._taken), "rolled back before the start"
         kept = self._taken[: len(self._taken) - tokens]
         if self._inner is not None and tokens < self._inner_tokens:
             self._inner.roll_back(tokens)
@@ -285,7 +289,7 @@ class LeadingSpaceState:
         return self._guide.mask(self._rest, self.inner, None)
 
     def forced(self) -> tuple[int, ...]:
-        """The lead rides along with what the value is sure to begin with."""
+        """The lead together with the forced beginning of the value."""
         inside = self.inner
         text = () if inside is None else inside.forced()
         if not text:
@@ -298,7 +302,7 @@ class LeadingSpaceState:
         return self._if_accepted(guide.tokens.canonical(self._rest + guide.text_of(text)) or ())
 
     def _if_accepted(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
-        """The tokens, if each of them is taken behind those before it and a value still fits behind them."""
+        """The tokens, if they are all allowed one after the other; otherwise none."""
         trial = self.fork()
         for token in tokens:
             is_asked = trial._inner is None or isinstance(trial._inner, MachineGuideState)
@@ -308,12 +312,15 @@ class LeadingSpaceState:
                 kept = trial.advance(token).kept
             except ValueError:
                 return ()
-            if not kept and not is_asked:  # the limit has cut it
+            if not kept and not is_asked:  # the limit ended the value
                 return ()
         return tokens
 
     def _common_tokens(self) -> tuple[int, ...] | None:
-        """The tokens with which all options of a choice go on; None where the value is not so written or no choice."""
+        """The next tokens that the spellings of all remaining options share.
+
+        None if the value is not a choice, or its tokens so far are not the tokenizer's own.
+        """
         spellings = self._guide.spellings()
         if not spellings:
             return None
@@ -350,12 +357,12 @@ class LeadingSpaceState:
         inside = self.inner
         if piece is None or inside is None or not piece.startswith(rest):
             raise ValueError(f"token {token} ({piece!r}) is not allowed here")
-        behind = piece[len(rest) :]
-        plain = tokens.ids.get(behind)
+        rest_of_piece = piece[len(rest) :]
+        plain = tokens.ids.get(rest_of_piece)
         if plain is not None:
             accepted = inside.advance(plain)
         else:
-            assert isinstance(inside, MachineGuideState), "only machines take what no token has"
-            accepted = inside.advance_by_bytes(behind)
+            assert isinstance(inside, MachineGuideState), "only the state of a machine takes bytes"
+            accepted = inside.advance_by_bytes(rest_of_piece)
         self._rest, self._inner, self._fresh, self._inner_tokens = b"", inside, None, 1
         return replace(accepted, lead=rest.decode())

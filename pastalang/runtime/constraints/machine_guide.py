@@ -1,7 +1,7 @@
-"""The guide of a value that a machine knows: its state follows the bytes token by token.
+"""The guide of a value that a machine recognises: its state gives the machine the bytes of each token.
 
 value so far ──┬── inside: the machine can continue
-               └── possible ends: places where the value may have ended, because all after them agrees with `follow`
+               └── possible ends: positions where the value may have ended, because the rest agrees with `follow`
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ class MachineGuide:
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """`end` is set when the value has ended: how many bytes of `raw` are its own. `plan` is the ending to follow."""
+    """`end` is set when the value has ended: the first `end` bytes of `raw` are the value.
+
+    `plan` is the rest of an ending that the value has begun to follow, because nothing else fits into the limit.
+    """
 
     state: MachineState
     raw: bytes
@@ -91,7 +94,7 @@ class MachineGuideState:
 
     def roll_back(self, tokens: int) -> None:
         for _ in range(tokens):
-            assert self._position.before is not None, "rolled back behind the start"
+            assert self._position.before is not None, "rolled back before the start"
             self._position = self._position.before
 
     # ── what may come ────────────────────────────────────────────────────────────────────────────────────
@@ -114,13 +117,13 @@ class MachineGuideState:
         if len(parts) == 1:
             return parts[0]
         if len(parts) == 2 and not position.possible_ends:  # the common case keeps one array per state
-            key = ("border", id(parts[0]), id(parts[1]))
+            key = ("seam", id(parts[0]), id(parts[1]))
             joined, _ = seam.tokens.cached_recent(key, lambda: (join_masks(seam.tokens.size, parts), parts))
             return joined
         return join_masks(seam.tokens.size, parts)
 
     def _follow_tokens(self, start: int) -> TokenMask:
-        """The tokens that carry on what began at a border."""
+        """The tokens that continue the following text, which may have begun at `start`."""
         seam = self._guide.seam
         done = self._position.raw[start:]
         if len(done) >= len(seam.follow):
@@ -137,17 +140,17 @@ class MachineGuideState:
         return found if found and self._fits(text, found) else ()
 
     def _fits(self, text: bytes, found: tuple[int, ...]) -> bool:
-        """Whether the value can still be completed behind this text when it is written with these tokens."""
+        """Whether the value can still be completed if this text is written with these tokens."""
         state: MachineState | None = self._position.state
         for byte in text:
             assert state is not None
             state = self._guide.machine.step(state, byte)
-        assert state is not None, "a forced byte was refused"
+        assert state is not None, "the machine refused a byte that it forces"
         ending = self._guide.machine.ending(state)
         return ending is not None and len(found) + len(ending) <= self._position.remaining
 
     def _forced_ending(self) -> tuple[int, ...]:
-        """The ending that has to be followed, where nothing else is known to fit."""
+        """The ending that the value must follow, if nothing else is known to fit; otherwise empty."""
         position, machine = self._position, self._guide.machine
         if position.plan:
             return position.plan
@@ -158,7 +161,7 @@ class MachineGuideState:
         ):
             return ()
         ending = machine.ending(position.state)
-        assert ending and len(ending) <= position.remaining, "a value without an ending that fits"
+        assert ending and len(ending) <= position.remaining, "no ending of the value fits into its limit"
         return ending
 
     # ── taking a token ───────────────────────────────────────────────────────────────────────────────────
@@ -167,7 +170,7 @@ class MachineGuideState:
         return self._advance(token, self._guide.seam.tokens.text(token))
 
     def advance_by_bytes(self, piece: bytes) -> Accepted:
-        """As `advance`, by what is left of a token whose beginning stands before the value."""
+        """Take only these bytes of a token: its beginning belongs to the white space before the value."""
         return self._advance(None, piece)
 
     def _advance(self, token: int | None, piece: bytes | None) -> Accepted:
@@ -216,7 +219,7 @@ class MachineGuideState:
         return _Position(state, raw, (), position.remaining - 1, end, position.truncated or cut, (), position)
 
     def _was_cut(self, *, open_end: bool) -> bool:
-        """Whether the limit ended the value: with its last token, where the value could have gone on."""
+        """Whether the limit ended the value, which could have continued."""
         position, machine = self._position, self._guide.machine
         if self._forced_ending():
             return True

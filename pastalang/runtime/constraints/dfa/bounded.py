@@ -109,7 +109,7 @@ class BoundedMachine:
         return rows[self._lengths.all_allow(here.characters + added[rows])]
 
     def warm(self) -> None:
-        """Makes the masks of the start and of what is behind the opening quote."""
+        """Makes the masks of the start and of what is after the opening quote."""
         self.mask(self.start, None)
         if self._spelling.closing and (opened := self.step(self.start, self._spelling.closing[0])) is not None:
             self.mask(opened, None)
@@ -160,7 +160,7 @@ class BoundedMachine:
     def _closes(
         self, ends: Ints | NDArray[np.int32], counts: Ints, good: NDArray[np.bool_], remaining: int | None
     ) -> NDArray[np.bool_]:
-        """The good ones behind which an ending fits into what remains."""
+        """The good ones after which an ending fits into what remains."""
         if remaining is None and self._tokens.vocabulary.covers_bytes:
             return good
         found = np.zeros(len(ends), dtype=np.bool_)

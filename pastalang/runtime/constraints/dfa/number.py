@@ -22,7 +22,7 @@ _EXACT_DIGITS = 15  # decimal digits that a double keeps
 
 @dataclass(frozen=True, slots=True)
 class NumberPrefix:
-    """What stands there so far: the digits as one integer, how many are before the point and behind it.
+    """What stands there so far: the digits as one integer, how many are before the point and after it.
 
     `places` None: no point yet. `digits` 0: no digit yet.
     """
@@ -88,15 +88,15 @@ class NumberAutomaton:
         assert isinstance(state, NumberPrefix)
         found = self._shortest(state)
         if state == self.start:
-            behind = self._shortest(NumberPrefix(True, 0, 0, None))
-            if found is None or (behind is not None and len(behind) + 1 < len(found)):
-                assert behind is not None
-                return b"-" + behind
+            negative = self._shortest(NumberPrefix(True, 0, 0, None))
+            if found is None or (negative is not None and len(negative) + 1 < len(found)):
+                assert negative is not None
+                return b"-" + negative
         assert found is not None
         return found
 
     def closing(self, begun: bytes) -> bytes | None:
-        """A short ending behind the beginning of a number; None where no number begins like that."""
+        """A short ending after the beginning of a number; None where no number begins like that."""
         state: Hashable | None = self.start
         for byte in begun:
             state = None if state is None else self.edges(state).get(byte)

@@ -89,7 +89,7 @@ class PatternAutomaton:
             yield _bytes_of(bytes_), following
 
     def closing(self, begun: bytes) -> bytes | None:
-        """A short ending behind the beginning of a value; None where no value begins like that."""
+        """A short ending after the beginning of a value; None where no value begins like that."""
         state = self.start
         for byte in begun:
             assert isinstance(state, int)

@@ -92,7 +92,7 @@ _TAILS = {
     "ED": (0x80, 0x9F, "1"), "F0": (0x90, 0xBF, "2"), "F4": (0x80, 0x8F, "2"),
 }  # fmt: skip
 
-# Inside `\uXXXX`: which digits may come, and where they lead. A high surrogate needs its low one behind it.
+# Inside `\uXXXX`: which digits may come, and where they lead. A high surrogate needs its low one after it.
 _ESCAPES: dict[str, tuple[tuple[bytes, str], ...]] = {
     "u": ((b"0123456789abcefABCEF", "u3"), (b"dD", "uD")),
     "uD": ((b"01234567", "u2"), (b"89abAB", "h2")),

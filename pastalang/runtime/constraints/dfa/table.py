@@ -185,7 +185,7 @@ class Table:
 
 _BEYOND_ASCII = bytes(range(0x80, 0x100))
 
-# First and last lead byte, first and last byte behind it, how many more bytes follow.
+# First and last lead byte, first and last byte after it, how many more bytes follow.
 _LEADS = (
     (0xC2, 0xDF, 0x80, 0xBF, 0), (0xE0, 0xE0, 0xA0, 0xBF, 1), (0xE1, 0xEC, 0x80, 0xBF, 1), (0xED, 0xED, 0x80, 0x9F, 1),
     (0xEE, 0xEF, 0x80, 0xBF, 1), (0xF0, 0xF0, 0x90, 0xBF, 2), (0xF1, 0xF3, 0x80, 0xBF, 2), (0xF4, 0xF4, 0x80, 0x8F, 2),
@@ -193,7 +193,7 @@ _LEADS = (
 
 
 def _chained(first: NDArray[np.int32], then: NDArray[np.int32]) -> NDArray[np.int32]:
-    """One step behind another; what is mixed stays so. `DEAD` is the last state of both."""
+    """One step after another; what is mixed stays so. `DEAD` is the last state of both."""
     found: NDArray[np.int32] = np.where(first == MIXED, MIXED, then[first]).astype(np.int32)
     return found
 

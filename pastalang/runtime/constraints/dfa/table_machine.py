@@ -111,10 +111,10 @@ class TableMachine:
         )
         if self._crossing is None:
             return mask
-        behind = self._crossing_masks.get(at)
-        if behind is None:
-            behind = self._crossing_masks[at] = mask_of_many(self._tokens.size, self._crossing.accepted(at))
-        mask = mask | behind
+        crossing = self._crossing_masks.get(at)
+        if crossing is None:
+            crossing = self._crossing_masks[at] = mask_of_many(self._tokens.size, self._crossing.accepted(at))
+        mask = mask | crossing
         mask.flags.writeable = False
         return mask
 
@@ -147,7 +147,7 @@ class _Costs:
         return left >= self._farthest[at]
 
     def fits(self, ends: Ints, remaining: int | None) -> Flags:
-        """Of every state whether its ending fits behind a token; only right for these states."""
+        """Of every state whether its ending fits after a token; only right for these states."""
         limit = _NEVER - 1 if remaining is None else remaining - 1
         short = np.zeros(len(self._known), dtype=np.bool_)
         if self._tokens.vocabulary.covers_bytes:  # no ending has more tokens than bytes, and only an empty one has none
@@ -197,7 +197,7 @@ def _at(state: MachineState) -> int:
 
 @dataclass(frozen=True, eq=False)
 class ClosingTokens:
-    """Tokens up to a quote, as rows with numbers of their own; of each its token and the number of the text behind."""
+    """Tokens up to a quote, as rows with numbers of their own; of each its token and the number of the text after."""
 
     rows: Rows
     tokens: Ints

@@ -115,8 +115,8 @@ class Follower:
             each = self._ends_of(state)
             alive = np.flatnonzero(each != DEAD)
             return Transitions(rows.ids.take(alive), each.take(alive), ())
-        alone, kind, behind = self._beginning_with(table.singles(state))
-        starts = [(alone, table.steps.take(kind + state * table.stride), behind)]
+        alone, kind, place = self._beginning_with(table.singles(state))
+        starts = [(alone, table.steps.take(kind + state * table.stride), place)]
         slices = []
         for class_ in table.classes(state):
             slice = self._slice(class_)
@@ -131,7 +131,7 @@ class Follower:
         return Transitions(rows.ids.take(at.take(alive)), every.take(alive) // table.stride, tuple(slices))
 
     def _beginning_with(self, firsts: bytes) -> tuple[Ints, Ints, Ints]:
-        """The rows that begin with one of these bytes, the kind of that byte, and the place behind it."""
+        """The rows that begin with one of these bytes, the kind of that byte, and the place after it."""
         found = self._alone.get(firsts)
         if found is None:
             bytes_ = np.frombuffer(firsts, dtype=np.uint8).astype(np.int64)
@@ -241,14 +241,14 @@ class Slice:
         return max(self.reached - 1, int(self.keys[-1]) >> 8 if len(self.keys) else 0)
 
     def leaves(self, table: Table, chain: Ints) -> tuple[Ints, Ints, Ints]:
-        """The rows that leave where k characters lead to `chain[k]`, in strides: the row, the state behind the byte
-        that leaves, and the place behind it."""
+        """The rows that leave where k characters lead to `chain[k]`, in strides: the row, the state after the byte
+        that leaves, and the place after it."""
         within = int(np.searchsorted(self.keys, len(chain) << 8))
-        behind = table.steps.take(chain.take(self.before[:within]) + self.kinds[:within])
-        alive = np.flatnonzero(behind != table.dead)
+        states = table.steps.take(chain.take(self.before[:within]) + self.kinds[:within])
+        alive = np.flatnonzero(states != table.dead)
         first, beyond = self.cuts.take(alive), self.cuts.take(alive + 1)
         at = ranges(first, beyond)
-        return self.leaving.take(at), np.repeat(behind.take(alive), beyond - first), self.places.take(at) + 1
+        return self.leaving.take(at), np.repeat(states.take(alive), beyond - first), self.places.take(at) + 1
 
     def mask(self, good: Flags) -> TokenMask:
         """The rows wholly of so many characters; how many none of them has is left out."""

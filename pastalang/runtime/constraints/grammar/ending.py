@@ -60,7 +60,7 @@ def find_ending(
 
 
 def rest_of(ending: tuple[int, ...], text: bytes, tokens: Tokens) -> tuple[int, ...] | None:
-    """What is left of an ending behind a text that it begins with; None where it does not."""
+    """What is left of an ending after a text that it begins with; None where it does not."""
     left = text
     for number, token in enumerate(ending):
         if not left:
@@ -254,5 +254,5 @@ def _ranks(order: bytes) -> dict[int, int]:
 
 
 def _repeats(prefix: JsonPrefix, byte: int) -> bool:
-    """Whether an item that ended behind the byte would stand there twice, where items differ."""
+    """Whether an item that ended after the byte would stand there twice, where items differ."""
     return bool(prefix.unique) and prefix.extended(bytes((byte, 0x2C))).is_invalid

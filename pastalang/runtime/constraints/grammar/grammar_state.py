@@ -1,4 +1,4 @@
-"""The state of a hole whose value nests: what may come next, and the ending that is at hand behind every token."""
+"""The state of a hole whose value nests: what may come next, and the ending that is at hand after every token."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class GrammarState:
         return copied
 
     def roll_back(self, tokens: int) -> None:
-        assert tokens < len(self._positions), "rolled back behind the start"
+        assert tokens < len(self._positions), "rolled back before the start"
         if tokens:
             del self._positions[-tokens:]
             self._matcher = self._mask = None
@@ -195,7 +195,7 @@ class GrammarState:
             mask &= ~beyond
 
     def forced(self) -> tuple[int, ...]:
-        """What the grammar forces, as far as an ending fits behind it."""
+        """What the grammar forces, as far as an ending fits after it."""
         if self.is_finished:
             return ()
         text = bytes(self._current().inner.compute_ff_bytes())
@@ -225,7 +225,7 @@ class GrammarState:
         return tokens[:1] if allows(self.allowed(), tokens[0]) else ()
 
     def _ending_after_forced(self, text: bytes, prefix: JsonPrefix, ahead: Matcher) -> tuple[int, ...] | None:
-        """An ending behind a text that is forced: the one that is known begins with it."""
+        """An ending after a text that is forced: the one that is known begins with it."""
         tokens, known = self._guide.seam.tokens, self._position.ending
         if known and self._guide.string_limits is None and (rest := rest_of(known, text, tokens)) is not None:
             return rest
@@ -239,7 +239,7 @@ class GrammarState:
         return self._matcher
 
     def _renew(self, token: int | None = None) -> bool:
-        """Whether it goes on with a new lexer now, as the old one had learnt as much as it may; behind the token."""
+        """Whether it goes on with a new lexer now, as the old one had learnt as much as it may; after the token."""
         spent = self._matcher
         if spent is None or not spent.is_spent:
             return False
@@ -249,7 +249,7 @@ class GrammarState:
         return found is not None
 
     def _find_ending(self, prefix: JsonPrefix, token: int | None = None) -> tuple[int, ...] | None:
-        """Behind what was taken, and the token that is being taken."""
+        """After what was taken, and the token that is being taken."""
         tokens, strings = self._guide.seam.tokens, self._guide.patterns
         found = find_ending(self._current(), prefix, tokens, strings=strings, least=self._guide.min_bytes)
         if found is None and self._renew(token):
@@ -308,7 +308,7 @@ class GrammarState:
     def _ending_after(
         self, prefix: JsonPrefix, remaining: int, before: tuple[int, ...], token: int
     ) -> tuple[int, ...] | None:
-        """An ending behind the token; too long a one where none was found; `_PLENTY` where it need not be known."""
+        """An ending after the token; too long a one where none was found; `_PLENTY` where it need not be known."""
         if before[:1] == (token,):
             return before[1:]
         if remaining >= (prefix.depth + 2) * self._guide.tokens_per_level + 16:
@@ -320,7 +320,7 @@ class GrammarState:
         return (0,) * (remaining + 1) if found is None else found
 
     def _reuse_ending(self, prefix: JsonPrefix, before: tuple[int, ...], token: int) -> tuple[int, ...] | None:
-        """A long ending from before the token, where the rest of it still closes the value behind another item."""
+        """A long ending from before the token, where the rest of it still closes the value after another item."""
         if len(before) < _LONG or prefix.unique or any(around.is_object for around in prefix.stack):
             return None
         texts = self._guide.seam.tokens.text

@@ -25,7 +25,7 @@ _MAX_NUMBER = 60
 _QUOTE_OR_ESCAPE = re.compile(rb'["\\\\]')
 MAX_EXACT_DIGITS = 15  # decimal digits that a double keeps
 _WHOLE_DIGITS, _EXPONENT_DIGITS = 30, 2  # a number of so many ends far from what no double holds
-_FEW_DIGITS = 14  # behind so few no token makes it too long
+_FEW_DIGITS = 14  # after so few no token makes it too long
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class JsonPrefix:
         return len(piece) if found is None else found.start()
 
     def closed_word(self) -> JsonPrefix:
-        """As it is when nothing more comes behind an outermost number."""
+        """As it is when nothing more comes after an outermost number."""
         return self._end_word() if self.word is not None else self
 
     def open_key(self) -> tuple[bytes, tuple[str, ...]] | None:

@@ -61,7 +61,7 @@ class Grammar:
 def grammar_of(
     type: t.Type, types: Mapping[str, t.Type], *, follow: str, sources: Mapping[str, str] = NO_SOURCES
 ) -> Grammar:
-    """What follows may begin behind the value, so tokens may cross."""
+    """What follows may begin after the value, so tokens may cross."""
     writer = _Writer(types, sources)
     value = writer.rule(type)
     tails = [json.dumps(follow[: end + 1]) for end in range(min(len(follow), _MAX_TAIL))]

@@ -77,7 +77,7 @@ class Matcher:
             raise GuideError(f"the grammar cannot be enforced: {refusal_reason(str(self.inner.get_error()))}")
 
     def mask(self) -> TokenMask:
-        """The end of the model's turn is none of the tokens here: llguidance has one of its own, behind all others."""
+        """The end of the model's turn is none of the tokens here: llguidance has one of its own, after all others."""
         words = (self.size + 1 + 31) // 32
         found = np.zeros(words, dtype=np.uint32)
         self.inner.unsafe_compute_mask_ptr(found.ctypes.data, words * 4)
@@ -106,7 +106,7 @@ class Matcher:
 
 
 class _Words:
-    """A vocabulary as llguidance wants it, with an end of its own behind all tokens."""
+    """A vocabulary as llguidance wants it, with an end of its own after all tokens."""
 
     def __init__(self, tokens: Tokens) -> None:
         spelling = tokens.vocabulary.spelling

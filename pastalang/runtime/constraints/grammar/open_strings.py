@@ -57,7 +57,7 @@ _TABLES = TableMachine | BoundedMachine
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open string: what is before it, its machine, and where that stands behind `raw`.
+    """An open string: what is before it, its machine, and where that follows `raw`.
 
     Only strings that are free, limited or have a pattern have a machine, and those as long as they are what it takes.
     """
@@ -142,26 +142,26 @@ class OpenStrings:
         place = opened.place
         if place not in self._accepted_after:
             self._accepted_after[place] = self._find_accepted_after(machine, state, here(), self._tails(place))
-        behind = self._accepted_after[place]
-        if behind is None:
+        accepted = self._accepted_after[place]
+        if accepted is None:
             return None
         inside = machine.mask(state, left)
         key = (place, state.place if isinstance(state, StringPosition) else state, id(inside))
         if key not in self._masks:
-            across = mask_of(self._tokens.size, self._across(machine, state, place, behind))
+            across = mask_of(self._tokens.size, self._across(machine, state, place, accepted))
             self._masks[key] = join_masks(self._tokens.size, [inside, across]), inside
         return self._masks[key][0]
 
-    def _across(self, machine: Machine, state: MachineState, place: bytes, behind: NDArray[np.bool_]) -> Ints:
-        """The tokens that close the string and hold what may stand behind it."""
+    def _across(self, machine: Machine, state: MachineState, place: bytes, accepted: NDArray[np.bool_]) -> Ints:
+        """The tokens that close the string and hold what may stand after it."""
         if isinstance(machine, StringMachine):
             assert isinstance(state, StringPosition)
             exits = exits_from(state.place, self._tails(place))
-            return exits.tokens[behind[exits.rest] & machine.room(state, exits.counts)]
+            return exits.tokens[accepted[exits.rest] & machine.room(state, exits.counts)]
         assert isinstance(machine, _TABLES)
         closers = closing_tokens(self._tokens)
         rows = machine.completing(state, closers)
-        return closers.tokens[rows[behind[closers.rest[rows]]]]
+        return closers.tokens[rows[accepted[closers.rest[rows]]]]
 
     def machine(self, string: StringType) -> Machine | None:
         """None where the grammar is asked about such strings."""
@@ -184,13 +184,13 @@ class OpenStrings:
         return machine if is_limited or isinstance(machine, _TABLES) else None
 
     def _tails(self, place: bytes) -> QuoteTails:
-        """What tokens may hold behind the string: outermost, nothing but what follows the value."""
+        """What tokens may hold after the string: outermost, nothing but what follows the value."""
         return quote_tails(self._tokens) if place else seam_tails(self._seam)
 
     def _find_accepted_after(
         self, machine: Machine, state: MachineState, matcher: Matcher, tails: QuoteTails
     ) -> NDArray[np.bool_] | None:
-        """Of every text that a token holds behind a quote, whether the grammar takes it there."""
+        """Of every text that a token holds after a quote, whether the grammar takes it there."""
         ending = machine.ending(state)
         if ending is None or not (ahead := matcher.copy()).take(ending):
             return None
@@ -248,7 +248,7 @@ class StringLimits:
         return OpenLimit(opened, opened.string.max_tokens - spent)
 
     def within(self, limit: OpenLimit) -> TokenMask:
-        """The tokens behind which the string still closes within its limit, and all that close it and go on."""
+        """The tokens after which the string still closes within its limit, and all that close it and go on."""
         machine, tokens = limit.opened.machine, self._tokens
         if machine is None or limit.left < 1:
             return frozen(empty_mask(tokens.size))
@@ -304,7 +304,7 @@ def _after_quote(text: bytes) -> bytes:
 
 
 def _continues_string(rest: bytes) -> bool:
-    """Whether this, behind a quote, may be how a string goes on."""
+    """Whether this, after a quote, may be how a string goes on."""
     return bool(rest.strip(_STRUCTURE))
 
 

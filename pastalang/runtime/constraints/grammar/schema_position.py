@@ -21,7 +21,7 @@ _FIRST = 2  # beginnings whose masks are made beforehand
 _DEEPEST = 6  # how far inside a first string is looked for
 _SHORT, _MAX_KEPT = 64, 128  # bytes of a text that is looked up by itself, and masks that are kept
 _STRING, _WORD = re.compile(rb'"(?:[^"\\]|\\.)*"'), re.compile(rb"[-+.0-9a-zA-Z]+")
-# How far a number has come: a sign, a zero, a whole number, behind the letter of the exponent, its sign, its digits.
+# How far a number has come: a sign, a zero, a whole number, after the letter of the exponent, its sign, its digits.
 _NUMBERS = tuple(
     (b"\x00" + kind, re.compile(begun))
     for kind, begun in (
@@ -131,7 +131,7 @@ class SharedMasks:
 
 
 def number_key(type: t.Type, types: Mapping[str, t.Type], prefix: JsonPrefix) -> bytes | None:
-    """What is the same for all texts behind which the grammar stands alike, in a number that may be any; None where
+    """What is the same for all texts after which the grammar stands alike, in a number that may be any; None where
     that is not known."""
     if prefix.word is None or prefix.digits_left() is not None:
         return None

@@ -1,6 +1,6 @@
 """Tokens that close a string inside a structure and go on: found once for a vocabulary.
 
-ab", "c      what is before the quote belongs to the string, what is behind it to the structure
+ab", "c      what is before the quote belongs to the string, what is after it to the structure
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pastalang.runtime.constraints.token_bytes import Rows, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 
-# What may stand behind a string that is an item or the value of a member: the end, or `, ` and how JSON begins.
+# What may stand after a string that is an item or the value of a member: the end, or `, ` and how JSON begins.
 _BEHIND = re.compile(rb'[]}]|, ?$|, ["[{0-9tfn-]')
 
 
@@ -30,7 +30,7 @@ def free_machine(tokens: Tokens, least: int, most: int | None) -> StringMachine:
 
 @dataclass(frozen=True, eq=False)
 class QuoteTails:
-    """Texts that tokens hold behind a quote, sorted; `spelled` byte by byte, where every byte is a token.
+    """Texts that tokens hold after a quote, sorted; `spelled` byte by byte, where every byte is a token.
 
     `closing` says for a place in a string the characters before the quote, the token, and the number of the text.
     """
@@ -43,7 +43,7 @@ class QuoteTails:
 
 @dataclass(frozen=True, eq=False)
 class Exits:
-    """Tokens from one place: the characters before the quote, and the number of the text behind it."""
+    """Tokens from one place: the characters before the quote, and the number of the text after it."""
 
     tokens: Ints
     counts: Ints
@@ -70,7 +70,7 @@ def exits_from(place: int, tails: QuoteTails) -> Exits:
 
 def quote_tails(tokens: Tokens) -> QuoteTails:
     """Inside structures."""
-    return tokens.cached("behind a quote", lambda: _inside_structures(tokens))
+    return tokens.cached("after a quote", lambda: _inside_structures(tokens))
 
 
 def _inside_structures(tokens: Tokens) -> QuoteTails:
@@ -85,7 +85,7 @@ def _inside_structures(tokens: Tokens) -> QuoteTails:
 
 
 def _closing(tokens: Tokens, place: int) -> Iterator[tuple[int, int, bytes]]:
-    """Characters before the quote, the token, and what it holds behind the quote."""
+    """Characters before the quote, the token, and what it holds after the quote."""
     trie = tokens.trie
     for node, count in zip(*map(np.ndarray.tolist, _closing_nodes(tokens, place)), strict=True):
         depth = trie.depth(node)
@@ -97,7 +97,7 @@ def _closing(tokens: Tokens, place: int) -> Iterator[tuple[int, int, bytes]]:
 
 def seam_tails(seam: Seam) -> QuoteTails:
     """Where the string is the whole value: the text that follows, as far as a token holds it."""
-    return seam.tokens.cached_recent(("behind a quote", seam.follow), lambda: _before(seam))
+    return seam.tokens.cached_recent(("after a quote", seam.follow), lambda: _before(seam))
 
 
 def _before(seam: Seam) -> QuoteTails:

@@ -1,7 +1,7 @@
-"""A closed list of spellings, however long: a state is a range of the sorted list.
+"""The machine of a closed list of spellings, however long: a state is a range of the sorted list.
 
-Ten thousand options cost a sort. Nothing is made for all prefixes; the tokens of a state are looked up from the texts
-that are left. Their common beginnings are a tree, which is led down the trie of the vocabulary level by level.
+Ten thousand options cost one sort: the masks of prefixes are computed only when they are needed. The remaining options
+form a tree of their common beginnings, which is matched level by level against the trie of the vocabulary.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints, TokenTrie
 
 _MAX_MASKS = 512
-_FEW = 8  # options that are all spelled out to find the one with the fewest tokens
+_FEW = 8  # options: up to here each is spelled to find the one with the fewest tokens
 
 
 class Range(NamedTuple):
-    """`options[low:high]` begin with the same `depth` bytes, which are written."""
+    """The options that are still possible, `options[low:high]`. The value so far is their first `depth` bytes."""
 
     low: int
     high: int
@@ -45,7 +45,7 @@ class ChoiceMachine:
         if not seam.tokens.vocabulary.covers_bytes:
             self.options = [option for option in self.options if self._tokens.shortest(option) is not None]
         if not self.options:
-            raise GuideError("there is nothing to choose from")
+            raise GuideError("the choice has no option that the vocabulary can spell")
         self.start: MachineState = Range(0, len(self.options), 0)
         self._list = OptionList(self.options)
         self._masks: BoundedCache[tuple[Range, int | None], TokenMask] = BoundedCache(_MAX_MASKS)
@@ -70,7 +70,7 @@ class ChoiceMachine:
         return 0
 
     def ending(self, state: MachineState) -> tuple[int, ...] | None:
-        """The option that is left with the fewest tokens; where many are left, the best of the shortest."""
+        """The rest of the option that takes the fewest tokens; of many options, only the shortest are compared."""
         here = _range(state)
         low, high, depth = here
         if high - low > _FEW and self._list.is_weighed:
@@ -104,7 +104,7 @@ class ChoiceMachine:
         self.mask(self.start, None)
 
     def _make_mask(self, here: Range, remaining: int | None) -> TokenMask:
-        """Leads the beginnings of what is left down the trie of the tokens, level by level."""
+        """Match the beginnings of the remaining options against the trie of the tokens, level by level."""
         covers = self._tokens.vocabulary.covers_bytes
         if remaining is None and covers and here.high - here.low <= _FEW:
             return mask_of(self._tokens.size, sorted(self._spelled_out(here)))
@@ -123,13 +123,13 @@ class ChoiceMachine:
         return mask_of_many(self._tokens.size, np.concatenate(found))
 
     def _shared_by_all(self, here: Range) -> tuple[bytes, list[Ints]]:
-        """What all options go on with, but for its last byte, so that none ends in it; and the tokens within it."""
+        """The next bytes that all options share without the last, so that no option ends in them; and their tokens."""
         common = self.forced(here)[:-1]
         tokens = [token for end in range(1, len(common) + 1) for token in self._tokens.by_text.get(common[:end], ())]
         return common, [np.array(tokens, dtype=np.int64)]
 
     def _spelled_out(self, here: Range) -> set[int]:
-        """All tokens that one of a few options begins with, or ends in."""
+        """The tokens that are a beginning of one of a few options, or contain its end and agree with what follows."""
         found: set[int] = set()
         for option in self.options[here.low : here.high]:
             rest = option[here.depth :]
@@ -142,19 +142,19 @@ class ChoiceMachine:
         return found
 
     def _fits(self, nodes: Ints, left: int) -> Flags:
-        """Whether some option below each of these beginnings can be completed with so many tokens."""
+        """For each node, whether some option below it can be completed with `left` tokens."""
         short = self._list.fewest_bytes(nodes) <= left
         if self._tokens.vocabulary.covers_bytes and short.all():
             return short
         return self._list.fewest_tokens(self._tokens.trie, nodes) <= left
 
     def options_after(self, state: MachineState, token: int) -> Range | None:
-        """The options that are left when this token is taken; of those that end inside it, the range of the one."""
+        """The options that are possible after this token; if an option ends inside the token, only that option."""
         text = self._tokens.text(token)
         return None if text is None else self.options_after_text(state, text)
 
     def options_after_text(self, state: MachineState, text: bytes) -> Range | None:
-        """As `options_after`, for what of a token belongs to the value."""
+        """As `options_after`, for the bytes of a token that belong to the value."""
         here: MachineState = state
         for at, byte in enumerate(text):
             following = self.step(here, byte)
@@ -178,23 +178,20 @@ _NONE = np.zeros(0, dtype=np.int64)
 
 @dataclass(frozen=True, eq=False)
 class _Tree:
-    """`heads` are the first texts of the nodes, `levels` where each length begins, and the end of all.
+    """The common beginnings of all options, level by level."""
 
-    The children of node n are `first[n]` up to `first[n + 1]`.
-    """
-
-    heads: Ints
+    heads: Ints  # the first option below each node
     byte: Ints
-    is_end: Flags  # whether a text ends there
-    first: Ints
-    levels: list[int]
+    is_end: Flags  # whether an option ends at the node
+    first: Ints  # the children of node n are first[n] up to first[n + 1]
+    levels: list[int]  # the first node of each level, and the number of nodes
 
     def level(self, depth: int) -> slice:
         return slice(self.levels[depth], self.levels[depth + 1])
 
 
 class OptionList:
-    """`options` are sorted and differ."""
+    """Options, sorted and without duplicates, as a tree that is matched against a trie."""
 
     def __init__(self, options: Sequence[bytes]) -> None:
         self.lengths: Ints = np.fromiter(map(len, options), dtype=np.int64, count=len(options))
@@ -221,18 +218,20 @@ class OptionList:
         counts.append(np.zeros(len(heads[-1]), dtype=np.int64))
         levels = [0, *np.cumsum([len(head) for head in heads]).tolist()]
         every = np.concatenate(heads)
-        # the shortest of those that begin alike comes first
+        # of the options below a node the shortest comes first
         is_end = lengths[every] == np.repeat(np.arange(len(heads)), np.diff(levels))
         first = np.concatenate([[1], 1 + np.cumsum(np.concatenate(counts))])
         return _Tree(every, np.concatenate(bytes_), is_end, first, levels)
 
     def prepare(self) -> None:
-        """Makes the tree, which is otherwise made when it is first walked."""
+        """Build the tree now. Otherwise it is built when it is first needed."""
         assert self._tree
 
     def followed(self, trie: TokenTrie, at: tuple[int, int, int], begun: int) -> tuple[Ints, Ints]:
-        """Below the node that `at` stands for, from a node of the trie on (-1: none): the nodes that some token begins
-        like, and the nodes of the trie that they lead to."""
+        """The nodes of the tree below the range `at` that some token reaches, and the matching nodes of the trie.
+
+        `begun` is the trie node of the range itself; -1 if there is none.
+        """
         low, _, depth = at
         found = list(self._down(trie, self._node(low, depth), begun)) if begun >= 0 else []
         if not found:
@@ -248,7 +247,7 @@ class OptionList:
 
     @cached_property
     def _fewest(self) -> Ints:
-        """Bytes from every node to the nearest end."""
+        """The number of bytes from every node to the nearest end of an option."""
         tree = self._tree
         found = np.where(tree.is_end, 0, NEVER)
         for depth in reversed(range(len(tree.levels) - 2)):
@@ -260,20 +259,20 @@ class OptionList:
             found[level.start + has] = np.minimum(found[level.start + has], below)
         return found
 
-    # ── how many tokens are needed ───────────────────────────────────────────────────────────────────────
+    # ── numbers of tokens ───────────────────────────────────────────────────────────────────────
 
     @property
     def is_weighed(self) -> bool:
         return self._weights is not None
 
     def fewest_tokens(self, trie: TokenTrie, nodes: Ints) -> Ints:
-        """To the end of some text below each node; exact, and costly the first time."""
+        """The fewest tokens from each node to the end of an option; exact, and slow at the first call."""
         if self._weights is None:
             self._weights = self._weigh(trie)
         return self._weights[nodes]
 
     def _weigh(self, trie: TokenTrie) -> Ints:
-        """From the deepest level up: what the tokens from each node lead to is known by then."""
+        """Computed from the deepest level up, so that the nodes that tokens reach are known already."""
         tree = self._tree
         weights = np.where(tree.is_end, 0, NEVER)
         for depth in reversed(range(len(tree.levels) - 1)):
@@ -284,7 +283,7 @@ class OptionList:
         return weights
 
     def shortest(self, trie: TokenTrie, at: tuple[int, int, int]) -> tuple[int, ...] | None:
-        """The fewest tokens to the end of some text, from a node on."""
+        """The fewest tokens from the range to the end of one of its options."""
         low, _, depth = at
         node = self._node(low, depth)
         left = int(self.fewest_tokens(trie, node)[0])
@@ -304,13 +303,13 @@ class OptionList:
     # ── down the tree ────────────────────────────────────────────────────────────────────────────────────
 
     def _node(self, low: int, depth: int) -> Ints:
-        """The beginning of so many bytes that the text has."""
+        """The node of the first `depth` bytes of option `low`."""
         level = self._tree.level(depth)
         found: Ints = level.start + np.searchsorted(self._tree.heads[level], [low], side="right") - 1
         return found
 
     def _down(self, trie: TokenTrie, nodes: Ints, begun: int = ROOT) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """Below these nodes: level by level the nodes, where in the trie, and the place of the one they are below."""
+        """Level by level below these nodes: tree nodes, the matching trie nodes, and the index of the node above."""
         tree = self._tree
         start, where = np.arange(len(nodes)), np.full(len(nodes), begun, dtype=np.int64)
         while len(nodes):

@@ -1,8 +1,8 @@
-"""Free strings with limits on characters: tokens are sorted once by how many characters they add and where they end.
+"""The machine of free strings with limits on characters.
 
-For a vocabulary, every token is followed through the spelling from a place, and tokens that add as many characters
-and end at the same place share a mask. What a hole may take is then a union of a few such masks, whatever its
-limits; the exact cost of every ending is known, so nothing has to be searched.
+Once per vocabulary, all tokens are grouped by the characters they add and the place in the spelling where they end.
+The mask of a hole is a union of a few such groups, whatever its limits. The exact number of tokens of every ending is
+known, so there is no search.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MAX_MASKS = 512
 
 
 class StringPosition(NamedTuple):
-    """At a place of the spelling, with so many characters complete; `trim` bytes at the end were a stop."""
+    """A place of the spelling and the number of complete characters; the last `trim` bytes were a stop text."""
 
     place: int
     characters: int
@@ -38,21 +38,22 @@ class StringPosition(NamedTuple):
 
 @dataclass(frozen=True)
 class _InsideTokens:
-    """From one place: masks of the tokens that stay inside, by (place, characters); whatever follows the value.
+    """The tokens that stay inside the value from one place, as masks by (place at the end, characters added).
 
-    `until[place]` are the numbers of characters, ascending, and the masks of all tokens with at most so many.
-    `fillers` holds one token for every number of characters that a token between two characters can add.
+    They do not depend on what follows the value. `until[place]` are numbers of characters, ascending, and for each the
+    mask of all tokens that add at most so many. `fillers` has one token for each number of characters that a token
+    can add between two characters.
     """
 
     masks: dict[tuple[int, int], TokenMask]
     until: dict[int, tuple[list[int], list[TokenMask]]]
     fillers: dict[int, int]
-    fitting: dict[int, TokenMask]  # those that fit where there is room for so many characters
+    fitting: dict[int, TokenMask]  # by the number of characters that there is room for
 
 
 @dataclass(frozen=True)
 class _TokenGroups:
-    """All tokens from one place: those that stay inside, and masks of those that close, by characters."""
+    """All tokens from one place: tokens that stay inside, and masks of tokens that close, by characters added."""
 
     inside: _InsideTokens
     closing: dict[int, TokenMask]
@@ -60,11 +61,11 @@ class _TokenGroups:
 
     @property
     def least(self) -> int:
-        """The fewest characters that a token adds: none, or fewer where it makes others part of a stop."""
+        """The fewest characters that a token adds; negative if it turns earlier characters into a stop text."""
         return min(self.closing, default=0)
 
     def closing_within(self, room: int) -> list[TokenMask]:
-        """The tokens that close behind at most so many characters: one mask or none."""
+        """The tokens that close after at most `room` characters: one mask or none."""
         counts, masks = self._closing
         within = bisect_right(counts, room)
         return masks[within - 1 : within] if within else []
@@ -87,7 +88,7 @@ class StringMachine:
         self._most = most
         self._masks: BoundedCache[object, TokenMask] = BoundedCache(_MAX_MASKS)
         kept: dict[tuple[int, int], tuple[int, ...] | None] = seam.tokens.cached(("tails", id(spelling)), dict)
-        self._endings = kept  # by place and by how many characters are missing
+        self._endings = kept  # by place and number of missing characters
         self.start: MachineState = StringPosition(spelling.start, 0)
 
     def step(self, state: MachineState, byte: int) -> MachineState | None:
@@ -104,11 +105,11 @@ class StringMachine:
         return None if self._most is not None and begun > self._most else StringPosition(place, characters)
 
     def _has_begun(self, place: int) -> bool:
-        """Whether it is inside a character."""
+        """Whether the place is inside a character."""
         return not self._between(place) and not self._is_before(place) and place != self._spelling.closed
 
     def _is_before(self, place: int) -> bool:
-        """Whether no character has begun there: in front of the opening quote."""
+        """Whether the place is before the opening quote."""
         return place == self._spelling.start and not self._between(place)
 
     def accepts(self, state: MachineState) -> bool:
@@ -159,7 +160,7 @@ class StringMachine:
                 self.mask(opened, None)
 
     def prepare(self) -> None:
-        """Sorts the tokens from every place, as far as that does not depend on what follows the value."""
+        """Group the tokens from every place, as far as that does not depend on what follows the value."""
         for place in range(len(self._spelling.between)):
             if place != self._spelling.closed:
                 groups = self._groups(place)
@@ -167,7 +168,7 @@ class StringMachine:
                     self._fitting(groups.inside, room)
 
     def is_between(self, here: StringPosition) -> bool:
-        """Whether it stands between two characters."""
+        """Whether the position is between two characters."""
         return self._between(here.place)
 
     @property
@@ -175,13 +176,13 @@ class StringMachine:
         return range(len(self._spelling.between))
 
     def closing_nodes(self, place: int) -> dict[int, Ints]:
-        """By characters before it, the nodes of the trie where a quote closed the value and tokens go on."""
+        """The trie nodes of closing quotes that have longer tokens below, by the number of characters before them."""
         if place == self._spelling.closed:
             return {}
         return {count: nodes for count, (_, nodes) in self._sorted(place).closing.items()}
 
     def room(self, here: StringPosition, added: Ints) -> NDArray[np.bool_]:
-        """Whether the value may end behind so many more characters."""
+        """For each number of added characters, whether the value may end after them."""
         counts = here.characters + added
         found: NDArray[np.bool_] = counts >= self._least
         return found if self._most is None else found & (counts <= self._most)
@@ -209,7 +210,7 @@ class StringMachine:
         return join_masks(self._tokens.size, parts)
 
     def _is_plenty(self, here: StringPosition, inside: _InsideTokens, remaining: int | None) -> bool:
-        """Whether every ending fits, wherever a token leads."""
+        """Whether an ending fits after every token."""
         if remaining is None:
             return self._tokens.vocabulary.covers_bytes
         return all(self._closes_in(place, here.characters, remaining) for place in inside.until)
@@ -218,7 +219,7 @@ class StringMachine:
         return self._most is None or characters + self._has_begun(place) <= self._most
 
     def _fitting(self, inside: _InsideTokens, room: int) -> TokenMask:
-        """What stays inside where any ending will do: all tokens up to as many characters as there is room for."""
+        """The tokens that stay inside and add at most `room` characters, whatever their endings."""
         if room not in inside.fitting:
             parts = []
             for place, (counts, masks) in inside.until.items():
@@ -232,7 +233,7 @@ class StringMachine:
         return ending is not None and (remaining is None or len(ending) <= remaining - 1)
 
     def _ending(self, place: int, characters: int) -> tuple[int, ...] | None:
-        """Tokens that end the character, fill up what is missing and close."""
+        """Tokens that end the character, add the missing characters and close the value."""
         key = (place, max(0, self._least - characters))
         if key not in self._endings:
             self._endings[key] = self._find_ending(place, characters)
@@ -269,7 +270,7 @@ class StringMachine:
             missing -= size * (missing // size)
         return tuple(found)
 
-    # ── tokens, sorted once per vocabulary ───────────────────────────────────────────────────────────────
+    # ── groups of tokens, once per vocabulary ───────────────────────────────────────────────────────────────
 
     def _groups(self, place: int) -> _TokenGroups:
         key = ("string", id(self._spelling), self._seam.follow, place)
@@ -306,8 +307,10 @@ class StringMachine:
         return _InsideTokens(masks, until, fillers, {})
 
     def _agreeing(self, nodes: Ints) -> tuple[Ints, Ints]:
-        """The tokens below a closed value: behind a stop anything may stand, behind a quote what follows. And for each
-        the place of its node."""
+        """The tokens below nodes where the value is closed, and the index of each token's node.
+
+        After a stop text a token may hold any text, after a quote only the text that follows.
+        """
         if self._spelling.closing:
             return self._seam.tokens_after_each(nodes)
         trie = self._tokens.trie
@@ -315,7 +318,7 @@ class StringMachine:
         return trie.order[ranges(low, high)], np.repeat(np.arange(len(nodes)), high - low)
 
     def _sort(self, start: int) -> _SortedTokens:
-        """Follows all tokens through the spelling at once, level by level."""
+        """Run all tokens through the spelling at once, level by level."""
         trie, spelling = self._tokens.trie, self._spelling
         nodes = np.array([ROOT])
         places, counts = np.array([start]), np.array([0])
@@ -348,7 +351,8 @@ class StringMachine:
 
 @dataclass(frozen=True)
 class _SortedTokens:
-    """`closing[c]`: the tokens that end with what closes, and the nodes where it is closed and tokens go on."""
+    """Tokens that stay inside, and for each number of characters: the tokens that end with the closing text, and the
+    nodes where the value is closed and longer tokens continue."""
 
     inside: dict[tuple[int, int], Ints]
     closing: dict[int, tuple[Ints, Ints]]

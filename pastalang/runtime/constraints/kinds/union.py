@@ -1,4 +1,4 @@
-"""One of several kinds of value: every kind that the bytes so far allow goes on beside the others."""
+"""The machine of a union: it runs the machines of all arms that the bytes so far allow, in parallel."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pastalang.runtime.constraints.guide import Machine, MachineState, TokenMask
 from pastalang.runtime.constraints.masks import join_masks
 from pastalang.runtime.constraints.tokens import Tokens
 
-LiveArms: TypeAlias = tuple[tuple[int, MachineState], ...]  # the arms that are left, by number
+LiveArms: TypeAlias = tuple[tuple[int, MachineState], ...]  # the arms that are still possible, with their states
 
 
 class UnionMachine:
