@@ -18,7 +18,7 @@ import numpy as np
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import Accepted, Guide, Machine, NoEndingFits, State, TokenMask
-from pastalang.runtime.constraints.kinds.choice import ChoiceMachine
+from pastalang.runtime.constraints.kinds.choice import ChoiceMachine, common_prefix
 from pastalang.runtime.constraints.machine_guide import MachineGuide, MachineGuideState
 from pastalang.runtime.constraints.masks import allows, mask_of
 from pastalang.runtime.constraints.tokens import Tokens
@@ -87,7 +87,7 @@ class LeadingSpaceGuide:
             return least + len(self.tokens.shortest(self.lead.encode()) or self.lead)
         return least
 
-    # ── the first tokens ─────────────────────────────────────────────────────────────────────────────────
+    # ── the first tokens ───────────────────────────────────────────────────────────────────────────────────
 
     def first_tokens(self, rest: bytes) -> _FirstTokens:
         return self.tokens.cached(("lead", rest), lambda: _first_tokens(self.tokens, rest))
@@ -149,7 +149,7 @@ class LeadingSpaceGuide:
             self._others[rest] = {cost: np.array(tokens, dtype=np.int64) for cost, tokens in found.items()}
         return self._others[rest]
 
-    # ── the spellings of options ──────────────────────────────────────────────────────────────────────────
+    # ── the spellings of options ───────────────────────────────────────────────────────────────────────────
 
     def spellings(self) -> dict[bytes, tuple[int, ...]]:
         """The tokenizer's own tokens for the lead and each option of a choice; empty for other values."""
@@ -221,7 +221,7 @@ class LeadingSpaceState:
         self._inner: State | None = None
         self._fresh: State | None = None
 
-    # ── what is known ────────────────────────────────────────────────────────────────────────────────────
+    # ── what is known ──────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def lead(self) -> str:
@@ -276,7 +276,7 @@ class LeadingSpaceState:
             for token in kept:
                 self.advance(token)
 
-    # ── what may come ────────────────────────────────────────────────────────────────────────────────────
+    # ── what may come ──────────────────────────────────────────────────────────────────────────────────────
 
     def allowed(self) -> TokenMask:
         if self._inner is not None:
@@ -329,13 +329,9 @@ class LeadingSpaceState:
         begun = len(self._taken)
         if not left or any(spelling[:begun] != self._taken for spelling in left):
             return None
-        first, last = min(left), max(left)
-        end = begun
-        while end < min(len(first), len(last)) and first[end] == last[end]:
-            end += 1
-        return first[begun:end]
+        return common_prefix(min(left), max(left))[begun:]
 
-    # ── taking a token ───────────────────────────────────────────────────────────────────────────────────
+    # ── taking a token ─────────────────────────────────────────────────────────────────────────────────────
 
     def advance(self, token: int) -> Accepted:
         if self._inner is None:

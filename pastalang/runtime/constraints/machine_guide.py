@@ -59,7 +59,7 @@ class MachineGuideState:
         self._guide = guide
         self._position = position
 
-    # ── what is known ────────────────────────────────────────────────────────────────────────────────────
+    # ── what is known ──────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def is_finished(self) -> bool:
@@ -97,7 +97,7 @@ class MachineGuideState:
             assert self._position.before is not None, "rolled back before the start"
             self._position = self._position.before
 
-    # ── what may come ────────────────────────────────────────────────────────────────────────────────────
+    # ── what may come ──────────────────────────────────────────────────────────────────────────────────────
 
     def allowed(self) -> TokenMask:
         return self._mask(self._position.remaining)
@@ -164,7 +164,7 @@ class MachineGuideState:
         assert ending and len(ending) <= position.remaining, "no ending of the value fits into its limit"
         return ending
 
-    # ── taking a token ───────────────────────────────────────────────────────────────────────────────────
+    # ── taking a token ─────────────────────────────────────────────────────────────────────────────────────
 
     def advance(self, token: int) -> Accepted:
         return self._advance(token, self._guide.seam.tokens.text(token))

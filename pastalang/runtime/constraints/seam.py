@@ -16,7 +16,7 @@ from pastalang.runtime.constraints.trie import ROOT, Ints
 
 @dataclass(frozen=True)
 class Seam:
-    """`follow` is the text after the value. It is empty at the end of the answer: the end of the turn ends the value."""
+    """`follow` is the text after the value. It is empty at the end of the answer: there the turn ends the value."""
 
     tokens: Tokens
     follow: bytes

@@ -32,6 +32,14 @@ from pastalang.runtime.encoder import Encoder
 GuideFactory: TypeAlias = Callable[[Hole, Plan, Mapping[str, str]], Guide]
 
 THREAD = "thread[]"  # the name of the field that every thread writes
+MAX_TAG = 200  # characters: a longer promise is text
+
+_ATTRIBUTE = re.compile(r'[ \t]+([a-z]+)="([^"<>\n]*)"')
+_PROMISE = re.compile(r'<promise((?:[ \t]+[a-z]+="[^"<>\n]*")*)[ \t]*/>')
+_SYNC = "<sync/>"
+_END = "</async>"
+_FORK = "[Fork]"
+_THOUGHT_END = "</think>"
 _NEVER = "\x00\x00"  # a stop text, so that line ends do not stop
 _BEGINNINGS = {
     (AutoPolicy.PASTA, False): ("<promise", "<sync"),
@@ -173,16 +181,6 @@ class TaggedTextState:
     def _with_tags(self, mask: TokenMask) -> TokenMask:
         tags: Iterable[int] = self._guide.tags
         return join_masks(self._guide.size, [mask, mask_of(self._guide.size, tags)]) if self._guide.tags else mask
-
-
-MAX_TAG = 200  # characters: a longer promise is text
-
-_ATTRIBUTE = re.compile(r'[ \t]+([a-z]+)="([^"<>\n]*)"')
-_PROMISE = re.compile(r'<promise((?:[ \t]+[a-z]+="[^"<>\n]*")*)[ \t]*/>')
-_SYNC = "<sync/>"
-_END = "</async>"
-_FORK = "[Fork]"
-_THOUGHT_END = "</think>"
 
 
 @dataclass(frozen=True, slots=True)

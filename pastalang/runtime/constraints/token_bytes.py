@@ -24,7 +24,7 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Letters:
-    """The bytes of all rows, one row after the other, and one more byte. They are ASCII if the optional fields are None."""
+    """The bytes of all rows, one row after the other, and one more byte. All are ASCII if the other fields are None."""
 
     flat: Bytes
     whole: Flags | None = None  # for bytes from 0x80: whether the character is complete in its row
@@ -37,7 +37,7 @@ class Letters:
         return (self.characters[last] - self.characters[first]).astype(np.int64)
 
     def outside(self, ascii_: bytes, *, beyond: bool) -> Flags:
-        """Flags the bytes outside a class: these ASCII bytes and, with `beyond`, all complete characters beyond ASCII."""
+        """Flags bytes outside a class: these ASCII bytes and, with `beyond`, all complete characters beyond ASCII."""
         kept = bytearray(b"\x01" * 256)
         for byte in ascii_:
             kept[byte] = 0

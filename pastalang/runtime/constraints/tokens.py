@@ -17,7 +17,7 @@ from pastalang.runtime.constraints.vocabulary import Vocabulary
 T = TypeVar("T")
 
 MAX_RECENT = 2_000  # masks of a 128k vocabulary take 16 kB each
-MAX_KNOWN, MAX_KNOWN_BYTES = 4_096, 128  # texts whose tokens are remembered, and how long they are
+_MAX_KNOWN, _MAX_KNOWN_BYTES = 4_096, 128  # texts whose tokens are remembered, and how long they are
 
 
 @dataclass(frozen=True)
@@ -73,17 +73,14 @@ class Tokens:
 
     def shortest(self, text: bytes) -> tuple[int, ...] | None:
         """The fewest tokens that spell the text; None if no tokens do."""
-        if len(text) > MAX_KNOWN_BYTES:
+        if len(text) > _MAX_KNOWN_BYTES:
             return _shortest(text, self.ids, self.longest)
-        known = self._spelled
-        if text not in known:
-            known[text] = _shortest(text, self.ids, self.longest)
-        return known[text]
+        return self._spelled.cached(text, lambda: _shortest(text, self.ids, self.longest))
 
     @cached_property
     def _spelled(self) -> BoundedCache[bytes, tuple[int, ...] | None]:
         """The tokens of short texts: guides look up the same keys and endings many times."""
-        return BoundedCache(MAX_KNOWN)
+        return BoundedCache(_MAX_KNOWN)
 
     def canonical(self, text: bytes) -> tuple[int, ...] | None:
         """The tokenizer's own tokens for the text, or the fewest tokens if those contain control tokens."""

@@ -281,7 +281,7 @@ def test_a_value_without_any_ending_left_is_an_error_of_its_field(monkeypatch: p
     state = _start(t.Array(t.Integer()), limit=30)
     assert isinstance(state, GrammarState)
     state._positions = [replace(state._positions[0], remaining=2, ending=None)]
-    monkeypatch.setattr("pastalang.runtime.constraints.grammar.grammar_state.find_ending", lambda *_, **__: None)
+    monkeypatch.setattr("pastalang.runtime.constraints.grammar.grammar_guide.find_ending", lambda *_, **__: None)
     with pytest.raises(NoEndingFits, match="no longer be closed"):
         state.advance(_id("["))
         state.advance(_id("]"))

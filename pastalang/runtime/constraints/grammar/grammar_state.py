@@ -1,4 +1,4 @@
-"""The state of a hole whose value nests: what may come next, and the ending that is at hand after every token."""
+"""The state of a hole with a nested value: its mask, and the ending that it knows after every token."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from pastalang.runtime.constraints.grammar.ending import Strings, find_ending, rest_of
+from pastalang.runtime.constraints.grammar.ending import rest_of
 from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.grammar.matcher import Matcher
 from pastalang.runtime.constraints.grammar.open_strings import Opened, OpenLimit, OpenStrings, StringLimits
@@ -17,25 +17,31 @@ from pastalang.runtime.constraints.masks import allows, frozen, mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import tokens_with_more_digits
 
+_PLENTY: tuple[int, ...] = (-1,)  # stands for an ending that need not be known
+_LONG = 48  # tokens: a longer ending is not searched again for every token
+
 
 class GrammarContext(Protocol):
-    """What a growth asks of its guide."""
+    """The part of `GrammarGuide` that a state uses."""
 
     seam: Seam
-    patterns: Strings
     open_strings: OpenStrings | None
     string_limits: StringLimits | None
-    min_bytes: int
     ending: tuple[int, ...]
     tokens_per_level: int
     meaning: str
 
     def matcher_after(self, taken: Sequence[int], spent: Matcher | None = None) -> Matcher | None: ...
 
+    def find_ending(self, matcher: Matcher, prefix: JsonPrefix) -> tuple[int, ...] | None: ...
+
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """`ending` None: there is room enough that none had to be looked for."""
+    """The value after some tokens. `ending` None: the limit is so far away that no ending was searched.
+
+    `end` is set when the value has ended: the first `end` bytes of the prefix are the value.
+    """
 
     prefix: JsonPrefix
     remaining: int
@@ -50,7 +56,7 @@ class GrammarState:
 
     def __init__(self, guide: GrammarContext, matcher: Matcher, positions: list[Position]) -> None:
         self._guide = guide
-        self._matcher: Matcher | None = matcher  # None: to be made again from the tokens that were taken
+        self._matcher: Matcher | None = matcher  # None: to be rebuilt from the tokens taken so far
         self._positions = positions
         self._mask: TokenMask | None = None
         self._is_stuck = False
@@ -91,7 +97,7 @@ class GrammarState:
     def _known_ending(self) -> tuple[int, ...]:
         return self._position.ending or self._guide.ending
 
-    # ── what may come ────────────────────────────────────────────────────────────────────────────────────
+    # ── what may come ──────────────────────────────────────────────────────────────────────────────────────
 
     def allowed(self) -> TokenMask:
         assert not self.is_finished, "the value has ended"
@@ -105,12 +111,12 @@ class GrammarState:
         return self._free_mask()
 
     def _forced_ending(self) -> tuple[int, ...]:
-        """The ending that has to be followed, because nothing longer fits."""
+        """The ending that the value must follow, because nothing longer fits; otherwise empty."""
         ending = self._position.ending or ()
         return ending if len(ending) >= self._position.remaining else ()
 
     def _limit_excludes_tokens(self) -> bool:
-        """Whether something else could have come, had there been room: asked of a copy, which may fail at it."""
+        """Whether only the limit forces the ending. It uses a copy of the matcher, which may fail here."""
         forced_ending = self._forced_ending()
         if not forced_ending:
             return False
@@ -129,13 +135,13 @@ class GrammarState:
         return self._guide.open_strings.shared_masks.mask(self._position.prefix, self._grammar_mask)
 
     def _grammar_mask(self, keep: KeepMask | None = None) -> TokenMask:
-        """What the grammar says, less what it cannot say."""
+        """The mask of the grammar, without tokens that a grammar cannot exclude; `keep` may cache it."""
         seam, limits, held = self._guide.seam, self._guide.string_limits, self._open_limit()
         mask = self._current().mask()
         if self._current().inner.is_error() and self._renew():
             mask = self._current().mask()
         matcher = self._current()
-        if matcher.inner.is_error():  # too intricate a place for its limits: the value is closed here
+        if matcher.inner.is_error():  # the grammar is too complex here for llguidance's limits: close the value
             self._is_stuck = True
             return mask_of(seam.tokens.size, self._known_ending()[:1])
         self._forbid_taken_keys(mask)
@@ -148,7 +154,7 @@ class GrammarState:
             )
         if matcher.accepts and not seam.follow:
             mask = mask | seam.mask
-        if not mask.any():  # every key that may stand here is taken
+        if not mask.any():  # every key that may come here is taken
             self._is_stuck = not self._position.ending
             return mask_of(seam.tokens.size, self._known_ending()[:1])
         if keep is not None:
@@ -156,12 +162,12 @@ class GrammarState:
         return frozen(mask)
 
     def _open_limit(self) -> OpenLimit | None:
-        """The open string whose tokens are counted; None where there is none."""
+        """The open string with a token limit; None if there is none."""
         limits, position = self._guide.string_limits, self._position
         return None if limits is None else limits.limit_at(position.prefix, position.taken, self._opened)
 
     def _mask_of_string(self, held: OpenLimit | None) -> TokenMask | None:
-        """Inside a free string; None elsewhere."""
+        """The mask inside a string, computed without the grammar; None elsewhere."""
         inside, limits = self._guide.open_strings, self._guide.string_limits
         if inside is None:
             return None
@@ -174,7 +180,7 @@ class GrammarState:
         return limits.without_bad_openings(mask) if mask.any() else None
 
     def _forbid_taken_keys(self, mask: TokenMask) -> None:
-        """A key that the object has already is not closed again."""
+        """Exclude the tokens that would close a key that the object already has."""
         found = self._position.prefix.open_key()
         if found is None:
             return
@@ -186,7 +192,7 @@ class GrammarState:
                 mask &= ~mask_of(self._guide.seam.tokens.size, trie.below(node))
 
     def _forbid_long_numbers(self, mask: TokenMask) -> None:
-        """A number gets no more digits than every reader takes, as far as anything else may come."""
+        """Exclude more digits than every JSON reader accepts, unless nothing else may come."""
         left = self._position.prefix.digits_left()
         if left is None:
             return
@@ -195,7 +201,7 @@ class GrammarState:
             mask &= ~beyond
 
     def forced(self) -> tuple[int, ...]:
-        """What the grammar forces, as far as an ending fits after it."""
+        """The tokens that the grammar forces, if an ending fits after them."""
         if self.is_finished:
             return ()
         text = bytes(self._current().inner.compute_ff_bytes())
@@ -221,25 +227,25 @@ class GrammarState:
             return ()
         if is_far:
             return tokens
-        # near the limit another spelling may be the one that fits: one token at a time
+        # near the limit only another spelling may fit: one token at a time
         return tokens[:1] if allows(self.allowed(), tokens[0]) else ()
 
     def _ending_after_forced(self, text: bytes, prefix: JsonPrefix, ahead: Matcher) -> tuple[int, ...] | None:
-        """An ending after a text that is forced: the one that is known begins with it."""
+        """An ending after a forced text; the known ending usually begins with that text."""
         tokens, known = self._guide.seam.tokens, self._position.ending
         if known and self._guide.string_limits is None and (rest := rest_of(known, text, tokens)) is not None:
             return rest
-        return find_ending(ahead, prefix, tokens, strings=self._guide.patterns, least=self._guide.min_bytes)
+        return self._guide.find_ending(ahead, prefix)
 
     def _current(self) -> Matcher:
         if self._matcher is None:
             self._matcher = self._guide.matcher_after(self._position.taken)
             if self._matcher is None:
-                raise ValueError("the tokens that were taken are not taken again")
+                raise ValueError("a new matcher refuses the tokens that this one has taken")
         return self._matcher
 
     def _renew(self, token: int | None = None) -> bool:
-        """Whether it goes on with a new lexer now, as the old one had learnt as much as it may; after the token."""
+        """Replace a matcher whose lexer has used up its fuel, after the tokens so far and `token`. Whether it did."""
         spent = self._matcher
         if spent is None or not spent.is_spent:
             return False
@@ -249,11 +255,10 @@ class GrammarState:
         return found is not None
 
     def _find_ending(self, prefix: JsonPrefix, token: int | None = None) -> tuple[int, ...] | None:
-        """After what was taken, and the token that is being taken."""
-        tokens, strings = self._guide.seam.tokens, self._guide.patterns
-        found = find_ending(self._current(), prefix, tokens, strings=strings, least=self._guide.min_bytes)
+        """An ending after the tokens so far and `token`."""
+        found = self._guide.find_ending(self._current(), prefix)
         if found is None and self._renew(token):
-            found = find_ending(self._current(), prefix, tokens, strings=strings, least=self._guide.min_bytes)
+            found = self._guide.find_ending(self._current(), prefix)
         rest = found if token is None or found is None else (token, *found)
         return found if rest is not None and self._keeps_limits(self._position, rest) else None
 
@@ -261,7 +266,7 @@ class GrammarState:
         limits = self._guide.string_limits
         return limits is None or limits.keeps(position.prefix, position.taken, following)
 
-    # ── taking a token ───────────────────────────────────────────────────────────────────────────────────
+    # ── taking a token ─────────────────────────────────────────────────────────────────────────────────────
 
     def advance(self, token: int) -> Accepted:
         assert not self.is_finished, "the value has ended"
@@ -308,7 +313,10 @@ class GrammarState:
     def _ending_after(
         self, prefix: JsonPrefix, remaining: int, before: tuple[int, ...], token: int
     ) -> tuple[int, ...] | None:
-        """An ending after the token; too long a one where none was found; `_PLENTY` where it need not be known."""
+        """An ending after the token.
+
+        None found is an ending that is too long. `_PLENTY` is an ending that need not be known yet.
+        """
         if before[:1] == (token,):
             return before[1:]
         if remaining >= (prefix.depth + 2) * self._guide.tokens_per_level + 16:
@@ -320,7 +328,7 @@ class GrammarState:
         return (0,) * (remaining + 1) if found is None else found
 
     def _reuse_ending(self, prefix: JsonPrefix, before: tuple[int, ...], token: int) -> tuple[int, ...] | None:
-        """A long ending from before the token, where the rest of it still closes the value after another item."""
+        """A long ending from before the token, if a part of it still closes the value after one more item."""
         if len(before) < _LONG or prefix.unique or any(around.is_object for around in prefix.stack):
             return None
         texts = self._guide.seam.tokens.text
@@ -337,19 +345,17 @@ class GrammarState:
         if position.ending is not None:
             return position.ending
         if position.remaining > 1 + (position.prefix.depth + 3) * self._guide.tokens_per_level + 32:
-            return ()  # far from the limit; looked for only if it has to be
+            return ()  # far from the limit: searched only if it is needed
         return self._find_ending(position.prefix) or ()
 
     def _close_at_limit(self, before: tuple[int, ...]) -> Position:
-        """Closes the value without the token: with the ending from here, or from the last place that had one."""
+        """Close the value without the token: with the ending from here, or from the last position that has one."""
         tokens = self._guide.seam.tokens
         for back, position in enumerate(reversed(self._positions)):
             ending = before if back == 0 and before else position.ending
             if ending is None or not ending or len(ending) > position.remaining:
                 matcher = self._guide.matcher_after(position.taken)
-                found = matcher and find_ending(
-                    matcher, position.prefix, tokens, strings=self._guide.patterns, least=self._guide.min_bytes
-                )
+                found = matcher and self._guide.find_ending(matcher, position.prefix)
                 ending = found if found and self._keeps_limits(position, found) else None
             if ending is not None and len(ending) <= self._position.remaining:
                 raw = position.prefix.raw + b"".join(tokens.text(token) or b"" for token in ending)
@@ -358,7 +364,3 @@ class GrammarState:
                 remaining = self._position.remaining - max(1, len(ending))
                 return Position(prefix, remaining, (), position.taken, len(raw), truncated=True)
         raise NoEndingFits(f"the value can no longer be closed within its limit: {self._guide.meaning}")
-
-
-_PLENTY: tuple[int, ...] = (-1,)
-_LONG = 48  # tokens of an ending that is not searched anew for every token

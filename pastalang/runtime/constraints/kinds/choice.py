@@ -10,20 +10,21 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of, mask_of_many
 from pastalang.runtime.constraints.seam import Seam
-from pastalang.runtime.constraints.token_bytes import ranges
+from pastalang.runtime.constraints.token_bytes import Flags, ranges
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints, TokenTrie
 
 _MAX_MASKS = 512
+_NEVER = 1 << 40
+_NONE = np.zeros(0, dtype=np.int64)
 _FEW = 8  # options: up to here each is spelled to find the one with the fewest tokens
 
 
@@ -83,20 +84,13 @@ class ChoiceMachine:
     def forced(self, state: MachineState) -> bytes:
         low, high, depth = _range(state)
         first, last = self.options[low], self.options[high - 1]
-        end = depth
-        while end < min(len(first), len(last)) and first[end] == last[end]:
-            end += 1
-        return first[depth:end]
+        return common_prefix(first, last)[depth:]
 
     def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
         here = _range(state)
         if remaining is not None and self._longest - here.depth < remaining:
             remaining = None
-        key = (here, remaining)
-        found = self._masks.get(key)
-        if found is None:
-            found = self._masks[key] = self._make_mask(here, remaining)
-        return found
+        return self._masks.cached((here, remaining), lambda: self._make_mask(here, remaining))
 
     def warm(self) -> None:
         if len(self.options) > _FEW:
@@ -115,7 +109,7 @@ class ChoiceMachine:
         trie, start = self._tokens.trie, Range(here.low, here.high, here.depth + len(common))
         nodes, at = self._list.followed(trie, start, trie.find(common))
         is_plenty = remaining is None and covers
-        inner = at if is_plenty else at[self._fits(nodes, NEVER - 1 if remaining is None else remaining - 1)]
+        inner = at if is_plenty else at[self._fits(nodes, _NEVER - 1 if remaining is None else remaining - 1)]
         whole = at[self._list.ends_at(nodes)]
         found = [*inside, trie.ending_at(inner)[0]]
         if len(whole):
@@ -166,14 +160,19 @@ class ChoiceMachine:
         return _range(here)
 
 
+S = TypeVar("S", bytes, tuple[int, ...])
+
+
+def common_prefix(first: S, second: S) -> S:
+    end = 0
+    while end < min(len(first), len(second)) and first[end] == second[end]:
+        end += 1
+    return first[:end]
+
+
 def _range(state: MachineState) -> Range:
     assert isinstance(state, Range)
     return state
-
-
-Flags: TypeAlias = NDArray[np.bool_]
-NEVER = 1 << 40
-_NONE = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +248,7 @@ class OptionList:
     def _fewest(self) -> Ints:
         """The number of bytes from every node to the nearest end of an option."""
         tree = self._tree
-        found = np.where(tree.is_end, 0, NEVER)
+        found = np.where(tree.is_end, 0, _NEVER)
         for depth in reversed(range(len(tree.levels) - 2)):
             level = tree.level(depth)
             first, last = tree.first[level], tree.first[level.start + 1 : level.stop + 1]
@@ -259,7 +258,7 @@ class OptionList:
             found[level.start + has] = np.minimum(found[level.start + has], below)
         return found
 
-    # ── numbers of tokens ───────────────────────────────────────────────────────────────────────
+    # ── numbers of tokens ──────────────────────────────────────────────────────────────────────────────────
 
     @property
     def is_weighed(self) -> bool:
@@ -274,7 +273,7 @@ class OptionList:
     def _weigh(self, trie: TokenTrie) -> Ints:
         """Computed from the deepest level up, so that the nodes that tokens reach are known already."""
         tree = self._tree
-        weights = np.where(tree.is_end, 0, NEVER)
+        weights = np.where(tree.is_end, 0, _NEVER)
         for depth in reversed(range(len(tree.levels) - 1)):
             everywhere = np.arange(tree.levels[depth], tree.levels[depth + 1])
             for nodes, where, start in self._down(trie, everywhere):
@@ -287,7 +286,7 @@ class OptionList:
         low, _, depth = at
         node = self._node(low, depth)
         left = int(self.fewest_tokens(trie, node)[0])
-        if left >= NEVER:
+        if left >= _NEVER:
             return None
         tokens: list[int] = []
         while left:
@@ -300,7 +299,7 @@ class OptionList:
                     break
         return tuple(tokens)
 
-    # ── down the tree ────────────────────────────────────────────────────────────────────────────────────
+    # ── down the tree ──────────────────────────────────────────────────────────────────────────────────────
 
     def _node(self, low: int, depth: int) -> Ints:
         """The node of the first `depth` bytes of option `low`."""

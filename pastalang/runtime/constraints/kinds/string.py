@@ -148,9 +148,7 @@ class StringMachine:
         horizon = 16 + least
         limit = None if remaining is None or remaining > horizon else remaining
         key = (here.place, least, most, limit)
-        if key not in self._masks:
-            self._masks[key] = self._make_mask(here, groups, limit)
-        return self._masks[key]
+        return self._masks.cached(key, lambda: self._make_mask(here, groups, limit))
 
     def warm(self) -> None:
         self.mask(self.start, None)
@@ -187,7 +185,7 @@ class StringMachine:
         found: NDArray[np.bool_] = counts >= self._least
         return found if self._most is None else found & (counts <= self._most)
 
-    # ── masks ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── masks ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _between(self, place: int) -> bool:
         return self._spelling.between[place]
@@ -270,7 +268,7 @@ class StringMachine:
             missing -= size * (missing // size)
         return tuple(found)
 
-    # ── groups of tokens, once per vocabulary ───────────────────────────────────────────────────────────────
+    # ── groups of tokens, once per vocabulary ──────────────────────────────────────────────────────────────
 
     def _groups(self, place: int) -> _TokenGroups:
         key = ("string", id(self._spelling), self._seam.follow, place)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from pastalang.runtime.constraints.guide import Machine, MachineState, TokenMask
+from pastalang.runtime.constraints.kinds.choice import common_prefix
 from pastalang.runtime.constraints.masks import join_masks
 from pastalang.runtime.constraints.tokens import Tokens
 
@@ -48,7 +49,7 @@ class UnionMachine:
             return self._arms[number].forced(here)
         common = self._arms[live[0][0]].forced(live[0][1])
         for number, here in live[1:]:
-            common = _common(common, self._arms[number].forced(here))
+            common = common_prefix(common, self._arms[number].forced(here))
         return common
 
     def warm(self) -> None:
@@ -67,10 +68,3 @@ class UnionMachine:
 def _live(state: MachineState) -> LiveArms:
     assert isinstance(state, tuple)
     return state
-
-
-def _common(first: bytes, second: bytes) -> bytes:
-    end = 0
-    while end < min(len(first), len(second)) and first[end] == second[end]:
-        end += 1
-    return first[:end]

@@ -7,8 +7,6 @@ characters, in any script. The tokens that copy the source from each of its char
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
-from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -16,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pastalang.runtime.constraints.bounded_cache import LruCache
 from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of, mask_of_many
 from pastalang.runtime.constraints.seam import Seam
@@ -27,6 +26,8 @@ _MAX_MASKS = 256
 _MAX_PLACES = 2_000  # spans whose positions are cached
 _FEW_NODES = 16  # nodes: for so few, looking up duplicates is quicker than removing them
 _NEVER = 10**9 + 1
+_NOTHING = -1  # marks the end of a source among its bytes
+_MAX_SOURCES = 16  # sources that are cached
 _OPEN, _CLOSED = "open", "closed"
 _QUOTE = 0x22
 
@@ -122,7 +123,7 @@ class VerbatimMachine:
             self.mask(state, None)
         assert self._root_closers.ndim == 1
 
-    # ── positions in the source ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── positions in the source ────────────────────────────────────────────────────────────────────────────
 
     def _places_of(self, span: Span) -> Ints:
         """The positions after every occurrence of the span, ascending."""
@@ -146,7 +147,7 @@ class VerbatimMachine:
         return longer
 
     def _may_end(self, state: MachineState) -> bool:
-        """The first occurrence decides for all: equal bytes from the start of a character have equal characters."""
+        """The first occurrence decides: equal bytes from the start of a character are equal characters."""
         if not isinstance(state, Span) or not state.length:
             return False
         return bool(self._source.is_cut[state.first + state.length])
@@ -161,7 +162,7 @@ class VerbatimMachine:
         best = int((ends - places).argmin())
         return source.spelled[int(places[best]) : int(ends[best])]
 
-    # ── tokens ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── tokens ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _make_mask(self, state: MachineState, remaining: int | None) -> TokenMask:
         size = self._tokens.size
@@ -250,10 +251,6 @@ class _Closers:
         if len(places) > _FEW_NODES:
             places = np.unique(places)
         return self._tokens[ranges(self._bounds[places], self._bounds[places + 1])]
-
-
-_MAX_SOURCES = 16  # sources that are cached
-_NOTHING = -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -388,10 +385,5 @@ def _grouped_by_start(start: Ints, count: int, first: Ints, second: Ints) -> tup
 
 
 def matches_of(source: SpelledSource, tokens: Tokens) -> Matches:
-    known: OrderedDict[Hashable, Matches] = tokens.cached("matches", OrderedDict)
-    if source not in known:
-        known[source] = Matches(source, tokens.trie)
-        if len(known) > _MAX_SOURCES:
-            known.popitem(last=False)
-    known.move_to_end(source)
-    return known[source]
+    known: LruCache[SpelledSource, Matches] = tokens.cached("matches", lambda: LruCache(_MAX_SOURCES))
+    return known.cached(source, lambda: Matches(source, tokens.trie))
