@@ -305,14 +305,14 @@ class LeadingSpaceState:
         """The tokens, if they are all allowed one after the other; otherwise none."""
         trial = self.fork()
         for token in tokens:
-            is_asked = trial._inner is None or isinstance(trial._inner, MachineGuideState)
-            if trial.is_finished or (is_asked and not allows(trial.allowed(), token)):
+            is_checked = trial._inner is None or isinstance(trial._inner, MachineGuideState)
+            if trial.is_finished or (is_checked and not allows(trial.allowed(), token)):
                 return ()
             try:
                 kept = trial.advance(token).kept
             except ValueError:
                 return ()
-            if not kept and not is_asked:  # the limit ended the value
+            if not kept and not is_checked:  # the limit ended the value
                 return ()
         return tokens
 

@@ -59,7 +59,7 @@ class GrammarState:
         self._matcher: Matcher | None = matcher  # None: to be rebuilt from the tokens taken so far
         self._positions = positions
         self._mask: TokenMask | None = None
-        self._is_stuck = False
+        self._is_stuck = False  # the next token is replaced by an ending, because the grammar has no mask here
         self._opened: Opened | None = None
 
     @property
@@ -127,16 +127,19 @@ class GrammarState:
         return bool((free & ~mask_of(self._guide.seam.tokens.size, forced_ending[:1])).any())
 
     def _free_mask(self) -> TokenMask:
-        held, limits = self._open_limit(), self._guide.string_limits
-        if (quick := self._mask_of_string(held)) is not None:
+        limit, limits = self._open_limit(), self._guide.string_limits
+        if (quick := self._mask_of_string(limit)) is not None:
             return quick
         if limits is not None or self._guide.open_strings is None:
             return self._grammar_mask()
         return self._guide.open_strings.shared_masks.mask(self._position.prefix, self._grammar_mask)
 
     def _grammar_mask(self, keep: KeepMask | None = None) -> TokenMask:
-        """The mask of the grammar, without tokens that a grammar cannot exclude; `keep` may cache it."""
-        seam, limits, held = self._guide.seam, self._guide.string_limits, self._open_limit()
+        """The grammar's mask without duplicate keys and long numbers, which a grammar cannot exclude.
+
+        `keep` is called with the mask if it may be cached.
+        """
+        seam, limits, limit = self._guide.seam, self._guide.string_limits, self._open_limit()
         mask = self._current().mask()
         if self._current().inner.is_error() and self._renew():
             mask = self._current().mask()
@@ -147,11 +150,9 @@ class GrammarState:
         self._forbid_taken_keys(mask)
         self._forbid_long_numbers(mask)
         if limits is not None:
-            mask = (
-                limits.without_bad_openings(mask)
-                if held is None
-                else limits.without_bad_openings(mask) & limits.within(held)
-            )
+            mask = limits.without_bad_openings(mask)
+            if limit is not None:
+                mask = mask & limits.within(limit)
         if matcher.accepts and not seam.follow:
             mask = mask | seam.mask
         if not mask.any():  # every key that may come here is taken
@@ -166,15 +167,15 @@ class GrammarState:
         limits, position = self._guide.string_limits, self._position
         return None if limits is None else limits.limit_at(position.prefix, position.taken, self._opened)
 
-    def _mask_of_string(self, held: OpenLimit | None) -> TokenMask | None:
+    def _mask_of_string(self, limit: OpenLimit | None) -> TokenMask | None:
         """The mask inside a string, computed without the grammar; None elsewhere."""
-        inside, limits = self._guide.open_strings, self._guide.string_limits
-        if inside is None:
+        strings, limits = self._guide.open_strings, self._guide.string_limits
+        if strings is None:
             return None
-        self._opened = inside.opened(self._position.prefix, self._opened)
+        self._opened = strings.opened(self._position.prefix, self._opened)
         if self._opened is None:
             return None
-        mask = inside.mask(self._opened, self._current, None if held is None else held.left)
+        mask = strings.mask(self._opened, self._current, None if limit is None else limit.left)
         if limits is None or mask is None:
             return mask
         return limits.without_bad_openings(mask) if mask.any() else None
@@ -214,10 +215,8 @@ class GrammarState:
         prefix = self._position.prefix.extended(text)
         if prefix.is_invalid or (prefix.end is not None and prefix.end < len(prefix.raw)) or not ahead.take(tokens):
             return ()
-        is_far = (
-            self._position.remaining
-            >= (self._position.prefix.depth + len(tokens) + 3) * self._guide.tokens_per_level + 32
-        )
+        levels = self._position.prefix.depth + len(tokens) + 3
+        is_far = self._position.remaining >= levels * self._guide.tokens_per_level + 32
         if is_far and self._guide.string_limits is None:
             return tokens
         ending = () if prefix.end is not None else self._ending_after_forced(text, prefix, ahead)
@@ -270,14 +269,14 @@ class GrammarState:
 
     def advance(self, token: int) -> Accepted:
         assert not self.is_finished, "the value has ended"
-        known, held, limits = self.text, self._open_limit(), self._guide.string_limits
-        is_cut = (
+        known, limit, limits = self.text, self._open_limit(), self._guide.string_limits
+        is_truncated = (
             self.truncated
-            or (held is not None and limits is not None and limits.closes(held))
+            or (limit is not None and limits is not None and limits.closes(limit))
             or self._limit_excludes_tokens()
         )
         position, kept = self._after(token)
-        self._positions.append(replace(position, truncated=True) if is_cut else position)
+        self._positions.append(replace(position, truncated=True) if is_truncated else position)
         self._mask = None
         return Accepted(self.text[len(known) :], kept, position.end is not None)
 
@@ -313,16 +312,16 @@ class GrammarState:
     def _ending_after(
         self, prefix: JsonPrefix, remaining: int, before: tuple[int, ...], token: int
     ) -> tuple[int, ...] | None:
-        """An ending after the token.
+        """An ending after the token; an ending that is too long if none was found.
 
-        None found is an ending that is too long. `_PLENTY` is an ending that need not be known yet.
+        `_PLENTY` is returned while the limit is so far away that no ending need be known.
         """
         if before[:1] == (token,):
             return before[1:]
         if remaining >= (prefix.depth + 2) * self._guide.tokens_per_level + 16:
             return _PLENTY
-        inside = self._guide.open_strings
-        if inside is not None and inside.closes_alike(self._position.prefix, prefix, before, self._opened):
+        strings = self._guide.open_strings
+        if strings is not None and strings.closes_alike(self._position.prefix, prefix, before, self._opened):
             return before
         found = self._reuse_ending(prefix, before, token) or self._find_ending(prefix, token)
         return (0,) * (remaining + 1) if found is None else found
