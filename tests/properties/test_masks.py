@@ -1,4 +1,4 @@
-"""A mask is what following every token byte by byte gives: the slow way is the oracle."""
+"""A mask equals the result of trying every token byte by byte, which is the oracle."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def _further(machine: Machine, state: MachineState, tokens: Tokens, rng: random.
 
 
 @pytest.mark.parametrize("kind", VOCABULARIES)
-def test_a_mask_is_what_following_each_token_gives(kind: str) -> None:
+def test_a_mask_equals_trying_every_token(kind: str) -> None:
     tokens, rng = VOCABULARIES[kind](), random.Random(1)
     for type in (*SIMPLE, *MORE):
         _check(type, rng.choice(list(Form)), rng.choice(FOLLOWS), tokens, rng, walks=1)
@@ -127,7 +127,7 @@ def test_a_mask_is_what_following_each_token_gives(kind: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("kind", VOCABULARIES)
 @pytest.mark.parametrize("seed", range(5))
-def test_a_mask_is_what_following_each_token_gives_at_length(kind: str, seed: int) -> None:
+def test_a_mask_equals_trying_every_token_at_length(kind: str, seed: int) -> None:
     tokens, rng = VOCABULARIES[kind](), random.Random(f"masks {seed}")
     for type in (*SIMPLE, *MORE):
         for form in Form:

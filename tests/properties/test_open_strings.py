@@ -1,4 +1,4 @@
-"""Inside the strings of structures, a mask that was put together is what the grammar says: it is the oracle."""
+"""Inside strings of structures, the computed mask equals the mask of the grammar, which is the oracle."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _is_put_together(state: GrammarState, guide: GrammarGuide) -> bool:
 
 
 @pytest.mark.parametrize("kind", VOCABULARIES)
-def test_the_mask_of_an_open_string_is_what_the_grammar_says(kind: str) -> None:
+def test_the_mask_of_an_open_string_equals_that_of_the_grammar(kind: str) -> None:
     tokens, rng, first = VOCABULARIES[kind](), random.Random(3), list(VOCABULARIES).index(kind)
     for type in (*HOLDING, *ASKED)[first :: len(VOCABULARIES)]:
         found = sum(_check(type, rng.choice(FOLLOWS), tokens, rng) for _ in range(4))
@@ -107,7 +107,7 @@ def test_the_mask_of_an_open_string_is_what_the_grammar_says(kind: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("kind", VOCABULARIES)
 @pytest.mark.parametrize("seed", range(5))
-def test_the_mask_of_an_open_string_is_what_the_grammar_says_at_length(kind: str, seed: int) -> None:
+def test_the_mask_of_an_open_string_equals_that_of_the_grammar_at_length(kind: str, seed: int) -> None:
     tokens, rng = VOCABULARIES[kind](), random.Random(f"open strings {seed}")
     for type in (*HOLDING, *ASKED):
         for follow in FOLLOWS:
