@@ -58,7 +58,7 @@ def _stays_inside(machine: Machine, state: MachineState, text: bytes, remaining:
     here: MachineState | None = state
     for byte in text:
         here = machine.step(here, byte)
-        if here is None or machine.trimmed(here):  # behind a stop nothing counts
+        if here is None or machine.stop_bytes(here):  # behind a stop nothing counts
             return here is not None
     ending = machine.ending(here)
     return ending is not None and (remaining is None or len(ending) <= remaining - 1)
@@ -112,7 +112,7 @@ def _further(machine: Machine, state: MachineState, tokens: Tokens, rng: random.
     for byte in tokens.text(int(rng.choice(choices))) or b"":
         assert here is not None
         here = machine.step(here, byte)
-        if here is None or machine.trimmed(here):
+        if here is None or machine.stop_bytes(here):
             return None
     return here
 

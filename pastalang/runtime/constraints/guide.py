@@ -119,7 +119,7 @@ class Machine(Protocol):
         """Whether another byte may follow."""
         ...
 
-    def trimmed(self, state: MachineState) -> int:
+    def stop_bytes(self, state: MachineState) -> int:
         """The number of final bytes that belong to a stop text and not to the value."""
         ...
 

@@ -200,7 +200,7 @@ class _Reader:
     def _facts(self, state: Hashable) -> tuple[bool, bool]:
         """Whether the value may end here, and whether a stop text has ended it."""
         if state not in self._about:
-            self._about[state] = self._machine.accepts(state), bool(self._machine.trimmed(state))
+            self._about[state] = self._machine.accepts(state), bool(self._machine.stop_bytes(state))
         return self._about[state]
 
 
@@ -221,7 +221,7 @@ class LeadingSpaceState:
         self._inner: State | None = None
         self._fresh: State | None = None
 
-    # ── what is known ──────────────────────────────────────────────────────────────────────────────────────
+    # ── the value so far ───────────────────────────────────────────────────────────────────────────────────
 
     @property
     def lead(self) -> str:
@@ -276,7 +276,7 @@ class LeadingSpaceState:
             for token in kept:
                 self.advance(token)
 
-    # ── what may come ──────────────────────────────────────────────────────────────────────────────────────
+    # ── masks and forced tokens ────────────────────────────────────────────────────────────────────────────
 
     def allowed(self) -> TokenMask:
         if self._inner is not None:

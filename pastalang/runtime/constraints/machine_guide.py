@@ -59,7 +59,7 @@ class MachineGuideState:
         self._guide = guide
         self._position = position
 
-    # ── what is known ──────────────────────────────────────────────────────────────────────────────────────
+    # ── the value so far ───────────────────────────────────────────────────────────────────────────────────
 
     @property
     def is_finished(self) -> bool:
@@ -97,7 +97,7 @@ class MachineGuideState:
             assert self._position.before is not None, "rolled back before the start"
             self._position = self._position.before
 
-    # ── what may come ──────────────────────────────────────────────────────────────────────────────────────
+    # ── masks and forced tokens ────────────────────────────────────────────────────────────────────────────
 
     def allowed(self) -> TokenMask:
         return self._mask(self._position.remaining)
@@ -202,7 +202,7 @@ class MachineGuideState:
                     raise ValueError(f"token {token} ({piece!r}) is not allowed here")
                 return self._ended(raw, state, possible_ends[-1], cut=False)
             state = following
-            if trim := machine.trimmed(state):
+            if trim := machine.stop_bytes(state):
                 return self._ended(raw, state, at + 1 - trim, cut=False)
         if not machine.can_continue(state) and machine.accepts(state):
             return self._ended(raw, state, len(raw), cut=self._was_cut(open_end=False))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from pastalang.runtime.constraints.guide import TokenMask
 
 BLOCK = 128  # columns: rows are padded to whole blocks, so that maxima and sums can be computed block by block
-_FEW = 4 * BLOCK  # up to so many allowed tokens are gathered
+_FEW = 4 * BLOCK  # allowed tokens: up to here their logits are gathered
 
 
 @dataclass(frozen=True, slots=True)

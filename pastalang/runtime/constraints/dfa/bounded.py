@@ -72,7 +72,7 @@ class BoundedMachine:
     def can_continue(self, state: MachineState) -> bool:
         return bool(self._ways(state))
 
-    def trimmed(self, state: MachineState) -> int:
+    def stop_bytes(self, state: MachineState) -> int:
         return 0
 
     def ending(self, state: MachineState) -> tuple[int, ...] | None:

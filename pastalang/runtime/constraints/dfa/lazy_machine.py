@@ -67,7 +67,7 @@ class LazyMachine:
     def can_continue(self, state: MachineState) -> bool:
         return bool(self._edges_of(self._at(state)))
 
-    def trimmed(self, state: MachineState) -> int:
+    def stop_bytes(self, state: MachineState) -> int:
         return 0
 
     def ending(self, state: MachineState) -> tuple[int, ...] | None:

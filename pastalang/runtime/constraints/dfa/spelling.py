@@ -44,7 +44,7 @@ class Spelling:
     endings: tuple[bytes | None, ...]
     start: int
     closed: int
-    closing: bytes  # what closes the value from between two characters; empty in running text
+    closing: bytes  # closes the value between two characters; empty in running text
 
 
 def spell_json(forbidden: tuple[str, ...]) -> Spelling:

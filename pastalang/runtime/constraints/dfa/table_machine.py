@@ -51,7 +51,7 @@ class TableMachine:
     def can_continue(self, state: MachineState) -> bool:
         return bool(self._table.ways[_at(state)])
 
-    def trimmed(self, state: MachineState) -> int:
+    def stop_bytes(self, state: MachineState) -> int:
         return 0
 
     def ending(self, state: MachineState) -> tuple[int, ...] | None:

@@ -97,7 +97,7 @@ class GrammarState:
     def _known_ending(self) -> tuple[int, ...]:
         return self._position.ending or self._guide.ending
 
-    # ── what may come ──────────────────────────────────────────────────────────────────────────────────────
+    # ── masks and forced tokens ────────────────────────────────────────────────────────────────────────────
 
     def allowed(self) -> TokenMask:
         assert not self.is_finished, "the value has ended"

@@ -1,4 +1,4 @@
-"""An incremental reader of JSON: what is open, which keys are taken, whether the value is complete or invalid.
+"""An incremental reader of JSON: open objects and arrays, keys so far, and whether the value is complete or invalid.
 
 It checks what a grammar cannot: duplicate keys, items that must differ, depth, and numbers that readers do not accept.
 

@@ -114,7 +114,7 @@ class SharedMasks:
         self._masks: BoundedCache[bytes, TokenMask] = BoundedCache(_MAX_KEPT)
 
     def mask(self, prefix: JsonPrefix, ask: Callable[[KeepMask], TokenMask]) -> TokenMask:
-        """`ask` computes the mask and calls its argument with it if it may be cached."""
+        """The mask of the prefix. `ask` computes it and passes it to its argument if it may be cached."""
         key = number_key(self._type, self._types, prefix)
         if key is None:
             if len(prefix.raw) > _SHORT:

@@ -67,7 +67,7 @@ class ChoiceMachine:
         low, high, depth = _range(state)
         return high - low > 1 or len(self.options[low]) > depth
 
-    def trimmed(self, state: MachineState) -> int:
+    def stop_bytes(self, state: MachineState) -> int:
         return 0
 
     def ending(self, state: MachineState) -> tuple[int, ...] | None:

@@ -127,7 +127,7 @@ class StringMachine:
             return True
         return here.characters < self._most or not self._between(here.place)
 
-    def trimmed(self, state: MachineState) -> int:
+    def stop_bytes(self, state: MachineState) -> int:
         return _position(state).trim
 
     def forced(self, state: MachineState) -> bytes:

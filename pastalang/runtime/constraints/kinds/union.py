@@ -35,8 +35,8 @@ class UnionMachine:
     def can_continue(self, state: MachineState) -> bool:
         return any(self._arms[number].can_continue(here) for number, here in _live(state))
 
-    def trimmed(self, state: MachineState) -> int:
-        return max(self._arms[number].trimmed(here) for number, here in _live(state))
+    def stop_bytes(self, state: MachineState) -> int:
+        return max(self._arms[number].stop_bytes(here) for number, here in _live(state))
 
     def ending(self, state: MachineState) -> tuple[int, ...] | None:
         endings = [self._arms[number].ending(here) for number, here in _live(state)]

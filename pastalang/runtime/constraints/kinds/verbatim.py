@@ -87,7 +87,7 @@ class VerbatimMachine:
             return state != _CLOSED
         return self._has_followers(state)
 
-    def trimmed(self, state: MachineState) -> int:
+    def stop_bytes(self, state: MachineState) -> int:
         return 0
 
     def forced(self, state: MachineState) -> bytes:
