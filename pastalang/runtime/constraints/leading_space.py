@@ -29,38 +29,6 @@ MANY = 256  # options of a choice: a longer list is not compared with the tokeni
 _NEVER = -1
 
 
-@dataclass(frozen=True)
-class _FirstTokens:
-    """The tokens that may come first, given the rest of a lead.
-
-    `alone` are the tokens that are a beginning of the lead, with their length. The other tokens begin with the lead:
-    `plain[k]` is the token with the text of `merged[k]` after the lead; for `others` there is no such token.
-    """
-
-    alone: tuple[tuple[int, int], ...]
-    merged: Ints
-    plain: Ints
-    others: tuple[tuple[int, bytes], ...]
-
-
-def _first_tokens(tokens: Tokens, lead: bytes) -> _FirstTokens:
-    alone: list[tuple[int, int]] = []
-    merged: list[tuple[int, int]] = []
-    others: list[tuple[int, bytes]] = []
-    for token, text in enumerate(tokens.vocabulary.spelling):
-        if text and lead.startswith(text):
-            alone.append((token, len(text)))
-        elif text and text.startswith(lead):
-            rest = text[len(lead) :]
-            plain = tokens.ids.get(rest)
-            if plain is None:
-                others.append((token, rest))
-            else:
-                merged.append((token, plain))
-    pairs = np.array(merged, dtype=np.int64).reshape(-1, 2)
-    return _FirstTokens(tuple(alone), pairs[:, 0], pairs[:, 1], tuple(others))
-
-
 class LeadingSpaceGuide:
     """See `guide.Guide`. `lead` is the white space, at least one character."""
 
@@ -161,49 +129,6 @@ class LeadingSpaceGuide:
         return self._spellings
 
 
-class _Reader:
-    """Runs a machine over the rests of tokens, from the start of the value."""
-
-    def __init__(self, fresh: MachineGuideState) -> None:
-        self._machine: Machine = fresh.machine
-        self._agrees = fresh.seam.agrees
-        self._start = fresh.machine.start
-        self._next: dict[tuple[Hashable, int], Hashable | None] = {}
-        self._about: dict[Hashable, tuple[bool, bool]] = {}
-        self._endings: dict[Hashable, int] = {}
-
-    def cost(self, text: bytes) -> int:
-        """The number of tokens of an ending after the text; `_NEVER` if no value begins with the text."""
-        machine, state, may_have_ended = self._machine, self._start, False
-        for at, byte in enumerate(text):
-            if self._facts(state)[0] and self._agrees(text[at:]):
-                may_have_ended = True
-            following = self._step(state, byte)
-            if following is None:
-                return 0 if may_have_ended else _NEVER
-            state = following
-            if self._facts(state)[1]:
-                return 0
-        if may_have_ended:
-            return 0
-        if state not in self._endings:
-            ending = machine.ending(state)
-            self._endings[state] = _NEVER if ending is None else len(ending)
-        return self._endings[state]
-
-    def _step(self, state: Hashable, byte: int) -> Hashable | None:
-        key = state, byte
-        if key not in self._next:
-            self._next[key] = self._machine.step(state, byte)
-        return self._next[key]
-
-    def _facts(self, state: Hashable) -> tuple[bool, bool]:
-        """Whether the value may end here, and whether a stop text has ended it."""
-        if state not in self._about:
-            self._about[state] = self._machine.accepts(state), bool(self._machine.stop_bytes(state))
-        return self._about[state]
-
-
 class LeadingSpaceState:
     """See `guide.State`. `_taken` are all its tokens; the value's state has taken the last `_inner_tokens` of them."""
 
@@ -215,7 +140,7 @@ class LeadingSpaceState:
         self._start()
 
     def _start(self) -> None:
-        self._rest = self._guide.lead.encode()  # of the lead
+        self._rest = self._guide.lead.encode()  # the rest of the lead
         self._taken: tuple[int, ...] = ()
         self._inner_tokens = 0
         self._inner: State | None = None
@@ -291,15 +216,15 @@ class LeadingSpaceState:
     def forced(self) -> tuple[int, ...]:
         """The lead together with the forced beginning of the value."""
         inside = self.inner
-        text = () if inside is None else inside.forced()
-        if not text:
+        forced = () if inside is None else inside.forced()
+        if not forced:
             return ()
         if (known := self._common_tokens()) is not None:
             return self._if_accepted(known)
         if self._inner is not None:
-            return text
+            return forced
         guide = self._guide
-        return self._if_accepted(guide.tokens.canonical(self._rest + guide.text_of(text)) or ())
+        return self._if_accepted(guide.tokens.canonical(self._rest + guide.text_of(forced)) or ())
 
     def _if_accepted(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
         """The tokens, if they are all allowed one after the other; otherwise none."""
@@ -362,3 +287,78 @@ class LeadingSpaceState:
             accepted = inside.advance_by_bytes(rest_of_piece)
         self._rest, self._inner, self._fresh, self._inner_tokens = b"", inside, None, 1
         return replace(accepted, lead=rest.decode())
+
+
+@dataclass(frozen=True)
+class _FirstTokens:
+    """The tokens that may come first, given the rest of a lead.
+
+    `alone` are the tokens that are a beginning of the lead, with their length. The other tokens begin with the lead:
+    `plain[k]` is the token with the text of `merged[k]` after the lead; for `others` there is no such token.
+    """
+
+    alone: tuple[tuple[int, int], ...]
+    merged: Ints
+    plain: Ints
+    others: tuple[tuple[int, bytes], ...]
+
+
+def _first_tokens(tokens: Tokens, lead: bytes) -> _FirstTokens:
+    alone: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
+    others: list[tuple[int, bytes]] = []
+    for token, text in enumerate(tokens.vocabulary.spelling):
+        if text and lead.startswith(text):
+            alone.append((token, len(text)))
+        elif text and text.startswith(lead):
+            rest = text[len(lead) :]
+            plain = tokens.ids.get(rest)
+            if plain is None:
+                others.append((token, rest))
+            else:
+                merged.append((token, plain))
+    pairs = np.array(merged, dtype=np.int64).reshape(-1, 2)
+    return _FirstTokens(tuple(alone), pairs[:, 0], pairs[:, 1], tuple(others))
+
+
+class _Reader:
+    """Runs a machine over the rests of tokens, from the start of the value."""
+
+    def __init__(self, fresh: MachineGuideState) -> None:
+        self._machine: Machine = fresh.machine
+        self._agrees = fresh.seam.agrees
+        self._start = fresh.machine.start
+        self._next: dict[tuple[Hashable, int], Hashable | None] = {}
+        self._about: dict[Hashable, tuple[bool, bool]] = {}
+        self._endings: dict[Hashable, int] = {}
+
+    def cost(self, text: bytes) -> int:
+        """The number of tokens of an ending after the text; `_NEVER` if no value begins with the text."""
+        machine, state, may_have_ended = self._machine, self._start, False
+        for at, byte in enumerate(text):
+            if self._facts(state)[0] and self._agrees(text[at:]):
+                may_have_ended = True
+            following = self._step(state, byte)
+            if following is None:
+                return 0 if may_have_ended else _NEVER
+            state = following
+            if self._facts(state)[1]:
+                return 0
+        if may_have_ended:
+            return 0
+        if state not in self._endings:
+            ending = machine.ending(state)
+            self._endings[state] = _NEVER if ending is None else len(ending)
+        return self._endings[state]
+
+    def _step(self, state: Hashable, byte: int) -> Hashable | None:
+        key = state, byte
+        if key not in self._next:
+            self._next[key] = self._machine.step(state, byte)
+        return self._next[key]
+
+    def _facts(self, state: Hashable) -> tuple[bool, bool]:
+        """Whether the value may end here, and whether a stop text has ended it."""
+        if state not in self._about:
+            self._about[state] = self._machine.accepts(state), bool(self._machine.stop_bytes(state))
+        return self._about[state]

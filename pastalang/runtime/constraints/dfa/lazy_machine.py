@@ -26,16 +26,6 @@ _WARM_STATES = 32
 _WARM_TOKENS = 3_000  # transitions in all; from every state of an open pattern most tokens stay inside
 
 
-@dataclass(frozen=True)
-class _Transitions:
-    """The tokens that stay inside, the index of the state each reaches, and the tokens that cross the seam."""
-
-    tokens: Ints
-    ends: Ints
-    crossing: Ints
-    farthest: int  # bytes from the farthest of `ends` to its ending
-
-
 class LazyMachine:
     """See `guide.Machine`. Its states are numbered in the order in which they are reached."""
 
@@ -188,3 +178,13 @@ class LazyMachine:
             return True
         ending = self._tokens.shortest(text)
         return ending is not None and (remaining is None or len(ending) <= remaining - 1)
+
+
+@dataclass(frozen=True)
+class _Transitions:
+    """The tokens that stay inside, the index of the state each reaches, and the tokens that cross the seam."""
+
+    tokens: Ints
+    ends: Ints
+    crossing: Ints
+    farthest: int  # bytes from the farthest of `ends` to its ending

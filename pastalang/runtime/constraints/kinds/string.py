@@ -36,47 +36,6 @@ class StringPosition(NamedTuple):
     trim: int = 0
 
 
-@dataclass(frozen=True)
-class _InsideTokens:
-    """The tokens that stay inside the value from one place, as masks by (place at the end, characters added).
-
-    They do not depend on what follows the value. `until[place]` are numbers of characters, ascending, and for each the
-    mask of all tokens that add at most so many. `fillers` has one token for each number of characters that a token
-    can add between two characters.
-    """
-
-    masks: dict[tuple[int, int], TokenMask]
-    until: dict[int, tuple[list[int], list[TokenMask]]]
-    fillers: dict[int, int]
-    fitting: dict[int, TokenMask]  # by the number of characters that there is room for
-
-
-@dataclass(frozen=True)
-class _TokenGroups:
-    """All tokens from one place: tokens that stay inside, and masks of tokens that close, by characters added."""
-
-    inside: _InsideTokens
-    closing: dict[int, TokenMask]
-    most: int
-
-    @property
-    def least(self) -> int:
-        """The fewest characters that a token adds; negative if it turns earlier characters into a stop text."""
-        return min(self.closing, default=0)
-
-    def closing_within(self, room: int) -> list[TokenMask]:
-        """The tokens that close after at most `room` characters: one mask or none."""
-        counts, masks = self._closing
-        within = bisect_right(counts, room)
-        return masks[within - 1 : within] if within else []
-
-    @cached_property
-    def _closing(self) -> tuple[list[int], list[TokenMask]]:
-        counts = sorted(self.closing)
-        every = accumulate((self.closing[count] for count in counts), lambda one, other: frozen(one | other))
-        return counts, list(every)
-
-
 class StringMachine:
     """See `guide.Machine`."""
 
@@ -345,6 +304,47 @@ class StringMachine:
             int(count): (trie.ending_at(nodes[added == count])[0], nodes[inner & (added == count)])
             for count in np.unique(added)
         }
+
+
+@dataclass(frozen=True)
+class _InsideTokens:
+    """The tokens that stay inside the value from one place, as masks by (place at the end, characters added).
+
+    They do not depend on what follows the value. `until[place]` are numbers of characters, ascending, and for each the
+    mask of all tokens that add at most so many. `fillers` has one token for each number of characters that a token
+    can add between two characters.
+    """
+
+    masks: dict[tuple[int, int], TokenMask]
+    until: dict[int, tuple[list[int], list[TokenMask]]]
+    fillers: dict[int, int]
+    fitting: dict[int, TokenMask]  # by the number of characters that there is room for
+
+
+@dataclass(frozen=True)
+class _TokenGroups:
+    """All tokens from one place: tokens that stay inside, and masks of tokens that close, by characters added."""
+
+    inside: _InsideTokens
+    closing: dict[int, TokenMask]
+    most: int
+
+    @property
+    def least(self) -> int:
+        """The fewest characters that a token adds; negative if it turns earlier characters into a stop text."""
+        return min(self.closing, default=0)
+
+    def closing_within(self, room: int) -> list[TokenMask]:
+        """The tokens that close after at most `room` characters: one mask or none."""
+        counts, masks = self._closing
+        within = bisect_right(counts, room)
+        return masks[within - 1 : within] if within else []
+
+    @cached_property
+    def _closing(self) -> tuple[list[int], list[TokenMask]]:
+        counts = sorted(self.closing)
+        every = accumulate((self.closing[count] for count in counts), lambda one, other: frozen(one | other))
+        return counts, list(every)
 
 
 @dataclass(frozen=True)
