@@ -25,7 +25,7 @@ from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.call import Options, RunOptions, check_batch, check_size, options_of
 from pastalang.runtime.constraints.compile import prepare_vocabulary
-from pastalang.runtime.constraints.tagged_text import AutoGuides
+from pastalang.runtime.constraints.tagged_text import TaggedTextGuides
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.device_memory import describe_shortage, empty_caches, is_out_of_memory
@@ -106,7 +106,7 @@ class Engine:
         )  # fmt: skip
         vocabulary = vocabulary_of(tokenizer, size=model.vocabulary, ends=self.encoder.ends, encode=self.encoder.text)
         self._vocabulary = Tokens(vocabulary)
-        make_guide = AutoGuides(self._vocabulary, self.encoder, guides or GuideCache(self._vocabulary))
+        make_guide = TaggedTextGuides(self._vocabulary, self.encoder, guides or GuideCache(self._vocabulary))
         self._plans = PlanCache(self.encoder, make_guide)
         self._sampler = Sampler(model.vocabulary)
         self._lock = threading.RLock()

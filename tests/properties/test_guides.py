@@ -1,4 +1,4 @@
-"""Whatever the logits are: every value ends within its limit, is read, and fits its type."""
+"""With random logits, every value ends within its limit, can be read, and fits its type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Strings inside structures keep their own limits of tokens, whatever a model insists on."""
+"""Strings inside structures keep their own token limits, whatever the model prefers."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_a_string_that_its_limit_closed_is_marked() -> None:
         t.Array(t.Union((t.String(max_tokens=3), t.Literal("unknown")))),
     ],
 )
-def test_limits_of_tokens_that_cannot_be_kept_inside_are_refused(type: t.Type) -> None:
+def test_token_limits_that_cannot_be_enforced_inside_are_refused(type: t.Type) -> None:
     with pytest.raises(GuideError, match="is not counted inside"):
         compile_guide(type, form=Form.JSON, follow="", vocabulary=VOCABULARIES["byte-level"]())
 

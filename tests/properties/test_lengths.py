@@ -1,4 +1,4 @@
-"""A pattern with limits of length, counted beside its automaton: it takes what matches and is as long, and no more."""
+"""A pattern with limits of length: it accepts the strings that match and keep the limits, and no others."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def stands(machine: Machine, raw: bytes) -> MachineState | None:
 
 @given(st.sampled_from(PATTERNS), st.integers(0, 6), st.none() | st.integers(0, 8), st.sampled_from(Form), st.data())
 @example("a*|b{7}", 5, 7, Form.JSON, None)
-def test_what_matches_and_is_as_long_is_taken(
+def test_only_matches_within_the_limits_are_accepted(
     pattern: str, least: int, most: int | None, form: Form, data: st.DataObject | None
 ) -> None:
     machine = machine_of(t.String(pattern=pattern, min_chars=least, max_chars=most), form)
@@ -55,7 +55,7 @@ def test_what_matches_and_is_as_long_is_taken(
 
 
 @given(st.sampled_from(PATTERNS), st.integers(0, 6), st.none() | st.integers(0, 8), st.sampled_from(Form), st.data())
-def test_from_wherever_a_value_stands_its_ending_completes_it(
+def test_an_ending_completes_the_value_from_every_state(
     pattern: str, least: int, most: int | None, form: Form, data: st.DataObject
 ) -> None:
     machine = machine_of(t.String(pattern=pattern, min_chars=least, max_chars=most), form)
@@ -72,7 +72,7 @@ def test_from_wherever_a_value_stands_its_ending_completes_it(
             ended = following
         assert machine.accepts(ended)
         ways = [following for byte in range(256) if (following := machine.step(state, byte)) is not None]
-        assert bool(ways) == machine.goes_on(state)
+        assert bool(ways) == machine.can_continue(state)
         if not ways:
             break
         state = data.draw(st.sampled_from(ways))

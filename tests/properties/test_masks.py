@@ -1,4 +1,4 @@
-"""A mask is what following every token byte by byte gives: the slow way is the oracle."""
+"""A mask equals the result of trying every token byte by byte, which is the oracle."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _stays_inside(machine: Machine, state: MachineState, text: bytes, remaining:
     here: MachineState | None = state
     for byte in text:
         here = machine.step(here, byte)
-        if here is None or machine.trimmed(here):  # behind a stop nothing counts
+        if here is None or machine.stop_bytes(here):  # behind a stop nothing counts
             return here is not None
     ending = machine.ending(here)
     return ending is not None and (remaining is None or len(ending) <= remaining - 1)
@@ -92,7 +92,7 @@ def _check(type: t.Type, form: Form, follow: str, tokens: Tokens, rng: random.Ra
                 least = inside if _is_open(type, form) else inside | crossing
                 assert least <= fast <= inside | crossing, (type, form, follow, remaining)
             state = _further(machine, state, tokens, rng)
-            if state is None or not machine.goes_on(state):
+            if state is None or not machine.can_continue(state):
                 break
 
 
@@ -112,13 +112,13 @@ def _further(machine: Machine, state: MachineState, tokens: Tokens, rng: random.
     for byte in tokens.text(int(rng.choice(choices))) or b"":
         assert here is not None
         here = machine.step(here, byte)
-        if here is None or machine.trimmed(here):
+        if here is None or machine.stop_bytes(here):
             return None
     return here
 
 
 @pytest.mark.parametrize("kind", VOCABULARIES)
-def test_a_mask_is_what_following_each_token_gives(kind: str) -> None:
+def test_a_mask_equals_trying_every_token(kind: str) -> None:
     tokens, rng = VOCABULARIES[kind](), random.Random(1)
     for type in (*SIMPLE, *MORE):
         _check(type, rng.choice(list(Form)), rng.choice(FOLLOWS), tokens, rng, walks=1)
@@ -127,7 +127,7 @@ def test_a_mask_is_what_following_each_token_gives(kind: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("kind", VOCABULARIES)
 @pytest.mark.parametrize("seed", range(5))
-def test_a_mask_is_what_following_each_token_gives_at_length(kind: str, seed: int) -> None:
+def test_a_mask_equals_trying_every_token_at_length(kind: str, seed: int) -> None:
     tokens, rng = VOCABULARIES[kind](), random.Random(f"masks {seed}")
     for type in (*SIMPLE, *MORE):
         for form in Form:

@@ -1,4 +1,4 @@
-"""Numbers between any bounds, by any steps: what fits is taken, what does not is not, alone and inside a list."""
+"""Numbers with random bounds and steps: only numbers that fit are accepted, alone and inside a list."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def compiled(type: t.Type) -> Guide | GuideError:
 @example(t.Number(minimum=Decimal("0.5"), multiple_of=Decimal("97.03")))
 @example(t.Integer(minimum=-(2**63)))
 @example(t.Integer(exclusive_minimum=-(10**20), maximum=0, multiple_of=97))
-def test_what_fits_the_bounds_is_taken_and_nothing_else(type: Numeric) -> None:
+def test_only_numbers_that_fit_the_bounds_are_accepted(type: Numeric) -> None:
     values = candidates(type)
     right = {spelled(value) for value in values if is_right(type, value)}
     for in_list in (False, True):

@@ -1,4 +1,4 @@
-"""Inside the strings of structures, a mask that was put together is what the grammar says: it is the oracle."""
+"""Inside strings of structures, the computed mask equals the mask of the grammar, which is the oracle."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _check(type: t.Type, follow: str, tokens: Tokens, rng: random.Random) -> int
     guide = compile_guide(
         type, form=Form.JSON, follow=follow, vocabulary=tokens, types=TYPES, sources={"source": SOURCE}
     )
-    assert isinstance(guide, GrammarGuide) and guide.inside is not None
+    assert isinstance(guide, GrammarGuide) and guide.open_strings is not None
     return sum(_walk(guide, tokens, rng, (type, follow)) for _ in range(2))
 
 
@@ -66,7 +66,7 @@ def _walk(guide: GrammarGuide, tokens: Tokens, rng: random.Random, told: object)
     while not state.is_finished and state.remaining > 30:
         quick = state.mask_without_limit()
         if _is_put_together(state, guide):
-            asked = guide.behind(state._position.taken)
+            asked = guide.matcher_after(state._position.taken)
             assert asked is not None
             taken = {token for token in every if asked.would_take(token)}
             assert set(tokens_of(quick).tolist()) - tokens.vocabulary.ends == taken, (told, state.text)
@@ -78,7 +78,7 @@ def _walk(guide: GrammarGuide, tokens: Tokens, rng: random.Random, told: object)
 
 def _ends(state: GrammarState, guide: GrammarGuide) -> bool:
     """Whether the ending that is known, if one is, completes the value."""
-    ending, behind = state._position.ending, guide.behind(state._position.taken)
+    ending, behind = state._position.ending, guide.matcher_after(state._position.taken)
     assert behind is not None
     return state.is_finished or ending is None or (behind.take(ending) and behind.accepts)
 
@@ -89,15 +89,15 @@ def _any(state: GrammarState, rng: random.Random) -> int:
 
 def _is_put_together(state: GrammarState, guide: GrammarGuide) -> bool:
     """Or shared with other numbers."""
-    assert guide.inside is not None
-    if number_key(guide.inside._type, TYPES, state._position.prefix) is not None:
+    assert guide.open_strings is not None
+    if number_key(guide.open_strings._type, TYPES, state._position.prefix) is not None:
         return True
-    opened = guide.inside.opened(state._position.prefix, None)
+    opened = guide.open_strings.opened(state._position.prefix, None)
     return opened is not None and opened.machine is not None
 
 
 @pytest.mark.parametrize("kind", VOCABULARIES)
-def test_the_mask_of_an_open_string_is_what_the_grammar_says(kind: str) -> None:
+def test_the_mask_of_an_open_string_equals_that_of_the_grammar(kind: str) -> None:
     tokens, rng, first = VOCABULARIES[kind](), random.Random(3), list(VOCABULARIES).index(kind)
     for type in (*HOLDING, *ASKED)[first :: len(VOCABULARIES)]:
         found = sum(_check(type, rng.choice(FOLLOWS), tokens, rng) for _ in range(4))
@@ -107,7 +107,7 @@ def test_the_mask_of_an_open_string_is_what_the_grammar_says(kind: str) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("kind", VOCABULARIES)
 @pytest.mark.parametrize("seed", range(5))
-def test_the_mask_of_an_open_string_is_what_the_grammar_says_at_length(kind: str, seed: int) -> None:
+def test_the_mask_of_an_open_string_equals_that_of_the_grammar_at_length(kind: str, seed: int) -> None:
     tokens, rng = VOCABULARIES[kind](), random.Random(f"open strings {seed}")
     for type in (*HOLDING, *ASKED):
         for follow in FOLLOWS:

@@ -1,4 +1,4 @@
-"""Types drawn at random, as deep as people nest them: what a guide lets through is what fits, on both sides."""
+"""Random types, nested as deeply as in real programs: a guide accepts the values that fit, and only those."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_a_guide_takes_what_fits_and_nothing_else(kind: str, data: st.DataObject
 @pytest.mark.parametrize("kind", VOCABULARIES)
 @settings(max_examples=60, suppress_health_check=UNHURRIED)
 @given(data=st.data())
-def test_whatever_the_logits_are_the_value_fits_a_drawn_type(kind: str, data: st.DataObject) -> None:
+def test_with_random_logits_the_value_fits_a_random_type(kind: str, data: st.DataObject) -> None:
     check_answers(data, kind)
 
 
@@ -118,6 +118,6 @@ def test_whatever_the_logits_are_the_value_fits_a_drawn_type(kind: str, data: st
 @pytest.mark.parametrize("kind", VOCABULARIES)
 @settings(max_examples=6_000, suppress_health_check=UNHURRIED)
 @given(data=st.data())
-def test_drawn_types_at_length(check: object, kind: str, data: st.DataObject) -> None:
+def test_random_types_at_length(check: object, kind: str, data: st.DataObject) -> None:
     assert callable(check)
     check(data, kind)

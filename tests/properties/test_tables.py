@@ -1,4 +1,4 @@
-"""An automaton that is written out takes what the automaton takes, byte by byte: states that became one go on alike."""
+"""A table accepts exactly the bytes that its automaton accepts, after states were merged."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _takes(automaton: Automaton, state: Hashable, text: bytes) -> bool:
 @given(PATTERNS, st.booleans(), st.data())
 @example("\\x0b|c0b", True, None)
 @example("([a-z]{0,9}-)*[a-z]{0,9}", True, None)
-def test_a_pattern_that_is_written_out_is_the_pattern(pattern: str, quoted: bool, data: st.DataObject | None) -> None:
+def test_the_table_of_a_pattern_accepts_the_pattern(pattern: str, quoted: bool, data: st.DataObject | None) -> None:
     automaton = PatternAutomaton(parse_regex(pattern), quoted=quoted)
     table = None if automaton.is_empty else tabulate(automaton)
     if table is not None:
@@ -62,7 +62,7 @@ def test_a_pattern_that_is_written_out_is_the_pattern(pattern: str, quoted: bool
 
 
 @given(st.integers(-1200, 40), st.integers(0, 1300), st.data())
-def test_numbers_that_are_written_out_are_the_numbers(low: int, width: int, data: st.DataObject) -> None:
+def test_the_table_of_numbers_accepts_the_numbers(low: int, width: int, data: st.DataObject) -> None:
     automaton = NumberAutomaton(t.Integer(minimum=low, maximum=low + width))
     table = tabulate(automaton)
     assert table is not None
@@ -71,7 +71,7 @@ def test_numbers_that_are_written_out_are_the_numbers(low: int, width: int, data
 
 @given(PATTERNS)
 @example("\\x0b|c0b")
-def test_a_state_stands_at_one_place_of_an_escape(pattern: str) -> None:
+def test_a_state_is_at_one_place_of_an_escape(pattern: str) -> None:
     """How many characters some bytes are is the same however a state was reached."""
     automaton = PatternAutomaton(parse_regex(pattern), quoted=True)
     table = None if automaton.is_empty else tabulate(automaton)

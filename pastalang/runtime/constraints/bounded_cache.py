@@ -1,7 +1,9 @@
-"""What is dear to make and may be asked for again, as much of it as there is room for."""
+"""A cache with a bounded number of entries, for masks and other results that are expensive to compute."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Callable
 from typing import TypeVar
 
 K = TypeVar("K")
@@ -9,7 +11,7 @@ V = TypeVar("V")
 
 
 class BoundedCache(dict[K, V]):
-    """At most so many values. Where one more comes, all others go: which of them are asked for again nobody knows."""
+    """A dict of at most `most` entries. One entry too many clears all others: it has no record of which are used."""
 
     __slots__ = ("_most",)
 
@@ -21,3 +23,26 @@ class BoundedCache(dict[K, V]):
         if len(self) >= self._most and key not in self:
             self.clear()
         super().__setitem__(key, value)
+
+    def cached(self, key: K, make: Callable[[], V]) -> V:
+        """The value of the key, computed by `make` if it is not there."""
+        if key not in self:
+            self[key] = make()
+        return self[key]
+
+
+class LruCache(OrderedDict[K, V]):
+    """A dict of at most `most` entries, for few large values. The least recently used is dropped first."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def cached(self, key: K, make: Callable[[], V]) -> V:
+        """The value of the key, computed by `make` if it is not there."""
+        if key not in self:
+            self[key] = make()
+            if len(self) > self._most:
+                self.popitem(last=False)
+        self.move_to_end(key)
+        return self[key]

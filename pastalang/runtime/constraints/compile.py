@@ -1,12 +1,13 @@
-"""From a hole type to a guide: `compile_guide`, and the table of which engine serves which type.
+"""Compile the guide of a hole's type: `compile_guide`.
 
-booleans, null, literals, enums        choice      a sorted list
-integers, numbers                      number      an automaton over digits
-dates, times, UUIDs, patterns, formats pattern     an automaton over places of the expression
-free strings                           string      tokens grouped by what they add
-verbatim                               verbatim    places in the source
-unions of these                        union       the arms side by side
-arrays, tuples, maps, objects, schemas llguidance  a grammar, with an ending always at hand
+Type                                    Module             Method
+booleans, null, literals, enums         kinds/choice       a sorted list of spellings
+integers, numbers                       dfa/number         an automaton over digits
+dates, times, UUIDs, patterns, formats  dfa/pattern        an automaton over positions in the expression
+free strings                            kinds/string       tokens grouped by the characters they add
+verbatim                                kinds/verbatim     positions in the source
+unions of these                         kinds/union        all arms in parallel
+arrays, tuples, maps, objects, schemas  grammar/           llguidance, and always a known ending
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.lengths import NO_TYPES, spell
 
 Closed = t.Boolean | t.Null | t.Literal
-_CLOSED = (t.Boolean, t.Null, t.Literal)  # many of them are asked for
+_CLOSED = (t.Boolean, t.Null, t.Literal)  # unions may have very many of them
 LINE_END = "\n"
 
 
@@ -53,7 +54,7 @@ def compile_guide(
     sources: Mapping[str, str] = NO_SOURCES,
     forbidden: tuple[str, ...] = (),
 ) -> Guide:
-    """Raises `GuideError` where the type cannot be enforced.
+    """The guide of a hole with the text `follow` after its value. Raises `GuideError` if it cannot enforce the type.
 
     `sources` are the texts that a `verbatim` quotes from, by name. `forbidden` texts never appear in a free string.
     """
@@ -87,7 +88,7 @@ class _Compiler:
             return compile_grammar_guide(type, self.types, self.seam, self.sources, plain=alone.machine)
         machine = self.machine(type)
         machine.warm()
-        return MachineGuide(machine, self.seam, describe(type))
+        return MachineGuide(machine, self.seam)
 
     def resolve(self, type: t.Type) -> t.Type:
         while isinstance(type, t.Named):
@@ -95,7 +96,7 @@ class _Compiler:
         return type
 
     def is_simple(self, type: t.Type) -> bool:
-        """Whether machines over bytes serve it; what nests or has a schema of its own is for a grammar."""
+        """Whether a machine over bytes can recognise it. Nested values and schemas need a grammar."""
         type = self.resolve(type)
         if isinstance(type, t.Union):
             return all(isinstance(arm, t.Literal) or self.is_simple(arm) for arm in type.arms)
@@ -121,7 +122,7 @@ class _Compiler:
             case t.Union():
                 return self.union(type)
             case _:
-                raise GuideError(f"{describe(type)} is no type of plain values")
+                raise GuideError(f"{describe(type)} is not a type of plain values")
 
     def pattern(self, pattern: str) -> Machine:
         return pattern_machine(pattern, self.seam, quoted=self.quoted)
@@ -133,10 +134,10 @@ class _Compiler:
         if patterns:
             return string_machine(patterns, self.seam, least=type.min_chars, most=type.max_chars, quoted=self.quoted)
         if self.quoted:
-            spelling = self.tokens.keep(("json", self.forbidden), lambda: spell_json(self.forbidden))
+            spelling = self.tokens.cached(("json", self.forbidden), lambda: spell_json(self.forbidden))
         else:
             stops = type.stop or (LINE_END,)
-            spelling = self.tokens.keep(("text", stops, self.forbidden), lambda: spell_text(stops, self.forbidden))
+            spelling = self.tokens.cached(("text", stops, self.forbidden), lambda: spell_text(stops, self.forbidden))
         return StringMachine(spelling, self.seam, least=type.min_chars, most=type.max_chars)
 
     def verbatim(self, type: t.Verbatim) -> Machine:
@@ -146,7 +147,7 @@ class _Compiler:
         return VerbatimMachine(spell_source(text, quoted=self.quoted), self.seam, quoted=self.quoted)
 
     def union(self, type: t.Union) -> Machine:
-        """All literals are one list; a verbatim arm of an empty text is no arm."""
+        """All literals share one list. A verbatim arm is left out if its text is empty."""
         arms = _flat(type, self.types)
         closed: list[bytes] = []
         others: list[t.Type] = []
@@ -158,7 +159,7 @@ class _Compiler:
         machines: list[Machine] = [ChoiceMachine(closed, self.seam)] if closed else []
         machines += map(self.machine, others)
         if not machines:
-            raise GuideError("no arm of the union has a value")
+            raise GuideError("none of the union's types has a value")
         return machines[0] if len(machines) == 1 else UnionMachine(machines, self.tokens)
 
 
@@ -178,7 +179,7 @@ def _flat(type: t.Type, types: Mapping[str, t.Type]) -> list[t.Type]:
 
 
 def prepare_vocabulary(vocabulary: Tokens) -> None:
-    """Does once what all guides of a vocabulary need, so that the first of them is not slow."""
+    """Build what all guides of a vocabulary share, so that compiling the first guide is not slow."""
     vocabulary.begins_some(b"")
     vocabulary.by_text.get(b"")
     vocabulary.shortest(b'"')

@@ -1,10 +1,10 @@
-"""The protocols of guides and machines. A guide says which tokens a hole may take; one state belongs to one hole.
+"""The protocols of guides and machines. A guide constrains a type; each hole has a state of its own.
 
     Guide (compiled once per type, tokenizer and seam) ── start() ──> State
-    State: allowed() -> mask, advance(token), is_finished, forced(), fork(), roll_back(n), explain()
+    State: allowed() -> mask, advance(token), is_finished, forced(), fork(), roll_back(n)
 
-A guide speaks of the *value's text as decoded* (JSON spelling in a JSON hole, plain text in running text). A machine
-knows one kind of value byte by byte; `machine_guide` makes a guide of it.
+A guide constrains the *value's text as decoded* (JSON spelling in a JSON hole, plain text in running text). A machine
+recognises one kind of value byte by byte; `machine_guide` turns it into a guide.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TokenMask = NDArray[np.uint32]  # ceil(vocabulary / 32) words; bit t of word t /
 
 
 class GuideError(ValueError):
-    """A type that cannot be enforced, with the reason in the user's words."""
+    """The type cannot be enforced. The message gives the reason in terms of the user's program."""
 
 
 class NoEndingFits(GuideError):
@@ -29,13 +29,13 @@ class NoEndingFits(GuideError):
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What taking a token did: `text` is what it added to the value, `kept` whether the token is fed as it is.
+    """The effect of taking a token: `text` is what it added to the value, `kept` whether the token itself is fed.
 
-    A token that crosses the border to the text that follows is not fed: `kept` is False, `text` is the part
-    of it before the border, and the runtime feeds that part as forced text if anybody will see it. The same
-    holds for the end of the model's turn, and where the limit ends the value: `text` is then what closes it.
-    `State.text` has the last word: a stop text that spans several tokens is taken back from it.
-    `lead` is what the token holds of the white space before the value: it is fed and is no part of the value.
+    A token that crosses the seam to the text that follows is not fed: `kept` is False, `text` is the part of the token
+    before the seam, and the runtime feeds that part as forced text if a later token sees it. The same holds for the
+    end of the model's turn. Where the limit ends the value, `kept` is False and `text` is what closes the value.
+    `State.text` may become shorter again: a stop text that spans several tokens is removed from it.
+    `lead` is the token's part of the white space before the value: it is fed and does not belong to the value.
     """
 
     text: str
@@ -45,19 +45,19 @@ class Accepted:
 
 
 class State(Protocol):
-    """Where one hole stands. `remaining` tokens are left of its limit."""
+    """The progress of one hole. `remaining` tokens are left of its limit."""
 
     def allowed(self) -> TokenMask:
-        """The tokens that keep the value completable within the limit; never empty before the end.
+        """The tokens after which the value can still be completed within the limit; never empty before the end.
 
-        Read-only, and the same array for holes that stand alike: what is made of it may be kept by identity.
+        The array is read-only and shared by holes in the same state, so results may be cached by its identity.
         """
         ...
 
     def advance(self, token: int) -> Accepted: ...
 
     def forced(self) -> tuple[int, ...]:
-        """The tokens that are the only way on from here (may be empty). They count against the limit."""
+        """The tokens that must come next, if there is only one continuation. They count against the limit."""
         ...
 
     @property
@@ -77,32 +77,24 @@ class State(Protocol):
     def remaining(self) -> int: ...
 
     def mask_without_limit(self) -> TokenMask:
-        """What would be allowed without the limit: for confidence, never for sampling."""
+        """The tokens that would be allowed without the limit: for confidence, never for sampling."""
         ...
 
     def fork(self) -> State: ...
 
     def roll_back(self, tokens: int) -> None: ...
 
-    def explain(self) -> str:
-        """One sentence for people: where the value stands and what may come."""
-        ...
-
 
 class Guide(Protocol):
-    """A compiled constraint; `start` is cheap."""
+    """The compiled constraint of a type; `start` is cheap."""
 
     def start(self, *, max_tokens: int) -> State:
-        """Raises `NoEndingFits` where no value fits into the limit."""
+        """Raises `NoEndingFits` if no value fits into the limit."""
         ...
 
     @property
     def shortest(self) -> int:
-        """Tokens of a short valid value: no limit may be below it."""
-        ...
-
-    def explain(self) -> str:
-        """One sentence for people: what is enforced, by which engine."""
+        """The number of tokens of a short valid value: no limit may be lower."""
         ...
 
 
@@ -110,42 +102,42 @@ MachineState = Hashable
 
 
 class Machine(Protocol):
-    """The language of a value's spellings, prepared for one vocabulary and one text that follows."""
+    """Recognises the spellings of a value, prepared for one vocabulary and one text after the value."""
 
     @property
     def start(self) -> MachineState: ...
 
     def step(self, state: MachineState, byte: int) -> MachineState | None:
-        """None: no spelling goes on with this byte."""
+        """The state after this byte; None if no spelling continues with it."""
         ...
 
     def accepts(self, state: MachineState) -> bool:
         """Whether the value may end here."""
         ...
 
-    def goes_on(self, state: MachineState) -> bool:
-        """Whether any byte may follow."""
+    def can_continue(self, state: MachineState) -> bool:
+        """Whether another byte may follow."""
         ...
 
-    def trimmed(self, state: MachineState) -> int:
-        """How many of the last bytes belong to a stop text and not to the value."""
+    def stop_bytes(self, state: MachineState) -> int:
+        """The number of final bytes that belong to a stop text and not to the value."""
         ...
 
     def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
-        """The tokens after which a valid ending fits into what remains then; None: any ending will do.
+        """The tokens after which an ending fits into the rest of `remaining` tokens; None: an ending of any length.
 
-        Tokens that cross the border are among them, the end of the model's turn is not.
+        It contains the tokens that cross the seam, but not the end of the model's turn.
         """
         ...
 
     def ending(self, state: MachineState) -> tuple[int, ...] | None:
-        """Few tokens that complete the value; None where no tokens can."""
+        """A few tokens that complete the value; None if the vocabulary cannot spell an ending."""
         ...
 
     def forced(self, state: MachineState) -> bytes:
-        """The bytes that are the only way on."""
+        """The bytes that must come next."""
         ...
 
     def warm(self) -> None:
-        """Makes beforehand the masks that the first steps need, as far as that is quick."""
+        """Compute the masks of the first steps in advance, as far as that is quick."""
         ...

@@ -1,11 +1,12 @@
-"""White space that stands before a value and is drawn with it: a guide of the value comes in, one that wants
-`lead + value` goes out. What is spelled of the lead is no part of the value.
+"""White space before a value, sampled together with the value: most tokenizers join a space and the next word.
 
-    lead ` `        ` "` · ` 12` · ` true`    a token that holds the lead and how the value begins
-                    ` `                       the lead alone, where a value still fits behind it
+`LeadingSpaceGuide` wraps the value's guide and constrains `lead + value`. The lead does not belong to the value.
 
-The guide inside is asked about what is left of such a token: by the token with that text, where there is one, else
-by its bytes. Every token counts against the limit, the lead alone too.
+    lead ` `        ` "` · ` 12` · ` true`    a token with the lead and the beginning of the value
+                    ` `                       the lead alone, if a value still fits after it
+
+The value's guide takes the rest of such a token: as the token with that text if there is one, otherwise as bytes.
+Every token counts against the limit, also a token of the lead alone.
 """
 
 from __future__ import annotations
@@ -17,51 +18,19 @@ import numpy as np
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import Accepted, Guide, Machine, NoEndingFits, State, TokenMask
-from pastalang.runtime.constraints.kinds.choice import ChoiceMachine
+from pastalang.runtime.constraints.kinds.choice import ChoiceMachine, common_prefix
 from pastalang.runtime.constraints.machine_guide import MachineGuide, MachineGuideState
 from pastalang.runtime.constraints.masks import allows, mask_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 from pastalang.values.describe import counted
 
-MANY = 256  # options of a choice whose spellings are compared
+MANY = 256  # options of a choice: a longer list is not compared with the tokenizer's own spellings
 _NEVER = -1
 
 
-@dataclass(frozen=True)
-class _Beginnings:
-    """The tokens that begin with (what is left of) a lead, or are a beginning of it.
-
-    `alone` are such beginnings with their length. `plain[k]` is the token with the text that `merged[k]` has behind
-    the lead; of `others` no token has it.
-    """
-
-    alone: tuple[tuple[int, int], ...]
-    merged: Ints
-    plain: Ints
-    others: tuple[tuple[int, bytes], ...]
-
-
-def _beginnings(tokens: Tokens, lead: bytes) -> _Beginnings:
-    alone: list[tuple[int, int]] = []
-    merged: list[tuple[int, int]] = []
-    others: list[tuple[int, bytes]] = []
-    for token, text in enumerate(tokens.vocabulary.spelling):
-        if text and lead.startswith(text):
-            alone.append((token, len(text)))
-        elif text and text.startswith(lead):
-            rest = text[len(lead) :]
-            plain = tokens.ids.get(rest)
-            if plain is None:
-                others.append((token, rest))
-            else:
-                merged.append((token, plain))
-    pairs = np.array(merged, dtype=np.int64).reshape(-1, 2)
-    return _Beginnings(tuple(alone), pairs[:, 0], pairs[:, 1], tuple(others))
-
-
 class LeadingSpaceGuide:
-    """See `guide.Guide`. `lead` is white space, at least one character of it."""
+    """See `guide.Guide`. `lead` is the white space, at least one character."""
 
     def __init__(self, inner: Guide, lead: str, tokens: Tokens) -> None:
         self.inner = inner
@@ -69,12 +38,12 @@ class LeadingSpaceGuide:
         self.tokens = tokens
         self._masks: BoundedCache[Hashable, tuple[TokenMask, object]] = BoundedCache(MANY)
         self._others: dict[bytes, dict[int, Ints]] = {}
-        self._ways: dict[bytes, tuple[int, ...]] | None = None
+        self._spellings: dict[bytes, tuple[int, ...]] | None = None
 
     def start(self, *, max_tokens: int) -> LeadingSpaceState:
         state = LeadingSpaceState(self, max_tokens)
         if max_tokens <= self.inner.shortest + len(self.lead) and not state.allowed().any():
-            raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')} behind its white space")
+            raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')} after its white space")
         return state
 
     @property
@@ -86,18 +55,18 @@ class LeadingSpaceGuide:
             return least + len(self.tokens.shortest(self.lead.encode()) or self.lead)
         return least
 
-    def explain(self) -> str:
-        return self.inner.explain()
+    # ── the first tokens ───────────────────────────────────────────────────────────────────────────────────
 
-    # ── the first tokens ─────────────────────────────────────────────────────────────────────────────────
-
-    def beginnings(self, rest: bytes) -> _Beginnings:
-        return self.tokens.keep(("lead", rest), lambda: _beginnings(self.tokens, rest))
+    def first_tokens(self, rest: bytes) -> _FirstTokens:
+        return self.tokens.cached(("lead", rest), lambda: _first_tokens(self.tokens, rest))
 
     def mask(self, rest: bytes, fresh: State | None, remaining: int | None) -> TokenMask:
-        """What may be written of the lead and behind it; `fresh` is the guide inside, None where nothing fits."""
+        """The tokens that may come first, given the rest of the lead.
+
+        `fresh` is the value's state before its first token; None if no value fits.
+        """
         inside = None if fresh is None else fresh.mask_without_limit() if remaining is None else fresh.allowed()
-        others = self._costs(rest, fresh) if isinstance(fresh, MachineGuideState) else {}
+        others = self._tokens_by_ending(rest, fresh) if isinstance(fresh, MachineGuideState) else {}
         fitting = tuple(cost for cost in others if remaining is None or cost < remaining)
         room = None if remaining is None else min(remaining, self.inner.shortest + len(self.lead) + 1)
         sure = b"" if fresh is None or isinstance(fresh, MachineGuideState) else self.text_of(fresh.forced())
@@ -113,53 +82,247 @@ class LeadingSpaceGuide:
 
     def _alone(self, rest: bytes, remaining: int | None) -> Ints:
         found = []
-        for token, length in self.beginnings(rest).alone:
+        for token, length in self.first_tokens(rest).alone:
             left = self.tokens.shortest(rest[length:])
             if left is not None and (remaining is None or 1 + len(left) + self.inner.shortest <= remaining):
                 found.append(token)
         return np.array(found, dtype=np.int64)
 
     def _merged(self, rest: bytes, inside: TokenMask) -> Ints:
-        begin = self.beginnings(rest)
+        begin = self.first_tokens(rest)
         is_allowed = inside[begin.plain >> 5] >> (begin.plain & 31).astype(np.uint32) & np.uint32(1)
         found: Ints = begin.merged[is_allowed.astype(np.bool_)]
         return found
 
     def _beginning(self, rest: bytes, sure: bytes) -> Ints:
-        """The tokens that hold the lead and some of a text that is forced: a grammar's mask has one of them alone."""
-        ways = (rest + sure[:length] for length in range(1, len(sure) + 1))
-        begun = [(token, way[len(rest) :]) for way in ways for token in self.tokens.by_text.get(way, ())]
+        """The tokens of the lead and the beginning of a forced text: a grammar's own mask has only one of them."""
+        spellings = (rest + sure[:length] for length in range(1, len(sure) + 1))
+        begun = [
+            (token, spelling[len(rest) :]) for spelling in spellings for token in self.tokens.by_text.get(spelling, ())
+        ]
         return np.array([token for token, text in begun if text in self.tokens.ids], dtype=np.int64)
 
     def text_of(self, tokens: tuple[int, ...]) -> bytes:
         return b"".join(self.tokens.text(token) or b"" for token in tokens)
 
-    def _costs(self, rest: bytes, fresh: MachineGuideState) -> dict[int, Ints]:
-        """The tokens whose rest no token has and that the machine takes, by how many tokens end the value then."""
+    def _tokens_by_ending(self, rest: bytes, fresh: MachineGuideState) -> dict[int, Ints]:
+        """The `others` that the machine accepts, grouped by the number of tokens of the shortest ending after each."""
         if rest not in self._others:
             found: dict[int, list[int]] = {}
             reader = _Reader(fresh)
-            for token, text in self.beginnings(rest).others:
+            for token, text in self.first_tokens(rest).others:
                 cost = reader.cost(text)
                 if cost != _NEVER:
                     found.setdefault(cost, []).append(token)
             self._others[rest] = {cost: np.array(tokens, dtype=np.int64) for cost, tokens in found.items()}
         return self._others[rest]
 
-    # ── how options are written ──────────────────────────────────────────────────────────────────────────
+    # ── the spellings of options ───────────────────────────────────────────────────────────────────────────
 
-    def ways(self) -> dict[bytes, tuple[int, ...]]:
-        """How the tokenizer itself writes each option of a choice behind the lead; empty where that is unknown."""
-        if self._ways is None:
+    def spellings(self) -> dict[bytes, tuple[int, ...]]:
+        """The tokenizer's own tokens for the lead and each option of a choice; empty for other values."""
+        if self._spellings is None:
             machine = self.inner.machine if isinstance(self.inner, MachineGuide) else None
             options = machine.options if isinstance(machine, ChoiceMachine) and len(machine.options) <= MANY else []
             lead = self.lead.encode()
-            self._ways = {option: self.tokens.canonical(lead + option) or () for option in options}
-        return self._ways
+            self._spellings = {option: self.tokens.canonical(lead + option) or () for option in options}
+        return self._spellings
+
+
+class LeadingSpaceState:
+    """See `guide.State`. `_taken` are all its tokens; the value's state has taken the last `_inner_tokens` of them."""
+
+    __slots__ = ("_fresh", "_guide", "_inner", "_inner_tokens", "_limit", "_rest", "_taken")
+
+    def __init__(self, guide: LeadingSpaceGuide, limit: int) -> None:
+        self._guide = guide
+        self._limit = limit
+        self._start()
+
+    def _start(self) -> None:
+        self._rest = self._guide.lead.encode()  # the rest of the lead
+        self._taken: tuple[int, ...] = ()
+        self._inner_tokens = 0
+        self._inner: State | None = None
+        self._fresh: State | None = None
+
+    # ── the value so far ───────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def lead(self) -> str:
+        return self._guide.lead
+
+    @property
+    def inner(self) -> State | None:
+        """The value's state. Before the value has begun: the state of a value that begins here, None if none fits."""
+        if self._inner is None and self._fresh is None:
+            try:
+                self._fresh = self._guide.inner.start(max_tokens=self.remaining)
+            except NoEndingFits:
+                return None
+        return self._inner or self._fresh
+
+    def after_space(self, token: int) -> bytes | None:
+        """The token's bytes after the lead; None for a token without bytes."""
+        text = self._guide.tokens.text(token)
+        return text if text is None or self._inner is not None else text[len(self._rest) :]
+
+    @property
+    def is_finished(self) -> bool:
+        return self._inner is not None and self._inner.is_finished
+
+    @property
+    def truncated(self) -> bool:
+        return self._inner is not None and self._inner.truncated
+
+    @property
+    def remaining(self) -> int:
+        return self._limit - len(self._taken) if self._inner is None else self._inner.remaining
+
+    @property
+    def text(self) -> str:
+        return "" if self._inner is None else self._inner.text
+
+    def fork(self) -> LeadingSpaceState:
+        copied = LeadingSpaceState(self._guide, self._limit)
+        copied._rest, copied._taken, copied._inner_tokens = self._rest, self._taken, self._inner_tokens
+        copied._inner = None if self._inner is None else self._inner.fork()
+        return copied
+
+    def roll_back(self, tokens: int) -> None:
+        assert tokens <= len(self._taken), "rolled back before the start"
+        kept = self._taken[: len(self._taken) - tokens]
+        if self._inner is not None and tokens < self._inner_tokens:
+            self._inner.roll_back(tokens)
+            self._inner_tokens -= tokens
+            self._taken = kept
+        elif tokens:
+            self._start()
+            for token in kept:
+                self.advance(token)
+
+    # ── masks and forced tokens ────────────────────────────────────────────────────────────────────────────
+
+    def allowed(self) -> TokenMask:
+        if self._inner is not None:
+            return self._inner.allowed()
+        return self._guide.mask(self._rest, self.inner, self.remaining)
+
+    def mask_without_limit(self) -> TokenMask:
+        if self._inner is not None:
+            return self._inner.mask_without_limit()
+        return self._guide.mask(self._rest, self.inner, None)
+
+    def forced(self) -> tuple[int, ...]:
+        """The lead together with the forced beginning of the value."""
+        inside = self.inner
+        forced = () if inside is None else inside.forced()
+        if not forced:
+            return ()
+        if (known := self._common_tokens()) is not None:
+            return self._if_accepted(known)
+        if self._inner is not None:
+            return forced
+        guide = self._guide
+        return self._if_accepted(guide.tokens.canonical(self._rest + guide.text_of(forced)) or ())
+
+    def _if_accepted(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
+        """The tokens, if they are all allowed one after the other; otherwise none."""
+        trial = self.fork()
+        for token in tokens:
+            is_checked = trial._inner is None or isinstance(trial._inner, MachineGuideState)
+            if trial.is_finished or (is_checked and not allows(trial.allowed(), token)):
+                return ()
+            try:
+                kept = trial.advance(token).kept
+            except ValueError:
+                return ()
+            if not kept and not is_checked:  # the limit ended the value
+                return ()
+        return tokens
+
+    def _common_tokens(self) -> tuple[int, ...] | None:
+        """The next tokens that the spellings of all remaining options share.
+
+        None if the value is not a choice, or its tokens so far are not the tokenizer's own.
+        """
+        spellings = self._guide.spellings()
+        if not spellings:
+            return None
+        written = self.text.encode()
+        left = [spelling for option, spelling in spellings.items() if option.startswith(written)]
+        begun = len(self._taken)
+        if not left or any(spelling[:begun] != self._taken for spelling in left):
+            return None
+        return common_prefix(min(left), max(left))[begun:]
+
+    # ── taking a token ─────────────────────────────────────────────────────────────────────────────────────
+
+    def advance(self, token: int) -> Accepted:
+        if self._inner is None:
+            accepted = self._begin(token)
+        else:
+            accepted = self._inner.advance(token)
+            self._inner_tokens += 1
+        self._taken = (*self._taken, token)
+        return accepted
+
+    def _begin(self, token: int) -> Accepted:
+        tokens, rest = self._guide.tokens, self._rest
+        piece = tokens.text(token)
+        if piece is not None and rest.startswith(piece):
+            if piece == rest:
+                self._inner = self._guide.inner.start(max_tokens=self.remaining - 1)
+            self._rest, self._fresh = rest[len(piece) :], None
+            return Accepted("", True, False, piece.decode())
+        inside = self.inner
+        if piece is None or inside is None or not piece.startswith(rest):
+            raise ValueError(f"token {token} ({piece!r}) is not allowed here")
+        rest_of_piece = piece[len(rest) :]
+        plain = tokens.ids.get(rest_of_piece)
+        if plain is not None:
+            accepted = inside.advance(plain)
+        else:
+            assert isinstance(inside, MachineGuideState), "only the state of a machine takes bytes"
+            accepted = inside.advance_by_bytes(rest_of_piece)
+        self._rest, self._inner, self._fresh, self._inner_tokens = b"", inside, None, 1
+        return replace(accepted, lead=rest.decode())
+
+
+@dataclass(frozen=True)
+class _FirstTokens:
+    """The tokens that may come first, given the rest of a lead.
+
+    `alone` are the tokens that are a beginning of the lead, with their length. The other tokens begin with the lead:
+    `plain[k]` is the token with the text of `merged[k]` after the lead; for `others` there is no such token.
+    """
+
+    alone: tuple[tuple[int, int], ...]
+    merged: Ints
+    plain: Ints
+    others: tuple[tuple[int, bytes], ...]
+
+
+def _first_tokens(tokens: Tokens, lead: bytes) -> _FirstTokens:
+    alone: list[tuple[int, int]] = []
+    merged: list[tuple[int, int]] = []
+    others: list[tuple[int, bytes]] = []
+    for token, text in enumerate(tokens.vocabulary.spelling):
+        if text and lead.startswith(text):
+            alone.append((token, len(text)))
+        elif text and text.startswith(lead):
+            rest = text[len(lead) :]
+            plain = tokens.ids.get(rest)
+            if plain is None:
+                others.append((token, rest))
+            else:
+                merged.append((token, plain))
+    pairs = np.array(merged, dtype=np.int64).reshape(-1, 2)
+    return _FirstTokens(tuple(alone), pairs[:, 0], pairs[:, 1], tuple(others))
 
 
 class _Reader:
-    """Reads texts with a machine from its start, as a walk does."""
+    """Runs a machine over the rests of tokens, from the start of the value."""
 
     def __init__(self, fresh: MachineGuideState) -> None:
         self._machine: Machine = fresh.machine
@@ -170,7 +333,7 @@ class _Reader:
         self._endings: dict[Hashable, int] = {}
 
     def cost(self, text: bytes) -> int:
-        """How many tokens end the value behind the text; `_NEVER` where it is not a beginning of one."""
+        """The number of tokens of an ending after the text; `_NEVER` if no value begins with the text."""
         machine, state, may_have_ended = self._machine, self._start, False
         for at, byte in enumerate(text):
             if self._facts(state)[0] and self._agrees(text[at:]):
@@ -195,171 +358,7 @@ class _Reader:
         return self._next[key]
 
     def _facts(self, state: Hashable) -> tuple[bool, bool]:
-        """Whether the value may end here, and whether a stop has ended it."""
+        """Whether the value may end here, and whether a stop text has ended it."""
         if state not in self._about:
-            self._about[state] = self._machine.accepts(state), bool(self._machine.trimmed(state))
+            self._about[state] = self._machine.accepts(state), bool(self._machine.stop_bytes(state))
         return self._about[state]
-
-
-class LeadingSpaceState:
-    """See `guide.State`. `taken` are all its tokens; the state inside has taken the last `within` of them."""
-
-    __slots__ = ("_fresh", "_guide", "_inner", "_limit", "_rest", "_taken", "_within")
-
-    def __init__(self, guide: LeadingSpaceGuide, limit: int) -> None:
-        self._guide = guide
-        self._limit = limit
-        self._start()
-
-    def _start(self) -> None:
-        self._rest = self._guide.lead.encode()  # what is left of the lead
-        self._taken: tuple[int, ...] = ()
-        self._within = 0
-        self._inner: State | None = None
-        self._fresh: State | None = None
-
-    # ── what is known ────────────────────────────────────────────────────────────────────────────────────
-
-    @property
-    def lead(self) -> str:
-        return self._guide.lead
-
-    @property
-    def inner(self) -> State | None:
-        """The state of the value; until it has begun, of one that begins here; None where none would fit."""
-        if self._inner is None and self._fresh is None:
-            try:
-                self._fresh = self._guide.inner.start(max_tokens=self.remaining)
-            except NoEndingFits:
-                return None
-        return self._inner or self._fresh
-
-    def after_space(self, token: int) -> bytes | None:
-        """What of a token stands behind the lead; None for a token without a text."""
-        text = self._guide.tokens.text(token)
-        return text if text is None or self._inner is not None else text[len(self._rest) :]
-
-    @property
-    def is_finished(self) -> bool:
-        return self._inner is not None and self._inner.is_finished
-
-    @property
-    def truncated(self) -> bool:
-        return self._inner is not None and self._inner.truncated
-
-    @property
-    def remaining(self) -> int:
-        return self._limit - len(self._taken) if self._inner is None else self._inner.remaining
-
-    @property
-    def text(self) -> str:
-        return "" if self._inner is None else self._inner.text
-
-    def explain(self) -> str:
-        return self._guide.explain() if self._inner is None else self._inner.explain()
-
-    def fork(self) -> LeadingSpaceState:
-        copied = LeadingSpaceState(self._guide, self._limit)
-        copied._rest, copied._taken, copied._within = self._rest, self._taken, self._within
-        copied._inner = None if self._inner is None else self._inner.fork()
-        return copied
-
-    def roll_back(self, tokens: int) -> None:
-        assert tokens <= len(self._taken), "rolled back behind the start"
-        kept = self._taken[: len(self._taken) - tokens]
-        if self._inner is not None and tokens < self._within:
-            self._inner.roll_back(tokens)
-            self._within -= tokens
-            self._taken = kept
-        elif tokens:
-            self._start()
-            for token in kept:
-                self.advance(token)
-
-    # ── what may come ────────────────────────────────────────────────────────────────────────────────────
-
-    def allowed(self) -> TokenMask:
-        if self._inner is not None:
-            return self._inner.allowed()
-        return self._guide.mask(self._rest, self.inner, self.remaining)
-
-    def mask_without_limit(self) -> TokenMask:
-        if self._inner is not None:
-            return self._inner.mask_without_limit()
-        return self._guide.mask(self._rest, self.inner, None)
-
-    def forced(self) -> tuple[int, ...]:
-        """The lead rides along with what the value is sure to begin with."""
-        inside = self.inner
-        text = () if inside is None else inside.forced()
-        if not text:
-            return ()
-        if (known := self._common_way()) is not None:
-            return self._as_far_as_taken(known)
-        if self._inner is not None:
-            return text
-        guide = self._guide
-        return self._as_far_as_taken(guide.tokens.canonical(self._rest + guide.text_of(text)) or ())
-
-    def _as_far_as_taken(self, tokens: tuple[int, ...]) -> tuple[int, ...]:
-        """The tokens, if each of them is taken behind those before it and a value still fits behind them."""
-        trial = self.fork()
-        for token in tokens:
-            is_asked = trial._inner is None or isinstance(trial._inner, MachineGuideState)
-            if trial.is_finished or (is_asked and not allows(trial.allowed(), token)):
-                return ()
-            try:
-                kept = trial.advance(token).kept
-            except ValueError:
-                return ()
-            if not kept and not is_asked:  # the limit has cut it
-                return ()
-        return tokens
-
-    def _common_way(self) -> tuple[int, ...] | None:
-        """The tokens with which all options of a choice go on; None where the value is not so written or no choice."""
-        ways = self._guide.ways()
-        if not ways:
-            return None
-        written = self.text.encode()
-        left = [way for option, way in ways.items() if option.startswith(written)]
-        begun = len(self._taken)
-        if not left or any(way[:begun] != self._taken for way in left):
-            return None
-        first, last = min(left), max(left)
-        end = begun
-        while end < min(len(first), len(last)) and first[end] == last[end]:
-            end += 1
-        return first[begun:end]
-
-    # ── taking a token ───────────────────────────────────────────────────────────────────────────────────
-
-    def advance(self, token: int) -> Accepted:
-        if self._inner is None:
-            accepted = self._begin(token)
-        else:
-            accepted = self._inner.advance(token)
-            self._within += 1
-        self._taken = (*self._taken, token)
-        return accepted
-
-    def _begin(self, token: int) -> Accepted:
-        tokens, rest = self._guide.tokens, self._rest
-        piece = tokens.text(token)
-        if piece is not None and rest.startswith(piece):
-            if piece == rest:
-                self._inner = self._guide.inner.start(max_tokens=self.remaining - 1)
-            self._rest, self._fresh = rest[len(piece) :], None
-            return Accepted("", True, False, piece.decode())
-        inside = self.inner
-        if piece is None or inside is None or not piece.startswith(rest):
-            raise ValueError(f"token {token} ({piece!r}) is not allowed here")
-        behind = piece[len(rest) :]
-        plain = tokens.ids.get(behind)
-        if plain is not None:
-            accepted = inside.advance(plain)
-        else:
-            assert isinstance(inside, MachineGuideState), "only machines take what no token has"
-            accepted = inside.advance_by(behind)
-        self._rest, self._inner, self._fresh, self._within = b"", inside, None, 1
-        return replace(accepted, lead=rest.decode())

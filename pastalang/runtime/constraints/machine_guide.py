@@ -1,7 +1,7 @@
-"""The guide of a value that a machine knows: its state follows the bytes token by token.
+"""The guide of a value that a machine recognises: its state gives the machine the bytes of each token.
 
 value so far ──┬── inside: the machine can continue
-               └── possible ends: places where the value may have ended, because all after them agrees with `follow`
+               └── possible ends: positions where the value may have ended, because the rest agrees with `follow`
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from pastalang.values.describe import counted
 class MachineGuide:
     machine: Machine
     seam: Seam
-    meaning: str
 
     def start(self, *, max_tokens: int) -> MachineGuideState:
         needed = self.shortest
@@ -33,13 +32,13 @@ class MachineGuide:
             raise NoEndingFits("no value of this type can be written with this vocabulary")
         return max(1, len(ending))
 
-    def explain(self) -> str:
-        return self.meaning
-
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """`end` is set when the value has ended: how many bytes of `raw` are its own. `plan` is the ending to follow."""
+    """`end` is set when the value has ended: the first `end` bytes of `raw` are the value.
+
+    `plan` is the rest of an ending that the value has begun to follow, because nothing else fits into the limit.
+    """
 
     state: MachineState
     raw: bytes
@@ -60,7 +59,7 @@ class MachineGuideState:
         self._guide = guide
         self._position = position
 
-    # ── what is known ────────────────────────────────────────────────────────────────────────────────────
+    # ── the value so far ───────────────────────────────────────────────────────────────────────────────────
 
     @property
     def is_finished(self) -> bool:
@@ -95,14 +94,10 @@ class MachineGuideState:
 
     def roll_back(self, tokens: int) -> None:
         for _ in range(tokens):
-            assert self._position.before is not None, "rolled back behind the start"
+            assert self._position.before is not None, "rolled back before the start"
             self._position = self._position.before
 
-    def explain(self) -> str:
-        where = "ended" if self.is_finished else f"{counted(self.remaining, 'token')} left"
-        return f"{self._guide.meaning}; {self.text!r} so far, {where}"
-
-    # ── what may come ────────────────────────────────────────────────────────────────────────────────────
+    # ── masks and forced tokens ────────────────────────────────────────────────────────────────────────────
 
     def allowed(self) -> TokenMask:
         return self._mask(self._position.remaining)
@@ -116,19 +111,19 @@ class MachineGuideState:
         parts = [machine.mask(position.state, remaining)]
         if machine.accepts(position.state):
             parts.append(seam.mask)
-        parts.extend(self._behind(start) for start in position.possible_ends)
+        parts.extend(self._follow_tokens(start) for start in position.possible_ends)
         if remaining is not None and (forced_ending := self._forced_ending()):
             return mask_of(seam.tokens.size, forced_ending[:1])
         if len(parts) == 1:
             return parts[0]
         if len(parts) == 2 and not position.possible_ends:  # the common case keeps one array per state
-            key = ("border", id(parts[0]), id(parts[1]))
-            joined, _ = seam.tokens.keep_some(key, lambda: (join_masks(seam.tokens.size, parts), parts))
+            key = ("seam", id(parts[0]), id(parts[1]))
+            joined, _ = seam.tokens.cached_recent(key, lambda: (join_masks(seam.tokens.size, parts), parts))
             return joined
         return join_masks(seam.tokens.size, parts)
 
-    def _behind(self, start: int) -> TokenMask:
-        """The tokens that carry on what began at a border."""
+    def _follow_tokens(self, start: int) -> TokenMask:
+        """The tokens that continue the following text, which may have begun at `start`."""
         seam = self._guide.seam
         done = self._position.raw[start:]
         if len(done) >= len(seam.follow):
@@ -145,17 +140,17 @@ class MachineGuideState:
         return found if found and self._fits(text, found) else ()
 
     def _fits(self, text: bytes, found: tuple[int, ...]) -> bool:
-        """Whether the value can still be completed behind this text when it is written with these tokens."""
+        """Whether the value can still be completed if this text is written with these tokens."""
         state: MachineState | None = self._position.state
         for byte in text:
             assert state is not None
             state = self._guide.machine.step(state, byte)
-        assert state is not None, "a forced byte was refused"
+        assert state is not None, "the machine refused a byte that it forces"
         ending = self._guide.machine.ending(state)
         return ending is not None and len(found) + len(ending) <= self._position.remaining
 
     def _forced_ending(self) -> tuple[int, ...]:
-        """The ending that has to be followed, where nothing else is known to fit."""
+        """The ending that the value must follow, if nothing else is known to fit; otherwise empty."""
         position, machine = self._position, self._guide.machine
         if position.plan:
             return position.plan
@@ -166,16 +161,16 @@ class MachineGuideState:
         ):
             return ()
         ending = machine.ending(position.state)
-        assert ending and len(ending) <= position.remaining, "a value without an ending that fits"
+        assert ending and len(ending) <= position.remaining, "no ending of the value fits into its limit"
         return ending
 
-    # ── taking a token ───────────────────────────────────────────────────────────────────────────────────
+    # ── taking a token ─────────────────────────────────────────────────────────────────────────────────────
 
     def advance(self, token: int) -> Accepted:
         return self._advance(token, self._guide.seam.tokens.text(token))
 
-    def advance_by(self, piece: bytes) -> Accepted:
-        """As `advance`, by what is left of a token whose beginning stands before the value."""
+    def advance_by_bytes(self, piece: bytes) -> Accepted:
+        """Take only these bytes of a token: its beginning belongs to the white space before the value."""
         return self._advance(None, piece)
 
     def _advance(self, token: int | None, piece: bytes | None) -> Accepted:
@@ -207,9 +202,9 @@ class MachineGuideState:
                     raise ValueError(f"token {token} ({piece!r}) is not allowed here")
                 return self._ended(raw, state, possible_ends[-1], cut=False)
             state = following
-            if trim := machine.trimmed(state):
+            if trim := machine.stop_bytes(state):
                 return self._ended(raw, state, at + 1 - trim, cut=False)
-        if not machine.goes_on(state) and machine.accepts(state):
+        if not machine.can_continue(state) and machine.accepts(state):
             return self._ended(raw, state, len(raw), cut=self._was_cut(open_end=False))
         remaining = position.remaining - 1
         if remaining == 0:
@@ -224,7 +219,7 @@ class MachineGuideState:
         return _Position(state, raw, (), position.remaining - 1, end, position.truncated or cut, (), position)
 
     def _was_cut(self, *, open_end: bool) -> bool:
-        """Whether the limit ended the value: with its last token, where the value could have gone on."""
+        """Whether the limit ended the value, which could have continued."""
         position, machine = self._position, self._guide.machine
         if self._forced_ending():
             return True

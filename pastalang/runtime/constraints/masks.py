@@ -1,4 +1,4 @@
-"""Bit masks over the vocabulary: made from token ids, joined, read. Bit t of word t // 32 allows token t."""
+"""Make, join and read token masks. Bit t % 32 of word t // 32 allows token t."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.trie import Ints
 
-_FEW = 300  # tokens that are quicker to set one by one
+_FEW = 300  # tokens: up to here it is quicker to set bits one by one
 
 
 def empty_mask(size: int) -> TokenMask:
@@ -18,7 +18,7 @@ def empty_mask(size: int) -> TokenMask:
 
 
 def mask_of(size: int, tokens: Iterable[int] | NDArray[np.int64]) -> TokenMask:
-    """Exactly these tokens. Masks are shared between holes, so they are read-only."""
+    """The mask of exactly these tokens. It is read-only, because holes share masks."""
     ids = tokens if isinstance(tokens, np.ndarray) else np.fromiter(tokens, dtype=np.int64)
     mask = empty_mask(size)
     np.bitwise_or.at(mask, ids >> 5, np.uint32(1) << (ids & 31).astype(np.uint32))
@@ -26,7 +26,7 @@ def mask_of(size: int, tokens: Iterable[int] | NDArray[np.int64]) -> TokenMask:
 
 
 def join_masks(size: int, masks: Sequence[TokenMask]) -> TokenMask:
-    """What any of them allows."""
+    """The tokens that at least one of the masks allows."""
     if len(masks) == 1:
         return masks[0]
     joined = empty_mask(size)
@@ -50,7 +50,7 @@ def tokens_of(mask: TokenMask) -> NDArray[np.int64]:
 
 
 def mask_of_many(size: int, tokens: Ints) -> TokenMask:
-    """The mask of these tokens; quick where they are many."""
+    """As `mask_of`, and quicker for many tokens."""
     if len(tokens) <= _FEW:
         return mask_of(size, tokens)
     flags = np.zeros((size + 31) // 32 * 32, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""Where a value ends inside a token: the text that follows a hole comes in, which tokens agree with it goes out."""
+"""The seam between a value and the text after its hole. One token may cross it: end the value and begin that text."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from pastalang.runtime.constraints.trie import ROOT, Ints
 
 @dataclass(frozen=True)
 class Seam:
-    """`follow` is empty at the end of the answer: there only the end of the model's turn ends the value."""
+    """`follow` is the text after the value. It is empty at the end of the answer: there the turn ends the value."""
 
     tokens: Tokens
     follow: bytes
 
     def agrees(self, rest: bytes) -> bool:
-        """Whether a text that stands behind the value may be what follows it."""
+        """Whether a token's bytes after the value are compatible with the text that follows."""
         return bool(self.follow) and (rest.startswith(self.follow) or self.follow.startswith(rest))
 
     @cached_property
     def mask(self) -> TokenMask:
-        """The tokens that begin behind the value."""
+        """The tokens that may come directly after the value."""
         if not self.follow:
             return mask_of(self.tokens.size, sorted(self.tokens.vocabulary.ends))
-        return mask_of(self.tokens.size, self.behind(np.array([ROOT])))
+        return mask_of(self.tokens.size, self.tokens_after(np.array([ROOT])))
 
-    def behind(self, nodes: Ints) -> Ints:
-        """The tokens below these nodes whose part behind the node agrees with what follows."""
-        return self.behind_each(nodes)[0]
+    def tokens_after(self, nodes: Ints) -> Ints:
+        """The tokens below these nodes whose bytes after the node agree with the following text."""
+        return self.tokens_after_each(nodes)[0]
 
-    def behind_each(self, nodes: Ints) -> tuple[Ints, Ints]:
-        """The same, and for each the place of its node in `nodes`."""
+    def tokens_after_each(self, nodes: Ints) -> tuple[Ints, Ints]:
+        """The same tokens, and the index in `nodes` of each token's node."""
         trie, place = self.tokens.trie, np.arange(len(nodes))
         found: list[Ints] = [np.zeros(0, dtype=np.int64)]
         places: list[Ints] = [np.zeros(0, dtype=np.int64)]

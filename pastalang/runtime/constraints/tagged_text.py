@@ -1,15 +1,15 @@
-"""Free text in which the model itself places control tags: `auto(...)`, its threads, and thoughts.
+"""Free text in which the model writes control tags: `auto(...)`, its threads, and thoughts.
 
-    <promise topic="food" tokens="40"/>   a thread begins here and has room for so many tokens       (pasta)
-    <sync/>                               waits for all threads that have begun                      (pasta)
+    <promise topic="food" tokens="40"/>   starts a thread with a budget of that many tokens          (pasta)
+    <sync/>                               waits for all threads started so far                       (pasta)
     </async>                              ends a thread, in the thread                               (pasta)
-    [Fork]                                a thread begins here                                       (apar)
+    [Fork]                                starts a thread                                            (apar)
     </think>                              ends a thought
 
-All text is allowed, line ends included, until a tag, the model's turn or the limit ends it. Where a tokenizer has
-tokens for a tag, or for its beginning, they are allowed, too. A tag is recognised by its characters, wherever tokens
-begin and end. What is not exactly a tag is text: a promise with another attribute or without a number, a tag that is
-never closed, one that has no meaning at its place.
+Any text is allowed, including line ends, until a tag, the end of the model's turn or the limit ends it. If a tokenizer
+has tokens for a tag, or for the beginning of one, those tokens are allowed, too. A tag is recognised by its characters,
+wherever tokens begin and end. Anything else is text: a promise with another attribute or without a number, a tag that
+is never closed, a tag in the wrong place.
 """
 
 from __future__ import annotations
@@ -28,11 +28,18 @@ from pastalang.runtime.constraints.guide import Accepted, Guide, State, TokenMas
 from pastalang.runtime.constraints.masks import join_masks, mask_of
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.encoder import Encoder
-from pastalang.values.describe import counted
 
-Others: TypeAlias = Callable[[Hole, Plan, Mapping[str, str]], Guide]
+GuideFactory: TypeAlias = Callable[[Hole, Plan, Mapping[str, str]], Guide]
 
-THREAD = "thread[]"  # the field of a thread
+THREAD = "thread[]"  # the name of the field that every thread writes
+MAX_TAG = 200  # characters: a longer promise is text
+
+_ATTRIBUTE = re.compile(r'[ \t]+([a-z]+)="([^"<>\n]*)"')
+_PROMISE = re.compile(r'<promise((?:[ \t]+[a-z]+="[^"<>\n]*")*)[ \t]*/>')
+_SYNC = "<sync/>"
+_END = "</async>"
+_FORK = "[Fork]"
+_THOUGHT_END = "</think>"
 _NEVER = "\x00\x00"  # a stop text, so that line ends do not stop
 _BEGINNINGS = {
     (AutoPolicy.PASTA, False): ("<promise", "<sync"),
@@ -42,10 +49,10 @@ _BEGINNINGS = {
 }
 
 
-class AutoGuides:
-    """A `MakeGuide` for holes in which tags mean something; `others` makes those of all other holes."""
+class TaggedTextGuides:
+    """Makes the guides of holes in which tags have a meaning; `others` makes the guides of all other holes."""
 
-    def __init__(self, tokens: Tokens, encoder: Encoder, others: Others) -> None:
+    def __init__(self, tokens: Tokens, encoder: Encoder, others: GuideFactory) -> None:
         self._tokens = tokens
         self._others = others
         self._added = {id: str(token.content) for id, token in encoder.tokenizer.added_tokens_decoder.items()}
@@ -63,40 +70,37 @@ class AutoGuides:
         return self._guide(reader_of(plan.auto, in_thread=in_thread), _BEGINNINGS[plan.auto, in_thread])
 
     def _guide(self, reader: TagReader, beginnings: tuple[str, ...]) -> Guide:
-        """`beginnings`: which added tokens may be drawn, by their text."""
+        """`beginnings`: the model may write an added token whose text begins with one of these."""
         ends = self._tokens.vocabulary.ends
         tags = {
             id: text for id, text in self._added.items()
             if id not in ends and id < self._tokens.size and text.strip().startswith(beginnings or ("\0",))
         }  # fmt: skip
-        return AutoGuide(self._text, reader, tags, self._tokens.size)
+        return TaggedTextGuide(self._text, reader, tags, self._tokens.size)
 
 
 @dataclass(frozen=True)
-class AutoGuide:
+class TaggedTextGuide:
     text: Guide
     reader: TagReader
-    tags: Mapping[int, str]  # tokens that are, or begin, a tag
+    tags: Mapping[int, str]  # added tokens that are a tag or the beginning of one, with their text
     size: int
 
     @property
     def shortest(self) -> int:
         return 1
 
-    def start(self, *, max_tokens: int) -> AutoState:
-        return AutoState(self, self.text.start(max_tokens=max_tokens))
-
-    def explain(self) -> str:
-        return "any text, with control tags"
+    def start(self, *, max_tokens: int) -> TaggedTextState:
+        return TaggedTextState(self, self.text.start(max_tokens=max_tokens))
 
 
-class AutoState:
-    """See `guide.State`. `take_tags` gives what was found since it was last asked."""
+class TaggedTextState:
+    """See `guide.State`. `take_tags` returns the tags found since its last call."""
 
-    def __init__(self, guide: AutoGuide, inner: State) -> None:
+    def __init__(self, guide: TaggedTextGuide, inner: State) -> None:
         self._guide = guide
         self._inner = inner
-        self._tokens = 0  # drawn that stand for tags
+        self._tokens = 0  # added tokens for tags: the inner state does not count them
         self._reading = Reading()
         self._taken = 0
         self._has_ended = False
@@ -108,12 +112,12 @@ class AutoState:
 
     @property
     def text(self) -> str:
-        """Without the tags."""
+        """The text without its tags."""
         return self._reading.text
 
     @property
     def is_closed(self) -> bool:
-        """Whether a tag has ended it."""
+        """Whether a tag has ended the text."""
         return any(tag is END for _, tag in self._reading.found)
 
     @property
@@ -147,7 +151,7 @@ class AutoState:
         if self._has_ended:
             self._finish()
         if not accepted.kept and not self.is_closed:
-            return Accepted(accepted.text, False, True)  # what was held back has been fed already
+            return Accepted(accepted.text, False, True)  # the text that was held back has been fed already
         return Accepted(self.text[len(known.text) :], True, self._has_ended)
 
     def _finish(self) -> None:
@@ -162,8 +166,8 @@ class AutoState:
         self._taken = len(self._reading.found)
         return new
 
-    def fork(self) -> AutoState:
-        copied = AutoState(self._guide, self._inner.fork())
+    def fork(self) -> TaggedTextState:
+        copied = TaggedTextState(self._guide, self._inner.fork())
         copied._tokens, copied._reading, copied._taken = self._tokens, self._reading, self._taken
         copied._has_ended, copied._before = self._has_ended, list(self._before)
         return copied
@@ -174,38 +178,25 @@ class AutoState:
             if not was_tag:
                 self._inner.roll_back(1)
 
-    def explain(self) -> str:
-        return f"{self._guide.explain()}; {self.text!r} so far, {counted(self.remaining, 'token')} left"
-
     def _with_tags(self, mask: TokenMask) -> TokenMask:
         tags: Iterable[int] = self._guide.tags
         return join_masks(self._guide.size, [mask, mask_of(self._guide.size, tags)]) if self._guide.tags else mask
 
 
-MAX_TAG = 200  # characters of a promise; what is longer is text
-
-_ATTRIBUTE = re.compile(r'[ \t]+([a-z]+)="([^"<>\n]*)"')
-_PROMISE = re.compile(r'<promise((?:[ \t]+[a-z]+="[^"<>\n]*")*)[ \t]*/>')
-_SYNC = "<sync/>"
-_END = "</async>"
-_FORK = "[Fork]"
-_THOUGHT_END = "</think>"
-
-
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """A thread begins; `tokens` is the room that the text behind it leaves for it."""
+    """Starts a thread. `tokens` is its budget: the text after the tag leaves that many positions free."""
 
     topic: str
     tokens: int
 
 
 class Wait:
-    """The text goes on once all threads have ended."""
+    """The text continues once all threads have ended."""
 
 
 class End:
-    """The thread has ended."""
+    """Ends the thread or the thought."""
 
 
 Tag: TypeAlias = Begin | Wait | End
@@ -214,7 +205,10 @@ WAIT, END = Wait(), End()
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """`held` may be the beginning of a tag. `found` are tags, each with the length of the text before it."""
+    """What was read so far: plain `text`, and the tags `found`, each with the length of the text before it.
+
+    `held` is text that may be the beginning of a tag.
+    """
 
     text: str = ""
     held: str = ""
@@ -223,9 +217,12 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class TagReader:
-    """`parse` gives the tag that a whole text is, `may_grow` says whether more may make one of it."""
+    """Finds tags in text. `parse` returns the tag at the start of a text and the tag's length.
 
-    first: str  # what tags begin with
+    `may_grow` reports whether a text is the beginning of a tag.
+    """
+
+    first: str  # the first character of every tag
     parse: Callable[[str], tuple[int, Tag] | None]
     may_grow: Callable[[str], bool]
 
@@ -249,12 +246,12 @@ class TagReader:
         return Reading(shown, held, tuple(found))
 
     def finish(self, before: Reading) -> Reading:
-        """Nothing more comes: what was held back is text."""
+        """The text has ended: what was held back is not a tag."""
         return Reading(before.text + before.held, "", before.found)
 
 
 def reader_of(policy: AutoPolicy, *, in_thread: bool) -> TagReader:
-    """What means something in the text itself, and what in its threads: threads begin no threads."""
+    """The tags of the main text, or of its threads: a thread cannot start threads."""
     match policy, in_thread:
         case AutoPolicy.PASTA, False:
             return TagReader("<", _pasta, lambda text: _SYNC.startswith(text) or _may_be_promise(text))

@@ -1,7 +1,7 @@
-"""The texts of all tokens as rows of one flat array of bytes, so that a few operations look at all of them.
+"""The bytes of all tokens as rows of one flat array, so that a few array operations process all tokens.
 
-Rows of a vocabulary    every token
-Rows across a seam      every way to cut a token so that its part after the cut agrees with the text after the value
+token_rows  every token
+seam_rows   every way to cut a token so that its part after the cut agrees with the text after the value
 """
 
 from __future__ import annotations
@@ -24,23 +24,20 @@ Flags = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Letters:
-    """All texts one behind the other, and one byte more. `whole[p]`: a complete character stands there in its text.
-
-    The last two are left out where all is ASCII.
-    """
+    """The bytes of all rows, one row after the other, and one more byte. All are ASCII if the other fields are None."""
 
     flat: Bytes
-    whole: Flags | None = None  # only asked for bytes of 0x80 and above
-    characters: NDArray[np.int32] | None = None  # how many bytes before each place begin a character
+    whole: Flags | None = None  # for bytes from 0x80: whether the character is complete in its row
+    characters: NDArray[np.int32] | None = None  # the number of characters that begin before each position
 
     def between(self, first: Ints, last: Ints) -> Ints:
-        """How many characters begin from each first place to each last one."""
+        """The number of characters that begin between each pair of positions."""
         if self.characters is None:
             return last - first
         return (self.characters[last] - self.characters[first]).astype(np.int64)
 
     def outside(self, ascii_: bytes, *, beyond: bool) -> Flags:
-        """Of every byte, whether it is none of these, nor of a complete character beyond ASCII if these count too."""
+        """Flags bytes outside a class: these ASCII bytes and, with `beyond`, all complete characters beyond ASCII."""
         kept = bytearray(b"\x01" * 256)
         for byte in ascii_:
             kept[byte] = 0
@@ -78,7 +75,7 @@ class Rows:
 
     @cached_property
     def _held(self) -> NDArray[np.uint64]:
-        """Of every row the set of its bytes, as four words."""
+        """The set of bytes of each row, as four words of 64 bits."""
         lengths = self.ends - self.starts
         flat = self.letters.flat[ranges(self.starts, self.ends)]
         bits, word = np.uint64(1) << (flat & 63).astype(np.uint64), flat >> 6
@@ -89,7 +86,7 @@ class Rows:
         return found
 
     def compact(self) -> Rows:
-        """The same rows with letters of their own, where they are the smaller part of all."""
+        """The same rows with a copy of their bytes, if they are less than half of all bytes."""
         lengths = self.ends - self.starts
         if lengths.sum() * 2 > len(self.letters.flat):
             return self
@@ -101,7 +98,7 @@ class Rows:
         return Rows(letters, ends - lengths, ends, self.ids)
 
     def within(self, bytes_: Iterable[int]) -> Rows:
-        """The rows that hold no other bytes."""
+        """The rows that contain only these bytes."""
         allowed = [0, 0, 0, 0]
         for byte in bytes_:
             allowed[byte >> 6] |= 1 << (byte & 63)
@@ -111,7 +108,7 @@ class Rows:
         return self.take(np.flatnonzero(others == 0))
 
     def first_place(self, where: Flags) -> Ints:
-        """Of each row the first place where the flag of the byte is set, its end where none is."""
+        """The first flagged position of each row; its end if no byte is flagged."""
         places = np.append(np.flatnonzero(where), len(where))
         before = np.zeros(len(where), dtype=np.int32)
         np.cumsum(where[:-1], out=before[1:])
@@ -120,17 +117,17 @@ class Rows:
 
 
 def ranges(starts: Ints, ends: Ints) -> Ints:
-    """The numbers of all these ranges, one behind the other."""
+    """The concatenation of `arange(start, end)` for all pairs."""
     counts = ends - starts
-    behind = np.cumsum(counts)
-    found: Ints = np.repeat(starts - behind + counts, counts)
+    beyond = np.cumsum(counts)
+    found: Ints = np.repeat(starts - beyond + counts, counts)
     found += np.arange(len(found))
     return found
 
 
 def token_rows(tokens: Tokens) -> Rows:
-    """Every token, in the order of the trie."""
-    return tokens.keep("rows", lambda: _all_rows(tokens))
+    """The rows of all tokens, in the order of the trie."""
+    return tokens.cached("rows", lambda: _all_rows(tokens))
 
 
 def _all_rows(tokens: Tokens) -> Rows:
@@ -143,15 +140,15 @@ def _all_rows(tokens: Tokens) -> Rows:
 
 
 def _begun(flat: Bytes) -> NDArray[np.int32]:
-    """How many characters begin before each place."""
+    """The number of characters that begin before each position."""
     found = np.zeros(len(flat), dtype=np.int32)
     np.cumsum((flat[:-1] & 0xC0) != 0x80, out=found[1:])
     return found
 
 
-_LENGTHS = np.zeros(256, dtype=np.int64)  # bytes of the character that a byte begins, beyond ASCII
+_LENGTHS = np.zeros(256, dtype=np.int64)  # of the character that a first byte begins; 0 for ASCII and other bytes
 _LENGTHS[0xC2:0xE0], _LENGTHS[0xE0:0xF0], _LENGTHS[0xF0:0xF5] = 2, 3, 4
-_LOWEST, _HIGHEST = np.full(256, 0x80), np.full(256, 0xBF)  # what may stand behind it
+_LOWEST, _HIGHEST = np.full(256, 0x80), np.full(256, 0xBF)  # of the byte after it
 _LOWEST[0xE0], _LOWEST[0xF0], _HIGHEST[0xED], _HIGHEST[0xF4] = 0xA0, 0x90, 0x9F, 0x8F
 
 
@@ -172,8 +169,8 @@ def _whole(flat: Bytes, starts: Ints, ends: Ints) -> Flags:
 
 
 def seam_rows(tokens: Tokens, follow: bytes) -> Rows:
-    """The parts of tokens before a cut, where something is before it and all behind it agrees with what follows."""
-    return tokens.keep_some(("crossing", follow), lambda: _cut(token_rows(tokens), follow))
+    """The non-empty parts of tokens before a cut after which the rest of the token agrees with `follow`."""
+    return tokens.cached_recent(("crossing", follow), lambda: _cut(token_rows(tokens), follow))
 
 
 def _cut(rows: Rows, follow: bytes) -> Rows:
@@ -192,14 +189,14 @@ def _cut(rows: Rows, follow: bytes) -> Rows:
 
 
 def tokens_with_more_digits(tokens: Tokens, most: int) -> TokenMask:
-    """The tokens that begin with more digits than that."""
+    """The tokens that begin with more than `most` digits."""
     ids, digits = leading_digits(tokens)
-    return tokens.keep(("digits", most), lambda: mask_of_many(tokens.size, ids[digits > most]))
+    return tokens.cached(("digits", most), lambda: mask_of_many(tokens.size, ids[digits > most]))
 
 
 def leading_digits(tokens: Tokens) -> tuple[Ints, Ints]:
-    """The tokens that begin with a digit, and with how many."""
-    return tokens.keep("begun with digits", lambda: _leading_digits(token_rows(tokens)))
+    """The tokens that begin with digits, and the number of those digits."""
+    return tokens.cached("begun with digits", lambda: _leading_digits(token_rows(tokens)))
 
 
 def _leading_digits(rows: Rows) -> tuple[Ints, Ints]:

@@ -1,4 +1,4 @@
-"""A vocabulary prepared for guides: its trie, its ids by text, and the fewest tokens that spell a text."""
+"""A vocabulary with the lookups that guides need: its trie, token ids by text, and the fewest tokens for a text."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from pastalang.runtime.constraints.vocabulary import Vocabulary
 T = TypeVar("T")
 
 MAX_RECENT = 2_000  # masks of a 128k vocabulary take 16 kB each
-MAX_KNOWN, MAX_KNOWN_BYTES = 4_096, 128  # texts whose tokens are remembered, and how long they are
+_MAX_KNOWN, _MAX_KNOWN_BYTES = 4_096, 128  # texts whose tokens are remembered, and how long they are
 
 
 @dataclass(frozen=True)
 class Tokens:
-    """Made once per vocabulary and shared by all its guides; `kept` holds what several guides need alike."""
+    """One per vocabulary, shared by all its guides. `kept` and `recent` cache what several guides need."""
 
     vocabulary: Vocabulary
     kept: dict[Any, Any] = field(default_factory=dict, repr=False)
@@ -38,13 +38,13 @@ class Tokens:
 
     @cached_property
     def ids(self) -> dict[bytes, int]:
-        """The lowest token for each text."""
+        """The lowest token id for each text."""
         spelled = enumerate(self.vocabulary.spelling)
         return {text: id for id, text in reversed(list(spelled)) if text}
 
     @cached_property
     def by_text(self) -> dict[bytes, tuple[int, ...]]:
-        """All tokens with the same text: byte tokens double the letters of some vocabularies."""
+        """All tokens of each text: in some vocabularies a letter is both a token and a byte token."""
         found: dict[bytes, tuple[int, ...]] = {}
         for id, text in enumerate(self.vocabulary.spelling):
             if text:
@@ -64,7 +64,7 @@ class Tokens:
         return sorted(self.ids)
 
     def begins_some(self, text: bytes) -> bool:
-        """Whether any token is longer and begins with the text."""
+        """Whether a longer token begins with the text."""
         at = bisect_right(self._sorted, text)
         return at < len(self._sorted) and self._sorted[at].startswith(text)
 
@@ -72,21 +72,18 @@ class Tokens:
         return self.vocabulary.spelling[token]
 
     def shortest(self, text: bytes) -> tuple[int, ...] | None:
-        """The fewest tokens that spell the text; None where they cannot."""
-        if len(text) > MAX_KNOWN_BYTES:
+        """The fewest tokens that spell the text; None if no tokens do."""
+        if len(text) > _MAX_KNOWN_BYTES:
             return _shortest(text, self.ids, self.longest)
-        known = self._spelled
-        if text not in known:
-            known[text] = _shortest(text, self.ids, self.longest)
-        return known[text]
+        return self._spelled.cached(text, lambda: _shortest(text, self.ids, self.longest))
 
     @cached_property
     def _spelled(self) -> BoundedCache[bytes, tuple[int, ...] | None]:
-        """Short texts and their tokens: keys and endings come again and again."""
-        return BoundedCache(MAX_KNOWN)
+        """The tokens of short texts: guides look up the same keys and endings many times."""
+        return BoundedCache(_MAX_KNOWN)
 
     def canonical(self, text: bytes) -> tuple[int, ...] | None:
-        """The text as the tokenizer itself would write it, where it does so without control tokens."""
+        """The tokenizer's own tokens for the text, or the fewest tokens if those contain control tokens."""
         encode = self.vocabulary.encode
         if encode is not None:
             try:
@@ -98,8 +95,8 @@ class Tokens:
                 return found
         return self.shortest(text)
 
-    def keep_some(self, key: object, make: Callable[[], T]) -> T:
-        """What `make` gives, kept for a while: the oldest go when there are many."""
+    def cached_recent(self, key: object, make: Callable[[], T]) -> T:
+        """The result of `make`, cached by its key; the oldest results are dropped first."""
         if key not in self.recent:
             if len(self.recent) >= MAX_RECENT:
                 self.recent.pop(next(iter(self.recent)), None)
@@ -107,8 +104,8 @@ class Tokens:
         found: T = self.recent[key]
         return found
 
-    def keep(self, key: object, make: Callable[[], T]) -> T:
-        """What `make` gives, made once."""
+    def cached(self, key: object, make: Callable[[], T]) -> T:
+        """The result of `make`, cached by its key for ever."""
         if key not in self.kept:
             self.kept[key] = make()
         found: T = self.kept[key]
@@ -116,7 +113,7 @@ class Tokens:
 
 
 def _shortest(text: bytes, ids: dict[bytes, int], longest: int) -> tuple[int, ...] | None:
-    """The fewest tokens that spell the text; None where it cannot be spelled."""
+    """See `Tokens.shortest`: the best choice from each position, found from the end of the text."""
     best: list[tuple[int, int, int] | None] = [None] * len(text) + [(0, 0, 0)]  # tokens left, this one, its length
     for start in range(len(text) - 1, -1, -1):
         for end in range(min(len(text), start + longest), start, -1):

@@ -1,7 +1,7 @@
-"""All tokens of a vocabulary in one trie of bytes: arrays that whole sets of nodes are looked up in at once.
+"""A trie of all tokens of a vocabulary, stored in arrays, so that one operation looks up many nodes.
 
-Nodes are numbered level by level, the children of one node in a row and sorted by their byte, so the pairs
-(parent, byte) ascend with the number of the node. The tokens below a node are one range of the sorted tokens.
+Nodes are numbered level by level. The children of a node are consecutive and sorted by their byte, so the pairs
+(parent, byte) ascend with the node number. The tokens below a node are one range of the sorted tokens.
 """
 
 from __future__ import annotations
@@ -29,46 +29,46 @@ class TokenTrie:
     keys: Ints  # parent * 256 + byte of every node but the root
 
     def child(self, nodes: Ints, byte: int | Ints) -> Ints:
-        """The child of each node by this byte or its own, -1 where there is none."""
+        """The child of each node for one byte, or for a byte each; -1 if it has no such child."""
         wanted = nodes * 256 + byte
         at = np.searchsorted(self.keys, wanted)
         found = np.minimum(at, len(self.keys) - 1)
         return np.where(self.keys[found] == wanted, found + 1, -1)
 
     def children_by(self, nodes: Ints, bytes_: Ints | int) -> tuple[Ints, Ints]:
-        """The children that these nodes have by this byte, or by one each; and for each the place of its parent."""
+        """The children of these nodes for one byte, or for a byte each, and the index of each child's parent."""
         wanted = nodes * 256 + bytes_
         at = np.searchsorted(self.keys, wanted)
         found = np.flatnonzero(self.keys.take(at, mode="clip") == wanted)
         return at.take(found) + 1, found
 
     def expand(self, nodes: Ints) -> tuple[Ints, Ints]:
-        """All children of these nodes, and for each the place of its parent in `nodes`."""
+        """All children of these nodes, and the index in `nodes` of each child's parent."""
         counts = self.children[nodes]
         parent = np.repeat(np.arange(len(nodes)), counts)
         offset = np.arange(len(parent)) - np.repeat(np.cumsum(counts) - counts, counts)
         return self.first_child[nodes][parent] + offset, parent
 
     def ending_at(self, nodes: Ints) -> tuple[Ints, Ints]:
-        """The tokens that end at these nodes, and for each the place of its node in `nodes`."""
+        """The tokens that end at these nodes, and the index in `nodes` of each token's node."""
         counts = self.own[nodes]
         place = np.repeat(np.arange(len(nodes)), counts)
         offset = np.arange(len(place)) - np.repeat(np.cumsum(counts) - counts, counts)
         return self.order[self.low[nodes][place] + offset], place
 
     def below(self, node: int) -> Ints:
-        """The tokens that begin with what leads to the node, itself included."""
+        """The tokens that begin with the bytes of this node, including the node's own token."""
         return self.order[self.low[node] : self.high[node]]
 
     def depth(self, node: int) -> int:
-        """How many bytes lead to the node."""
+        """The number of bytes from the root to the node."""
         found = 0
         while node != ROOT:
             node, found = int(self.keys[node - 1]) >> 8, found + 1
         return found
 
     def find(self, text: bytes) -> int:
-        """The node that the text leads to, -1 where no token begins with it."""
+        """The node of this text; -1 if no token begins with it."""
         node = ROOT
         for byte in text:
             wanted = node << 8 | byte
@@ -91,7 +91,7 @@ def build_trie(vocabulary: Vocabulary) -> TokenTrie:
 
 
 def _shared(letters: NDArray[np.uint8], lengths: Ints) -> Ints:
-    """How many bytes each token shares with the one before it."""
+    """The number of leading bytes that each token shares with the token before it."""
     shared = np.zeros(len(lengths), dtype=np.int64)
     if len(lengths) > 1:
         same = letters[1:] == letters[:-1]

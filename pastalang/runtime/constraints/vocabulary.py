@@ -1,8 +1,7 @@
-"""From a tokenizer to what its tokens spell: the bytes of every token that may be generated, and the ends.
+"""The vocabulary of a tokenizer: the bytes of every token that may be generated, and the tokens that end a turn.
 
-Three spellings are understood: byte-level (every character of a token stands for a byte), SentencePiece (`▁` is a
-space, `<0x41>` a byte) and plain text. Tokens that stand for control and not for a text have no bytes here, so
-no guide can ever let one through.
+Three kinds of tokenizers are supported: byte-level (every character of a token stands for a byte), SentencePiece (`▁`
+is a space, `<0x41>` a byte) and plain text. Control tokens have no bytes here, so no guide ever allows one.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ MAX_TOKEN_BYTES = 64
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """`spelling[t]` is what token t adds to a text, None where it may never be generated.
+    """`spelling[t]` are the bytes that token t adds to a text; None if it may never be generated.
 
-    `ends` end the model's turn. `encode` is the tokenizer's own way to tokenise a text, where there is one.
+    The tokens `ends` end the model's turn. `encode` tokenises a text as the tokenizer does, if it is known.
     """
 
     spelling: tuple[bytes | None, ...]
@@ -36,12 +35,12 @@ class Vocabulary:
 
     @cached_property
     def words(self) -> int:
-        """32-bit words of a mask."""
+        """The number of 32-bit words of a mask."""
         return (self.size + 31) // 32
 
     @cached_property
     def covers_bytes(self) -> bool:
-        """Whether every byte is a token, so that every text can be written."""
+        """Whether every single byte has a token, so that every text can be written."""
         return len({text for text in self.spelling if text is not None and len(text) == 1}) == 256
 
     @cached_property
@@ -60,9 +59,9 @@ def vocabulary_of(
     never: Iterable[int] | None = None,
     encode: Callable[[str], Sequence[int]] | None = None,
 ) -> Vocabulary:
-    """Of a fast tokenizer of transformers. `size` is the width of the model's logits.
+    """The vocabulary of a fast tokenizer from transformers. `size` is the width of the model's logits.
 
-    `never` are the tokens that stand for control; left out: all special and all added tokens.
+    `never` are the control tokens; by default all special and all added tokens.
     """
     described = json.loads(tokenizer.backend_tokenizer.to_str())
     spell = _speller(described)
@@ -107,7 +106,7 @@ def _sentence_piece(token: str) -> bytes | None:
 
 
 def _byte_spelling() -> tuple[str, ...]:
-    """How byte-level vocabularies write each byte: printable ones as themselves, the others above U+0100."""
+    """The character for each byte in byte-level vocabularies: printable bytes as they are, the others from U+0100."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     substitutes = iter(range(0x100, 0x200))
     return tuple(chr(byte) if byte in printable else chr(next(substitutes)) for byte in range(256))

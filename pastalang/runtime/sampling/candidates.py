@@ -1,8 +1,8 @@
-"""Which tokens a mask lets through: bit masks and logits come in, the logits of the allowed tokens go out.
+"""Apply masks to logits: the candidates of each row are its allowed tokens with their logits.
 
-Most holes allow very few tokens or nearly all. Where they are few, their numbers are worked out once per mask, because
-holes that stand alike share it, and a step only gathers their logits. Where they are many, the mask's bits are looked
-up, eight at a time, as numbers to add: 0 for what is allowed, -inf for what is not.
+Most holes allow either very few tokens or nearly all. For few tokens, their ids are computed once per mask, because
+holes in the same state share a mask, and a step only gathers their logits. For many tokens, a table maps eight bits of
+the mask at a time to numbers that are added to the logits: 0 for an allowed token, -inf for all others.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.guide import TokenMask
 
-BLOCK = 128  # rows are whole blocks, so that maxima and sums can be taken block by block
-_FEW = 4 * BLOCK  # up to here allowed logits are gathered
+BLOCK = 128  # columns: rows are padded to whole blocks, so that maxima and sums can be computed block by block
+_FEW = 4 * BLOCK  # allowed tokens: up to here their logits are gathered
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """`logits` (rows, columns), -inf where there is no candidate. `tokens` names the columns of each row.
+    """`logits` (rows, columns) are -inf for columns without a candidate. `tokens` are the token ids of the columns.
 
-    Half precision is widened; a row has the same number of columns whatever the other rows are, so that its sums
-    are added in the same order. `peaks` (rows, blocks) are the highest logits of each block, NaN before all numbers.
+    Half precision is widened. The number of columns of a row does not depend on the other rows, so that its sums are
+    always added in the same order. `peaks` (rows, blocks) are the highest logits of each block; NaN counts as highest.
     """
 
     rows: tuple[int, ...]
@@ -36,11 +36,11 @@ class Candidates:
     tokens: torch.Tensor | None  # None: column t is token t
 
     def token(self, columns: torch.Tensor) -> torch.Tensor:
-        """The tokens in the given column of each row: (rows,)."""
+        """The token in one column of each row: (rows,)."""
         return columns if self.tokens is None else self.tokens.gather(1, columns[:, None])[:, 0]
 
     def columns_of(self, row: int, tokens: Sequence[int]) -> torch.Tensor:
-        """Where the given tokens stand in a row; those that are no candidates are left out."""
+        """The columns of these tokens in a row, without tokens that are not candidates."""
         wanted = torch.tensor(sorted(set(tokens)), dtype=torch.long, device=self.logits.device)
         if self.tokens is None:
             return wanted
@@ -49,8 +49,8 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    mask: TokenMask  # held, so that its identity stays its own
-    tokens: NDArray[np.int64] | None  # that it allows, where they are few
+    mask: TokenMask  # keeps the array alive, so that no other array gets its id
+    tokens: NDArray[np.int64] | None  # the allowed tokens, if they are few
 
     @property
     def bytes(self) -> int:
@@ -58,9 +58,9 @@ class _Known:
 
 
 class MaskCache:
-    """What the masks seen lately let through; beyond `limit` bytes those not seen for longest are forgotten.
+    """Caches the allowed tokens of masks, up to `limit` bytes; the least recently used masks are dropped first.
 
-    Only masks that nobody can write to are remembered, by their identity; others are read anew every time.
+    Only read-only masks are cached, by identity; a writable mask is read every time.
     """
 
     def __init__(self, vocabulary: int, *, limit: int = 1 << 27) -> None:
@@ -70,7 +70,7 @@ class MaskCache:
         self._known: OrderedDict[int, _Known] = OrderedDict()
 
     def candidates(self, logits: torch.Tensor, masks: Sequence[TokenMask | None]) -> tuple[Candidates, ...]:
-        """`logits` (rows, vocabulary) as one or two groups: the rows with few candidates, and the others."""
+        """One or two groups of the rows of `logits` (rows, vocabulary): with few candidates, and with many."""
         few: dict[int, NDArray[np.int64]] = {}
         many: dict[int, TokenMask | None] = {}
         for row, mask in enumerate(masks):
@@ -100,7 +100,7 @@ class MaskCache:
         return found
 
     def _read(self, mask: TokenMask) -> _Known:
-        """A mask may be shorter than the model's vocabulary (its tail is padding) or longer."""
+        """A mask may be shorter or longer than the model's logits, which may be padded."""
         allowed = _bits(mask)[: self._vocabulary]
         is_few = np.count_nonzero(allowed) <= min(_FEW, self._vocabulary // 2)
         return _Known(mask, np.flatnonzero(allowed) if is_few else None)
@@ -124,10 +124,10 @@ def _gather(logits: torch.Tensor, allowed: Mapping[int, NDArray[np.int64]]) -> C
 
 
 def _strike(logits: torch.Tensor, masks: Mapping[int, TokenMask | None]) -> Candidates:
-    """What is struck may be NaN or infinite and stays so where it is added to; then it is filled in, which is slow."""
+    """Add -inf to the logits that are not allowed. If one of them is NaN or +inf, fill all of them instead: slower."""
     vocabulary = logits.shape[1]
     width = -(-vocabulary // BLOCK) * BLOCK
-    alike: dict[int, list[int]] = {}  # holes that stand alike share their mask, which is then read once
+    alike: dict[int, list[int]] = {}  # rows with the same mask: it is read once
     for row, mask in masks.items():
         alike.setdefault(id(mask), []).append(row)
     rows = [row for group in alike.values() for row in group]
@@ -150,7 +150,7 @@ def _strike(logits: torch.Tensor, masks: Mapping[int, TokenMask | None]) -> Cand
 
 
 def _words(masks: Sequence[TokenMask | None], *, width: int) -> NDArray[np.uint32]:
-    """As long as the rows are: (masks, width / 32)."""
+    """The masks, padded to the width of the rows: (masks, width / 32)."""
     words = np.zeros((len(masks), width // 32), dtype=np.uint32)
     for line, mask in enumerate(masks):
         if mask is None:
@@ -161,7 +161,7 @@ def _words(masks: Sequence[TokenMask | None], *, width: int) -> NDArray[np.uint3
 
 
 def _added(words: NDArray[np.uint32], *, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """0 where a bit is set and -inf where it is not: (rows, bits)."""
+    """0 for every bit that is set and -inf for every other: (rows, bits)."""
     bits = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
     table = torch.zeros(256, 8, dtype=dtype).masked_fill_(torch.from_numpy(bits == 0), float("-inf"))
     index = torch.from_numpy(words.view(np.uint8).reshape(-1)).to(device)

@@ -1,7 +1,7 @@
-"""Confidence: what a constraint did to the model's probabilities, and how the options of a choice divide them.
+"""Confidence: the probability that a constraint masks, and the probability of each option of a choice.
 
-The weights of options come from rows of logits, each after some path into the options: the tokens taken so far, the
-forced ones included.
+The weights of options are computed from rows of logits, each after a path into the options: the tokens so far,
+including forced tokens.
 
     (…)            row:  "phone" 0.2   `t` 0.8 (several are left)
     (…, t)         row:  "tv" 0.5   "tape" 0.5                        "tv" = 0.8 × 0.5
@@ -21,26 +21,26 @@ from pastalang.runtime.constraints.masks import tokens_of
 
 
 def masked_probability(logits: torch.Tensor, state: State) -> float:
-    """The share of the model's probability that the constraint rules out here (logits: (vocabulary,))."""
+    """The share of the model's probability that the mask removes here (logits: (vocabulary,))."""
     return 1.0 - float(_probabilities(logits)[_indexes(state.allowed(), logits)].sum())
 
 
 def probability_of(logits: torch.Tensor, state: State, token: int) -> float:
-    """Of the token, among those that are allowed."""
+    """The token's probability among the allowed tokens."""
     allowed = logits.double()[_indexes(state.allowed(), logits)]
     return float((logits.double()[token] - allowed.logsumexp(0)).exp())
 
 
 @dataclass(frozen=True, slots=True)
 class ChoicePosition:
-    """Where a choice stands in its list of options."""
+    """The options of a choice that are still possible."""
 
     machine: ChoiceMachine
     at: Range
 
 
 def choice_position(state: State) -> ChoicePosition | None:
-    """None where the state is none of a closed list."""
+    """The position of a choice; None if the value is not a choice."""
     walk = state.inner if isinstance(state, LeadingSpaceState) else state
     if not isinstance(walk, MachineGuideState) or not isinstance(walk.machine, ChoiceMachine):
         return None
@@ -49,36 +49,36 @@ def choice_position(state: State) -> ChoicePosition | None:
     return ChoicePosition(walk.machine, at)
 
 
-def options_left(token: int, state: State, standing: ChoicePosition) -> Range | None:
-    """The options that are left behind an allowed token: a single one is chosen with it. None where that is open."""
-    machine, at = standing.machine, standing.at
+def options_left(token: int, state: State, position: ChoicePosition) -> Range | None:
+    """The options that are possible after an allowed token; a single one is decided by it. None if that is unknown."""
+    machine, at = position.machine, position.at
     text = state.after_space(token) if isinstance(state, LeadingSpaceState) else None
-    after = machine.options_after(at, token) if text is None else machine.options_behind(at, text)
+    after = machine.options_after(at, token) if text is None else machine.options_after_text(at, text)
     if after is None and machine.accepts(at):
-        return Range(at.low, at.low + 1, at.depth)  # the token ends the option that stands there
+        return Range(at.low, at.low + 1, at.depth)  # the token ends the option that is complete here
     return after
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How one row divides its probability: among options that the next token settles, and among tokens behind which
-    several are left."""
+    """How one row divides its probability: `settled` among options that the next token decides, `open` among tokens
+    after which several options are left."""
 
     settled: dict[str, float]
     open: dict[int, float]
 
 
-def shares_of(logits: torch.Tensor, state: State, standing: ChoicePosition) -> Shares:
-    """What each option would get from this one row, if the token was drawn from the allowed ones."""
+def shares_of(logits: torch.Tensor, state: State, position: ChoicePosition) -> Shares:
+    """The share of each option, if the next token is sampled from the allowed tokens of this row."""
     allowed = tokens_of(state.allowed())
     chances = logits.double()[torch.from_numpy(allowed).to(logits.device)].softmax(0).tolist()
     shares = Shares({}, {})
     for token, chance in zip(allowed.tolist(), chances, strict=True):
-        left = options_left(token, state, standing)
+        left = options_left(token, state, position)
         if left is None or left.high - left.low > 1:
             shares.open[token] = chance
         else:
-            option = standing.machine.options[left.low].decode()
+            option = position.machine.options[left.low].decode()
             shares.settled[option] = shares.settled.get(option, 0.0) + chance
     return shares
 
@@ -96,7 +96,7 @@ TokenPath = tuple[int, ...]
 
 @dataclass(slots=True)
 class OptionWeights:
-    """Exact for the ways that have been looked at; what those weigh that have not is missing to 1."""
+    """The weights of options from the paths in `rows`. The weight of all other paths is missing from the sum of 1."""
 
     rows: dict[TokenPath, Shares] = field(default_factory=dict)
 
@@ -110,7 +110,7 @@ class OptionWeights:
         return found
 
     def _weight(self, way: TokenPath, weights: dict[TokenPath, float]) -> float:
-        """Of the way that was looked at last before this one, and of the token that leads on from there."""
+        """The weight of the longest shorter path in `rows`, times the share of the token that continues it."""
         if not weights:
             return 1.0
         before = next(way[:length] for length in range(len(way) - 1, -1, -1) if way[:length] in weights)

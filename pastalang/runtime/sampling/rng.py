@@ -1,6 +1,6 @@
-"""Random numbers by key: the same place in an answer always gets the same number in [0, 1).
+"""Random numbers by key: the same position in an answer always gets the same number in [0, 1).
 
-No generator is advanced, so nothing that runs earlier, later or at the same time can change a number.
+There is no generator with a state, so nothing that runs earlier, later or at the same time can change a number.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from hashlib import blake2b
 
 @dataclass(frozen=True, slots=True)
 class RandomKey:
-    """One draw of a run: token `index` of a branch, inside the loop items `items`; `purpose` tells apart several."""
+    """One draw of a run: token `index` of a branch, inside the loop items `items`; `purpose` distinguishes several."""
 
     seed: int
     branch: str
@@ -20,7 +20,7 @@ class RandomKey:
     purpose: str = ""
 
     def uniform(self) -> float:
-        """The same number on every machine, with 53 random bits."""
+        """A number with 53 random bits, the same on every machine."""
         fields = (str(self.seed), self.branch, ",".join(map(str, self.items)), str(self.index), self.purpose)
         text = "".join(f"{len(part)}:{part}" for part in fields)
         digest = blake2b(text.encode(), digest_size=8).digest()

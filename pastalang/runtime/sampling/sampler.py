@@ -2,10 +2,9 @@
 
     allowed tokens ── repetition penalty ── temperature ── top_k ── top_p ── min_p ──> one token
 
-A sample depends on its own row and its own random key only: neither the other rows nor their number matter.
-The number of the key points at one of the tokens, which stand side by side, each as wide as its probability. Without
-top_k and top_p they stand in the order of their columns, so nothing is sorted. With them, the likeliest comes first.
-A line of NaN gets some column; `NotFinite` is found elsewhere.
+A sample depends only on its own row and its own random key: the other rows and their number do not matter.
+The tokens divide the interval from 0 to 1, each as wide as its probability, and the key's number selects one of them.
+Without top_k and top_p they are in the order of their columns, so nothing is sorted. With them, the likeliest is first.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from pastalang.runtime.device_memory import first_sentence, is_out_of_memory
 from pastalang.runtime.sampling.candidates import BLOCK, Candidates, MaskCache, peaks_of
 from pastalang.runtime.sampling.rng import RandomKey
 
-_AT_ONCE = 1 << 19  # logits: what a CPU keeps at hand from one look at them to the next
+_AT_ONCE = 1 << 19  # logits: as many as stay in a CPU's cache between two passes over them
 
 
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
-    """How one row is to be drawn. `allowed` None lets every token through.
+    """How to sample one row. `allowed` None allows every token.
 
-    `sampling` is settled: what is None in it is off, and without a temperature the likeliest token is taken.
-    `before` are the tokens that a repetition penalty holds against.
+    `sampling` has no defaults left to apply: None is off, and without a temperature the likeliest token is taken.
+    `before` are the tokens that a repetition penalty applies to.
     """
 
     draw: RandomKey
@@ -41,15 +40,15 @@ class SampleRequest:
 
     @property
     def penalty(self) -> float:
-        """The repetition penalty, 1 where there is nothing to penalise."""
+        """The repetition penalty; 1 if there is nothing to penalise."""
         return (self.sampling.repetition_penalty or 1.0) if self.before else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The token, and the logarithm of the model's own probability for it among the allowed ones.
+    """The token, and the logarithm of the model's probability for it among the allowed tokens.
 
-    Temperature, penalty and truncation are no part of that probability, so that it says what the model believes.
+    Temperature, penalty and truncation do not change that probability: it is the model's own.
     """
 
     token: int
@@ -57,42 +56,42 @@ class Sample:
 
 
 class CannotSample(Exception):
-    """A row without an answer. It is returned, not raised: the other rows have theirs."""
+    """A row that cannot be sampled. It is returned, not raised, so that the other rows still get their samples."""
 
 
 class NotFinite(CannotSample):
-    """The model gave NaN or infinity for an allowed token."""
+    """The model returned NaN or infinity for an allowed token."""
 
 
 class NoMemory(CannotSample):
-    """The device has no memory left to draw from a single row."""
+    """The device does not have enough memory to sample a single row."""
 
 
 class NothingAllowed(CannotSample):
-    """No token is allowed, or the model rules out all that are."""
+    """No token is allowed, or the model gives all allowed tokens a probability of 0."""
 
 
 Outcome: TypeAlias = Sample | NotFinite | NoMemory | NothingAllowed
 
 
 class Sampler:
-    """Draws for models of one vocabulary size. It keeps what masks let through, and no other state."""
+    """Samples for models of one vocabulary size. Its only state is a cache of masks."""
 
     def __init__(self, vocabulary: int) -> None:
         self._masks = MaskCache(vocabulary)
 
     @torch.inference_mode()
     def sample(self, logits: torch.Tensor, requests: Sequence[SampleRequest]) -> tuple[Outcome, ...]:
-        """One outcome per row of `logits` (rows, vocabulary). Fewer rows at once where the memory is short."""
+        """One outcome per row of `logits` (rows, vocabulary). On a shortage of memory it samples fewer rows at once."""
         assert logits.shape[0] == len(requests)
         try:
             return self._sample(logits, requests)
         except Exception as problem:
             if not is_out_of_memory(problem):
                 raise
-            told = first_sentence(problem)
+            reason = first_sentence(problem)
         if len(requests) == 1:
-            return (NoMemory(f"the device has no memory left to draw a token: {told}"),)
+            return (NoMemory(f"the device has no memory left to sample a token: {reason}"),)
         half = len(requests) // 2
         return (*self.sample(logits[:half], requests[:half]), *self.sample(logits[half:], requests[half:]))
 
@@ -130,14 +129,14 @@ def _outcome(highest: float, token: int, log_probability: float) -> Outcome:
 
 
 def _likeliest(scores: torch.Tensor, peaks: torch.Tensor) -> torch.Tensor:
-    """The first column with the highest score, found block by block: one argmax over long rows is ten times slower."""
+    """The first column with the highest score. One argmax over long rows is ten times slower than block by block."""
     lines = torch.arange(len(scores), device=scores.device)
     block = peaks.argmax(dim=1)
     return block * BLOCK + scores.view(len(scores), -1, BLOCK)[lines, block].argmax(dim=1)
 
 
 def _by_sampling(requests: Sequence[SampleRequest]) -> dict[Sampling, list[int]]:
-    """The lines that are drawn, by how; those that take the likeliest token as it is are left out."""
+    """The lines grouped by their sampling, without those that take the likeliest token as it is."""
     groups: dict[Sampling, list[int]] = defaultdict(list)
     for line, request in enumerate(requests):
         if request.sampling.temperature or request.penalty != 1.0:
@@ -148,7 +147,7 @@ def _by_sampling(requests: Sequence[SampleRequest]) -> dict[Sampling, list[int]]
 def _drawn(
     candidates: Candidates, lines: list[int], requests: Sequence[SampleRequest], sampling: Sampling
 ) -> torch.Tensor:
-    """A column for each of these lines, all sampled alike."""
+    """A column for each of these lines, which have the same `sampling`."""
     scores = candidates.logits[lines]
     for line, (row, request) in enumerate(zip(lines, requests, strict=True)):
         if request.penalty != 1.0:
@@ -164,7 +163,7 @@ def _penalised(scores: torch.Tensor, penalty: float) -> torch.Tensor:
     return torch.where(scores > 0, scores / penalty, scores * penalty)
 
 
-_NUCLEUS = 256  # tokens that are looked at first for top_p: sorting a whole vocabulary takes longer than the model
+_NUCLEUS = 256  # tokens to sort first for top_p: sorting a whole vocabulary takes longer than the model
 
 
 def draw_columns(scores: torch.Tensor, uniforms: torch.Tensor, sampling: Sampling) -> torch.Tensor:
@@ -178,7 +177,7 @@ def draw_columns(scores: torch.Tensor, uniforms: torch.Tensor, sampling: Samplin
 def _draw_ordered(
     probabilities: torch.Tensor, uniforms: torch.Tensor, sampling: Sampling, *, looked_at: int
 ) -> torch.Tensor:
-    """Among the likeliest `looked_at`; lines whose nucleus is larger are drawn again among more of them."""
+    """Sample among the `looked_at` likeliest tokens; a line with a larger nucleus is sampled again among more."""
     looked_at = min(looked_at, probabilities.shape[1])
     ordered, columns = probabilities.topk(looked_at, dim=1)
     if sampling.top_k is not None:
@@ -197,7 +196,7 @@ def _draw_ordered(
 
 
 def _without_unlikely(probabilities: torch.Tensor, sampling: Sampling) -> torch.Tensor:
-    """0 for what is less than `min_p` times as likely as the likeliest."""
+    """The probabilities, 0 for tokens less than `min_p` times as likely as the likeliest."""
     if not sampling.min_p:
         return probabilities
     least = probabilities.amax(dim=1, keepdim=True) * sampling.min_p
@@ -209,7 +208,10 @@ def _padded(weights: torch.Tensor) -> torch.Tensor:
 
 
 def _draw_in_place(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
-    """Find the block that the number falls into, then the column inside it."""
+    """The column that each number selects: first its block, then the column in the block.
+
+    For a line of NaN it is an arbitrary column, which becomes `NotFinite` later.
+    """
     lines = torch.arange(len(weights), device=weights.device)
     blocks = weights.view(len(weights), -1, BLOCK)
     reached = blocks.sum(dim=2, dtype=weights.dtype).cumsum(dim=1, dtype=torch.float64)
@@ -221,7 +223,7 @@ def _draw_in_place(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tenso
 
 
 def _first_beyond(reached: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """The first column where `reached` exceeds the target; rounding may leave none: then the last that grows."""
+    """The first column where `reached` exceeds the target; if rounding leaves none, the last column that adds to it."""
     beyond = torch.searchsorted(reached, target[:, None], right=True)[:, 0]
     last = torch.searchsorted(reached, reached[:, -1:].contiguous())[:, 0]
     return torch.minimum(beyond, last).clamp(max=reached.shape[1] - 1)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pastalang.plan.plan import Form, Hole
 from pastalang.runtime.binding.spaced import leading_space_of, without_leading_space
 from pastalang.runtime.constraints.guide import NoEndingFits, State
-from pastalang.runtime.constraints.tagged_text import AutoState, Tag
+from pastalang.runtime.constraints.tagged_text import Tag, TaggedTextState
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
 from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
 from pastalang.runtime.scheduler.event_log import report_end, report_start, report_text, report_value
@@ -83,7 +83,7 @@ def take_in_hole(
         fill = hole.take(token, log_probability)
     index = len(branch.tokens) if fill.is_kept else None
     branch.drawn.append(DrawnToken(token, log_probability, forward_pass, index, fill.text))
-    if isinstance(hole.state, AutoState):
+    if isinstance(hole.state, TaggedTextState):
         tags = hole.state.take_tags()
         return [] if must_wait(branch, fill, tags) else go_on_with_tags(branch, hole, fill, tags)
     _filled(branch, hole, fill)
@@ -94,7 +94,7 @@ def go_on_with_tags(
     branch: BranchState, hole: OpenHole, fill: Fill, tags: tuple[tuple[int, Tag], ...]
 ) -> list[BranchState]:
     """Feed a token whose tags are read. Gives the threads that it begins."""
-    assert isinstance(hole.state, AutoState)
+    assert isinstance(hole.state, TaggedTextState)
     branch.append(fill.feed)
     begun = begin_threads(branch, hole.field, tags)
     if hole.is_finished:

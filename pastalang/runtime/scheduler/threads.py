@@ -16,7 +16,7 @@ from pastalang.plan.plan import Branch, BranchId, Form, Hole, Plan, Release, Tex
 from pastalang.plan.positions import after_fork
 from pastalang.plan.structure import walk
 from pastalang.program.program import AutoPolicy
-from pastalang.runtime.constraints.tagged_text import THREAD, AutoState, Begin, Tag, Wait
+from pastalang.runtime.constraints.tagged_text import THREAD, Begin, Tag, TaggedTextState, Wait
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
 from pastalang.runtime.scheduler.hole import Fill, OpenHole
 from pastalang.runtime.scheduler.joins import join
@@ -103,7 +103,7 @@ def _begin(branch: BranchState, number: int, room: int) -> BranchState:
     return child
 
 
-def close(branch: BranchState, hole: OpenHole, state: AutoState) -> None:
+def close(branch: BranchState, hole: OpenHole, state: TaggedTextState) -> None:
     """Write the closing tag of a text that ended without it, so that branches that see the text see a closed one."""
     if state.is_closed:
         return

@@ -1,4 +1,4 @@
-"""What a guide allows, accepts and forces, one small case each."""
+"""The tokens that a guide allows, accepts and forces: one small case each."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _texts(state: State) -> set[str]:
     return {(TOKENS.text(token) or b"<end>").decode("utf-8", "replace") for token in tokens_of(state.allowed())}
 
 
-def test_a_token_that_crosses_the_border_keeps_what_is_before_it() -> None:
+def test_a_token_that_crosses_the_seam_keeps_the_text_before_it() -> None:
     state = _start(t.String(), follow=",\n  ")
     _write(state, '"a')
     accepted = state.advance(_id('",'))
@@ -124,7 +124,7 @@ def test_a_forbidden_text_is_never_completed() -> None:
     assert not allows(state.allowed(), _id(">"))
 
 
-def test_a_stop_of_several_tokens_is_taken_back() -> None:
+def test_a_stop_text_of_several_tokens_is_removed() -> None:
     state = _start(t.String(stop=("END",)), form=Form.TEXT)
     _write(state, "the END")
     assert state.is_finished and state.text == "the "
@@ -160,7 +160,7 @@ def test_no_digit_leads_out_of_the_bounds(type: t.Type, written: str, refused: s
     assert refused not in _texts(state)
 
 
-def test_options_that_begin_alike_are_all_reached() -> None:
+def test_options_with_a_common_beginning_are_all_reached() -> None:
     for wanted in ("A", "AB", "ABBA"):
         state = _start(t.Union((t.Literal("A"), t.Literal("AB"), t.Literal("ABBA"))))
         _write(state, f'"{wanted}"')
@@ -281,7 +281,7 @@ def test_a_value_without_any_ending_left_is_an_error_of_its_field(monkeypatch: p
     state = _start(t.Array(t.Integer()), limit=30)
     assert isinstance(state, GrammarState)
     state._positions = [replace(state._positions[0], remaining=2, ending=None)]
-    monkeypatch.setattr("pastalang.runtime.constraints.grammar.grammar_state.find_ending", lambda *_, **__: None)
+    monkeypatch.setattr("pastalang.runtime.constraints.grammar.grammar_guide.find_ending", lambda *_, **__: None)
     with pytest.raises(NoEndingFits, match="no longer be closed"):
         state.advance(_id("["))
         state.advance(_id("]"))
@@ -334,7 +334,7 @@ def test_a_fraction_in_an_array_has_no_more_digits_than_a_double_tells_apart() -
     assert _texts(state) == {"]", ","}
 
 
-def test_an_array_of_at_most_one_item_is_closed_behind_it() -> None:
+def test_an_array_of_at_most_one_item_is_closed_after_it() -> None:
     state = _start(t.Array(t.Integer(0, 9), max_items=1))
     _write(state, "[1")
     assert _texts(state) == {"]"}
@@ -377,7 +377,7 @@ def test_what_cannot_be_read_is_refused(type: t.Type) -> None:
         _start(type)
 
 
-def test_the_chances_of_options_come_from_one_row() -> None:
+def test_one_row_gives_the_shares_of_options() -> None:
     guide = compile_guide(t.Union((t.Literal("yes"), t.Literal("no"))), form=Form.TEXT, follow="", vocabulary=TOKENS)
     assert isinstance(guide, MachineGuide) and isinstance(guide.machine, ChoiceMachine)
     state = guide.start(max_tokens=8)

@@ -1,4 +1,4 @@
-"""JSON that grows by pieces is what it is byte by byte, wherever the pieces are cut."""
+"""A prefix read in pieces equals the prefix read byte by byte, wherever the pieces are cut."""
 
 from __future__ import annotations
 

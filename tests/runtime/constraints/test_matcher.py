@@ -1,4 +1,4 @@
-"""What the lexer of a grammar has learnt from values before is no reason to refuse one."""
+"""A lexer that has used up its fuel on earlier values is replaced, so that later values are accepted."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def _guide() -> GrammarGuide:
     return guide
 
 
-def test_values_are_taken_however_many_came_before() -> None:
+def test_values_are_accepted_after_many_others() -> None:
     guide = _guide()
     assert all(guide.takes(text) for text in _texts(random.Random(0)))
 
 
-def test_a_lexer_that_may_learn_no_more_makes_room_for_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lexer_without_fuel_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matcher, "_LIMITS", LITTLE)
     guide, tokens, before = _guide(), plain_bytes(), random.Random(0)
     assert all(guide.takes(text) for text in _texts(before)), "before"

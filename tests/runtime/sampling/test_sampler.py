@@ -77,14 +77,14 @@ def test_a_mask_may_be_longer_than_the_vocabulary_of_the_model() -> None:
     assert tokens_of(Sampler(290).sample(logits, [SampleRequest(draw(), allowed=mask(289, 299))])) == [289]
 
 
-def test_a_mask_that_can_be_written_to_is_read_anew() -> None:
+def test_a_writable_mask_is_read_every_time() -> None:
     sampler, words = Sampler(VOCABULARY), mask(4).copy()
     assert tokens_of(sampler.sample(torch.zeros(1, VOCABULARY), [SampleRequest(draw(), allowed=words)])) == [4]
     words[:] = mask(9)
     assert tokens_of(sampler.sample(torch.zeros(1, VOCABULARY), [SampleRequest(draw(), allowed=words)])) == [9]
 
 
-def test_masks_beyond_the_limit_are_forgotten_and_read_again() -> None:
+def test_masks_beyond_the_limit_are_dropped_and_read_again() -> None:
     from pastalang.runtime.sampling.candidates import MaskCache
 
     masks, logits = MaskCache(VOCABULARY, limit=100), torch.zeros(1, VOCABULARY)
@@ -185,7 +185,7 @@ ASKS = st.lists(st.tuples(SAMPLINGS, MASKS, st.integers(0, 50)), min_size=1, max
 
 
 @given(ASKS, st.randoms(use_true_random=False))
-def test_a_choice_depends_on_no_other_row(parts: list[tuple[Sampling, TokenMask | None, int]], order: object) -> None:
+def test_a_sample_depends_on_no_other_row(parts: list[tuple[Sampling, TokenMask | None, int]], order: object) -> None:
     logits = random_logits(len(parts))
     asks = [SampleRequest(draw(index), sampling, allowed, (1, 2)) for sampling, allowed, index in parts]
     together = Sampler(VOCABULARY).sample(logits, asks)

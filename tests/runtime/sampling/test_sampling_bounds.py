@@ -1,4 +1,4 @@
-"""Truncation exactly at its threshold, and what the caches of masks keep."""
+"""Truncation exactly at its threshold, and the entries that caches of masks keep."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ FLAT = torch.zeros(1, 4)  # probabilities of exactly a quarter
 
 
 def drawn(sampling: Sampling) -> int:
-    """How many of four equally likely tokens are ever drawn."""
+    """The number of different tokens sampled, of four that are equally likely."""
     return int(frequencies(FLAT, sampling, draws=400).count_nonzero())
 
 
-def test_top_p_keeps_no_token_more_once_it_is_reached() -> None:
+def test_top_p_keeps_no_more_tokens_once_it_is_reached() -> None:
     assert [drawn(Sampling(temperature=1.0, top_p=top_p)) for top_p in (0.25, 0.5, 0.75, 1.0)] == [1, 2, 3, 4]
 
 
-def test_min_p_keeps_what_is_exactly_as_likely_as_it_asks() -> None:
+def test_min_p_keeps_tokens_exactly_at_its_threshold() -> None:
     assert drawn(Sampling(temperature=1.0, min_p=1.0)) == 4
 
 
@@ -39,7 +39,7 @@ class Counted(MaskCache):
         return super()._read(mask)
 
 
-def test_the_mask_that_was_used_least_recently_is_forgotten_first() -> None:
+def test_the_least_recently_used_mask_is_dropped_first() -> None:
     one = mask(1)
     size = one.nbytes + np.dtype(np.int64).itemsize
     masks, logits = Counted(300, limit=2 * size), torch.zeros(1, 300)
@@ -60,7 +60,7 @@ def test_the_mask_that_was_used_least_recently_is_forgotten_first() -> None:
     assert reads("cb") == 0
 
 
-def test_of_what_guides_share_for_a_while_the_oldest_goes_when_there_is_too_much() -> None:
+def test_the_oldest_of_the_results_that_guides_share_is_dropped_first() -> None:
     tokens = Tokens(vocabulary_of(byte_tokenizer()))
     made: list[int] = []
 
@@ -69,9 +69,9 @@ def test_of_what_guides_share_for_a_while_the_oldest_goes_when_there_is_too_much
         return number
 
     for number in range(MAX_RECENT + 1):
-        tokens.keep_some(number, lambda number=number: make(number))  # type: ignore[misc]
+        tokens.cached_recent(number, lambda number=number: make(number))  # type: ignore[misc]
     assert len(tokens.recent) == MAX_RECENT
     made.clear()
     for number in (1, MAX_RECENT, 0):
-        assert tokens.keep_some(number, lambda number=number: make(number)) == number  # type: ignore[misc]
+        assert tokens.cached_recent(number, lambda number=number: make(number)) == number  # type: ignore[misc]
     assert made == [0]

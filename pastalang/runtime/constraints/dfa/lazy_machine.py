@@ -1,9 +1,8 @@
-"""From an automaton over bytes to token masks: all tokens are followed through it at once, state by state.
+"""The machine of a value whose automaton is too large for a table: its states are built when they are reached.
 
-For the automata that are too large to be written out (see `table`).
-States are found as they are reached, so no automaton is ever built whole and none can explode. For every state
-the tokens that stay inside are kept with the state they lead to; how far those are from an ending says what a
-limit lets through.
+So no automaton is ever built completely and none can explode. For every state, all tokens run through the automaton at
+once; the machine caches the tokens that stay inside and the state each reaches. A limit allows the tokens whose state
+is near enough to an ending.
 """
 
 from __future__ import annotations
@@ -15,31 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
-from pastalang.runtime.constraints.dfa.table import Automaton
+from pastalang.runtime.constraints.dfa.table import DEAD, Automaton
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints
 
-DEAD = -1
 _MAX_MASKS = 512
 _WARM_STATES = 32
-_WARM_TOKENS = 3_000  # followed in all; open patterns reach most of a vocabulary from every state
-
-
-@dataclass(frozen=True)
-class _Transitions:
-    """The tokens that stay inside, the index of the state each leads to, and those that cross the border."""
-
-    tokens: Ints
-    ends: Ints
-    crossing: Ints
-    farthest: int  # bytes from the farthest of `ends` to its ending
+_WARM_TOKENS = 3_000  # transitions in all; from every state of an open pattern most tokens stay inside
 
 
 class LazyMachine:
-    """See `guide.Machine`. States are found on demand; `index` numbers those that were met."""
+    """See `guide.Machine`. Its states are numbered in the order in which they are reached."""
 
     def __init__(self, automaton: Automaton, seam: Seam) -> None:
         self._automaton = automaton
@@ -66,10 +54,10 @@ class LazyMachine:
     def accepts(self, state: MachineState) -> bool:
         return bool(self._accepting[self._at(state)])
 
-    def goes_on(self, state: MachineState) -> bool:
+    def can_continue(self, state: MachineState) -> bool:
         return bool(self._edges_of(self._at(state)))
 
-    def trimmed(self, state: MachineState) -> int:
+    def stop_bytes(self, state: MachineState) -> int:
         return 0
 
     def ending(self, state: MachineState) -> tuple[int, ...] | None:
@@ -88,13 +76,10 @@ class LazyMachine:
         transitions = self._transitions_from(at)
         if remaining is not None and remaining - 1 >= transitions.farthest and self._tokens.vocabulary.covers_bytes:
             remaining = None
-        key = (at, remaining)
-        if key not in self._masks:
-            self._masks[key] = self._make_mask(transitions, remaining)
-        return self._masks[key]
+        return self._masks.cached((at, remaining), lambda: self._make_mask(transitions, remaining))
 
     def warm(self) -> None:
-        """Makes the masks of the first states, nearest first, so that no step of a run has to."""
+        """Compute the masks of the states nearest to the start, so that no step of a run has to."""
         waiting, followed = [self._number(self._automaton.start)], 0
         seen = set(waiting)
         while waiting and len(seen) <= _WARM_STATES and followed <= _WARM_TOKENS:
@@ -106,7 +91,7 @@ class LazyMachine:
             seen.update(fresh)
             waiting += fresh
 
-    # ── states ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── states ─────────────────────────────────────────────────────────────────────────────────────────────
 
     @staticmethod
     def _at(state: MachineState) -> int:
@@ -150,15 +135,13 @@ class LazyMachine:
             self._endings[at] = self._automaton.ending(self._states[at])
         return self._endings[at]
 
-    # ── tokens ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── tokens ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _transitions_from(self, at: int) -> _Transitions:
-        if at not in self._transitions:
-            self._transitions[at] = self._follow(at)
-        return self._transitions[at]
+        return self._transitions.cached(at, lambda: self._follow(at))
 
     def _follow(self, at: int) -> _Transitions:
-        """Goes down the trie with the automaton, level by level, all nodes of a level at once."""
+        """Run the automaton down the trie level by level, all nodes of a level at once."""
         trie = self._tokens.trie
         nodes, states = np.array([ROOT]), np.array([at])
         tokens, ends, crossing = [], [], []
@@ -172,7 +155,7 @@ class LazyMachine:
             tokens.append(found)
             ends.append(states[place])
             if self._seam.follow and (accepting := self._accepting[states]).any():
-                crossing.append(self._seam.behind(nodes[accepting]))
+                crossing.append(self._seam.tokens_after(nodes[accepting]))
         reached = np.concatenate(ends)
         farthest = max((len(self._ending(end)) for end in np.unique(reached).tolist()), default=0)
         beyond = np.concatenate(crossing) if crossing else np.zeros(0, dtype=np.int64)
@@ -195,3 +178,13 @@ class LazyMachine:
             return True
         ending = self._tokens.shortest(text)
         return ending is not None and (remaining is None or len(ending) <= remaining - 1)
+
+
+@dataclass(frozen=True)
+class _Transitions:
+    """The tokens that stay inside, the index of the state each reaches, and the tokens that cross the seam."""
+
+    tokens: Ints
+    ends: Ints
+    crossing: Ints
+    farthest: int  # bytes from the farthest of `ends` to its ending

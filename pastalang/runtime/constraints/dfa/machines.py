@@ -1,6 +1,7 @@
-"""The machines of plain types. Their automata are made once per type and shared by all vocabularies and seams.
+"""Make the machines of numbers and of strings with patterns.
 
-A string with several patterns is the intersection of their automata, which are followed at the same time.
+Their automata are built once per type and shared by all vocabularies and seams. A string with several patterns
+is recognised by the intersection of their automata.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import lru_cache
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
 from pastalang.program.regex_tree import Chars, Node, Repetition
-from pastalang.runtime.constraints.dfa.bounded import BoundedMachine, Lengths
+from pastalang.runtime.constraints.dfa.bounded import BoundedMachine, LengthLimits
 from pastalang.runtime.constraints.dfa.lazy_machine import LazyMachine
 from pastalang.runtime.constraints.dfa.number import NumberAutomaton
 from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
@@ -22,7 +23,8 @@ from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.seam import Seam
 
 _KEPT = 256
-_MANY_STATES = 4_000  # a third of a second in a grammar, which counts such steps in few spellings or not at all
+_MAX_SEARCHED = 20_000  # states to search for a common ending: patterns that need more are refused
+_MANY_STATES = 4_000  # takes a third of a second in a grammar; llguidance itself cannot enforce most of these steps
 
 
 def number_machine(type: t.Integer | t.Number, seam: Seam) -> TableMachine | LazyMachine:
@@ -30,7 +32,7 @@ def number_machine(type: t.Integer | t.Number, seam: Seam) -> TableMachine | Laz
 
 
 def number_table(type: t.Integer | t.Number) -> Table | None:
-    """None where it has too many states to be written out: steps that are no whole numbers may have more."""
+    """The table of a number; None if it has too many states. Steps that are not whole numbers may have more states."""
     _, table = _number(type)
     step = type.multiple_of
     return table if table is not None or step is None or step == int(step) else _large(type)
@@ -43,7 +45,7 @@ def pattern_machine(pattern: str, seam: Seam, *, quoted: bool) -> TableMachine |
 def string_machine(
     patterns: Sequence[str], seam: Seam, *, least: int, most: int | None, quoted: bool
 ) -> TableMachine | LazyMachine | BoundedMachine:
-    """A string that matches all of the patterns, with so many characters."""
+    """The machine of strings of `least` to `most` characters that match all of the patterns."""
     if len(patterns) == 1 and not least and most is None:
         return pattern_machine(patterns[0], seam, quoted=quoted)
     automaton, table = _intersection(tuple(patterns), quoted)
@@ -86,50 +88,46 @@ def _pattern(pattern: str, quoted: bool) -> tuple[Automaton, Table | None]:
 
 @lru_cache(maxsize=_KEPT)
 def _intersection(patterns: tuple[str, ...], quoted: bool) -> tuple[Automaton, Table | None]:
-    automaton = intersect_patterns([_parsed(pattern) for pattern in patterns], quoted=quoted)
+    automaton = _intersect_patterns([_parsed(pattern) for pattern in patterns], quoted=quoted)
     return automaton, tabulate(automaton)
 
 
 @lru_cache(maxsize=_KEPT)
 def _limited(patterns: tuple[str, ...], least: int, most: int | None, quoted: bool) -> tuple[Automaton, Table | None]:
-    """With the limits of length written out, for patterns that are too large by themselves."""
+    """The limits of length as one more pattern, for patterns whose own table would be too large."""
     any_characters = Repetition(Chars(((0, 0xD7FF), (0xE000, 0x10FFFF))), least, most)
-    automaton = intersect_patterns([*map(_parsed, patterns), any_characters], quoted=quoted)
+    automaton = _intersect_patterns([*map(_parsed, patterns), any_characters], quoted=quoted)
     return automaton, tabulate(automaton)
 
 
 @lru_cache(maxsize=_KEPT)
-def _lengths(patterns: tuple[str, ...], least: int, most: int | None, quoted: bool) -> Lengths:
+def _lengths(patterns: tuple[str, ...], least: int, most: int | None, quoted: bool) -> LengthLimits:
     _, table = _intersection(patterns, quoted)
     assert table is not None
-    return Lengths(table, spelling_of(quoted), least, most)
+    return LengthLimits(table, spelling_of(quoted), least, most)
 
 
 @lru_cache
 def spelling_of(quoted: bool) -> Spelling:
-    """Where characters end in the text of a value."""
+    """The spelling of any characters in a value, to count them."""
     return spell_json(()) if quoted else spell_characters()
 
 
 def forget() -> None:
-    """Makes everything anew from here on, as in a new process."""
+    """Clear all caches, as in a new process."""
     for known in (_number, _large, _pattern, _intersection, _limited, _lengths):
         known.cache_clear()
 
 
-# How far the search for a common ending goes: beyond it the patterns are refused, so nothing can hang.
-_MAX_SEARCHED = 20_000
-
-
-def intersect_patterns(nodes: Sequence[Node], *, quoted: bool) -> Automaton:
+def _intersect_patterns(nodes: Sequence[Node], *, quoted: bool) -> Automaton:
     automata = [PatternAutomaton(node, quoted=quoted) for node in nodes]
     if any(automaton.is_empty for automaton in automata):
         raise GuideError("nothing matches the pattern")
-    return automata[0] if len(automata) == 1 else IntersectionAutomaton(automata)
+    return automata[0] if len(automata) == 1 else _IntersectionAutomaton(automata)
 
 
-class IntersectionAutomaton:
-    """See `table.Automaton`. Only states from which a common ending was found are ever entered."""
+class _IntersectionAutomaton:
+    """See `table.Automaton`. It only has states from which all automata reach a common ending."""
 
     def __init__(self, automata: Sequence[PatternAutomaton]) -> None:
         self._automata = tuple(automata)
@@ -164,7 +162,7 @@ class IntersectionAutomaton:
         return {byte: tuple(way[byte] for way in ways) for byte in sorted(shared)}
 
     def _find_ending(self, state: Hashable) -> bytes | None:
-        """Breadth first, over distinct states; what lies on the way found is known from then on."""
+        """A search in breadth. It also stores the endings of all states on the way that it finds."""
         if state in self._endings:
             return self._endings[state]
         came: dict[Hashable, tuple[Hashable, int] | None] = {state: None}
@@ -182,7 +180,7 @@ class IntersectionAutomaton:
                         came[following] = (here, byte)
                         following_level.append(following)
             if len(came) > _MAX_SEARCHED:
-                raise GuideError("the pattern, the format and the limits of length are too intricate together")
+                raise GuideError("the pattern, the format and the limits of length are too complex together")
             level = following_level
         for dead in came:
             self._endings[dead] = None

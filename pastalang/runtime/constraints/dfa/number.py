@@ -1,6 +1,6 @@
-"""From the bounds and the step of a number to an automaton over its digits: exact, without exponents.
+"""The automaton of numbers within bounds, over their digits: exact, without exponents.
 
-No leading zeros, no `-0`, nothing that a double cannot tell from its neighbour. All arithmetic is on integers:
+It accepts no leading zeros, no `-0`, and no more digits than a double can distinguish. All arithmetic is on integers:
 a number is counted in units of its last possible decimal place. `12.5` with two places is 1250 units.
 """
 
@@ -16,13 +16,13 @@ from pastalang.runtime.constraints.dfa.table import group_edges
 from pastalang.runtime.constraints.guide import GuideError
 
 _ZERO, _MINUS, _POINT = ord("0"), ord("-"), ord(".")
-_INTEGER_DIGITS = 19  # as many as 64-bit integers have, where no bound says more
+_INTEGER_DIGITS = 19  # as many as 64-bit integers have; bounds may allow more
 _EXACT_DIGITS = 15  # decimal digits that a double keeps
 
 
 @dataclass(frozen=True, slots=True)
 class NumberPrefix:
-    """What stands there so far: the digits as one integer, how many are before the point and behind it.
+    """The number so far: its digits as one integer, the number of digits before the point (`digits`) and after it.
 
     `places` None: no point yet. `digits` 0: no digit yet.
     """
@@ -35,7 +35,7 @@ class NumberPrefix:
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """Magnitudes in units, both ends included, for one sign; empty where `low > high`."""
+    """Magnitudes in units, both ends included, for one sign; empty if `low > high`."""
 
     low: int
     high: int
@@ -55,7 +55,7 @@ class NumberAutomaton:
         most = 10 ** (self._digits + self._places) - 1
         low, high = max(-most, low if low is not None else -most), min(most, high if high is not None else most)
         self._rules = {False: _Rule(max(low, 0), high), True: _Rule(max(-high, 1), -low)}
-        # without bounds but for the digits, all digits but a single zero have the same future
+        # if only the number of digits is bounded, all prefixes but a single zero have the same continuations
         self._is_free = {
             negative: rule.low <= int(negative) and rule.high >= most for negative, rule in self._rules.items()
         }
@@ -88,15 +88,15 @@ class NumberAutomaton:
         assert isinstance(state, NumberPrefix)
         found = self._shortest(state)
         if state == self.start:
-            behind = self._shortest(NumberPrefix(True, 0, 0, None))
-            if found is None or (behind is not None and len(behind) + 1 < len(found)):
-                assert behind is not None
-                return b"-" + behind
+            negative = self._shortest(NumberPrefix(True, 0, 0, None))
+            if found is None or (negative is not None and len(negative) + 1 < len(found)):
+                assert negative is not None
+                return b"-" + negative
         assert found is not None
         return found
 
     def closing(self, begun: bytes) -> bytes | None:
-        """A short ending behind the beginning of a number; None where no number begins like that."""
+        """A short ending after the beginning of a number; None if no number begins like that."""
         state: Hashable | None = self.start
         for byte in begun:
             state = None if state is None else self.edges(state).get(byte)
@@ -124,10 +124,10 @@ class NumberAutomaton:
             digits.append((_POINT, NumberPrefix(state.negative, state.value, state.digits, 0)))
         return digits
 
-    # ── what can still become of it ──────────────────────────────────────────────────────────────────────
+    # ── possible continuations ─────────────────────────────────────────────────────────────────────────────
 
     def _shortest(self, state: NumberPrefix) -> bytes | None:
-        """The fewest further bytes to a number that fits; None where there is none."""
+        """The fewest further bytes to a valid number; None if there is none."""
         if state not in self._known:
             self._known[state] = self._find_shortest(state)
         return self._known[state]
@@ -155,7 +155,7 @@ class NumberAutomaton:
         return best
 
     def _with_digits(self, state: NumberPrefix, more: int) -> bytes | None:
-        """With exactly so many more digits before the point, and as few places as do."""
+        """The ending with exactly `more` digits before the point, and as few places as possible."""
         low = state.value * 10 ** (more + self._places)
         high = (state.value + 1) * 10 ** (more + self._places) - 1
         room = self._places if state.value == 0 and not more else min(self._places, self._exact - state.digits - more)
@@ -182,7 +182,7 @@ class NumberAutomaton:
         return "." + str(units % 10**self._places).zfill(self._places)[:places]
 
     def _first(self, negative: bool, low: int, high: int, places: int) -> int | None:
-        """The smallest fitting number of units in the range that needs no more than so many places."""
+        """The smallest valid number of units in the range that needs at most `places` decimal places."""
         rule = self._rules[negative]
         low, high = max(low, rule.low), min(high, rule.high)
         grid = lcm(self._step, 10 ** (self._places - places))
@@ -190,7 +190,7 @@ class NumberAutomaton:
         return found if found <= high else None
 
     def _share(self, state: NumberPrefix) -> NumberPrefix:
-        """One state for all that have the same future, so that few states serve all numbers."""
+        """One state for all prefixes with the same continuations, so that there are few states."""
         if self._is_free[state.negative] and state.value and state.digits <= self._digits:
             first = state.value * self._unit(state.places or 0) if self._step > 1 else 0
             key: Hashable = (state.negative, state.digits, state.places, first % self._step, _significant(state))
@@ -214,7 +214,7 @@ class NumberAutomaton:
 
 
 def _significant(state: NumberPrefix) -> int:
-    """Digits before the point that a double spends; a single zero costs none."""
+    """The significant digits before the point; a single zero is not one."""
     whole = state.digits
     return 0 if whole == 1 and _whole(state) == 0 else whole
 
@@ -224,7 +224,7 @@ def _whole(state: NumberPrefix) -> int:
 
 
 def _position(low: int, high: int, rule: _Rule) -> bool | None:
-    """True: all of the range fits; False: nothing does; None: some of it."""
+    """True: all numbers of the range fit; False: none; None: some."""
     if high < rule.low or low > rule.high:
         return False
     return True if rule.low <= low and high <= rule.high else None
@@ -268,7 +268,7 @@ def _ceil(value: int | Decimal, unit: int) -> int:
 
 
 def _digits(type: t.Integer | t.Number, low: int | None, high: int | None, places: int) -> int:
-    """Digits before the point: enough for both bounds, and for a step beyond one of them."""
+    """The most digits before the point: enough for both bounds, and for a step beyond one of them."""
     usual = _INTEGER_DIGITS if isinstance(type, t.Integer) else _EXACT_DIGITS
     known = [len(str(abs(bound) // 10**places)) for bound in (low, high) if bound is not None]
     if low is not None and high is not None:

@@ -1,7 +1,7 @@
-"""From the tree of a regular expression to an automaton over the bytes of its matches, as plain text or as JSON.
+"""The automaton of a regular expression, over the bytes of its matches as plain text or as JSON.
 
-The automaton has one place per character of the pattern; a state is a set of places. Sets are made as they are
-reached, so a pattern costs what its matches cost and never the powers of two that it could have.
+It is a nondeterministic automaton with about one place per character of the pattern; a state is a set of places. Sets
+are built when they are reached, so a pattern never costs the exponential number of sets that it could have.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FEW_BITS = 1_000
 
 @dataclass
 class Nfa:
-    """A nondeterministic automaton. `arcs[p]`: (lowest byte, highest byte, next place); `jumps[p]` cost nothing."""
+    """A nondeterministic automaton. `arcs[p]`: (lowest byte, highest byte, next place); `jumps[p]` need no byte."""
 
     arcs: list[list[tuple[int, int, int]]] = field(default_factory=list)
     jumps: list[list[int]] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Nfa:
 
 
 class PatternAutomaton:
-    """See `table.Automaton`. A state is a set of places, as bits of a number; the place `final` ends a value."""
+    """See `table.Automaton`. A state is a set of places, as bits of an integer; a value ends at the place `_final`."""
 
     def __init__(self, node: Node, *, quoted: bool) -> None:
         self._places = Nfa()
@@ -70,7 +70,7 @@ class PatternAutomaton:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing matches at all."""
+        """Whether no string matches."""
         return not self.start
 
     def edges(self, state: Hashable) -> Mapping[int, Hashable]:
@@ -78,7 +78,7 @@ class PatternAutomaton:
 
     def ways(self, state: Hashable) -> Iterator[tuple[bytes, Hashable]]:
         assert isinstance(state, int)
-        parts: list[tuple[int, int]] = []  # sets of bytes that have nothing in common, and where each leads
+        parts: list[tuple[int, int]] = []  # disjoint sets of bytes, and the places each leads to
         for place in _bits(state):
             for bytes_, leads in self._steps_of(place):
                 parts = _overlaid(parts, bytes_, leads)
@@ -89,7 +89,7 @@ class PatternAutomaton:
             yield _bytes_of(bytes_), following
 
     def closing(self, begun: bytes) -> bytes | None:
-        """A short ending behind the beginning of a value; None where no value begins like that."""
+        """A short ending after the beginning of a value; None if no value begins like that."""
         state = self.start
         for byte in begun:
             assert isinstance(state, int)
@@ -109,7 +109,7 @@ class PatternAutomaton:
             place = step[1]
         return bytes(text)
 
-    # ── sets of places ───────────────────────────────────────────────────────────────────────────────────
+    # ── sets of places ─────────────────────────────────────────────────────────────────────────────────────
 
     def _after(self, state: int, byte: int) -> int:
         found = 0
@@ -120,7 +120,7 @@ class PatternAutomaton:
         return found
 
     def _steps_of(self, place: int) -> list[tuple[int, int]]:
-        """The ways from one place: a set of bytes as bits, and the places that it leads to."""
+        """The transitions from one place: a set of bytes as bits, and the places it leads to."""
         found = self._steps.get(place)
         if found is None:
             ends: dict[int, int] = {}
@@ -131,7 +131,7 @@ class PatternAutomaton:
         return found
 
     def _closure(self, place: int) -> int:
-        """With all that costs nothing, without places that lead nowhere or hold no arc."""
+        """The places reached by jumps, without those that have no arcs or cannot reach the end."""
         known = self._closures
         if place in known:
             return known[place]
@@ -145,7 +145,7 @@ class PatternAutomaton:
             met.update(fresh)
             waiting += fresh
         known[place] = found
-        for here in reversed(order):  # where nothing goes round in circles, all that lie on the way are known by now
+        for here in reversed(order):  # without cycles of jumps, the closures of all places on the way are known by now
             ends = self._places.jumps[here]
             if here not in known and all(end in known for end in ends):
                 bits = self._own(here)
@@ -158,7 +158,7 @@ class PatternAutomaton:
         counts = place in self._distance and (place == self._final or self._places.arcs[place])
         return 1 << place if counts else 0
 
-    # ── the tree ─────────────────────────────────────────────────────────────────────────────────────────
+    # ── the tree ───────────────────────────────────────────────────────────────────────────────────────────
 
     def _add(self, node: Node, start: int, end: int) -> None:
         match node:
@@ -187,7 +187,7 @@ class PatternAutomaton:
             self._add(item, start, middle)
             start = middle
         if maximum is None:
-            loop = self._places.new()  # of its own, so that nothing that leads to `start` takes part in it
+            loop = self._places.new()  # a place of its own, so that other ways to `start` do not enter the loop
             self._places.jumps[start].append(loop)
             back = self._places.new()
             self._add(item, loop, back)
@@ -201,7 +201,7 @@ class PatternAutomaton:
             self._places.jumps[middle].append(end)
             start = middle
 
-    # ── characters ───────────────────────────────────────────────────────────────────────────────────────
+    # ── characters ─────────────────────────────────────────────────────────────────────────────────────────
 
     def _add_characters(self, ranges: Ranges, start: int, end: int) -> None:
         escapes, spellings = _spelled(ranges, self._quoted)
@@ -211,7 +211,7 @@ class PatternAutomaton:
             self._add_bytes(spelled, start, end, shared)
 
     def _add_texts(self, texts: Seq[bytes], start: int, end: int) -> None:
-        """Texts that begin alike share places."""
+        """Texts with a common beginning share places."""
         for first in sorted({text[0] for text in texts}):
             rests = [text[1:] for text in texts if text[0] == first]
             if b"" in rests:
@@ -228,7 +228,7 @@ class PatternAutomaton:
         end: int,
         shared: dict[tuple[tuple[int, int], ...], int],
     ) -> None:
-        """Tails that are alike are one row of places: a class of many ranges stays small."""
+        """Equal tails share places, so that a class of many ranges stays small."""
         (low, high), rest = spelled[0], spelled[1:]
         if not rest:
             self._places.arc(start, low, high, end)
@@ -240,7 +240,7 @@ class PatternAutomaton:
 
 
 def _bits(number: int) -> Iterable[int]:
-    """The places of the bits that are set, ascending."""
+    """The positions of the bits that are set, ascending."""
     if number >> _FEW_BITS:
         raw = np.frombuffer(number.to_bytes(number.bit_length() // 8 + 1, "little"), dtype=np.uint8)
         found: list[int] = np.flatnonzero(np.unpackbits(raw, bitorder="little")).tolist()
@@ -259,7 +259,7 @@ def _bytes_of(bits: int) -> bytes:
 
 
 def _overlaid(parts: list[tuple[int, int]], bytes_: int, leads: int) -> list[tuple[int, int]]:
-    """Parts of the bytes, and one more way of some of them."""
+    """Add a transition over some bytes to disjoint sets of bytes, which are split where they overlap."""
     found = []
     for part, before in parts:
         if both := part & bytes_:
@@ -275,16 +275,16 @@ def _overlaid(parts: list[tuple[int, int]], bytes_: int, leads: int) -> list[tup
 
 @lru_cache(maxsize=1024)
 def _spelled(ranges: Ranges, quoted: bool) -> tuple[tuple[bytes, ...], tuple[tuple[tuple[int, int], ...], ...]]:
-    """What is escaped where quotes are, and the UTF-8 spellings of the rest."""
+    """The escapes of characters between quotes, and the UTF-8 spellings of all other characters."""
     if not quoted:
-        return (), tuple(utf8_ranges(ranges))
+        return (), tuple(_utf8_ranges(ranges))
     escapes, plain = in_quotes(ranges)
-    return escapes, tuple(utf8_ranges(plain))
+    return escapes, tuple(_utf8_ranges(plain))
 
 
 @lru_cache(maxsize=1024)
 def in_quotes(ranges: Ranges) -> tuple[tuple[bytes, ...], Ranges]:
-    """The escapes of those characters that have one between quotes, and the others."""
+    """The escapes of the characters that need one between quotes, and all other characters."""
     codes = [code for code in _ESCAPED if any(low <= code <= high for low, high in ranges)]
     plain = _without(ranges, ((0, 0x1F), (0x22, 0x22), (0x5C, 0x5C)))
     return tuple(_SHORT.get(code, b"\\u%04x" % code) for code in codes), plain
@@ -294,8 +294,8 @@ def _without(ranges: Ranges, taken: Ranges) -> Ranges:
     return complement(normalised([*complement(ranges), *taken, SURROGATES]))
 
 
-def utf8_ranges(ranges: Ranges) -> Iterator[tuple[tuple[int, int], ...]]:
-    """The UTF-8 spellings of these characters, as rows of byte ranges."""
+def _utf8_ranges(ranges: Ranges) -> Iterator[tuple[tuple[int, int], ...]]:
+    """The UTF-8 spellings of these characters, as sequences of byte ranges."""
     for low, high in _without(ranges, _NONE):
         start = low
         for limit in (0x7F, 0x7FF, 0xFFFF, 0x10FFFF):
@@ -324,7 +324,7 @@ def _same_length(low: bytes, high: bytes) -> Iterator[tuple[tuple[int, int], ...
 
 
 def _distances(places: Nfa, final: int) -> tuple[dict[int, int], dict[int, tuple[int | None, int]]]:
-    """For each place from which the end can be reached: the bytes to it, and the next step on that way."""
+    """For each place that reaches the end: the fewest bytes to it, and the first step of that way."""
     back: list[list[tuple[int, int | None]]] = [[] for _ in places.arcs]
     for place, arcs in enumerate(places.arcs):
         for low, _, end in arcs:
@@ -346,7 +346,7 @@ def _spread(
     distance: dict[int, int],
     following: dict[int, tuple[int | None, int]],
 ) -> list[int]:
-    """All places of one distance come in, all of the next go out; what costs nothing stays in its level."""
+    """The places of the next distance, given those of one distance; places reached by jumps join the current one."""
     waiting, further = list(level), []
     while waiting:
         place = waiting.pop()

@@ -1,9 +1,9 @@
-"""How free text is spelled, byte by byte: as a JSON string with all its escapes, or as plain text up to a stop.
+"""The spelling of free text, byte by byte: as a JSON string with all its escapes, or as plain text up to a stop text.
 
     JSON    open ─"─> between characters ⇄ inside one (UTF-8, an escape, half a pair of surrogates) ─"─> closed
     text              between characters ⇄ inside one (UTF-8)                                  ─stop─> closed
 
-A state also remembers how much of a stop or of a forbidden text stands at the end.
+A place also records the last bytes, as far as a stop text or a forbidden text begins with them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _BETWEEN, _OPEN, _CLOSED = "between", "open", "closed"
 
 
 class Place(NamedTuple):
-    """`tail` are the last bytes, as far as a stop or a forbidden text begins with them."""
+    """`tail` are the last bytes, as far as a stop text or a forbidden text begins with them."""
 
     inside: str
     tail: bytes
@@ -28,10 +28,11 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Spelling:
-    """A table over all places. `completes[p, b]`: the byte ends a character; `stops[p, b]`: bytes of the stop it ends.
+    """A table over all places.
 
-    `taken[p, b]` are the characters of that stop but its last, `pending[p]` the characters at the end of which a stop
-    begins. `endings[p]` are the fewest bytes to a place between two characters; None where there are none.
+    `completes[p, b]`: whether the byte completes a character. `stops[p, b]`: the length of a stop text that it ends.
+    `taken[p, b]`: the characters of that stop text without the last. `pending[p]`: the number of last characters with
+    which a stop text begins. `endings[p]`: the fewest bytes to a place between two characters; None if there are none.
     """
 
     next: NDArray[np.int32]
@@ -43,7 +44,7 @@ class Spelling:
     endings: tuple[bytes | None, ...]
     start: int
     closed: int
-    closing: bytes  # what closes the value from between two characters; empty in running text
+    closing: bytes  # closes the value between two characters; empty in running text
 
 
 def spell_json(forbidden: tuple[str, ...]) -> Spelling:
@@ -51,12 +52,12 @@ def spell_json(forbidden: tuple[str, ...]) -> Spelling:
 
 
 def spell_text(stops: tuple[str, ...], forbidden: tuple[str, ...]) -> Spelling:
-    """Control characters cannot be written, but for tabs, and line ends where they do not stop the value."""
+    """Plain text. Its only control characters are tabs, and line ends if they do not stop the value."""
     return _tabulate(_text_step, Place(_BETWEEN, b""), _bytes(stops), _bytes(forbidden), b"")
 
 
 def spell_characters() -> Spelling:
-    """Any characters at all, as they stand."""
+    """Any characters, without escapes."""
     return _tabulate(_utf8_step, Place(_BETWEEN, b""), (), (), b"")
 
 
@@ -71,7 +72,7 @@ def _text_step(inside: str, byte: int) -> tuple[str, bool] | None:
 
 
 def _utf8_step(inside: str, byte: int) -> tuple[str, bool] | None:
-    """Where a byte leads to between and inside characters, and whether it ends one."""
+    """The next place between or inside characters, and whether the byte completes a character."""
     if inside == _BETWEEN:
         if byte < 0x80:
             return _BETWEEN, True
@@ -92,7 +93,7 @@ _TAILS = {
     "ED": (0x80, 0x9F, "1"), "F0": (0x90, 0xBF, "2"), "F4": (0x80, 0x8F, "2"),
 }  # fmt: skip
 
-# Inside `\uXXXX`: which digits may come, and where they lead. A high surrogate needs its low one behind it.
+# Inside `\uXXXX`: the allowed digits, and the next place. A high surrogate must be followed by a low one.
 _ESCAPES: dict[str, tuple[tuple[bytes, str], ...]] = {
     "u": ((b"0123456789abcefABCEF", "u3"), (b"dD", "uD")),
     "uD": ((b"01234567", "u2"), (b"89abAB", "h2")),
@@ -181,7 +182,7 @@ def _tabulate(
 
 
 def _tail(tail: bytes, texts: tuple[bytes, ...]) -> bytes:
-    """The longest end of `tail` that is the beginning of one of the texts."""
+    """The longest suffix of `tail` that is a prefix of one of the texts."""
     for start in range(len(tail)):
         if any(text.startswith(tail[start:]) for text in texts):
             return tail[start:]

@@ -1,6 +1,6 @@
-"""A small automaton written out: all of its states by number, and where every byte leads from each.
+"""The transition table of a small automaton: for every state and byte the next state.
 
-A table knows no vocabulary and no text that follows, so one is made per type and shared by all its holes.
+A table does not depend on the vocabulary or the text after the value, so all holes of a type share one.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 DEAD = -1
-MIXED = -2  # not all bytes lead to the same state
+MIXED = -2  # bytes or characters lead to different states
 MAX_STATES = 480
-_LEAST_CLASS = 8  # bytes; fewer are followed one by one
+_LEAST_CLASS = 8  # bytes: with fewer it is quicker to process each
 
 _ITSELF = -3
 
@@ -25,7 +25,7 @@ CharacterClass: TypeAlias = tuple[bytes, bool]  # its ASCII, and whether every c
 
 
 class Automaton(Protocol):
-    """Where each byte leads to, where a value may end, and the shortest way there."""
+    """A deterministic automaton over bytes: transitions, accepting states, and the shortest ending of each state."""
 
     @property
     def start(self) -> Hashable: ...
@@ -33,7 +33,7 @@ class Automaton(Protocol):
     def edges(self, state: Hashable) -> Mapping[int, Hashable]: ...
 
     def ways(self, state: Hashable) -> Iterable[tuple[bytes, Hashable]]:
-        """The same as `edges`: the bytes that lead alike, and where to, in the order of the lowest of them."""
+        """The same as `edges`, grouped: the bytes that lead to one state, and the state, by their lowest byte."""
         ...
 
     def accepts(self, state: Hashable) -> bool: ...
@@ -43,12 +43,12 @@ class Automaton(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """State 0 is the start. The last row is the one that `DEAD` finds: nothing leads out of it."""
+    """State 0 is the start. The last row is the row of `DEAD`, as index -1: it has no transitions."""
 
     rows: NDArray[np.int32]  # (states + 1, 256)
     accepting: NDArray[np.bool_]  # (states + 1,)
     endings: tuple[bytes, ...]
-    leads: tuple[Ways, ...]  # of every state the bytes that lead alike, and where to
+    leads: tuple[Ways, ...]  # for every state: groups of bytes, and the state each group leads to
 
     @property
     def size(self) -> int:
@@ -56,7 +56,7 @@ class Table:
 
     @cached_property
     def ending_bytes(self) -> NDArray[np.int64]:
-        """How many bytes each ending has; none for `DEAD`."""
+        """The number of bytes of each ending; 0 for `DEAD`."""
         return np.array([*map(len, self.endings), 0], dtype=np.int64)
 
     @cached_property
@@ -65,13 +65,13 @@ class Table:
 
     @cached_property
     def ways(self) -> NDArray[np.int64]:
-        """How many bytes may follow each state."""
+        """The number of bytes that may follow each state."""
         found: NDArray[np.int64] = (self.rows != DEAD).sum(axis=1)
         return found
 
     @cached_property
     def kinds(self) -> bytes:
-        """Of every byte the number of its kind: bytes of one kind lead alike from every state."""
+        """The kind of every byte: bytes of one kind lead to the same state, from every state."""
         groups = dict.fromkeys(bytes_ for ways in self.leads for bytes_, _ in ways)
         held = [0] * 256
         for number, bytes_ in enumerate(groups):
@@ -82,12 +82,12 @@ class Table:
 
     @cached_property
     def stride(self) -> int:
-        """One more than there are kinds, as one more stands for no byte at all; 256 kinds are told apart at most."""
+        """The number of kinds and one more, which stands for no byte. There are at most 256 kinds."""
         return max(self.kinds) + 2
 
     @cached_property
     def steps(self) -> NDArray[np.int64]:
-        """Where every kind leads: `steps[state * stride + kind]`, states counted in strides as well."""
+        """The transitions by kind: `steps[state * stride + kind]` is the next state, multiplied by the stride."""
         kinds = self.stride - 1
         found = np.empty((self.size + 1, self.stride), dtype=np.int64)
         found[:, :kinds] = self.rows[:, [self.kinds.index(kind) for kind in range(kinds)]]
@@ -98,11 +98,11 @@ class Table:
 
     @cached_property
     def dead(self) -> int:
-        """`DEAD` in strides."""
+        """The state `DEAD`, multiplied by the stride."""
         return self.size * self.stride
 
     def singles(self, state: int) -> bytes:
-        """The bytes that may follow the state and are in none of its large classes."""
+        """The bytes that may follow the state and are not in one of its large classes."""
         found = self._singles.get(state)
         if found is None:
             classes = self.classes(state)
@@ -117,10 +117,10 @@ class Table:
     def _singles(self) -> dict[int, bytes]:
         return {}
 
-    # ── characters that lead alike ───────────────────────────────────────────────────────────────────────
+    # ── classes of characters ──────────────────────────────────────────────────────────────────────────────
 
     def classes(self, state: int) -> list[CharacterClass]:
-        """The large classes of characters that lead from the state to one state each."""
+        """The large classes of characters: each leads from the state to one state."""
         if state not in self._classes:
             self._classes[state] = self._find_classes(state)
         return self._classes[state]
@@ -142,7 +142,7 @@ class Table:
         return found
 
     def after(self, class_: CharacterClass) -> list[int]:
-        """Where one character of the class leads from every state and from `DEAD`: a state, `DEAD` or `MIXED`."""
+        """The state after one character of the class, from every state and from `DEAD`: a state, `DEAD` or `MIXED`."""
         if class_ not in self._after:
             ascii_, beyond = class_
             parts = [self._common(np.arange(self.size + 1), list(ascii_))] if ascii_ else []
@@ -158,14 +158,14 @@ class Table:
         return {}
 
     def _common(self, states: NDArray[np.int64], bytes_: list[int]) -> NDArray[np.int32]:
-        """Where each state leads if all of these bytes lead it alike."""
+        """The state after any of these bytes, from each state; `MIXED` if it depends on the byte."""
         rows = self.rows[states][:, bytes_]
         found: NDArray[np.int32] = np.where((rows == rows[:, :1]).all(axis=1), rows[:, 0], MIXED).astype(np.int32)
         return found
 
     @cached_property
     def _beyond(self) -> NDArray[np.int32]:
-        """Where any character beyond ASCII leads from every state, if all of them lead alike."""
+        """The state after any character beyond ASCII, from every state; `MIXED` if it depends on the character."""
         if not any(byte >= 0x80 for byte in self.alphabet):
             return np.full(self.size + 1, DEAD, dtype=np.int32)
         everywhere = np.arange(self.size + 1)
@@ -185,7 +185,7 @@ class Table:
 
 _BEYOND_ASCII = bytes(range(0x80, 0x100))
 
-# First and last lead byte, first and last byte behind it, how many more bytes follow.
+# Lowest and highest first byte, lowest and highest second byte, number of further bytes.
 _LEADS = (
     (0xC2, 0xDF, 0x80, 0xBF, 0), (0xE0, 0xE0, 0xA0, 0xBF, 1), (0xE1, 0xEC, 0x80, 0xBF, 1), (0xED, 0xED, 0x80, 0x9F, 1),
     (0xEE, 0xEF, 0x80, 0xBF, 1), (0xF0, 0xF0, 0x90, 0xBF, 2), (0xF1, 0xF3, 0x80, 0xBF, 2), (0xF4, 0xF4, 0x80, 0x8F, 2),
@@ -193,13 +193,13 @@ _LEADS = (
 
 
 def _chained(first: NDArray[np.int32], then: NDArray[np.int32]) -> NDArray[np.int32]:
-    """One step behind another; what is mixed stays so. `DEAD` is the last state of both."""
+    """Two steps in a row; `MIXED` stays `MIXED`. `DEAD` is the last state of both."""
     found: NDArray[np.int32] = np.where(first == MIXED, MIXED, then[first]).astype(np.int32)
     return found
 
 
 def group_edges(edges: Mapping[int, Hashable]) -> Iterator[tuple[bytes, Hashable]]:
-    """Edges in the order of their bytes come in, the bytes that lead alike go out."""
+    """Group edges, sorted by their bytes, by the state they lead to."""
     found: dict[Hashable, bytearray] = {}
     for byte, following in edges.items():
         found.setdefault(following, bytearray()).append(byte)
@@ -208,7 +208,7 @@ def group_edges(edges: Mapping[int, Hashable]) -> Iterator[tuple[bytes, Hashable
 
 
 def tabulate(automaton: Automaton, most: int = MAX_STATES) -> Table | None:
-    """None where the automaton has more states than that."""
+    """The table of the automaton; None if it has more than `most` states."""
     numbers: dict[Hashable, int] = {automaton.start: 0}
     states: list[Hashable] = [automaton.start]
     leads: list[Ways] = []
@@ -232,10 +232,10 @@ def tabulate(automaton: Automaton, most: int = MAX_STATES) -> Table | None:
 
 
 def _merged(accepting: list[bool], leads: list[Ways]) -> tuple[list[bool], list[int], list[Ways]]:
-    """States that go on alike become one: those that differ only in where they come from. Which states were kept, too.
+    """Merge states with equal transitions; the second result are the states that were kept.
 
-    One pass from the last state to the first: expressions with counts have long rows of such states. Loops of several
-    states stay as they are, and so do states inside an escape, where the same bytes are fewer characters.
+    It is one pass from the last state to the first, because expressions with counts have long rows of such states. It
+    does not merge loops of several states, or states inside an escape, where the same bytes are fewer characters.
     """
     stands_for, known = list(range(len(leads))), dict[tuple[bool, Ways], int]()
     escaping = _inside_escapes(leads)
@@ -251,7 +251,7 @@ def _merged(accepting: list[bool], leads: list[Ways]) -> tuple[list[bool], list[
 
 
 def _inside_escapes(leads: list[Ways]) -> set[int]:
-    """The states that some text leads to that ends inside an escape of JSON, and a few more."""
+    """The states inside an escape of JSON, and a few more."""
     level = {number for ways in leads for bytes_, number in ways if 0x5C in bytes_}
     found = set(level)
     for depth in range(4):
@@ -261,7 +261,7 @@ def _inside_escapes(leads: list[Ways]) -> set[int]:
 
 
 def _led(ways: Ways, where: list[int]) -> Ways:
-    """The same ways to other states; what leads alike then is one."""
+    """The same transitions to the merged states, grouped again."""
     joined: dict[int, bytes] = {}
     for bytes_, number in ways:
         number = where[number]

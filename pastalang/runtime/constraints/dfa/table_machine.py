@@ -1,48 +1,44 @@
-"""The machine of a value whose automaton is small enough for a table: masks come from rows of tokens.
+"""The machine of a value whose automaton is small enough for a table (see `table`).
 
-What does not depend on the text after the value is shared by all holes of the type.
+Masks are computed from rows of tokens. All holes of a type share what does not depend on the text after the value.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.bounded_cache import BoundedCache, LruCache
 from pastalang.runtime.constraints.dfa.table import Table
 from pastalang.runtime.constraints.dfa.transitions import Follower, Transitions
 from pastalang.runtime.constraints.guide import MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of_many
 from pastalang.runtime.constraints.seam import Seam
-from pastalang.runtime.constraints.token_bytes import Rows, seam_rows, token_rows
+from pastalang.runtime.constraints.token_bytes import Flags, Rows, seam_rows, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 
-Flags: TypeAlias = NDArray[np.bool_]
 _MAX_MASKS = 512
 _MAX_FOLLOWERS = 128
 _NEVER = 1 << 40
 _WARM_STATES = 32
-_WARM_TOKENS = 3_000  # that are looked at one by one
+_WARM_TOKENS = 3_000  # tokens: `warm` stops after so many transitions
 _WARM_BYTES = 12
 
 
 class TableMachine:
-    """See `guide.Machine`. States are the numbers of the table."""
+    """See `guide.Machine`. Its states are the states of the table."""
 
     def __init__(self, table: Table, seam: Seam) -> None:
         self._table = table
         self._tokens: Tokens = seam.tokens
         self._inside = shared_follower(table, seam.tokens)
         self._crossing = _crossing_follower(table, seam)
-        self._costs = seam.tokens.keep_some(("costs", table), lambda: _Costs(table, seam.tokens))
+        self._costs = seam.tokens.cached_recent(("costs", table), lambda: _Costs(table, seam.tokens))
         self._masks: BoundedCache[tuple[int, int | None], TokenMask] = BoundedCache(_MAX_MASKS)
-        self._behind: dict[int, TokenMask] = {}
+        self._crossing_masks: dict[int, TokenMask] = {}
         self.start: MachineState = 0
 
     def step(self, state: MachineState, byte: int) -> MachineState | None:
@@ -52,10 +48,10 @@ class TableMachine:
     def accepts(self, state: MachineState) -> bool:
         return bool(self._table.accepting[_at(state)])
 
-    def goes_on(self, state: MachineState) -> bool:
+    def can_continue(self, state: MachineState) -> bool:
         return bool(self._table.ways[_at(state)])
 
-    def trimmed(self, state: MachineState) -> int:
+    def stop_bytes(self, state: MachineState) -> int:
         return 0
 
     def ending(self, state: MachineState) -> tuple[int, ...] | None:
@@ -74,18 +70,14 @@ class TableMachine:
         transitions = self._inside.transitions(at)
         if remaining is not None and self._costs.always_fits(at, transitions, remaining - 1):
             remaining = None
-        key = (at, remaining)
-        found = self._masks.get(key)
-        if found is None:
-            found = self._masks[key] = self._make_mask(at, transitions, remaining)
-        return found
+        return self._masks.cached((at, remaining), lambda: self._make_mask(at, transitions, remaining))
 
     def completing(self, state: MachineState, closers: ClosingTokens) -> Ints:
-        """The rows that complete the value, by their numbers."""
+        """The indexes of the rows that complete the value."""
         return closing_follower(self._table, closers, self._tokens).accepted(_at(state))
 
     def warm(self) -> None:
-        """Makes the masks of the first states, nearest first."""
+        """Compute the masks of the states nearest to the start."""
         waiting, seen, followed = [0], {0}, 0
         while waiting and len(seen) <= _WARM_STATES and followed <= _WARM_TOKENS:
             at = waiting.pop(0)
@@ -98,7 +90,7 @@ class TableMachine:
         self._warm_shortest()
 
     def _warm_shortest(self) -> None:
-        """Makes the masks along a short value: of every part of a value its beginning."""
+        """Compute the masks along the shortest value, which visits the beginning of each part of a value."""
         at = 0
         for byte in self._table.endings[0][:_WARM_BYTES]:
             at = int(self._table.rows[at, byte])
@@ -111,16 +103,16 @@ class TableMachine:
         )
         if self._crossing is None:
             return mask
-        behind = self._behind.get(at)
-        if behind is None:
-            behind = self._behind[at] = mask_of_many(self._tokens.size, self._crossing.accepted(at))
-        mask = mask | behind
+        crossing = self._crossing_masks.get(at)
+        if crossing is None:
+            crossing = self._crossing_masks[at] = mask_of_many(self._tokens.size, self._crossing.accepted(at))
+        mask = mask | crossing
         mask.flags.writeable = False
         return mask
 
 
 class _Costs:
-    """What the ending of each state takes, in tokens; looked for when a limit comes near."""
+    """The number of tokens of each state's ending, computed when a limit comes near."""
 
     def __init__(self, table: Table, tokens: Tokens) -> None:
         self._table = table
@@ -137,7 +129,7 @@ class _Costs:
         return self._endings[at]
 
     def always_fits(self, at: int, transitions: Transitions, left: int) -> bool:
-        """Whether every token leads to a state whose ending has no more bytes than tokens are left."""
+        """Whether an ending fits after every token, because it has at most as many bytes as tokens are left."""
         if not self._tokens.vocabulary.covers_bytes:
             return False
         if left >= self._most:
@@ -147,7 +139,7 @@ class _Costs:
         return left >= self._farthest[at]
 
     def fits(self, ends: Ints, remaining: int | None) -> Flags:
-        """Of every state whether its ending fits behind a token; only right for these states."""
+        """For every state, whether its ending fits after a token; only computed for the states `ends`."""
         limit = _NEVER - 1 if remaining is None else remaining - 1
         short = np.zeros(len(self._known), dtype=np.bool_)
         if self._tokens.vocabulary.covers_bytes:  # no ending has more tokens than bytes, and only an empty one has none
@@ -162,12 +154,12 @@ class _Costs:
 
 
 def shared_follower(table: Table, tokens: Tokens) -> Follower:
-    """The tokens that stay inside: the same whatever follows the value."""
+    """The follower of tokens that stay inside the value, shared by all seams."""
     return _kept(tokens, (table, b""), lambda: Follower(table, token_rows(tokens), tokens.size))
 
 
 def closing_follower(table: Table, closers: ClosingTokens, tokens: Tokens) -> Follower:
-    """The rows that close a string inside a structure."""
+    """The follower of tokens that close a string inside a structure."""
     return _kept(tokens, (table, "closers"), lambda: Follower(table, closers.rows, len(closers.rows)))
 
 
@@ -180,14 +172,9 @@ def _crossing_follower(table: Table, seam: Seam) -> Follower | None:
 
 
 def _kept(tokens: Tokens, key: Hashable, make: Callable[[], Follower]) -> Follower:
-    """Followers hold some megabytes each where classes are large, so few are kept; a machine keeps its own."""
-    known: OrderedDict[Hashable, Follower] = tokens.keep("followers", OrderedDict)
-    if key not in known:
-        known[key] = make()
-        if len(known) > _MAX_FOLLOWERS:
-            known.popitem(last=False)
-    known.move_to_end(key)
-    return known[key]
+    """Cache few followers: with large classes one takes some megabytes. A machine keeps its own."""
+    known: LruCache[Hashable, Follower] = tokens.cached("followers", lambda: LruCache(_MAX_FOLLOWERS))
+    return known.cached(key, make)
 
 
 def _at(state: MachineState) -> int:
@@ -197,7 +184,7 @@ def _at(state: MachineState) -> int:
 
 @dataclass(frozen=True, eq=False)
 class ClosingTokens:
-    """Tokens up to a quote, as rows with numbers of their own; of each its token and the number of the text behind."""
+    """Tokens up to a quote, as rows numbered from 0; for each its token and the number of the text after the quote."""
 
     rows: Rows
     tokens: Ints

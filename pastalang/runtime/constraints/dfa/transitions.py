@@ -1,11 +1,11 @@
-"""Which tokens stay inside an automaton from a state, and which state each of them leads to.
+"""The tokens that stay inside an automaton from a state, and the state that each of them reaches.
 
-All tokens are led through the table at the same time, byte by byte. Few of them are a small tree, whose beginnings
-are read once for all. Many of them are sorted by how many characters of a class they begin with, where the automaton
-does not distinguish the characters of the class:
+All tokens run through the table at the same time, byte by byte. Few tokens form a small trie, so that common beginnings
+run once. Many tokens are grouped by the number of characters of a class that they begin with, if the automaton does not
+distinguish the characters of the class:
 
-    wholly of the class    sorted by the number of characters; never followed
-    leaving the class      grouped by the number of characters before, and by the byte that leaves
+    only the class     sorted by the number of characters; they need not run through the table
+    leaving the class  grouped by the number of characters before, and by the byte that leaves
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from pastalang.runtime.constraints.token_bytes import Bytes, Flags, Rows, ranges
 from pastalang.runtime.constraints.trie import Ints
 
 States = NDArray[np.int32]
-_FEW = 4_000  # rows that are followed without being sorted by classes
-_SIDE_BY_SIDE = 300  # rows that are quicker to follow with all their bytes laid out than step by step
-_ACROSS = 12  # bytes that are laid out
-_ONE_BY_ONE = 8  # rows that are quicker to follow each by itself
-_AT_ONCE = 1_000_000  # steps of all states through all rows that are taken beforehand
+_FEW = 4_000  # rows: up to here they form a small trie
+_SIDE_BY_SIDE = 300  # rows: up to here it is quicker to lay out all their bytes than to gather them step by step
+_ACROSS = 12  # bytes to lay out at a time
+_ONE_BY_ONE = 8  # rows: up to here it is quicker to run each by itself
+_AT_ONCE = 1_000_000  # steps: up to here all states run through all rows in advance
 _LAID_OUT = np.arange(_ACROSS, dtype=np.int64)[:, None]
 
 
 @dataclass(frozen=True, eq=False)
 class Transitions:
-    """`tokens` and where each leads; and the rows wholly of k characters of a class, with where k of them lead."""
+    """`tokens` and the state that each reaches. `slices`: rows of k characters of a class, and the state after k."""
 
     tokens: Ints
     ends: Ints | States
@@ -41,7 +41,7 @@ class Transitions:
 
     @cached_property
     def all_ends(self) -> Ints:
-        """Every state that is reached, once."""
+        """The states that some token reaches, without duplicates."""
         return np.flatnonzero(np.bincount(np.concatenate(self._ends)))
 
     @property
@@ -49,14 +49,11 @@ class Transitions:
         return [self.ends, *(chain[1 : slice.reached] for slice, chain in self.slices)]
 
     def most(self, of: Ints) -> int:
-        """The most that any state has that is reached; `of` has an entry for every state."""
+        """The maximum of `of`, which has an entry for every state, over all states that are reached."""
         return max([int(of.take(ends).max(initial=0)) for ends in self._ends])
 
     def mask(self, size: int, fits: NDArray[np.bool_] | None) -> TokenMask:
-        """The tokens that lead to a state that fits; `fits` has an entry for every state and one for `DEAD`.
-
-        All of them without it.
-        """
+        """The tokens that reach a state that fits: `fits` has an entry for every state and for `DEAD`. None: all."""
         found = mask_of_many(size, self.tokens if fits is None else self.tokens[fits[self.ends]])
         if not self.slices:
             return found
@@ -68,12 +65,12 @@ class Transitions:
         return frozen(joined)
 
     def leading_to(self, fits: NDArray[np.bool_], size: int) -> Ints:
-        """The same tokens by their numbers; `size` is how many there are in all."""
+        """The ids of the tokens that reach a state that fits; `size` is the size of the vocabulary."""
         return tokens_of(self.mask(size, fits)) if self.slices else self.tokens[fits[self.ends]]
 
 
 class Follower:
-    """The rows that a table can take anything of, sorted by the classes of its states when they are asked for."""
+    """Runs rows through a table. Rows are grouped by the classes of a state when they are first needed."""
 
     def __init__(self, table: Table, rows: Rows, size: int) -> None:
         self._table = table
@@ -85,12 +82,12 @@ class Follower:
         self._alone: dict[bytes, tuple[Ints, Ints, Ints]] = {}
         self._known: dict[int, Transitions] = {}
         self._every: States | None = None
-        self._small_trie = SmallTrie(self._rows) if len(self._rows) <= _FEW else None
+        self._small_trie = _SmallTrie(self._rows) if len(self._rows) <= _FEW else None
         if self._small_trie is None:
             self._prepare()
 
     def _prepare(self) -> None:
-        """Sorts the rows by every class that any state has, so that no mask has to."""
+        """Group the rows by the classes of all states, so that no mask has to."""
         for class_ in sorted({class_ for state in range(self._table.size) for class_ in self._table.classes(state)}):
             self._slice(class_)
             self._table.after(class_)
@@ -104,7 +101,7 @@ class Follower:
         return found
 
     def accepted(self, state: int) -> Ints:
-        """The tokens of the rows that complete a value."""
+        """The tokens of the rows that reach an accepting state."""
         if self._small_trie is None:
             return self.transitions(state).leading_to(self._table.accepting, self._size)
         return self._rows.ids[self._table.accepting[self._ends_of(state)]]
@@ -115,8 +112,8 @@ class Follower:
             each = self._ends_of(state)
             alive = np.flatnonzero(each != DEAD)
             return Transitions(rows.ids.take(alive), each.take(alive), ())
-        alone, kind, behind = self._beginning_with(table.singles(state))
-        starts = [(alone, table.steps.take(kind + state * table.stride), behind)]
+        alone, kind, place = self._beginning_with(table.singles(state))
+        starts = [(alone, table.steps.take(kind + state * table.stride), place)]
         slices = []
         for class_ in table.classes(state):
             slice = self._slice(class_)
@@ -126,12 +123,12 @@ class Follower:
             if is_mixed:
                 starts.append(self._mixed(slice, len(chain), state))
         at, start, begin = starts[0] if len(starts) == 1 else map(np.concatenate, zip(*starts, strict=True))
-        every = lead_rows(table, self._kinds, start, begin, rows.ends.take(at))
+        every = _run_rows(table, self._kinds, start, begin, rows.ends.take(at))
         alive = np.flatnonzero(every != table.dead)
         return Transitions(rows.ids.take(at.take(alive)), every.take(alive) // table.stride, tuple(slices))
 
     def _beginning_with(self, firsts: bytes) -> tuple[Ints, Ints, Ints]:
-        """The rows that begin with one of these bytes, the kind of that byte, and the place behind it."""
+        """The rows that begin with one of these bytes, the kind of that byte, and the position after it."""
         found = self._alone.get(firsts)
         if found is None:
             bytes_ = np.frombuffer(firsts, dtype=np.uint8).astype(np.int64)
@@ -141,7 +138,7 @@ class Follower:
         return found
 
     def _ends_of(self, state: int) -> States:
-        """Where each row leads; of all states at once where that is little."""
+        """The state that each row reaches; computed for all states at once if that is cheap."""
         assert self._small_trie is not None
         if self._every is None and self._small_trie.size * self._table.size <= _AT_ONCE:
             self._every = self._small_trie.follow(self._table.rows, np.arange(self._table.size, dtype=np.int32))
@@ -152,14 +149,14 @@ class Follower:
         return found
 
     def _mixed(self, slice: Slice, known: int, state: int) -> tuple[Ints, Ints, Ints]:
-        """The rows of more characters than are known to lead alike, each from its beginning."""
+        """The rows with more characters than the class leads to one state for; each runs from its beginning."""
         within = int(np.searchsorted(slice.keys, known << 8))
         whole = slice.order[slice.bounds[min(known, slice.reached)] :]
         rest = np.concatenate([whole, slice.leaving[slice.cuts[within] :]])
         return rest, np.full(len(rest), state * self._table.stride, dtype=np.int64), self._rows.starts[rest]
 
     def _chain(self, state: int, class_: CharacterClass, most: int) -> tuple[Ints, bool]:
-        """Where 0, 1, 2 ... characters of the class lead; and whether it ends where they no longer lead alike."""
+        """The states after 0, 1, 2 ... characters of the class, and whether it ends because of `MIXED`."""
         after, chain, is_mixed = self._table.after(class_), [state], False
         while len(chain) <= most:
             following = after[chain[-1]]
@@ -174,12 +171,12 @@ class Follower:
 
     def _slice(self, class_: CharacterClass) -> Slice:
         if class_ not in self._slices:
-            self._slices[class_] = slice_rows(self._rows, class_, self._table.kinds, self._size)
+            self._slices[class_] = _slice_rows(self._rows, class_, self._table.kinds, self._size)
         return self._slices[class_]
 
 
-def lead_rows(table: Table, kinds: Bytes, states: Ints, at: Ints, ends: Ints) -> Ints:
-    """Where `kinds[at:ends]` leads from each state, states in strides."""
+def _run_rows(table: Table, kinds: Bytes, states: Ints, at: Ints, ends: Ints) -> Ints:
+    """The state after `kinds[at:ends]`, from each state; all states are multiplied by the stride."""
     steps, dead = table.steps, table.dead
     found, live = states.copy(), np.arange(len(states))
     here = states
@@ -188,7 +185,7 @@ def lead_rows(table: Table, kinds: Bytes, states: Ints, at: Ints, ends: Ints) ->
         live, here, at, ends = live.take(going), here.take(going), at.take(going), ends.take(going)
         if len(live) <= _ONE_BY_ONE:
             for row, state, begin, end in zip(*map(np.ndarray.tolist, (live, here, at, ends)), strict=True):
-                found[row] = _lead_row(steps, kinds[begin:end].tobytes(), state)
+                found[row] = _run_row(steps, kinds[begin:end].tobytes(), state)
             return found
         if len(live) > _SIDE_BY_SIDE:
             here = steps.take(here + kinds.take(at))
@@ -204,7 +201,7 @@ def lead_rows(table: Table, kinds: Bytes, states: Ints, at: Ints, ends: Ints) ->
         found[live] = here
 
 
-def _lead_row(steps: Ints, kinds: bytes, state: int) -> int:
+def _run_row(steps: Ints, kinds: bytes, state: int) -> int:
     for kind in kinds:
         state = steps.item(state + kind)
     return state
@@ -212,11 +209,12 @@ def _lead_row(steps: Ints, kinds: bytes, state: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Slice:
-    """Rows wholly of k characters are `order[bounds[k] : bounds[k + 1]]`, and their tokens likewise; none for k = 0.
+    """Rows grouped by the number of characters of a class that they begin with.
 
-    `leaving` are the other rows, sorted by `keys[i]` = characters before * 256 + the byte that leaves, each key from
-    `cuts[i]` to `cuts[i + 1]`; `places` is where in the letters the byte stands. Rows that leave with their first
-    byte are among them only where that byte begins a character beyond ASCII that is in the class but not complete.
+    The rows of exactly k such characters are `order[bounds[k] : bounds[k + 1]]`, and likewise their `tokens`; there are
+    none for k = 0. `leaving` are all other rows. They are sorted by `keys[i]` = 256 * characters before + the byte that
+    leaves; the rows of a key are `cuts[i]` to `cuts[i + 1]`, and `places` are the positions of the bytes. A row that
+    leaves with its first byte is only included if that byte begins a character of the class that is not complete.
     """
 
     size: int
@@ -224,7 +222,7 @@ class Slice:
     tokens: Ints
     bounds: Ints
     keys: Ints
-    before: Ints  # of every key the characters
+    before: Ints  # for every key: the characters before
     kinds: Ints  # and the kind of the byte
     cuts: Ints
     leaving: Ints
@@ -232,7 +230,7 @@ class Slice:
 
     @property
     def reached(self) -> int:
-        """One more than the most characters that a row is wholly of."""
+        """One more than the most characters of a row that consists of the class only."""
         return len(self.bounds) - 1
 
     @property
@@ -241,17 +239,19 @@ class Slice:
         return max(self.reached - 1, int(self.keys[-1]) >> 8 if len(self.keys) else 0)
 
     def leaves(self, table: Table, chain: Ints) -> tuple[Ints, Ints, Ints]:
-        """The rows that leave where k characters lead to `chain[k]`, in strides: the row, the state behind the byte
-        that leaves, and the place behind it."""
+        """The rows that leave the class: the row, the state after the byte that leaves, and the position after it.
+
+        `chain[k]` is the state after k characters, multiplied by the stride.
+        """
         within = int(np.searchsorted(self.keys, len(chain) << 8))
-        behind = table.steps.take(chain.take(self.before[:within]) + self.kinds[:within])
-        alive = np.flatnonzero(behind != table.dead)
+        states = table.steps.take(chain.take(self.before[:within]) + self.kinds[:within])
+        alive = np.flatnonzero(states != table.dead)
         first, beyond = self.cuts.take(alive), self.cuts.take(alive + 1)
         at = ranges(first, beyond)
-        return self.leaving.take(at), np.repeat(behind.take(alive), beyond - first), self.places.take(at) + 1
+        return self.leaving.take(at), np.repeat(states.take(alive), beyond - first), self.places.take(at) + 1
 
     def mask(self, good: Flags) -> TokenMask:
-        """The rows wholly of so many characters; how many none of them has is left out."""
+        """The tokens of k characters for every k with `good[k]`."""
         good = good[: self.reached].copy()
         good[0] = True
         most = int(good.argmin()) or len(good)
@@ -262,7 +262,7 @@ class Slice:
         return mask_of_many(self.size, np.concatenate(spans))
 
     def up_to(self, count: int) -> TokenMask:
-        """The rows wholly of fewer characters."""
+        """The tokens of fewer than `count` characters."""
         return self._until(min(count, self.reached))
 
     def _until(self, count: int) -> TokenMask:
@@ -275,8 +275,8 @@ class Slice:
         return {}
 
 
-def slice_rows(rows: Rows, class_: CharacterClass, kinds: bytes, size: int) -> Slice:
-    """`kinds` are those of the bytes in the table that the rows are led through."""
+def _slice_rows(rows: Rows, class_: CharacterClass, kinds: bytes, size: int) -> Slice:
+    """Group the rows by a class. `kinds` are the kinds of bytes of the table."""
     letters, (ascii_, beyond) = rows.letters, class_
     first = np.zeros(256, dtype=np.bool_)
     first[list(ascii_)] = True
@@ -311,12 +311,12 @@ def slice_rows(rows: Rows, class_: CharacterClass, kinds: bytes, size: int) -> S
     )
 
 
-class SmallTrie:
-    """Rows that begin alike and stand side by side share their beginning."""
+class _SmallTrie:
+    """A trie of rows. It only joins neighbours: rows are sorted, so most common beginnings are shared."""
 
     def __init__(self, rows: Rows) -> None:
-        self._levels: list[tuple[Ints, Bytes]] = []  # of each node its parent in the level above, and its byte
-        self._node = np.zeros(len(rows), dtype=np.int64)  # where each row ends, counted over all levels
+        self._levels: list[tuple[Ints, Bytes]] = []  # for each node its parent in the level above, and its byte
+        self._node = np.zeros(len(rows), dtype=np.int64)  # the node where each row ends, counted over all levels
         flat, lengths = rows.letters.flat, rows.ends - rows.starts
         here = np.arange(len(rows))
         above, base, depth = np.zeros(len(rows), dtype=np.int64), 0, 0
@@ -334,7 +334,7 @@ class SmallTrie:
         self.size = base
 
     def follow(self, table: NDArray[np.int32], states: NDArray[np.int32]) -> NDArray[np.int32]:
-        """(states, rows): where each row leads from each of these states."""
+        """(states, rows): the state that each row reaches from each of these states."""
         found = np.empty((len(states), self.size), dtype=np.int32)
         here, base = states[:, None], 0
         for parents, byte in self._levels:

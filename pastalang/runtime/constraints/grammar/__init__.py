@@ -1,1 +1,1 @@
-"""Values that nest: grammars matched by llguidance, and what a grammar cannot say or says slowly."""
+"""Guides of nested values: llguidance matches a grammar, and this package adds what a grammar cannot express."""

@@ -1,4 +1,4 @@
-"""A short way to complete a value of a grammar: where it stands comes in, the tokens that close it go out."""
+"""Search a short ending of a nested value: tokens that complete it from where it is."""
 
 from __future__ import annotations
 
@@ -7,22 +7,23 @@ from functools import lru_cache
 from itertools import islice
 from typing import TypeAlias
 
-import numpy as np
-
 from pastalang.runtime.constraints.dfa.number import NumberAutomaton
 from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton
 from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.grammar.matcher import Matcher
 from pastalang.runtime.constraints.guide import TokenMask
+from pastalang.runtime.constraints.masks import allows
 from pastalang.runtime.constraints.tokens import Tokens
 
-Strings: TypeAlias = tuple[PatternAutomaton | NumberAutomaton, ...]  # and numbers whose steps have many remainders
-_LONGEST_ENDING = 4_000  # bytes; a type whose shortest value is longer is refused
+Strings: TypeAlias = tuple[
+    PatternAutomaton | NumberAutomaton, ...
+]  # the numbers are those that the grammar does not write out
+_LONGEST_ENDING = 4_000  # bytes: a type with a longer shortest value is refused
 _LONGEST_STRING = 400
-_MOST_CLOSINGS = 256  # of a string that must differ from others
-_MAX_STEPS = 700  # of the search in all; what takes more is refused within half a second
+_MOST_CLOSINGS = 256  # endings to try for a string that must differ from others
+_MAX_STEPS = 700  # of one search: what needs more is refused within half a second
 
-# What closes soonest comes first; inside a string only the quote does.
+# The order in which the search tries bytes: those that close the value first.
 _OPENERS = b'0123456789"ntf[{-'
 _FIRST = b']}0123456789"ntf,[{-:. rueals+eE'
 _FIRST_IN_STRING = b'"abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ-.@:/ '
@@ -39,17 +40,17 @@ def find_ending(
     several: bool = False,
     least: int = 0,
 ) -> tuple[int, ...] | None:
-    """A short way to complete the value, as few tokens; None where none was found.
+    """A few tokens that complete the value; None if none were found.
 
-    `strings` are the patterns of strings that the value may hold: an open string is closed as one of them asks.
-    `several`: at the very start, where kinds of values differ most, all beginnings are tried. `least`: no value of the
-    type has fewer bytes, so the search may take as much longer.
+    `strings` are the patterns of strings that the value may contain: an open string is closed so that it matches one.
+    `several` tries all first bytes: use it at the start, where the kinds of values differ most. `least` is the number
+    of bytes of the shortest value: the search may take as many more steps.
     """
     beginnings: list[bytes] = [b""]
     if several:
         mask = matcher.mask()
         allowed = [byte for byte in range(256) if _has(mask, tokens, byte)]
-        # where the beginning is forced the mask may hold one longer token and no byte
+        # if the beginning is forced, the mask may have one longer token and no single byte
         beginnings = [bytes((byte,)) for byte in sorted(allowed, key=_start_rank)[:12]] or beginnings
     left = [_MAX_STEPS + least]
     found = [
@@ -60,7 +61,7 @@ def find_ending(
 
 
 def rest_of(ending: tuple[int, ...], text: bytes, tokens: Tokens) -> tuple[int, ...] | None:
-    """What is left of an ending behind a text that it begins with; None where it does not."""
+    """The rest of an ending after a text; None if the ending does not begin with the text."""
     left = text
     for number, token in enumerate(ending):
         if not left:
@@ -81,15 +82,15 @@ def _start_rank(byte: int) -> int:
 
 def _has(mask: TokenMask, tokens: Tokens, byte: int) -> bool:
     token = tokens.ids.get(bytes((byte,)))
-    return token is not None and bool(mask[token >> 5] >> np.uint32(token & 31) & np.uint32(1))
+    return token is not None and allows(mask, token)
 
 
 def _search(
     matcher: Matcher, prefix: JsonPrefix, tokens: Tokens, first: bytes, strings: Strings, left: list[int]
 ) -> bytes | None:
-    """Byte by byte, always what closes soonest; what was written often gives way, so nothing turns in circles.
+    """Write byte by byte what closes soonest. Bytes that were used often come later, so that the search does not loop.
 
-    `left` counts down the steps of the searches from one place.
+    `left` counts down the steps of all searches of one ending.
     """
     matcher, written, used = matcher.copy(), bytearray(), [0] * 256
     if first:
@@ -131,7 +132,7 @@ def _search(
 
 
 class _Takes:
-    """Whether the matcher takes a byte next, asked byte by byte: most of them never need to be known."""
+    """Whether the matcher takes a byte next; computed per byte, because the search needs only a few."""
 
     def __init__(self, matcher: Matcher, tokens: Tokens) -> None:
         self._matcher = matcher
@@ -146,9 +147,9 @@ class _Takes:
 
 
 def _close_string(matcher: Matcher, prefix: JsonPrefix, tokens: Tokens, strings: Strings) -> bytes | None:
-    """The rest of the open string, as one of the patterns asks for it and the grammar takes it.
+    """The rest of the open string that matches one of the patterns and that the grammar takes.
 
-    Where the shortest one stands there already, and keys or items must differ, others of the pattern are tried.
+    If keys or items must differ and the shortest rest would repeat one, other rests are tried.
     """
     begun = prefix.raw[prefix.string :]
     for automaton in strings:
@@ -162,7 +163,7 @@ def _close_string(matcher: Matcher, prefix: JsonPrefix, tokens: Tokens, strings:
 
 
 def _new_closing(automaton: PatternAutomaton | NumberAutomaton, begun: bytes, prefix: JsonPrefix) -> bytes | None:
-    """The shortest rest, if it can be one whose value does not stand there already where that may matter."""
+    """The shortest rest; if its value would be a duplicate that is not allowed, another rest."""
     closing = automaton.closing(begun)
     if closing is None or not _stands_there(prefix, closing):
         return closing
@@ -172,7 +173,7 @@ def _new_closing(automaton: PatternAutomaton | NumberAutomaton, begun: bytes, pr
 
 @lru_cache
 def _closings(automaton: PatternAutomaton | NumberAutomaton, begun: bytes) -> tuple[bytes, ...]:
-    """Rests that part from the shortest one in one byte, the last ones first."""
+    """Rests that first differ from the shortest rest at one byte, later bytes first."""
     return tuple(islice(_parted(automaton, begun), _MOST_CLOSINGS))
 
 
@@ -187,7 +188,7 @@ def _parted(automaton: PatternAutomaton | NumberAutomaton, begun: bytes) -> Iter
 
 
 def _stands_there(prefix: JsonPrefix, closing: bytes) -> bool:
-    """Whether the value would be a key that is taken, or might make an item stand there twice that must differ."""
+    """Whether the value would repeat a key, or might repeat an item of an array whose items differ."""
     if prefix.extended(closing).is_invalid:
         return True
     if not prefix.unique or not prefix.stack:
@@ -202,7 +203,7 @@ def _stands_there(prefix: JsonPrefix, closing: bytes) -> bool:
 
 
 def _close_number(matcher: Matcher, prefix: JsonPrefix, tokens: Tokens, strings: Strings) -> bytes | None:
-    """The rest of the open number, or a number where one may begin; None where none is wanted or it is complete."""
+    """The rest of the open number, or a new number if one may begin; None if there is no number to write."""
     begun = b"" if prefix.word is None else prefix.raw[prefix.word :]
     for automaton in strings:
         closing = _new_closing(automaton, begun, prefix) if isinstance(automaton, NumberAutomaton) else None
@@ -213,7 +214,7 @@ def _close_number(matcher: Matcher, prefix: JsonPrefix, tokens: Tokens, strings:
 
 
 def _is_whole(prefix: JsonPrefix) -> bool:
-    """Whether an outermost number or word may end here."""
+    """Whether an outermost number or word is complete."""
     return prefix.is_scalar and not prefix.closed_word().is_invalid
 
 
@@ -238,7 +239,7 @@ def _best_byte(takes: _Takes, prefix: JsonPrefix, used: list[int]) -> int | None
 
 
 def _by_use(order: bytes, used: list[int]) -> Iterable[int]:
-    """The bytes in their order; what was written often gives way, as far as it closes nothing."""
+    """The bytes in their order; those that were used often come later, unless they close something."""
     often = [byte for byte in order if used[byte] and byte not in b"]}"]
     if not often:
         return order
@@ -254,5 +255,5 @@ def _ranks(order: bytes) -> dict[int, int]:
 
 
 def _repeats(prefix: JsonPrefix, byte: int) -> bool:
-    """Whether an item that ended behind the byte would stand there twice, where items differ."""
+    """Whether an item that ends with the byte would be a duplicate in an array whose items differ."""
     return bool(prefix.unique) and prefix.extended(bytes((byte, 0x2C))).is_invalid

@@ -1,10 +1,10 @@
-"""Guides of values that nest: llguidance says which tokens a grammar allows, and a fitting ending is always known.
+"""Guides of nested values: llguidance computes the tokens that a grammar allows; the state always has an ending.
 
     every state knows a short ending ──> a token is taken only if an ending still fits after it
-    no ending fits after it          ──> the token is dropped and the value is closed with the ending before it
+    no ending fits after it          ──> the token is dropped, and the ending from before it closes the value
 
-One matcher is made per guide and copied for each hole. A type that cannot be enforced is refused here, with the place
-in its schema where that is known.
+A guide has one matcher and copies it for each hole. A type that cannot be enforced is refused here, with the JSON
+pointer into its schema if that is known.
 """
 
 from __future__ import annotations
@@ -38,31 +38,30 @@ class GrammarGuide:
         seam: Seam,
         unique: frozenset[JsonPath],
         meaning: str,
-        strings: Strings,
-        inside: OpenStrings | None,
-        limits: StringLimits | None,
-        least: int = 0,
+        patterns: Strings,
+        open_strings: OpenStrings | None,
+        string_limits: StringLimits | None,
+        min_bytes: int = 0,
     ) -> None:
         self._matchers = matchers
         self.seam = seam
-        self._meaning = meaning
-        self.first = JsonPrefix(unique)
-        self.strings = strings
-        self.inside = inside
-        self.limits = limits
-        self.least = least  # bytes that every value has
+        self.meaning = meaning
+        self.empty_prefix = JsonPrefix(unique)
+        self._patterns = patterns
+        self.open_strings = open_strings
+        self.string_limits = string_limits
+        self._min_bytes = min_bytes  # every value has at least so many
         matcher = matchers.copy()
-        ending = find_ending(matcher, self.first, seam.tokens, strings=strings, several=True, least=least)
+        ending = self.find_ending(matcher, self.empty_prefix, several=True)
         if ending is None:
             matcher.check()
             raise GuideError(f"no short value of {meaning} was found, so no value could be closed at its limit")
-        if limits is not None and not limits.keeps(self.first, (), ending):
-            raise GuideError(f"no short value of {meaning} was found whose strings keep their own limits of tokens")
+        if string_limits is not None and not string_limits.keeps(self.empty_prefix, (), ending):
+            raise GuideError(f"no short value of {meaning} was found whose strings keep their token limits")
         self.ending = ending
-        self.level = sum(len(seam.tokens.text(token) or b"") for token in ending) + 8
-
-        if inside is not None and limits is None and seam.tokens.vocabulary.covers_bytes:
-            inside.warm_first(self.first, self.matcher)
+        self.tokens_per_level = sum(len(seam.tokens.text(token) or b"") for token in ending) + 8
+        if open_strings is not None and string_limits is None and seam.tokens.vocabulary.covers_bytes:
+            open_strings.warm_first(self.empty_prefix, self.matcher)
 
     @property
     def shortest(self) -> int:
@@ -71,32 +70,35 @@ class GrammarGuide:
     def matcher(self) -> Matcher:
         return self._matchers.copy()
 
-    def behind(self, taken: Sequence[int], spent: Matcher | None = None) -> Matcher | None:
-        """A matcher that took these tokens, with another lexer than the spent one; None where they are not taken."""
+    def matcher_after(self, taken: Sequence[int], spent: Matcher | None = None) -> Matcher | None:
+        """A matcher after these tokens, not with the lexer of `spent`; None if the grammar refuses the tokens."""
         if spent is not None:
             self._matchers.renew(spent)
         matcher = self._matchers.copy()
         if matcher.take(taken):
             return matcher
-        return self.behind(taken, matcher) if spent is None and matcher.is_spent else None
+        return self.matcher_after(taken, matcher) if spent is None and matcher.is_spent else None
+
+    def find_ending(self, matcher: Matcher, prefix: JsonPrefix, *, several: bool = False) -> tuple[int, ...] | None:
+        """A few tokens that complete the value from here; None if none were found."""
+        return find_ending(
+            matcher, prefix, self.seam.tokens, strings=self._patterns, several=several, least=self._min_bytes
+        )
 
     def takes(self, text: str) -> bool:
-        """Whether the text is a value of the guide, whatever its length."""
+        """Whether the text is a value of the guide, of any length."""
         raw = text.encode()
         tokens = self.seam.tokens.canonical(raw)
-        matcher = None if tokens is None else self.behind(tokens)
+        matcher = None if tokens is None else self.matcher_after(tokens)
         if matcher is None:
             return False
-        prefix = self.first.extended(raw).closed_word()
+        prefix = self.empty_prefix.extended(raw).closed_word()
         return matcher.accepts and not prefix.is_invalid and prefix.end == len(raw)
 
     def start(self, *, max_tokens: int) -> GrammarState:
         if self.shortest > max_tokens:
             raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')}; a short one takes {self.shortest}")
-        return GrammarState(self, self.matcher(), [Position(self.first, max_tokens, self.ending)])
-
-    def explain(self) -> str:
-        return f"{self._meaning}, by a grammar"
+        return GrammarState(self, self.matcher(), [Position(self.empty_prefix, max_tokens, self.ending)])
 
 
 def compile_grammar_guide(
@@ -107,7 +109,7 @@ def compile_grammar_guide(
     *,
     plain: Callable[[t.Type], Machine],
 ) -> GrammarGuide:
-    """`plain` makes the machine of a string that has a pattern or is quoted, for those that have limits."""
+    """`plain` makes the machine of a string with a pattern or a verbatim, for strings inside the value."""
     _check_endings(type, types)
     if (problem := uncounted(type, types)) is not None:
         raise GuideError(f"{problem}: {ADVICE}")
@@ -133,7 +135,7 @@ def compile_grammar_guide(
 
 
 def _located(type: t.Schema, seam: Seam, problem: GuideError) -> GuideError:
-    """The same refusal with the part of the schema that is to blame."""
+    """The same error with the part of the schema that causes it."""
 
     def refusal(part: JsonValue) -> str | None:
         try:
@@ -144,14 +146,14 @@ def _located(type: t.Schema, seam: Seam, problem: GuideError) -> GuideError:
 
     document = parse_json(type.document)
     reason = refusal(document)
-    if reason is None:  # only the first mask shows it
+    if reason is None:  # the grammar fails only at its first mask
         return problem
     pointer, reason = find_refused_part(document, reason, refusal)
     return GuideError(f"the schema cannot be enforced at `{pointer or '/'}`: {reason}")
 
 
 def _check_endings(type: t.Type, types: Mapping[str, t.Type]) -> None:
-    """What requires itself is refused before a grammar is searched for a value that it does not have."""
+    """Refuse a type that requires itself: the search for an ending would find none, but slowly."""
     if isinstance(type, t.Schema):
         try:
             document = parse_json(type.document)

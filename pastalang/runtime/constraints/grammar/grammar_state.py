@@ -1,4 +1,4 @@
-"""The state of a hole whose value nests: what may come next, and the ending that is at hand behind every token."""
+"""The state of a hole with a nested value: its mask, and the ending that it knows after every token."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from pastalang.runtime.constraints.grammar.ending import Strings, find_ending, rest_of
+from pastalang.runtime.constraints.grammar.ending import rest_of
 from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.grammar.matcher import Matcher
 from pastalang.runtime.constraints.grammar.open_strings import Opened, OpenLimit, OpenStrings, StringLimits
@@ -16,28 +16,32 @@ from pastalang.runtime.constraints.guide import Accepted, NoEndingFits, TokenMas
 from pastalang.runtime.constraints.masks import allows, frozen, mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import tokens_with_more_digits
-from pastalang.values.describe import counted
+
+_PLENTY: tuple[int, ...] = (-1,)  # stands for an ending that need not be known
+_LONG = 48  # tokens: a longer ending is not searched again for every token
 
 
 class GrammarContext(Protocol):
-    """What a growth asks of its guide."""
+    """The part of `GrammarGuide` that a state uses."""
 
     seam: Seam
-    strings: Strings
-    inside: OpenStrings | None
-    limits: StringLimits | None
-    least: int
+    open_strings: OpenStrings | None
+    string_limits: StringLimits | None
     ending: tuple[int, ...]
-    level: int
+    tokens_per_level: int
+    meaning: str
 
-    def behind(self, taken: Sequence[int], spent: Matcher | None = None) -> Matcher | None: ...
+    def matcher_after(self, taken: Sequence[int], spent: Matcher | None = None) -> Matcher | None: ...
 
-    def explain(self) -> str: ...
+    def find_ending(self, matcher: Matcher, prefix: JsonPrefix) -> tuple[int, ...] | None: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """`ending` None: there is room enough that none had to be looked for."""
+    """The value after some tokens. `ending` None: the limit is so far away that no ending was searched.
+
+    `end` is set when the value has ended: the first `end` bytes of the prefix are the value.
+    """
 
     prefix: JsonPrefix
     remaining: int
@@ -52,10 +56,10 @@ class GrammarState:
 
     def __init__(self, guide: GrammarContext, matcher: Matcher, positions: list[Position]) -> None:
         self._guide = guide
-        self._matcher: Matcher | None = matcher  # None: to be made again from the tokens that were taken
+        self._matcher: Matcher | None = matcher  # None: to be rebuilt from the tokens taken so far
         self._positions = positions
         self._mask: TokenMask | None = None
-        self._is_stuck = False
+        self._is_stuck = False  # the next token is replaced by an ending, because the grammar has no mask here
         self._opened: Opened | None = None
 
     @property
@@ -79,25 +83,21 @@ class GrammarState:
         return self._position.prefix.raw[: self._position.end].decode("utf-8", "ignore")
 
     def fork(self) -> GrammarState:
-        copied = GrammarState(self._guide, self._here().copy(), list(self._positions))
+        copied = GrammarState(self._guide, self._current().copy(), list(self._positions))
         copied._mask, copied._opened = self._mask, self._opened
         return copied
 
     def roll_back(self, tokens: int) -> None:
-        assert tokens < len(self._positions), "rolled back behind the start"
+        assert tokens < len(self._positions), "rolled back before the start"
         if tokens:
             del self._positions[-tokens:]
             self._matcher = self._mask = None
             self._is_stuck = False
 
-    def _closing(self) -> tuple[int, ...]:
+    def _known_ending(self) -> tuple[int, ...]:
         return self._position.ending or self._guide.ending
 
-    def explain(self) -> str:
-        where = "ended" if self.is_finished else f"{counted(self.remaining, 'token')} left"
-        return f"{self._guide.explain()}; {self.text!r} so far, {where}"
-
-    # ── what may come ────────────────────────────────────────────────────────────────────────────────────
+    # ── masks and forced tokens ────────────────────────────────────────────────────────────────────────────
 
     def allowed(self) -> TokenMask:
         assert not self.is_finished, "the value has ended"
@@ -111,72 +111,77 @@ class GrammarState:
         return self._free_mask()
 
     def _forced_ending(self) -> tuple[int, ...]:
-        """The ending that has to be followed, because nothing longer fits."""
+        """The ending that the value must follow, because nothing longer fits; otherwise empty."""
         ending = self._position.ending or ()
         return ending if len(ending) >= self._position.remaining else ()
 
-    def _is_cut_here(self) -> bool:
-        """Whether something else could have come, had there been room: asked of a copy, which may fail at it."""
+    def _limit_excludes_tokens(self) -> bool:
+        """Whether only the limit forces the ending. It uses a copy of the matcher, which may fail here."""
         forced_ending = self._forced_ending()
         if not forced_ending:
             return False
-        matcher, was_stuck = self._here(), self._is_stuck
+        matcher, was_stuck = self._current(), self._is_stuck
         self._matcher = matcher.copy()
         free = self._free_mask()
         self._matcher, self._is_stuck = matcher, was_stuck
         return bool((free & ~mask_of(self._guide.seam.tokens.size, forced_ending[:1])).any())
 
     def _free_mask(self) -> TokenMask:
-        held, limits = self._held(), self._guide.limits
-        if (quick := self._mask_of_string(held)) is not None:
+        limit, limits = self._open_limit(), self._guide.string_limits
+        if (quick := self._mask_of_string(limit)) is not None:
             return quick
-        if limits is not None or self._guide.inside is None:
-            return self._asked()
-        return self._guide.inside.shared_masks.mask(self._position.prefix, self._asked)
+        if limits is not None or self._guide.open_strings is None:
+            return self._grammar_mask()
+        return self._guide.open_strings.shared_masks.mask(self._position.prefix, self._grammar_mask)
 
-    def _asked(self, keep: KeepMask | None = None) -> TokenMask:
-        """What the grammar says, less what it cannot say."""
-        seam, limits, held = self._guide.seam, self._guide.limits, self._held()
-        mask = self._here().mask()
-        if self._here().inner.is_error() and self._is_renewed():
-            mask = self._here().mask()
-        matcher = self._here()
-        if matcher.inner.is_error():  # too intricate a place for its limits: the value is closed here
+    def _grammar_mask(self, keep: KeepMask | None = None) -> TokenMask:
+        """The grammar's mask without duplicate keys and long numbers, which a grammar cannot exclude.
+
+        `keep` is called with the mask if it may be cached.
+        """
+        seam, limits, limit = self._guide.seam, self._guide.string_limits, self._open_limit()
+        mask = self._current().mask()
+        if self._current().inner.is_error() and self._renew():
+            mask = self._current().mask()
+        matcher = self._current()
+        if matcher.inner.is_error():  # the grammar is too complex here for llguidance's limits: close the value
             self._is_stuck = True
-            return mask_of(seam.tokens.size, self._closing()[:1])
-        self._drop_taken_keys(mask)
-        self._drop_digits(mask)
+            return mask_of(seam.tokens.size, self._known_ending()[:1])
+        self._forbid_taken_keys(mask)
+        self._forbid_long_numbers(mask)
         if limits is not None:
-            mask = limits.opening_well(mask) if held is None else limits.opening_well(mask) & limits.within(held)
+            mask = limits.without_bad_openings(mask)
+            if limit is not None:
+                mask = mask & limits.within(limit)
         if matcher.accepts and not seam.follow:
             mask = mask | seam.mask
-        if not mask.any():  # every key that may stand here is taken
+        if not mask.any():  # every key that may come here is taken
             self._is_stuck = not self._position.ending
-            return mask_of(seam.tokens.size, self._closing()[:1])
+            return mask_of(seam.tokens.size, self._known_ending()[:1])
         if keep is not None:
             keep(mask)
         return frozen(mask)
 
-    def _held(self) -> OpenLimit | None:
-        """The open string whose tokens are counted; None where there is none."""
-        limits, position = self._guide.limits, self._position
-        return None if limits is None else limits.held(position.prefix, position.taken, self._opened)
+    def _open_limit(self) -> OpenLimit | None:
+        """The open string with a token limit; None if there is none."""
+        limits, position = self._guide.string_limits, self._position
+        return None if limits is None else limits.limit_at(position.prefix, position.taken, self._opened)
 
-    def _mask_of_string(self, held: OpenLimit | None) -> TokenMask | None:
-        """Inside a free string; None elsewhere."""
-        inside, limits = self._guide.inside, self._guide.limits
-        if inside is None:
+    def _mask_of_string(self, limit: OpenLimit | None) -> TokenMask | None:
+        """The mask inside a string, computed without the grammar; None elsewhere."""
+        strings, limits = self._guide.open_strings, self._guide.string_limits
+        if strings is None:
             return None
-        self._opened = inside.opened(self._position.prefix, self._opened)
+        self._opened = strings.opened(self._position.prefix, self._opened)
         if self._opened is None:
             return None
-        mask = inside.mask(self._opened, self._here, None if held is None else held.left)
+        mask = strings.mask(self._opened, self._current, None if limit is None else limit.left)
         if limits is None or mask is None:
             return mask
-        return limits.opening_well(mask) if mask.any() else None
+        return limits.without_bad_openings(mask) if mask.any() else None
 
-    def _drop_taken_keys(self, mask: TokenMask) -> None:
-        """A key that the object has already is not closed again."""
+    def _forbid_taken_keys(self, mask: TokenMask) -> None:
+        """Exclude the tokens that would close a key that the object already has."""
         found = self._position.prefix.open_key()
         if found is None:
             return
@@ -187,8 +192,8 @@ class GrammarState:
             if spelled.startswith(begun) and (node := trie.find(spelled[len(begun) :])) >= 0:
                 mask &= ~mask_of(self._guide.seam.tokens.size, trie.below(node))
 
-    def _drop_digits(self, mask: TokenMask) -> None:
-        """A number gets no more digits than every reader takes, as far as anything else may come."""
+    def _forbid_long_numbers(self, mask: TokenMask) -> None:
+        """Exclude more digits than every JSON reader accepts, unless nothing else may come."""
         left = self._position.prefix.digits_left()
         if left is None:
             return
@@ -197,79 +202,81 @@ class GrammarState:
             mask &= ~beyond
 
     def forced(self) -> tuple[int, ...]:
-        """What the grammar forces, as far as an ending fits behind it."""
+        """The tokens that the grammar forces, if an ending fits after them."""
         if self.is_finished:
             return ()
-        text = bytes(self._here().inner.compute_ff_bytes())
+        text = bytes(self._current().inner.compute_ff_bytes())
         if not text:
             return ()
         tokens = self._guide.seam.tokens.canonical(text)
         if not tokens:
             return ()
-        ahead = self._here().copy()
+        ahead = self._current().copy()
         prefix = self._position.prefix.extended(text)
         if prefix.is_invalid or (prefix.end is not None and prefix.end < len(prefix.raw)) or not ahead.take(tokens):
             return ()
-        is_far = self._position.remaining >= (self._position.prefix.depth + len(tokens) + 3) * self._guide.level + 32
-        if is_far and self._guide.limits is None:
+        levels = self._position.prefix.depth + len(tokens) + 3
+        is_far = self._position.remaining >= levels * self._guide.tokens_per_level + 32
+        if is_far and self._guide.string_limits is None:
             return tokens
-        ending = () if prefix.end is not None else self._ending_behind(text, prefix, ahead)
+        ending = () if prefix.end is not None else self._ending_after_forced(text, prefix, ahead)
         if ending is None or len(tokens) + len(ending) > self._position.remaining:
             return ()
         if not self._keeps_limits(self._position, (*tokens, *ending)):
             return ()
         if is_far:
             return tokens
-        # near the limit another spelling may be the one that fits: one token at a time
+        # near the limit only another spelling may fit: one token at a time
         return tokens[:1] if allows(self.allowed(), tokens[0]) else ()
 
-    def _ending_behind(self, text: bytes, prefix: JsonPrefix, ahead: Matcher) -> tuple[int, ...] | None:
-        """An ending behind a text that is forced: the one that is known begins with it."""
+    def _ending_after_forced(self, text: bytes, prefix: JsonPrefix, ahead: Matcher) -> tuple[int, ...] | None:
+        """An ending after a forced text; the known ending usually begins with that text."""
         tokens, known = self._guide.seam.tokens, self._position.ending
-        if known and self._guide.limits is None and (rest := rest_of(known, text, tokens)) is not None:
+        if known and self._guide.string_limits is None and (rest := rest_of(known, text, tokens)) is not None:
             return rest
-        return find_ending(ahead, prefix, tokens, strings=self._guide.strings, least=self._guide.least)
+        return self._guide.find_ending(ahead, prefix)
 
-    def _here(self) -> Matcher:
+    def _current(self) -> Matcher:
         if self._matcher is None:
-            self._matcher = self._guide.behind(self._position.taken)
+            self._matcher = self._guide.matcher_after(self._position.taken)
             if self._matcher is None:
-                raise ValueError("the tokens that were taken are not taken again")
+                raise ValueError("a new matcher refuses the tokens that this one has taken")
         return self._matcher
 
-    def _is_renewed(self, token: int | None = None) -> bool:
-        """Whether it goes on with a new lexer now, as the old one had learnt as much as it may; behind the token."""
+    def _renew(self, token: int | None = None) -> bool:
+        """Replace a matcher whose lexer has used up its fuel, after the tokens so far and `token`. Whether it did."""
         spent = self._matcher
         if spent is None or not spent.is_spent:
             return False
         taken = self._position.taken if token is None else (*self._position.taken, token)
-        found = self._guide.behind(taken, spent)
+        found = self._guide.matcher_after(taken, spent)
         self._matcher = spent if found is None else found
         return found is not None
 
     def _find_ending(self, prefix: JsonPrefix, token: int | None = None) -> tuple[int, ...] | None:
-        """Behind what was taken, and the token that is being taken."""
-        tokens, strings = self._guide.seam.tokens, self._guide.strings
-        found = find_ending(self._here(), prefix, tokens, strings=strings, least=self._guide.least)
-        if found is None and self._is_renewed(token):
-            found = find_ending(self._here(), prefix, tokens, strings=strings, least=self._guide.least)
+        """An ending after the tokens so far and `token`."""
+        found = self._guide.find_ending(self._current(), prefix)
+        if found is None and self._renew(token):
+            found = self._guide.find_ending(self._current(), prefix)
         rest = found if token is None or found is None else (token, *found)
         return found if rest is not None and self._keeps_limits(self._position, rest) else None
 
     def _keeps_limits(self, position: Position, following: Sequence[int]) -> bool:
-        limits = self._guide.limits
+        limits = self._guide.string_limits
         return limits is None or limits.keeps(position.prefix, position.taken, following)
 
-    # ── taking a token ───────────────────────────────────────────────────────────────────────────────────
+    # ── taking a token ─────────────────────────────────────────────────────────────────────────────────────
 
     def advance(self, token: int) -> Accepted:
         assert not self.is_finished, "the value has ended"
-        known, held, limits = self.text, self._held(), self._guide.limits
-        is_cut = (
-            self.truncated or (held is not None and limits is not None and limits.closes(held)) or self._is_cut_here()
+        known, limit, limits = self.text, self._open_limit(), self._guide.string_limits
+        is_truncated = (
+            self.truncated
+            or (limit is not None and limits is not None and limits.closes(limit))
+            or self._limit_excludes_tokens()
         )
         position, kept = self._after(token)
-        self._positions.append(replace(position, truncated=True) if is_cut else position)
+        self._positions.append(replace(position, truncated=True) if is_truncated else position)
         self._mask = None
         return Accepted(self.text[len(known) :], kept, position.end is not None)
 
@@ -278,24 +285,24 @@ class GrammarState:
         piece = seam.tokens.text(token)
         taken, remaining = (*position.taken, token), position.remaining - 1
         if piece is None:
-            matcher = self._here()
+            matcher = self._current()
             if token not in seam.tokens.vocabulary.ends or seam.follow or not matcher.accepts:
                 raise ValueError(f"token {token} is not allowed here")
             return replace(position, end=len(position.prefix.raw), remaining=remaining), False
         if self._is_stuck:
-            return self._cut(()), False
+            return self._close_at_limit(()), False
         before = self._ending_here()
-        if not self._here().take([token]) and not self._is_renewed(token):
+        if not self._current().take([token]) and not self._renew(token):
             self._matcher = None
             raise ValueError(f"token {token} ({piece!r}) is not allowed here")
         prefix = position.prefix.extended(piece)
         if prefix.end is not None and not prefix.is_invalid:
             return Position(prefix, remaining, (), taken, prefix.end), prefix.end == len(prefix.raw)
-        if not prefix.is_invalid and self._here().is_over and not self._here().inner.is_error():
+        if not prefix.is_invalid and self._current().is_over and not self._current().inner.is_error():
             return Position(prefix, remaining, (), taken, len(prefix.raw)), True
         ending = None if prefix.is_invalid else self._ending_after(prefix, remaining, before, token)
         if prefix.is_invalid or (ending is not None and len(ending) > remaining):
-            return self._cut(before), False
+            return self._close_at_limit(before), False
         if not remaining:
             end = prefix.closed_word().end
             assert end is not None, "the limit ended a value that is not complete"
@@ -305,24 +312,27 @@ class GrammarState:
     def _ending_after(
         self, prefix: JsonPrefix, remaining: int, before: tuple[int, ...], token: int
     ) -> tuple[int, ...] | None:
-        """An ending behind the token; too long a one where none was found; `_PLENTY` where it need not be known."""
+        """An ending after the token; an ending that is too long if none was found.
+
+        `_PLENTY` is returned while the limit is so far away that no ending need be known.
+        """
         if before[:1] == (token,):
             return before[1:]
-        if remaining >= (prefix.depth + 2) * self._guide.level + 16:
+        if remaining >= (prefix.depth + 2) * self._guide.tokens_per_level + 16:
             return _PLENTY
-        inside = self._guide.inside
-        if inside is not None and inside.closes_alike(self._position.prefix, prefix, before, self._opened):
+        strings = self._guide.open_strings
+        if strings is not None and strings.closes_alike(self._position.prefix, prefix, before, self._opened):
             return before
-        found = self._carried_on(prefix, before, token) or self._find_ending(prefix, token)
+        found = self._reuse_ending(prefix, before, token) or self._find_ending(prefix, token)
         return (0,) * (remaining + 1) if found is None else found
 
-    def _carried_on(self, prefix: JsonPrefix, before: tuple[int, ...], token: int) -> tuple[int, ...] | None:
-        """A long ending from before the token, where the rest of it still closes the value behind another item."""
+    def _reuse_ending(self, prefix: JsonPrefix, before: tuple[int, ...], token: int) -> tuple[int, ...] | None:
+        """A long ending from before the token, if a part of it still closes the value after one more item."""
         if len(before) < _LONG or prefix.unique or any(around.is_object for around in prefix.stack):
             return None
         texts = self._guide.seam.tokens.text
         for rest in (before[1:], before, before[2:]):
-            ahead = self._here().copy()
+            ahead = self._current().copy()
             if prefix.extended(b"".join(texts(one) or b"" for one in rest[:4])).is_invalid or not ahead.take(rest):
                 continue
             if ahead.accepts and self._keeps_limits(self._position, (token, *rest)):
@@ -333,20 +343,18 @@ class GrammarState:
         position = self._position
         if position.ending is not None:
             return position.ending
-        if position.remaining > 1 + (position.prefix.depth + 3) * self._guide.level + 32:
-            return ()  # far from the limit; looked for only if it has to be
+        if position.remaining > 1 + (position.prefix.depth + 3) * self._guide.tokens_per_level + 32:
+            return ()  # far from the limit: searched only if it is needed
         return self._find_ending(position.prefix) or ()
 
-    def _cut(self, before: tuple[int, ...]) -> Position:
-        """Closes the value without the token: with the ending from here, or from the last place that had one."""
+    def _close_at_limit(self, before: tuple[int, ...]) -> Position:
+        """Close the value without the token: with the ending from here, or from the last position that has one."""
         tokens = self._guide.seam.tokens
         for back, position in enumerate(reversed(self._positions)):
             ending = before if back == 0 and before else position.ending
             if ending is None or not ending or len(ending) > position.remaining:
-                matcher = self._guide.behind(position.taken)
-                found = matcher and find_ending(
-                    matcher, position.prefix, tokens, strings=self._guide.strings, least=self._guide.least
-                )
+                matcher = self._guide.matcher_after(position.taken)
+                found = matcher and self._guide.find_ending(matcher, position.prefix)
                 ending = found if found and self._keeps_limits(position, found) else None
             if ending is not None and len(ending) <= self._position.remaining:
                 raw = position.prefix.raw + b"".join(tokens.text(token) or b"" for token in ending)
@@ -354,8 +362,4 @@ class GrammarState:
                 prefix = replace(position.prefix, raw=raw)
                 remaining = self._position.remaining - max(1, len(ending))
                 return Position(prefix, remaining, (), position.taken, len(raw), truncated=True)
-        raise NoEndingFits(f"the value can no longer be closed within its limit: {self._guide.explain()}")
-
-
-_PLENTY: tuple[int, ...] = (-1,)
-_LONG = 48  # tokens of an ending that is not searched anew for every token
+        raise NoEndingFits(f"the value can no longer be closed within its limit: {self._guide.meaning}")

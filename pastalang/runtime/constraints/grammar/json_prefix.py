@@ -1,9 +1,9 @@
-"""JSON as it grows, byte by byte: what is open, which keys are taken, whether the value is complete or invalid.
+"""An incremental reader of JSON: open objects and arrays, keys so far, and whether the value is complete or invalid.
 
-A grammar says nothing about keys that come twice, items that must differ, depth, or numbers that no reader takes.
-A prefix does. The paths of arrays whose items differ come from the type: a path has one step per array or object around
-the place, the key of a field of an object or None where every item or key leads alike. A type in which such a path is
-ambiguous is refused by name.
+It checks what a grammar cannot: duplicate keys, items that must differ, depth, and numbers that readers do not accept.
+
+The type gives the paths of arrays whose items differ. A path has one step for each array or object around the array:
+the key for a field of an object, otherwise None. A type in which such a path is ambiguous is refused.
 """
 
 from __future__ import annotations
@@ -23,14 +23,18 @@ from pastalang.values.json import NotJson, parse_json, same_json, write_json
 _MAX_DEPTH = limits.MAX_JSON_NESTING - 4
 _MAX_NUMBER = 60
 _QUOTE_OR_ESCAPE = re.compile(rb'["\\\\]')
-MAX_EXACT_DIGITS = 15  # decimal digits that a double keeps
-_WHOLE_DIGITS, _EXPONENT_DIGITS = 30, 2  # a number of so many ends far from what no double holds
-_FEW_DIGITS = 14  # behind so few no token makes it too long
+_EXACT_DIGITS = 15  # decimal digits that a double keeps
+_WHOLE_DIGITS, _EXPONENT_DIGITS = 30, 2  # far below the largest double
+_FEW_DIGITS = 14  # after so few digits no token makes the number too long
+_NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_BEGUN = re.compile(rb"-?(?:0|[1-9][0-9]*)?(?:(?<=[0-9])\.[0-9]*)?(?:(?<=[0-9])[eE][+-]?[0-9]*)?|[a-z]+")
+
+JsonPath: TypeAlias = tuple[str | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """An object or an array that is open; `taken` are its keys, or the items of an array whose items differ."""
+    """An open object or array; `taken` are its keys, or the items of an array whose items differ."""
 
     is_object: bool
     taken: tuple[str, ...] = ()
@@ -44,14 +48,14 @@ _Stack: TypeAlias = tuple[_Open, ...]
 
 @dataclass(frozen=True, slots=True)
 class JsonPrefix:
-    """`end` is set when the outermost value is complete: how many bytes are its own."""
+    """The beginning of a JSON text. `end` is set when the value is complete: the first `end` bytes are the value."""
 
-    unique: frozenset[JsonPath] = frozenset()  # where arrays stand whose items differ
+    unique: frozenset[JsonPath] = frozenset()  # paths of arrays whose items differ
     raw: bytes = b""
     stack: _Stack = ()
-    string: int | None = None  # where the string begins that is open
+    string: int | None = None  # the start of the open string
     escaped: bool = False
-    word: int | None = None  # where the number or the word begins that is open
+    word: int | None = None  # the start of the open number or word
     end: int | None = None
     is_invalid: bool = False
 
@@ -65,7 +69,7 @@ class JsonPrefix:
 
     @property
     def is_scalar(self) -> bool:
-        """Whether a number or a word stands outermost: it may be complete or not."""
+        """Whether the value is a number or a word, complete or not."""
         return not self.stack and self.word is not None
 
     def extended(self, piece: bytes) -> JsonPrefix:
@@ -79,24 +83,24 @@ class JsonPrefix:
         return here if at == len(piece) else replace(here, raw=self.raw + piece)
 
     def _plain(self, piece: bytes, at: int) -> int:
-        """As far as the piece does nothing but go on with the open string."""
+        """The end of the bytes that only continue the open string."""
         if self.string is None or self.escaped or self.end is not None:
             return at
         found = _QUOTE_OR_ESCAPE.search(piece, at)
         return len(piece) if found is None else found.start()
 
     def closed_word(self) -> JsonPrefix:
-        """As it is when nothing more comes behind an outermost number."""
+        """The prefix if the open number or word ends here."""
         return self._end_word() if self.word is not None else self
 
     def open_key(self) -> tuple[bytes, tuple[str, ...]] | None:
-        """The key that is being written, as far as it is, and the keys that it must not become."""
+        """The key that is open, so far, and the keys that the object already has."""
         if self.string is None or not self.stack or not self.stack[-1].wants_key:
             return None
         return self.raw[self.string + 1 :], self.stack[-1].taken
 
     def digits_left(self) -> int | None:
-        """How many digits the part of a number that is being written may have still; None where that is far away."""
+        """The number of digits that the open part of a number may still get; None if that is many."""
         if self.word is None or self.raw[self.word : self.word + 1].isalpha():
             return None
         word = self.raw[self.word :].lower()
@@ -107,7 +111,7 @@ class JsonPrefix:
             counted = len(word.lstrip(b"-"))
             return max(_WHOLE_DIGITS - counted, 0) if counted > _FEW_DIGITS and word[-1:].isdigit() else None
         counted = len(word.lstrip(b"-0.").replace(b".", b""))
-        return max(MAX_EXACT_DIGITS - counted, 1 if word.endswith(b".") else 0)
+        return max(_EXACT_DIGITS - counted, 1 if word.endswith(b".") else 0)
 
     def _step(self, byte: int) -> JsonPrefix:
         raw = self.raw + bytes((byte,))
@@ -117,7 +121,7 @@ class JsonPrefix:
             return self._in_string(byte, raw)
         here = self
         if self.word is not None:
-            if _goes_on(self.raw[self.word :], byte):
+            if _continues_word(self.raw[self.word :], byte):
                 return replace(self, raw=raw, is_invalid=len(raw) - self.word > _MAX_NUMBER)
             here = self._end_word()
             if here.end is not None or here.is_invalid:
@@ -168,10 +172,10 @@ class JsonPrefix:
                 return replace(self, raw=raw, word=len(raw) - 1)
 
     def _item_ended(self, raw: bytes) -> JsonPrefix:
-        """Items that must differ are compared when they end."""
+        """Compare an item with those before it when it ends, if the items must differ."""
         here = replace(self, raw=raw)
         top = self.stack[-1]
-        if not self.unique or top.is_object or not any(paths_overlap(self._path(), path) for path in self.unique):
+        if not self.unique or top.is_object or not any(_paths_overlap(self._path(), path) for path in self.unique):
             return here
         item = _canonical(raw[top.since : -1])
         if item is None:
@@ -181,7 +185,7 @@ class JsonPrefix:
         return replace(here, stack=(*self.stack[:-1], replace(top, taken=(*top.taken, item), since=len(raw))))
 
     def _path(self) -> JsonPath:
-        """Where the innermost array or object stands."""
+        """The path of the innermost array or object."""
         return tuple(around.taken[-1] if around.is_object else None for around in self.stack[:-1])
 
     def _closed(self) -> JsonPrefix:
@@ -202,41 +206,37 @@ def _text_of(quoted: bytes) -> str | None:
 
 
 def _canonical(item: bytes) -> str | None:
-    """None: nothing stands there, as in an empty array."""
+    """The item in one spelling; None if there is none, as in an empty array."""
     try:
         return write_json(parse_json(item.decode("utf-8").strip(" ,")))
     except (NotJson, UnicodeDecodeError):
         return None
 
 
-_NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_BEGUN = re.compile(rb"-?(?:0|[1-9][0-9]*)?(?:(?<=[0-9])\.[0-9]*)?(?:(?<=[0-9])[eE][+-]?[0-9]*)?|[a-z]+")
-
-
-def _goes_on(word: bytes, byte: int) -> bool:
-    """Whether the byte belongs to the number or word still."""
+def _continues_word(word: bytes, byte: int) -> bool:
+    """Whether the byte continues the number or word."""
     return _BEGUN.fullmatch(word + bytes((byte,))) is not None
 
 
 def _whole_length(word: bytes) -> int:
-    """How much of it is a number or a word by itself."""
+    """The length of the complete number or word at the start."""
     found = _NUMBER.match(word)
     return found.end() if found is not None else len(word)
 
 
 def _is_sound(word: bytes) -> bool:
-    """Whether a number is one that every reader takes; `true` and its kind are."""
+    """Whether every JSON reader accepts the number; words are always accepted."""
     if word[:1] not in b"-0123456789":
         return True
     try:
         value = float(word)
     except ValueError:
-        return True  # the grammar has the last word on what is a number
+        return True  # not a number: the grammar decides
     return _is_read(word) and abs(value) != float("inf")
 
 
 def _is_read(word: bytes) -> bool:
-    """Whether our own reader takes a number that is complete: it has a limit for exponents."""
+    """Whether `parse_json`, which limits exponents, accepts the number; True for an incomplete number."""
     try:
         parse_json(word.decode())
     except NotJson:
@@ -244,11 +244,8 @@ def _is_read(word: bytes) -> bool:
     return True
 
 
-JsonPath: TypeAlias = tuple[str | None, ...]
-
-
 def unique_paths(type: t.Type, types: Mapping[str, t.Type]) -> frozenset[JsonPath]:
-    """Raises `GuideError` where `unique` is promised at a place that cannot be told from one without it."""
+    """The paths of all arrays whose items differ. Raises `GuideError` if another type may be at the same path."""
     found = list(_places(type, types, (), ()))
     unique = {path: part for path, part, is_unique in found if is_unique}
     for path, part, is_unique in found:
@@ -256,16 +253,16 @@ def unique_paths(type: t.Type, types: Mapping[str, t.Type]) -> frozenset[JsonPat
             continue
         for wanted, array in unique.items():
             shared = wanted[: len(path)] if not isinstance(part, t.Array | t.Tuple) else wanted
-            if len(shared) == len(path) and paths_overlap(shared, path):
+            if len(shared) == len(path) and _paths_overlap(shared, path):
                 raise GuideError(
                     f"that the items of {describe(array)} differ cannot be enforced, "
-                    f"because {describe(part)} may stand at the same place"
+                    f"because {describe(part)} may be in the same place"
                 )
     return frozenset(unique)
 
 
-def paths_overlap(path: JsonPath, other: JsonPath) -> bool:
-    """Whether one place may be at both paths."""
+def _paths_overlap(path: JsonPath, other: JsonPath) -> bool:
+    """Whether some value may be at both paths."""
     steps = zip(path, other, strict=False)
     return len(path) == len(other) and all(a == b or a is None or b is None for a, b in steps)
 
@@ -273,7 +270,7 @@ def paths_overlap(path: JsonPath, other: JsonPath) -> bool:
 def _places(
     type: t.Type, types: Mapping[str, t.Type], path: JsonPath, inside: tuple[str, ...]
 ) -> Iterator[tuple[JsonPath, t.Type, bool]]:
-    """Every array, and everything that may hold any array, as (path, type, whether its items differ)."""
+    """Every array, and every type that may contain any array, as (path, type, whether its items differ)."""
     match type:
         case t.Named(name=name):
             if name not in inside:

@@ -1,7 +1,7 @@
-"""Writes the grammar of a type that nests, in llguidance's dialect of Lark: JSON with `, ` and `: ` and no other space.
+"""The grammar of a nested type in llguidance's dialect of Lark: JSON with `, ` and `: ` and no other white space.
 
-What has one spelling is written out, numbers as the automaton that serves a hole of their own. A value means the same
-inside a list as alone. Schemas and numbers of too many states are JSON Schema inside the grammar.
+Values inside a structure have the same spellings as values of their own holes: numbers, for example, are written as
+the rules of the same automaton. Schemas, and numbers with too many states, become JSON Schema inside the grammar.
 """
 
 from __future__ import annotations
@@ -44,15 +44,29 @@ _CHARACTER = (
 )
 _MAX_TAIL = 16
 NO_SOURCES: Mapping[str, str] = MappingProxyType({})
-ANY_NUMBER = r"-?(0|[1-9][0-9]{0,29})(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?"  # those that every reader takes
+ANY_NUMBER = r"-?(0|[1-9][0-9]{0,29})(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?"  # every JSON reader accepts these
 _MAX_STRINGS = 64
-_ANYTHING = ""  # no type has that name
+_ANYTHING = ""  # the empty string is not the name of a type
+_NOTHING = r"[^\x{0}-\x{10FFFF}]"
+_STANDARD_FORMATS = frozenset(
+    {
+        *("date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6"),
+        *("uri", "uri-reference", "iri", "iri-reference", "uri-template", "uuid", "regex"),
+        *("json-pointer", "relative-json-pointer"),
+    }
+)
+# llguidance stores bounds as doubles, and integers in 63 bits.
+_EXACT = 2**53
+_LARGEST = 2**63 - 1_024
+_SIGNS = {"minimum": -1, "exclusiveMinimum": -1, "maximum": 1, "exclusiveMaximum": 1}
+
+Patterned: TypeAlias = t.String | t.Regex | t.Temporal | t.Uuid
 
 
 @dataclass(frozen=True)
 class Grammar:
-    """`text` is in llguidance's dialect of Lark. `strings` are the patterns of strings in it, quotes included, and the
-    numbers that are not written out."""
+    """`text` is in llguidance's dialect of Lark. `strings` are the patterns of its strings, including their quotes, and
+    the numbers that are JSON Schema in it."""
 
     text: str
     strings: tuple[PatternAutomaton | NumberAutomaton, ...] = ()
@@ -61,7 +75,7 @@ class Grammar:
 def grammar_of(
     type: t.Type, types: Mapping[str, t.Type], *, follow: str, sources: Mapping[str, str] = NO_SOURCES
 ) -> Grammar:
-    """What follows may begin behind the value, so tokens may cross."""
+    """The grammar of the value and, optionally, the beginning of `follow`, so that tokens may cross the seam."""
     writer = _Writer(types, sources)
     value = writer.rule(type)
     tails = [json.dumps(follow[: end + 1]) for end in range(min(len(follow), _MAX_TAIL))]
@@ -80,7 +94,7 @@ class _Writer:
     numbers: list[NumberAutomaton] = field(default_factory=list)
 
     def rule(self, type: t.Type) -> str:
-        """The name of a rule for the type; named types have one rule each, so they may be recursive."""
+        """The name of a rule for the type. A named type has one rule, so it may be recursive."""
         if isinstance(type, t.Named):
             if type.name not in self.names:
                 name = self.names[type.name] = f"named_{len(self.names)}"
@@ -130,7 +144,7 @@ class _Writer:
                 assert_never(type)
 
     def anything(self) -> str:
-        """Any JSON, its strings with the spellings of free ones."""
+        """Any JSON. Its strings have the spellings of free strings."""
         if _ANYTHING not in self.names:
             self.names[_ANYTHING] = "anything"
             self.lines += [
@@ -147,28 +161,28 @@ class _Writer:
         if len(schema_of(type)) == 1:
             return free
         name = f"NUMBER_{len(self.lines)}"
-        terminals = number_terminals(type, name)
+        terminals = _number_terminals(type, name)
         if terminals is None:
             self.numbers.append(NumberAutomaton(type))
-            return self.schema(number_document(type))
+            return self.schema(_number_document(type))
         self.lines.extend(terminals)
         return f"{name}_0"
 
     def string(self, type: t.String) -> str:
-        """With the very spellings that a string of its own has."""
+        """A free string, with the spellings of a string hole."""
         name = f"STRING_{len(self.lines)}"
         self.lines.append(f"{name}: {_free_expression(type)}")
         return name
 
     def matching(self, type: Patterned) -> str:
-        """With the very spellings too; patterns that nothing matches are the engine's to refuse."""
+        """A string with patterns, with the spellings of a string hole; llguidance refuses patterns without a match."""
         patterns = patterns_of(type)
         document = schema_of(type)
         automata = {anchored(pattern): _string(anchored(pattern)) for pattern in patterns}
         if not all(automata.values()):
             return self.schema({key: part for key, part in document.items() if key != "format"})
         self.strings.update({pattern: found for pattern, found in automata.items() if found is not None})
-        parts = [f'/"(?:{json_expression(parse_regex(pattern))})"/' for pattern in patterns]
+        parts = [f'/"(?:{_json_expression(parse_regex(pattern))})"/' for pattern in patterns]
         if isinstance(type, t.String) and (type.min_chars or type.max_chars is not None):
             parts.append(_free_expression(type))
         name = f"STRING_{len(self.lines)}"
@@ -229,7 +243,7 @@ class _Writer:
 
 
 def _patterns(document: JsonValue) -> Iterator[str]:
-    """Every pattern of the document, and those of its formats; what is no schema at all does no harm here."""
+    """All patterns of the document and of its formats. Patterns outside of schemas may be among them: harmless."""
     waiting = [document]
     while waiting:
         part = waiting.pop()
@@ -247,7 +261,7 @@ def _patterns(document: JsonValue) -> Iterator[str]:
 
 @lru_cache(maxsize=1024)
 def _string(pattern: str) -> PatternAutomaton | None:
-    """The strings that match, with their quotes; None where there are none or the pattern is not understood."""
+    """The automaton of matches in quotes; None if there are none, or the pattern is not supported."""
     try:
         automaton = PatternAutomaton(parse_regex(whole_pattern(pattern)), quoted=True)
     except RegexError:
@@ -255,25 +269,16 @@ def _string(pattern: str) -> PatternAutomaton | None:
     return None if automaton.is_empty else automaton
 
 
-_STANDARD_FORMATS = frozenset(
-    {
-        *("date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6"),
-        *("uri", "uri-reference", "iri", "iri-reference", "uri-template", "uuid", "regex"),
-        *("json-pointer", "relative-json-pointer"),
-    }
-)
-
-
 def _readable(schema: Document, document: Document) -> Document:
-    """In the engine's words. Formats that JSON Schema does not know are remarks of the author: no reader heeds them."""
+    """The schema as llguidance supports it. Formats that JSON Schema does not define are dropped, as in validators."""
     format = schema.get("format")
     if isinstance(format, str) and format not in _STANDARD_FORMATS:
         schema = {keyword: part for keyword, part in schema.items() if keyword != "format"}
-    return in_cases(clamp_bounds(schema), document)
+    return in_cases(_clamp_bounds(schema), document)
 
 
 def _free_expression(type: t.String) -> str:
-    """Any characters, as many as there may be."""
+    """Any characters, within the limits of length."""
     most = "" if type.max_chars is None else type.max_chars
     return f'/"({_CHARACTER}){{{type.min_chars},{most}}}"/'
 
@@ -288,25 +293,19 @@ def _repeated(item: str, least: int, most: int | None) -> str:
     return row if least else f"({row})?"
 
 
-# llguidance counts with doubles, and up to 63 bits.
-_EXACT = 2**53
-_LARGEST = 2**63 - 1_024
-_SIGNS = {"minimum": -1, "exclusiveMinimum": -1, "maximum": 1, "exclusiveMaximum": 1}
-
-
-def number_terminals(type: t.Integer | t.Number, name: str) -> tuple[str, ...] | None:
-    """Terminals, the first of which is the number; None where they would be too many: steps of many remainders."""
+def _number_terminals(type: t.Integer | t.Number, name: str) -> tuple[str, ...] | None:
+    """Terminals of a number, the first for the whole number; None if its step needs too many of them."""
     table = number_table(type)
     return None if table is None else tuple(_terminals(table, name))
 
 
-def number_document(type: t.Integer | t.Number) -> Document:
-    """The same as a schema, with bounds that llguidance can count with."""
-    return clamp_bounds(schema_of(type))
+def _number_document(type: t.Integer | t.Number) -> Document:
+    """The number as a JSON Schema, with bounds that llguidance supports."""
+    return _clamp_bounds(schema_of(type))
 
 
-def clamp_bounds(schema: Document) -> Document:
-    """Large bounds as llguidance counts, a little closer where it cannot tell them apart: never more is taken."""
+def _clamp_bounds(schema: Document) -> Document:
+    """Round large bounds to numbers that llguidance can represent, always inwards, so that no value is added."""
     return {key: _nearer(key, value) for key, value in schema.items()}
 
 
@@ -324,7 +323,7 @@ def _nearer(keyword: str, bound: JsonValue) -> JsonValue:
 
 
 def _terminals(table: Table, name: str) -> Iterator[str]:
-    """One for each state from which anything leads; where a value may end, the rest may be left out."""
+    """One terminal for each state with transitions; it is optional if a value may end in the state."""
     for state in range(table.size):
         row = table.rows[state]
         ways = " | ".join(_way(table, row, int(target), name) for target in np.unique(row[row != DEAD]))
@@ -341,12 +340,8 @@ def _named(name: str, state: int) -> str:
     return f"{name}_{state}"
 
 
-Patterned: TypeAlias = t.String | t.Regex | t.Temporal | t.Uuid
-_NOTHING = r"[^\x{0}-\x{10FFFF}]"
-
-
 def patterns_of(type: t.Type) -> tuple[str, ...]:
-    """What a string has to match, all of them as a whole; nothing where it is free, or no string."""
+    """The patterns that a whole string must match; none for a free string or another type."""
     match type:
         case t.Regex(pattern=pattern):
             return (pattern,)
@@ -362,7 +357,7 @@ def patterns_of(type: t.Type) -> tuple[str, ...]:
 
 
 def is_small(type: t.Type) -> bool:
-    """Whether it has patterns whose automaton is likely to be written out."""
+    """Whether the type has patterns whose automaton is likely to fit into a table."""
     patterns = patterns_of(type)
     try:
         return 0 < sum(count_states(parse_regex(pattern)) for pattern in patterns) <= MAX_STATES
@@ -370,8 +365,8 @@ def is_small(type: t.Type) -> bool:
         return False
 
 
-def json_expression(node: Node) -> str:
-    """A regular expression in llguidance's words of what stands between the quotes; no slash is in it."""
+def _json_expression(node: Node) -> str:
+    """The regular expression of the text between the quotes, in llguidance's syntax; it contains no slash."""
     match node:
         case Chars(ranges):
             escapes, plain = in_quotes(ranges)
@@ -379,8 +374,8 @@ def json_expression(node: Node) -> str:
             ways = [text.decode().replace("\\", "\\\\") for text in escapes] + ([f"[{class_}]"] if class_ else [])
             return f"(?:{'|'.join(ways)})" if len(ways) > 1 else "".join(ways) or _NOTHING
         case Sequence(items):
-            return "".join(map(json_expression, items))
+            return "".join(map(_json_expression, items))
         case Choice(arms):
-            return f"(?:{'|'.join(map(json_expression, arms))})"
+            return f"(?:{'|'.join(map(_json_expression, arms))})"
         case Repetition(item, minimum, maximum):
-            return f"(?:{json_expression(item)}){{{minimum},{'' if maximum is None else maximum}}}"
+            return f"(?:{_json_expression(item)}){{{minimum},{'' if maximum is None else maximum}}}"

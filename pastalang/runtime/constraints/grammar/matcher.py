@@ -1,6 +1,4 @@
-"""llguidance with a small interface: matchers of a grammar, why a grammar is refused, and which part of a schema is to
-blame.
-"""
+"""A small interface to llguidance: matchers of a grammar, and the reason and the part of a schema if it is refused."""
 
 from __future__ import annotations
 
@@ -16,47 +14,47 @@ from pastalang.runtime.constraints.guide import GuideError, TokenMask
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.values.json import JsonValue
 
-# Fuel for its lexer: bounds the time of a hostile document, far above what real ones take. The first is for all that
-# the copies of a matcher learn together, as long as they live.
+# Fuel of the lexer: it bounds the time for a hostile document, far above what real documents need. The first limit is
+# for everything that all copies of a matcher learn.
 _LIMITS = {"initial_lexer_fuel": 20_000_000, "step_lexer_fuel": 2_000_000}
 
-
-def compile_grammar(grammar: str, tokens: Tokens) -> Matcher:
-    tokenizer = tokens.keep("llguidance", lambda: tokenizer_of(tokens))
-    matcher = Matcher(LLMatcher(tokenizer, grammar, log_level=0, limits=LLParserLimits(**_LIMITS)), tokens.size)
-    matcher.check()
-    matcher.mask()  # some documents fail only here
-    matcher.check()
-    return matcher
+_MAX_TRIES = 60  # parts to compile separately, about a millisecond each
+_LISTS = ("prefixItems", "anyOf", "allOf", "oneOf")
+_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_SINGLE = (
+    "items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else", "unevaluatedItems",
+    "unevaluatedProperties",
+)  # fmt: skip
+_EMPTY = "Unsatisfiable"
+_SHARED = ("$defs", "definitions", "$schema")
 
 
 class Matchers:
-    """Matchers of one grammar. Copies share what their lexer has learnt; when that is too much, a new one is made."""
+    """Matchers of one grammar. Copies share a lexer and its fuel; when the fuel is used up, `renew` makes a new one."""
 
     def __init__(self, grammar: str, tokens: Tokens) -> None:
         self._grammar = grammar
         self._tokens = tokens
-        self._first = compile_grammar(grammar, tokens)
+        self._first = _compile_grammar(grammar, tokens)
 
     def copy(self) -> Matcher:
         return self._first.copy()
 
     def renew(self, spent: Matcher) -> None:
-        """A lexer that has learnt nothing, unless there is a newer one than this matcher's already."""
+        """Make a new lexer for further copies, unless there is already one newer than this matcher's."""
         if spent.age == self._first.age:
-            self._first = replace(compile_grammar(self._grammar, self._tokens), age=spent.age + 1)
+            self._first = replace(_compile_grammar(self._grammar, self._tokens), age=spent.age + 1)
 
 
 def refusal_of(grammar: str, tokens: Tokens) -> str | None:
-    """Why the grammar is refused; None where it is not."""
-    tokenizer = tokens.keep("llguidance", lambda: tokenizer_of(tokens))
-    matcher = LLMatcher(tokenizer, grammar, log_level=0, limits=LLParserLimits(**_LIMITS))
-    return refusal_reason(str(matcher.get_error())) if matcher.is_error() else None
+    """The reason why llguidance refuses the grammar; None if it accepts it."""
+    matcher = _start(grammar, tokens)
+    return _refusal_reason(str(matcher.get_error())) if matcher.is_error() else None
 
 
 @dataclass(frozen=True)
 class Matcher:
-    """llguidance never raises: every answer has to be asked whether it is one. `age`: the how manieth lexer it has."""
+    """A matcher of llguidance, which never raises: callers check for errors. `age` counts the lexers before its own."""
 
     inner: Any
     size: int
@@ -67,17 +65,17 @@ class Matcher:
 
     @property
     def is_spent(self) -> bool:
-        """Whether it can say nothing more, whatever is asked: its lexer has learnt as much as it may."""
+        """Whether every further call fails, because the lexer has used up its fuel."""
         tried = self.copy()
         tried.mask()
         return bool(tried.inner.is_error())
 
     def check(self) -> None:
         if self.inner.is_error():
-            raise GuideError(f"the grammar cannot be enforced: {refusal_reason(str(self.inner.get_error()))}")
+            raise GuideError(f"the grammar cannot be enforced: {_refusal_reason(str(self.inner.get_error()))}")
 
     def mask(self) -> TokenMask:
-        """The end of the model's turn is none of the tokens here: llguidance has one of its own, behind all others."""
+        """The allowed tokens, never the end of the model's turn: llguidance gets an end token of its own."""
         words = (self.size + 1 + 31) // 32
         found = np.zeros(words, dtype=np.uint32)
         self.inner.unsafe_compute_mask_ptr(found.ctypes.data, words * 4)
@@ -85,7 +83,7 @@ class Matcher:
         return found[: (self.size + 31) // 32]
 
     def take(self, tokens: Sequence[int]) -> bool:
-        """Token by token, as a model would write them: the fuel of the lexer is for one call."""
+        """Take the tokens one by one, as a model writes them, because each call of llguidance has its own fuel."""
         return all(self.inner.try_consume_tokens([token]) == 1 for token in tokens) and not self.inner.is_error()
 
     def would_take(self, token: int) -> bool:
@@ -93,7 +91,7 @@ class Matcher:
         return bool(self.inner.validate_tokens([token]) == 1)
 
     def take_all(self, tokens: Sequence[int]) -> bool:
-        """All of them or none."""
+        """Take all of the tokens or none."""
         return bool(self.inner.validate_tokens(list(tokens)) == len(tokens)) and self.take(tokens)
 
     @property
@@ -105,8 +103,21 @@ class Matcher:
         return bool(self.inner.is_stopped())
 
 
+def _compile_grammar(grammar: str, tokens: Tokens) -> Matcher:
+    matcher = Matcher(_start(grammar, tokens), tokens.size)
+    matcher.check()
+    matcher.mask()  # some documents fail only here
+    matcher.check()
+    return matcher
+
+
+def _start(grammar: str, tokens: Tokens) -> LLMatcher:
+    tokenizer = tokens.cached("llguidance", lambda: _tokenizer_of(tokens))
+    return LLMatcher(tokenizer, grammar, log_level=0, limits=LLParserLimits(**_LIMITS))
+
+
 class _Words:
-    """A vocabulary as llguidance wants it, with an end of its own behind all tokens."""
+    """The vocabulary in llguidance's format, with an additional end token."""
 
     def __init__(self, tokens: Tokens) -> None:
         spelling = tokens.vocabulary.spelling
@@ -122,25 +133,15 @@ class _Words:
         return list(self._tokens.shortest(text) or ())
 
 
-def tokenizer_of(tokens: Tokens) -> Any:
+def _tokenizer_of(tokens: Tokens) -> Any:
     return LLTokenizer(TokenizerWrapper(_Words(tokens)), n_vocab=tokens.size + 1)
 
 
-_MAX_TRIES = 60  # parts that are compiled by themselves, a millisecond each
-_LISTS = ("prefixItems", "anyOf", "allOf", "oneOf")
-_NAMED = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
-_SINGLE = (
-    "items", "additionalProperties", "contains", "propertyNames", "not", "if", "then", "else", "unevaluatedItems",
-    "unevaluatedProperties",
-)  # fmt: skip
-_EMPTY = "Unsatisfiable"
-_SHARED = ("$defs", "definitions", "$schema")
-
-
 def find_refused_part(document: JsonValue, reason: str, refusal: Callable[[JsonValue], str | None]) -> tuple[str, str]:
-    """The JSON pointer of the part, and its reason. `refusal` says why a document is refused, None where it is not.
+    """The JSON pointer of the smallest part that is refused, and the reason.
 
-    A part without values is what makes the whole without values, in other words.
+    `refusal` returns the reason why a document is refused, None if it is not. A part and the whole document have the
+    same problem if their reasons are equal, or if neither has a value.
     """
     pointer, here, left = "", document, _MAX_TRIES
     shared = {key: document[key] for key in _SHARED if key in document} if isinstance(document, dict) else {}
@@ -160,8 +161,8 @@ def find_refused_part(document: JsonValue, reason: str, refusal: Callable[[JsonV
     return pointer, reason
 
 
-def refusal_reason(error: str) -> str:
-    """The refusal in one line, without places in a grammar that nobody wrote."""
+def _refusal_reason(error: str) -> str:
+    """The error in one line, without positions in the generated grammar."""
     line = next(iter(error.strip().splitlines()), "unknown")
     return re.sub(r"^(at )?\d+\(\d+\): ", "", line).removeprefix("failed to compile JSON schema: ")
 

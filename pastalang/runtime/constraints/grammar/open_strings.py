@@ -1,12 +1,12 @@
-"""Strings inside structures: their masks are computed, not asked of the grammar, and their tokens are counted.
+"""Strings inside structures: their masks come from string machines, and their token limits are enforced.
 
-What stays inside the string, or ends with its quote, is the same as for a string alone. Only what a token may hold
-after the quote depends on where the string stands; the grammar is asked about that once for each such place.
+The tokens that stay inside the string, or end with its quote, are the same as for a string alone. Only the texts that
+a token may have after the quote depend on the structure; the grammar checks them once for each shape of structure.
 
     ["ab           inside, and up to the quote: a string machine
-    ["ab", "c      after the quote: the few texts that some token has there, asked one by one
+    ["ab", "c      after the quote: the few texts that some token has there, checked one by one
 
-A limit counts what a string alone counts: from the token that opens the string to the one that closes it, both
+A limit counts as it does for a string alone: from the token that opens the string to the token that closes it, both
 included. A token that closes one string and opens the next counts for both.
 """
 
@@ -43,7 +43,7 @@ from pastalang.runtime.constraints.grammar.string_exits import (
     seam_tails,
 )
 from pastalang.runtime.constraints.guide import GuideError, Machine, MachineState, TokenMask
-from pastalang.runtime.constraints.kinds.string import Inside, StringMachine
+from pastalang.runtime.constraints.kinds.string import StringMachine, StringPosition
 from pastalang.runtime.constraints.masks import empty_mask, frozen, join_masks, mask_of
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.tokens import Tokens
@@ -53,17 +53,19 @@ from pastalang.values.token_limits import Quoted
 
 _MAX_KEPT = 512
 _TABLES = TableMachine | BoundedMachine
+_STRUCTURE = b"]},: "
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An open string: what is before it, its machine, and where that stands behind `raw`.
+    """An open string: the text before it, its machine, and the machine's state after `raw`.
 
-    Only strings that are free, limited or have a pattern have a machine, and those as long as they are what it takes.
+    Only free strings, strings with a limit and strings with a pattern have a machine. A string loses its machine when
+    the grammar takes bytes that the machine refuses.
     """
 
     before: bytes
-    place: bytes  # the same as the grammar remembers it
+    place: bytes  # its shape
     string: StringType | None
     machine: Machine | None
     state: MachineState
@@ -71,7 +73,7 @@ class Opened:
 
 
 class OpenStrings:
-    """The strings of one type in one vocabulary. `plain` makes the machine of one that is not free."""
+    """The strings of one type in one vocabulary. `plain` makes the machine of a string that is not free."""
 
     def __init__(
         self, type: t.Type, types: Mapping[str, t.Type], seam: Seam, plain: Callable[[t.Type], Machine]
@@ -83,11 +85,11 @@ class OpenStrings:
         self._plain = plain
         self.shared_masks = SharedMasks(type, types)
         self._machines: dict[StringType, Machine | None] = {}
-        self._behind: BoundedCache[bytes, NDArray[np.bool_] | None] = BoundedCache(_MAX_KEPT)
+        self._accepted_after: BoundedCache[bytes, NDArray[np.bool_] | None] = BoundedCache(_MAX_KEPT)
         self._masks: BoundedCache[object, tuple[TokenMask, TokenMask]] = BoundedCache(_MAX_KEPT)
 
     def warm_first(self, prefix: JsonPrefix, matcher: Callable[[], Matcher]) -> None:
-        """Makes the masks of the strings that a value begins with; those of others are made when they are opened."""
+        """Compute the masks of the first strings of a value; those of other strings are computed when they open."""
         for text in openings(self._type, self._types):
             begun = matcher()
             if begun.take([self._tokens.ids[bytes((byte,))] for byte in text]):
@@ -96,31 +98,31 @@ class OpenStrings:
                     opened.machine.warm()
 
     def opened(self, prefix: JsonPrefix, known: Opened | None) -> Opened | None:
-        """The string that is open, as far as it was known before; None where none is, or a key."""
+        """The open string, continued from `known`; None if no string is open, or a key."""
         if prefix.string is None or (prefix.stack and prefix.stack[-1].wants_key):
             return None
         before = prefix.raw[: prefix.string]
         if known is None or known.before != before or not prefix.raw.startswith(known.raw):
             string = string_at(self._type, self._types, prefix)
             if not prefix.stack and not (isinstance(string, t.String) and is_free(string)):
-                string = None  # its limit of tokens is that of the whole value
+                string = None  # its token limit is that of the whole value
             machine = None if string is None else self.machine(string)
-            start = Inside(0, 0) if machine is None else machine.start
+            start = StringPosition(0, 0) if machine is None else machine.start
             known = Opened(before, shape(before), string, machine, start, before)
         if known.machine is None:
             return known
         state = known.state
         for byte in prefix.raw[len(known.raw) :]:
             following = known.machine.step(state, byte)
-            if following is None:  # the grammar took what the string does not: it is asked from here on
+            if following is None:  # from here on only the grammar is used
                 return replace(known, machine=None, state=state, raw=prefix.raw)
             state = following
         return replace(known, state=state, raw=prefix.raw)
 
     def closes_alike(self, before: JsonPrefix, after: JsonPrefix, ending: Sequence[int], known: Opened | None) -> bool:
-        """Whether an ending of the first is one of the second: both between two characters of the same free string.
+        """Whether an ending of `before` is one of `after`: both are between characters of the same free string.
 
-        Items that must differ are no such strings: one more character may make them equal.
+        It does not hold for items that must differ: one more character may make two of them equal.
         """
         if not ending or after.string is None or before.string != after.string or after.unique:
             return False
@@ -130,41 +132,41 @@ class OpenStrings:
         machine, second = first.machine, self.opened(after, first)
         if not isinstance(machine, StringMachine) or second is None or second.machine is not machine:
             return False
-        assert isinstance(first.state, Inside) and isinstance(second.state, Inside)
+        assert isinstance(first.state, StringPosition) and isinstance(second.state, StringPosition)
         return machine.is_between(first.state) and machine.is_between(second.state)
 
     def mask(self, opened: Opened, here: Callable[[], Matcher], left: int | None = None) -> TokenMask | None:
-        """With so many tokens left to close the string. None: the grammar has to be asked."""
+        """The mask with `left` tokens to close the string. None: only the grammar can compute it."""
         machine, state = opened.machine, opened.state
         is_ours = isinstance(machine, StringMachine) or (left is None and isinstance(machine, _TABLES))
         if machine is None or not is_ours or not self._tokens.vocabulary.covers_bytes:
             return None
         place = opened.place
-        if place not in self._behind:
-            self._behind[place] = self._find_behind(machine, state, here(), self._tails(place))
-        behind = self._behind[place]
-        if behind is None:
+        if place not in self._accepted_after:
+            self._accepted_after[place] = self._find_accepted_after(machine, state, here(), self._tails(place))
+        accepted = self._accepted_after[place]
+        if accepted is None:
             return None
         inside = machine.mask(state, left)
-        key = (place, state.place if isinstance(state, Inside) else state, id(inside))
+        key = (place, state.place if isinstance(state, StringPosition) else state, id(inside))
         if key not in self._masks:
-            across = mask_of(self._tokens.size, self._across(machine, state, place, behind))
+            across = mask_of(self._tokens.size, self._across(machine, state, place, accepted))
             self._masks[key] = join_masks(self._tokens.size, [inside, across]), inside
         return self._masks[key][0]
 
-    def _across(self, machine: Machine, state: MachineState, place: bytes, behind: NDArray[np.bool_]) -> Ints:
-        """The tokens that close the string and hold what may stand behind it."""
+    def _across(self, machine: Machine, state: MachineState, place: bytes, accepted: NDArray[np.bool_]) -> Ints:
+        """The tokens that close the string and have an accepted text after the quote."""
         if isinstance(machine, StringMachine):
-            assert isinstance(state, Inside)
+            assert isinstance(state, StringPosition)
             exits = exits_from(state.place, self._tails(place))
-            return exits.tokens[behind[exits.rest] & machine.room(state, exits.counts)]
+            return exits.tokens[accepted[exits.rest] & machine.room(state, exits.counts)]
         assert isinstance(machine, _TABLES)
         closers = closing_tokens(self._tokens)
         rows = machine.completing(state, closers)
-        return closers.tokens[rows[behind[closers.rest[rows]]]]
+        return closers.tokens[rows[accepted[closers.rest[rows]]]]
 
     def machine(self, string: StringType) -> Machine | None:
-        """None where the grammar is asked about such strings."""
+        """The machine of such strings; None if their masks come from the grammar."""
         if string not in self._machines:
             self._machines[string] = self._make_machine(string)
         return self._machines[string]
@@ -184,13 +186,13 @@ class OpenStrings:
         return machine if is_limited or isinstance(machine, _TABLES) else None
 
     def _tails(self, place: bytes) -> QuoteTails:
-        """What tokens may hold behind the string: outermost, nothing but what follows the value."""
+        """The texts that tokens have after the string; if it is the whole value, the text that follows."""
         return quote_tails(self._tokens) if place else seam_tails(self._seam)
 
-    def _find_behind(
+    def _find_accepted_after(
         self, machine: Machine, state: MachineState, matcher: Matcher, tails: QuoteTails
     ) -> NDArray[np.bool_] | None:
-        """Of every text that a token holds behind a quote, whether the grammar takes it there."""
+        """For every text that a token has after a quote, whether the grammar accepts it after this string."""
         ending = machine.ending(state)
         if ending is None or not (ahead := matcher.copy()).take(ending):
             return None
@@ -201,25 +203,22 @@ class OpenStrings:
             if taken == len(text):
                 found[at] = True
                 at += 1
-            else:  # nothing else that begins like this is taken either
+            else:  # skip all texts with the same refused beginning
                 refused = text[: taken + 1]
                 at = max(at + 1, bisect_left(tails.texts, refused[:-1] + bytes((min(refused[-1] + 1, 0xFF),))))
         return found
 
 
-_STRUCTURE = b"]},: "
-
-
 @dataclass(frozen=True, slots=True)
 class OpenLimit:
-    """An open string with a limit: so many tokens may still come, the one that closes it included."""
+    """An open string with a limit: `left` more tokens may come, including the token that closes it."""
 
     opened: Opened
     left: int
 
 
 class StringLimits:
-    """The limits of all strings inside one type. Raises `GuideError` where one of them leaves no value."""
+    """The token limits of all strings inside one type. Raises `GuideError` if no value fits into one of them."""
 
     def __init__(self, strings: Sequence[Quoted], inside: OpenStrings, tokens: Tokens) -> None:
         self._inside = inside
@@ -235,8 +234,8 @@ class StringLimits:
                 raise GuideError(f"inside a value, no value of {describe(string)} fits into {room}{shortest}")
         self._is_free = all(map(is_free, strings))
 
-    def held(self, prefix: JsonPrefix, taken: Sequence[int], known: Opened | None) -> OpenLimit | None:
-        """The limit that holds here; None outside of limited strings."""
+    def limit_at(self, prefix: JsonPrefix, taken: Sequence[int], known: Opened | None) -> OpenLimit | None:
+        """The limit of the open string; None if it has none."""
         opened = self._inside.opened(prefix, known)
         if opened is None or not isinstance(opened.string, Quoted) or opened.string.max_tokens is None:
             return None
@@ -247,12 +246,14 @@ class StringLimits:
             end -= len(self._tokens.text(taken[-spent]) or b"")
         return OpenLimit(opened, opened.string.max_tokens - spent)
 
-    def within(self, held: OpenLimit) -> TokenMask:
-        """The tokens behind which the string still closes within its limit, and all that close it and go on."""
-        machine, tokens = held.opened.machine, self._tokens
-        if machine is None or held.left < 1:
+    def within(self, limit: OpenLimit) -> TokenMask:
+        """The tokens after which the string can be closed within its limit, and all tokens that close it."""
+        machine, tokens = limit.opened.machine, self._tokens
+        if machine is None or limit.left < 1:
             return frozen(empty_mask(tokens.size))
-        found: TokenMask = machine.mask(held.opened.state, held.left) | tokens.keep("closing a quote", self._closing)
+        found: TokenMask = machine.mask(limit.opened.state, limit.left) | tokens.cached(
+            "closing a quote", self._closing
+        )
         return found
 
     def _closing(self) -> TokenMask:
@@ -260,52 +261,52 @@ class StringLimits:
         exits = [exits_from(place, quote_tails(self._tokens)).tokens for place in places]
         return mask_of(self._tokens.size, np.concatenate(exits))
 
-    def opening_well(self, mask: TokenMask) -> TokenMask:
-        """Without tokens that open a string and leave it where closing may take long."""
+    def without_bad_openings(self, mask: TokenMask) -> TokenMask:
+        """Without tokens that open a string and leave it in a place from which closing may take many tokens."""
         key = ("opening well", self._is_free)
-        narrowed: TokenMask = mask & ~self._tokens.keep(key, self._opening_badly)
+        narrowed: TokenMask = mask & ~self._tokens.cached(key, self._bad_openings)
         return frozen(narrowed) if narrowed.any() else mask
 
-    def _opening_badly(self) -> TokenMask:
-        is_bad = _ends_inside if self._is_free else _goes_on
+    def _bad_openings(self) -> TokenMask:
+        is_bad = _ends_inside if self._is_free else _continues_string
         texts = enumerate(map(self._tokens.text, range(self._tokens.size)))
         return mask_of(
-            self._tokens.size, [token for token, text in texts if text and b'"' in text and is_bad(_behind_quote(text))]
+            self._tokens.size, [token for token, text in texts if text and b'"' in text and is_bad(_after_quote(text))]
         )
 
-    def closes(self, held: OpenLimit) -> bool:
-        """Whether the next token closes the string only because nothing else fits."""
-        machine, state = held.opened.machine, held.opened.state
-        if machine is None or held.left > 1:
+    def closes(self, limit: OpenLimit) -> bool:
+        """Whether the limit forces the next token to close the string."""
+        machine, state = limit.opened.machine, limit.opened.state
+        if machine is None or limit.left > 1:
             return machine is None
-        return bool((machine.mask(state, None) & ~machine.mask(state, held.left)).any())
+        return bool((machine.mask(state, None) & ~machine.mask(state, limit.left)).any())
 
     def keeps(self, prefix: JsonPrefix, taken: Sequence[int], following: Sequence[int]) -> bool:
-        """Whether no string outgrows its limit when these tokens come, and one that is open then still closes."""
+        """Whether all strings keep their limits after these tokens, and a string open at their end can be closed."""
         taken, known = list(taken), None
-        held: OpenLimit | None = None
+        limit: OpenLimit | None = None
         for token in following:
             prefix = prefix.extended(self._tokens.text(token) or b"")
             taken.append(token)
-            held = self.held(prefix, taken, known)
-            known = None if held is None else held.opened
-            if held is not None and (held.left < 1 or held.opened.machine is None):
+            limit = self.limit_at(prefix, taken, known)
+            known = None if limit is None else limit.opened
+            if limit is not None and (limit.left < 1 or limit.opened.machine is None):
                 return False
-        if held is None or held.opened.machine is None:
+        if limit is None or limit.opened.machine is None:
             return True
-        ending = held.opened.machine.ending(held.opened.state)
-        return ending is not None and len(ending) <= held.left
+        ending = limit.opened.machine.ending(limit.opened.state)
+        return ending is not None and len(ending) <= limit.left
 
 
-def _behind_quote(text: bytes) -> bytes:
+def _after_quote(text: bytes) -> bytes:
     return text[text.rindex(b'"') + 1 :]
 
 
-def _goes_on(rest: bytes) -> bool:
-    """Whether this, behind a quote, may be how a string goes on."""
+def _continues_string(rest: bytes) -> bool:
+    """Whether this text after a quote may belong to a string."""
     return bool(rest.strip(_STRUCTURE))
 
 
 def _ends_inside(rest: bytes) -> bool:
-    """Whether this ends inside a character, or has escapes."""
+    """Whether this text ends inside a character, or has escapes."""
     return b"\\" in rest or rest.decode("utf-8", "ignore").encode() != rest

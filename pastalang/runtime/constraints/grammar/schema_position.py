@@ -1,4 +1,4 @@
-"""Where a trace stands in its type: which string is open, and which texts a grammar does not tell apart."""
+"""The position of a JSON prefix in its type: the type of the open string, and prefixes that share a mask."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from pastalang.values.token_limits import Quoted, arms_of, may_be_text, opens
 
 StringType: TypeAlias = Quoted | Patterned
 KeepMask: TypeAlias = Callable[[TokenMask], None]
-_FIRST = 2  # beginnings whose masks are made beforehand
-_DEEPEST = 6  # how far inside a first string is looked for
-_SHORT, _MAX_KEPT = 64, 128  # bytes of a text that is looked up by itself, and masks that are kept
+_FIRST = 2  # beginnings whose masks are computed in advance
+_DEEPEST = 6  # levels to search for the first string
+_SHORT, _MAX_KEPT = 64, 128  # bytes of a prefix that is its own cache key, and masks to cache
 _STRING, _WORD = re.compile(rb'"(?:[^"\\]|\\.)*"'), re.compile(rb"[-+.0-9a-zA-Z]+")
-# How far a number has come: a sign, a zero, a whole number, behind the letter of the exponent, its sign, its digits.
+# The stages of a number: after a sign, a zero, whole digits, the exponent's letter, its sign, its digits.
 _NUMBERS = tuple(
     (b"\x00" + kind, re.compile(begun))
     for kind, begun in (
@@ -32,7 +32,7 @@ _NUMBERS = tuple(
 
 
 def shape(before: bytes) -> bytes:
-    """What a grammar remembers of the text before a string: the same for texts that it does not tell apart."""
+    """The structure of a text without its strings, numbers and words. Texts with equal shapes have equal masks."""
     return _WORD.sub(b"0", _STRING.sub(b"0", before))
 
 
@@ -41,7 +41,7 @@ def is_free(string: StringType) -> bool:
 
 
 def string_at(type: t.Type, types: Mapping[str, t.Type], prefix: JsonPrefix) -> StringType | None:
-    """The type of the open string of a trace, where it can only be one."""
+    """The type of the open string; None if there are several possible types."""
     here = type_at(type, types, prefix)
     written = [arm for arm in arms_of(here, types) if may_be_text(arm)]
     if len(written) != 1:
@@ -52,7 +52,7 @@ def string_at(type: t.Type, types: Mapping[str, t.Type], prefix: JsonPrefix) -> 
 
 
 def type_at(type: t.Type, types: Mapping[str, t.Type], prefix: JsonPrefix) -> t.Type | None:
-    """The type of the open string or number of a trace, where what is around it can only be one."""
+    """The type of the open string or number; None if the types around it are ambiguous."""
     here: t.Type | None = type
     ends = [*(around.begun - 1 for around in prefix.stack[1:]), prefix.string if prefix.word is None else prefix.word]
     for around, end in zip(prefix.stack, ends, strict=False):
@@ -84,7 +84,7 @@ def _within(type: t.Type, key: str | None) -> t.Type | None:
 
 
 def openings(type: t.Type, types: Mapping[str, t.Type]) -> Iterator[bytes]:
-    """How the first string may begin, in a few of the ways that there are."""
+    """A few of the texts up to the first string of a value."""
     return islice(_openings(type, types, _DEEPEST), _FIRST)
 
 
@@ -102,11 +102,11 @@ def _openings(type: t.Type, types: Mapping[str, t.Type], deepest: int) -> Iterat
                 yield b'"'
 
 
-# ── holes that stand alike ───────────────────────────────────────────────────────────────────────────────
+# ── holes in the same position ─────────────────────────────────────────────────────────────────────────────
 
 
 class SharedMasks:
-    """The masks of one guide, by what is the same for holes that stand alike."""
+    """Caches the masks of one guide, so that holes in equivalent positions share them."""
 
     def __init__(self, type: t.Type, types: Mapping[str, t.Type]) -> None:
         self._type = type
@@ -114,7 +114,7 @@ class SharedMasks:
         self._masks: BoundedCache[bytes, TokenMask] = BoundedCache(_MAX_KEPT)
 
     def mask(self, prefix: JsonPrefix, ask: Callable[[KeepMask], TokenMask]) -> TokenMask:
-        """`ask` makes it, and says whether it may be kept."""
+        """The mask of the prefix. `ask` computes it and passes it to its argument if it may be cached."""
         key = number_key(self._type, self._types, prefix)
         if key is None:
             if len(prefix.raw) > _SHORT:
@@ -131,8 +131,7 @@ class SharedMasks:
 
 
 def number_key(type: t.Type, types: Mapping[str, t.Type], prefix: JsonPrefix) -> bytes | None:
-    """What is the same for all texts behind which the grammar stands alike, in a number that may be any; None where
-    that is not known."""
+    """A key for equal masks inside a number of any value; None if there is no such number."""
     if prefix.word is None or prefix.digits_left() is not None:
         return None
     kind = next((kind for kind, begun in _NUMBERS if begun.fullmatch(prefix.raw, prefix.word)), None)

@@ -1,6 +1,6 @@
-"""Tokens that close a string inside a structure and go on: found once for a vocabulary.
+"""Tokens that close a string inside a structure and continue after it, found once per vocabulary.
 
-ab", "c      what is before the quote belongs to the string, what is behind it to the structure
+ab", "c      the text before the quote belongs to the string, the text after it to the structure
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from pastalang.runtime.constraints.token_bytes import Rows, token_rows
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import Ints
 
-# What may stand behind a string that is an item or the value of a member: the end, or `, ` and how JSON begins.
+# The texts that may follow a string, which is an item or the value of a member: an end, or `, ` and the next value.
 _BEHIND = re.compile(rb'[]}]|, ?$|, ["[{0-9tfn-]')
 
 
 def free_machine(tokens: Tokens, least: int, most: int | None) -> StringMachine:
-    spelling = tokens.keep(("json", ()), lambda: spell_json(()))
+    spelling = tokens.cached(("json", ()), lambda: spell_json(()))
     return StringMachine(spelling, Seam(tokens, b""), least=least, most=most)
 
 
 @dataclass(frozen=True, eq=False)
 class QuoteTails:
-    """Texts that tokens hold behind a quote, sorted; `spelled` byte by byte, where every byte is a token.
+    """The texts that tokens have after a quote, sorted; `spelled` are their bytes as tokens, if every byte has one.
 
-    `closing` says for a place in a string the characters before the quote, the token, and the number of the text.
+    `closing(place)` are, for each token from a place in a string: the characters before the quote, the token, and the
+    index of its text.
     """
 
     texts: list[bytes]
@@ -43,7 +44,7 @@ class QuoteTails:
 
 @dataclass(frozen=True, eq=False)
 class Exits:
-    """Tokens from one place: the characters before the quote, and the number of the text behind it."""
+    """Tokens from one place, with the characters before the quote and the index of the text after it."""
 
     tokens: Ints
     counts: Ints
@@ -51,7 +52,7 @@ class Exits:
 
 
 def prepare_exits(tokens: Tokens) -> None:
-    """What is made once for a vocabulary."""
+    """Compute everything in this module that is shared by all guides of a vocabulary."""
     tails = quote_tails(tokens)
     for place in free_machine(tokens, 0, None).places:
         exits_from(place, tails)
@@ -69,8 +70,8 @@ def exits_from(place: int, tails: QuoteTails) -> Exits:
 
 
 def quote_tails(tokens: Tokens) -> QuoteTails:
-    """Inside structures."""
-    return tokens.keep("behind a quote", lambda: _inside_structures(tokens))
+    """The texts after a quote inside a structure."""
+    return tokens.cached("after a quote", lambda: _inside_structures(tokens))
 
 
 def _inside_structures(tokens: Tokens) -> QuoteTails:
@@ -85,7 +86,7 @@ def _inside_structures(tokens: Tokens) -> QuoteTails:
 
 
 def _closing(tokens: Tokens, place: int) -> Iterator[tuple[int, int, bytes]]:
-    """Characters before the quote, the token, and what it holds behind the quote."""
+    """The characters before the quote, the token, and its text after the quote."""
     trie = tokens.trie
     for node, count in zip(*map(np.ndarray.tolist, _closing_nodes(tokens, place)), strict=True):
         depth = trie.depth(node)
@@ -96,8 +97,8 @@ def _closing(tokens: Tokens, place: int) -> Iterator[tuple[int, int, bytes]]:
 
 
 def seam_tails(seam: Seam) -> QuoteTails:
-    """Where the string is the whole value: the text that follows, as far as a token holds it."""
-    return seam.tokens.keep_some(("behind a quote", seam.follow), lambda: _before(seam))
+    """The texts after the quote of a string that is the whole value: beginnings of the text that follows."""
+    return seam.tokens.cached_recent(("after a quote", seam.follow), lambda: _before(seam))
 
 
 def _before(seam: Seam) -> QuoteTails:
@@ -123,7 +124,7 @@ def _spelled(texts: list[bytes], tokens: Tokens) -> list[list[int]]:
 
 
 def _closing_nodes(tokens: Tokens, place: int) -> tuple[Ints, Ints]:
-    """Where in the trie a quote closes the string and tokens go on, and the characters before the quote."""
+    """The trie nodes of closing quotes that have longer tokens below, and the characters before each quote."""
 
     def find() -> tuple[Ints, Ints]:
         found = free_machine(tokens, 0, None).closing_nodes(place)
@@ -131,11 +132,11 @@ def _closing_nodes(tokens: Tokens, place: int) -> tuple[Ints, Ints]:
         nothing = [np.zeros(0, dtype=np.int64)]
         return np.concatenate([*found.values(), *nothing]), np.concatenate([*counts, *nothing])
 
-    return tokens.keep(("closing nodes", place), find)
+    return tokens.cached(("closing nodes", place), find)
 
 
 def closing_tokens(tokens: Tokens) -> ClosingTokens:
-    return tokens.keep("closers", lambda: _closers(tokens))
+    return tokens.cached("closers", lambda: _closers(tokens))
 
 
 def _closers(tokens: Tokens) -> ClosingTokens:

@@ -1,7 +1,7 @@
-"""A closed list of spellings, however long: a state is a range of the sorted list.
+"""The machine of a closed list of spellings, however long: a state is a range of the sorted list.
 
-Ten thousand options cost a sort. Nothing is made for all prefixes; the tokens of a state are looked up from the texts
-that are left. Their common beginnings are a tree, which is led down the trie of the vocabulary level by level.
+Ten thousand options cost one sort: the masks of prefixes are computed only when they are needed. The remaining options
+form a tree of their common beginnings, which is matched level by level against the trie of the vocabulary.
 """
 
 from __future__ import annotations
@@ -10,25 +10,26 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pastalang.runtime.constraints.bounded_cache import BoundedCache
 from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of, mask_of_many
 from pastalang.runtime.constraints.seam import Seam
-from pastalang.runtime.constraints.token_bytes import ranges
+from pastalang.runtime.constraints.token_bytes import Flags, ranges
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints, TokenTrie
 
 _MAX_MASKS = 512
-_FEW = 8  # options that are all spelled out to find the one with the fewest tokens
+_NEVER = 1 << 40
+_NONE = np.zeros(0, dtype=np.int64)
+_FEW = 8  # options: up to here each is spelled to find the one with the fewest tokens
 
 
 class Range(NamedTuple):
-    """`options[low:high]` begin with the same `depth` bytes, which are written."""
+    """The options that are still possible, `options[low:high]`. The value so far is their first `depth` bytes."""
 
     low: int
     high: int
@@ -45,7 +46,7 @@ class ChoiceMachine:
         if not seam.tokens.vocabulary.covers_bytes:
             self.options = [option for option in self.options if self._tokens.shortest(option) is not None]
         if not self.options:
-            raise GuideError("there is nothing to choose from")
+            raise GuideError("the choice has no option that the vocabulary can spell")
         self.start: MachineState = Range(0, len(self.options), 0)
         self._list = OptionList(self.options)
         self._masks: BoundedCache[tuple[Range, int | None], TokenMask] = BoundedCache(_MAX_MASKS)
@@ -62,15 +63,15 @@ class ChoiceMachine:
         low, _, depth = _range(state)
         return len(self.options[low]) == depth
 
-    def goes_on(self, state: MachineState) -> bool:
+    def can_continue(self, state: MachineState) -> bool:
         low, high, depth = _range(state)
         return high - low > 1 or len(self.options[low]) > depth
 
-    def trimmed(self, state: MachineState) -> int:
+    def stop_bytes(self, state: MachineState) -> int:
         return 0
 
     def ending(self, state: MachineState) -> tuple[int, ...] | None:
-        """The option that is left with the fewest tokens; where many are left, the best of the shortest."""
+        """The rest of the option that takes the fewest tokens; of many options, only the shortest are compared."""
         here = _range(state)
         low, high, depth = here
         if high - low > _FEW and self._list.is_weighed:
@@ -83,20 +84,13 @@ class ChoiceMachine:
     def forced(self, state: MachineState) -> bytes:
         low, high, depth = _range(state)
         first, last = self.options[low], self.options[high - 1]
-        end = depth
-        while end < min(len(first), len(last)) and first[end] == last[end]:
-            end += 1
-        return first[depth:end]
+        return common_prefix(first, last)[depth:]
 
     def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
         here = _range(state)
         if remaining is not None and self._longest - here.depth < remaining:
             remaining = None
-        key = (here, remaining)
-        found = self._masks.get(key)
-        if found is None:
-            found = self._masks[key] = self._make_mask(here, remaining)
-        return found
+        return self._masks.cached((here, remaining), lambda: self._make_mask(here, remaining))
 
     def warm(self) -> None:
         if len(self.options) > _FEW:
@@ -104,7 +98,7 @@ class ChoiceMachine:
         self.mask(self.start, None)
 
     def _make_mask(self, here: Range, remaining: int | None) -> TokenMask:
-        """Leads the beginnings of what is left down the trie of the tokens, level by level."""
+        """Match the beginnings of the remaining options against the trie of the tokens, level by level."""
         covers = self._tokens.vocabulary.covers_bytes
         if remaining is None and covers and here.high - here.low <= _FEW:
             return mask_of(self._tokens.size, sorted(self._spelled_out(here)))
@@ -115,21 +109,21 @@ class ChoiceMachine:
         trie, start = self._tokens.trie, Range(here.low, here.high, here.depth + len(common))
         nodes, at = self._list.followed(trie, start, trie.find(common))
         is_plenty = remaining is None and covers
-        inner = at if is_plenty else at[self._fits(nodes, NEVER - 1 if remaining is None else remaining - 1)]
+        inner = at if is_plenty else at[self._fits(nodes, _NEVER - 1 if remaining is None else remaining - 1)]
         whole = at[self._list.ends_at(nodes)]
         found = [*inside, trie.ending_at(inner)[0]]
         if len(whole):
-            found.append(self._seam.behind(whole))
+            found.append(self._seam.tokens_after(whole))
         return mask_of_many(self._tokens.size, np.concatenate(found))
 
     def _shared_by_all(self, here: Range) -> tuple[bytes, list[Ints]]:
-        """What all options go on with, but for its last byte, so that none ends in it; and the tokens within it."""
+        """The next bytes that all options share without the last, so that no option ends in them; and their tokens."""
         common = self.forced(here)[:-1]
         tokens = [token for end in range(1, len(common) + 1) for token in self._tokens.by_text.get(common[:end], ())]
         return common, [np.array(tokens, dtype=np.int64)]
 
     def _spelled_out(self, here: Range) -> set[int]:
-        """All tokens that one of a few options begins with, or ends in."""
+        """The tokens that are a beginning of one of a few options, or contain its end and agree with what follows."""
         found: set[int] = set()
         for option in self.options[here.low : here.high]:
             rest = option[here.depth :]
@@ -138,23 +132,23 @@ class ChoiceMachine:
             if rest and self._seam.follow and self._tokens.begins_some(rest):
                 node = self._tokens.trie.find(rest)
                 if node >= 0:
-                    found.update(self._seam.behind(self._tokens.node(node)).tolist())
+                    found.update(self._seam.tokens_after(self._tokens.node(node)).tolist())
         return found
 
     def _fits(self, nodes: Ints, left: int) -> Flags:
-        """Whether some option below each of these beginnings can be completed with so many tokens."""
+        """For each node, whether some option below it can be completed with `left` tokens."""
         short = self._list.fewest_bytes(nodes) <= left
         if self._tokens.vocabulary.covers_bytes and short.all():
             return short
         return self._list.fewest_tokens(self._tokens.trie, nodes) <= left
 
     def options_after(self, state: MachineState, token: int) -> Range | None:
-        """The options that are left when this token is taken; of those that end inside it, the range of the one."""
+        """The options that are possible after this token; if an option ends inside the token, only that option."""
         text = self._tokens.text(token)
-        return None if text is None else self.options_behind(state, text)
+        return None if text is None else self.options_after_text(state, text)
 
-    def options_behind(self, state: MachineState, text: bytes) -> Range | None:
-        """As `options_after`, for what of a token belongs to the value."""
+    def options_after_text(self, state: MachineState, text: bytes) -> Range | None:
+        """As `options_after`, for the bytes of a token that belong to the value."""
         here: MachineState = state
         for at, byte in enumerate(text):
             following = self.step(here, byte)
@@ -166,35 +160,37 @@ class ChoiceMachine:
         return _range(here)
 
 
+S = TypeVar("S", bytes, tuple[int, ...])
+
+
+def common_prefix(first: S, second: S) -> S:
+    end = 0
+    while end < min(len(first), len(second)) and first[end] == second[end]:
+        end += 1
+    return first[:end]
+
+
 def _range(state: MachineState) -> Range:
     assert isinstance(state, Range)
     return state
 
 
-Flags: TypeAlias = NDArray[np.bool_]
-NEVER = 1 << 40
-_NONE = np.zeros(0, dtype=np.int64)
-
-
 @dataclass(frozen=True, eq=False)
 class _Tree:
-    """`heads` are the first texts of the nodes, `levels` where each length begins, and the end of all.
+    """The common beginnings of all options, level by level."""
 
-    The children of node n are `first[n]` up to `first[n + 1]`.
-    """
-
-    heads: Ints
+    heads: Ints  # the first option below each node
     byte: Ints
-    is_end: Flags  # whether a text ends there
-    first: Ints
-    levels: list[int]
+    is_end: Flags  # whether an option ends at the node
+    first: Ints  # the children of node n are first[n] up to first[n + 1]
+    levels: list[int]  # the first node of each level, and the number of nodes
 
     def level(self, depth: int) -> slice:
         return slice(self.levels[depth], self.levels[depth + 1])
 
 
 class OptionList:
-    """`options` are sorted and differ."""
+    """Options, sorted and without duplicates, as a tree that is matched against a trie."""
 
     def __init__(self, options: Sequence[bytes]) -> None:
         self.lengths: Ints = np.fromiter(map(len, options), dtype=np.int64, count=len(options))
@@ -221,18 +217,20 @@ class OptionList:
         counts.append(np.zeros(len(heads[-1]), dtype=np.int64))
         levels = [0, *np.cumsum([len(head) for head in heads]).tolist()]
         every = np.concatenate(heads)
-        # the shortest of those that begin alike comes first
+        # of the options below a node the shortest comes first
         is_end = lengths[every] == np.repeat(np.arange(len(heads)), np.diff(levels))
         first = np.concatenate([[1], 1 + np.cumsum(np.concatenate(counts))])
         return _Tree(every, np.concatenate(bytes_), is_end, first, levels)
 
     def prepare(self) -> None:
-        """Makes the tree, which is otherwise made when it is first walked."""
+        """Build the tree now. Otherwise it is built when it is first needed."""
         assert self._tree
 
     def followed(self, trie: TokenTrie, at: tuple[int, int, int], begun: int) -> tuple[Ints, Ints]:
-        """Below the node that `at` stands for, from a node of the trie on (-1: none): the nodes that some token begins
-        like, and the nodes of the trie that they lead to."""
+        """The nodes of the tree below the range `at` that some token reaches, and the matching nodes of the trie.
+
+        `begun` is the trie node of the range itself; -1 if there is none.
+        """
         low, _, depth = at
         found = list(self._down(trie, self._node(low, depth), begun)) if begun >= 0 else []
         if not found:
@@ -248,9 +246,9 @@ class OptionList:
 
     @cached_property
     def _fewest(self) -> Ints:
-        """Bytes from every node to the nearest end."""
+        """The number of bytes from every node to the nearest end of an option."""
         tree = self._tree
-        found = np.where(tree.is_end, 0, NEVER)
+        found = np.where(tree.is_end, 0, _NEVER)
         for depth in reversed(range(len(tree.levels) - 2)):
             level = tree.level(depth)
             first, last = tree.first[level], tree.first[level.start + 1 : level.stop + 1]
@@ -260,22 +258,22 @@ class OptionList:
             found[level.start + has] = np.minimum(found[level.start + has], below)
         return found
 
-    # ── how many tokens are needed ───────────────────────────────────────────────────────────────────────
+    # ── numbers of tokens ──────────────────────────────────────────────────────────────────────────────────
 
     @property
     def is_weighed(self) -> bool:
         return self._weights is not None
 
     def fewest_tokens(self, trie: TokenTrie, nodes: Ints) -> Ints:
-        """To the end of some text below each node; exact, and costly the first time."""
+        """The fewest tokens from each node to the end of an option; exact, and slow at the first call."""
         if self._weights is None:
             self._weights = self._weigh(trie)
         return self._weights[nodes]
 
     def _weigh(self, trie: TokenTrie) -> Ints:
-        """From the deepest level up: what the tokens from each node lead to is known by then."""
+        """Computed from the deepest level up, so that the nodes that tokens reach are known already."""
         tree = self._tree
-        weights = np.where(tree.is_end, 0, NEVER)
+        weights = np.where(tree.is_end, 0, _NEVER)
         for depth in reversed(range(len(tree.levels) - 1)):
             everywhere = np.arange(tree.levels[depth], tree.levels[depth + 1])
             for nodes, where, start in self._down(trie, everywhere):
@@ -284,11 +282,11 @@ class OptionList:
         return weights
 
     def shortest(self, trie: TokenTrie, at: tuple[int, int, int]) -> tuple[int, ...] | None:
-        """The fewest tokens to the end of some text, from a node on."""
+        """The fewest tokens from the range to the end of one of its options."""
         low, _, depth = at
         node = self._node(low, depth)
         left = int(self.fewest_tokens(trie, node)[0])
-        if left >= NEVER:
+        if left >= _NEVER:
             return None
         tokens: list[int] = []
         while left:
@@ -301,16 +299,16 @@ class OptionList:
                     break
         return tuple(tokens)
 
-    # ── down the tree ────────────────────────────────────────────────────────────────────────────────────
+    # ── down the tree ──────────────────────────────────────────────────────────────────────────────────────
 
     def _node(self, low: int, depth: int) -> Ints:
-        """The beginning of so many bytes that the text has."""
+        """The node of the first `depth` bytes of option `low`."""
         level = self._tree.level(depth)
         found: Ints = level.start + np.searchsorted(self._tree.heads[level], [low], side="right") - 1
         return found
 
     def _down(self, trie: TokenTrie, nodes: Ints, begun: int = ROOT) -> Iterator[tuple[Ints, Ints, Ints]]:
-        """Below these nodes: level by level the nodes, where in the trie, and the place of the one they are below."""
+        """Level by level below these nodes: tree nodes, the matching trie nodes, and the index of the node above."""
         tree = self._tree
         start, where = np.arange(len(nodes)), np.full(len(nodes), begun, dtype=np.int64)
         while len(nodes):

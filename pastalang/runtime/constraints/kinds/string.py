@@ -1,8 +1,8 @@
-"""Free strings with limits on characters: tokens are sorted once by how many characters they add and where they end.
+"""The machine of free strings with limits on characters.
 
-For a vocabulary, every token is followed through the spelling from a place, and tokens that add as many characters
-and end at the same place share a mask. What a hole may take is then a union of a few such masks, whatever its
-limits; the exact cost of every ending is known, so nothing has to be searched.
+Once per vocabulary, all tokens are grouped by the characters they add and the place in the spelling where they end.
+The mask of a hole is a union of a few such groups, whatever its limits. The exact number of tokens of every ending is
+known, so there is no search.
 """
 
 from __future__ import annotations
@@ -28,52 +28,12 @@ from pastalang.runtime.constraints.trie import ROOT, Ints
 _MAX_MASKS = 512
 
 
-class Inside(NamedTuple):
-    """At a place of the spelling, with so many characters complete; `trim` bytes at the end were a stop."""
+class StringPosition(NamedTuple):
+    """A place of the spelling and the number of complete characters; the last `trim` bytes were a stop text."""
 
     place: int
     characters: int
     trim: int = 0
-
-
-@dataclass(frozen=True)
-class _Inside:
-    """From one place: masks of the tokens that stay inside, by (place, characters); whatever follows the value.
-
-    `until[place]` are the numbers of characters, ascending, and the masks of all tokens with at most so many.
-    `fillers` holds one token for every number of characters that a token between two characters can add.
-    """
-
-    masks: dict[tuple[int, int], TokenMask]
-    until: dict[int, tuple[list[int], list[TokenMask]]]
-    fillers: dict[int, int]
-    fitting: dict[int, TokenMask]  # those that fit where there is room for so many characters
-
-
-@dataclass(frozen=True)
-class _Groups:
-    """All tokens from one place: those that stay inside, and masks of those that close, by characters."""
-
-    inside: _Inside
-    closing: dict[int, TokenMask]
-    most: int
-
-    @property
-    def least(self) -> int:
-        """The fewest characters that a token adds: none, or fewer where it makes others part of a stop."""
-        return min(self.closing, default=0)
-
-    def closing_within(self, room: int) -> list[TokenMask]:
-        """The tokens that close behind at most so many characters: one mask or none."""
-        counts, masks = self._closing
-        within = bisect_right(counts, room)
-        return masks[within - 1 : within] if within else []
-
-    @cached_property
-    def _closing(self) -> tuple[list[int], list[TokenMask]]:
-        counts = sorted(self.closing)
-        every = accumulate((self.closing[count] for count in counts), lambda one, other: frozen(one | other))
-        return counts, list(every)
 
 
 class StringMachine:
@@ -86,70 +46,68 @@ class StringMachine:
         self._least = least
         self._most = most
         self._masks: BoundedCache[object, TokenMask] = BoundedCache(_MAX_MASKS)
-        kept: dict[tuple[int, int], tuple[int, ...] | None] = seam.tokens.keep(("tails", id(spelling)), dict)
-        self._tails = kept  # by place and by how many characters are missing
-        self.start: MachineState = Inside(spelling.start, 0)
+        kept: dict[tuple[int, int], tuple[int, ...] | None] = seam.tokens.cached(("tails", id(spelling)), dict)
+        self._endings = kept  # by place and number of missing characters
+        self.start: MachineState = StringPosition(spelling.start, 0)
 
     def step(self, state: MachineState, byte: int) -> MachineState | None:
-        here = _inside(state)
+        here = _position(state)
         place = int(self._spelling.next[here.place, byte])
         if place == DEAD:
             return None
         if place == self._spelling.closed:
             characters = here.characters - int(self._spelling.taken[here.place, byte])
             fits = self._least <= characters and (self._most is None or characters <= self._most)
-            return Inside(place, characters, int(self._spelling.stops[here.place, byte])) if fits else None
+            return StringPosition(place, characters, int(self._spelling.stops[here.place, byte])) if fits else None
         characters = here.characters + bool(self._spelling.completes[here.place, byte])
         begun = characters + self._has_begun(place) - self._spelling.pending[place]
-        return None if self._most is not None and begun > self._most else Inside(place, characters)
+        return None if self._most is not None and begun > self._most else StringPosition(place, characters)
 
     def _has_begun(self, place: int) -> bool:
-        """Whether it is inside a character."""
+        """Whether the place is inside a character."""
         return not self._between(place) and not self._is_before(place) and place != self._spelling.closed
 
     def _is_before(self, place: int) -> bool:
-        """Whether no character has begun there: in front of the opening quote."""
+        """Whether the place is before the opening quote."""
         return place == self._spelling.start and not self._between(place)
 
     def accepts(self, state: MachineState) -> bool:
-        here = _inside(state)
+        here = _position(state)
         if self._spelling.closing:
             return here.place == self._spelling.closed
         fits = self._least <= here.characters and (self._most is None or here.characters <= self._most)
         return here.place == self._spelling.closed or (self._between(here.place) and fits)
 
-    def goes_on(self, state: MachineState) -> bool:
-        here = _inside(state)
+    def can_continue(self, state: MachineState) -> bool:
+        here = _position(state)
         if here.place == self._spelling.closed:
             return False
         if self._spelling.closing or self._most is None:
             return True
         return here.characters < self._most or not self._between(here.place)
 
-    def trimmed(self, state: MachineState) -> int:
-        return _inside(state).trim
+    def stop_bytes(self, state: MachineState) -> int:
+        return _position(state).trim
 
     def forced(self, state: MachineState) -> bytes:
-        here = _inside(state)
+        here = _position(state)
         if self._is_before(here.place) or (self._most == here.characters and self._between(here.place)):
             return self._spelling.closing
         return b""
 
     def ending(self, state: MachineState) -> tuple[int, ...] | None:
-        here = _inside(state)
-        return self._tail(here.place, here.characters)
+        here = _position(state)
+        return self._ending(here.place, here.characters)
 
     def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
-        here = _inside(state)
+        here = _position(state)
         groups = self._groups(here.place)
         least = max(0, self._least - here.characters)
         most = None if self._most is None else min(self._most - here.characters, groups.most + 1)
         horizon = 16 + least
         limit = None if remaining is None or remaining > horizon else remaining
         key = (here.place, least, most, limit)
-        if key not in self._masks:
-            self._masks[key] = self._make_mask(here, groups, limit)
-        return self._masks[key]
+        return self._masks.cached(key, lambda: self._make_mask(here, groups, limit))
 
     def warm(self) -> None:
         self.mask(self.start, None)
@@ -159,15 +117,15 @@ class StringMachine:
                 self.mask(opened, None)
 
     def prepare(self) -> None:
-        """Sorts the tokens from every place, as far as that does not depend on what follows the value."""
+        """Group the tokens from every place, as far as that does not depend on what follows the value."""
         for place in range(len(self._spelling.between)):
             if place != self._spelling.closed:
                 groups = self._groups(place)
                 for room in range(groups.most + 2) if self._between(place) else [groups.most + 1]:
                     self._fitting(groups.inside, room)
 
-    def is_between(self, here: Inside) -> bool:
-        """Whether it stands between two characters."""
+    def is_between(self, here: StringPosition) -> bool:
+        """Whether the position is between two characters."""
         return self._between(here.place)
 
     @property
@@ -175,23 +133,23 @@ class StringMachine:
         return range(len(self._spelling.between))
 
     def closing_nodes(self, place: int) -> dict[int, Ints]:
-        """By characters before it, the nodes of the trie where a quote closed the value and tokens go on."""
+        """The trie nodes of closing quotes that have longer tokens below, by the number of characters before them."""
         if place == self._spelling.closed:
             return {}
         return {count: nodes for count, (_, nodes) in self._sorted(place).closing.items()}
 
-    def room(self, here: Inside, added: Ints) -> NDArray[np.bool_]:
-        """Whether the value may end behind so many more characters."""
+    def room(self, here: StringPosition, added: Ints) -> NDArray[np.bool_]:
+        """For each number of added characters, whether the value may end after them."""
         counts = here.characters + added
         found: NDArray[np.bool_] = counts >= self._least
         return found if self._most is None else found & (counts <= self._most)
 
-    # ── masks ────────────────────────────────────────────────────────────────────────────────────────────
+    # ── masks ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def _between(self, place: int) -> bool:
         return self._spelling.between[place]
 
-    def _make_mask(self, here: Inside, groups: _Groups, remaining: int | None) -> TokenMask:
+    def _make_mask(self, here: StringPosition, groups: _TokenGroups, remaining: int | None) -> TokenMask:
         most = self._most
         if self._is_plenty(here, groups.inside, remaining) and here.characters + min(groups.least, 0) >= self._least:
             room = groups.most + 1 if most is None else min(most - here.characters, groups.most + 1)
@@ -208,8 +166,8 @@ class StringMachine:
                 parts.append(mask)
         return join_masks(self._tokens.size, parts)
 
-    def _is_plenty(self, here: Inside, inside: _Inside, remaining: int | None) -> bool:
-        """Whether every ending fits, wherever a token leads."""
+    def _is_plenty(self, here: StringPosition, inside: _InsideTokens, remaining: int | None) -> bool:
+        """Whether an ending fits after every token."""
         if remaining is None:
             return self._tokens.vocabulary.covers_bytes
         return all(self._closes_in(place, here.characters, remaining) for place in inside.until)
@@ -217,8 +175,8 @@ class StringMachine:
     def _has_room(self, place: int, characters: int) -> bool:
         return self._most is None or characters + self._has_begun(place) <= self._most
 
-    def _fitting(self, inside: _Inside, room: int) -> TokenMask:
-        """What stays inside where any ending will do: all tokens up to as many characters as there is room for."""
+    def _fitting(self, inside: _InsideTokens, room: int) -> TokenMask:
+        """The tokens that stay inside and add at most `room` characters, whatever their endings."""
         if room not in inside.fitting:
             parts = []
             for place, (counts, masks) in inside.until.items():
@@ -228,21 +186,21 @@ class StringMachine:
         return inside.fitting[room]
 
     def _closes_in(self, place: int, characters: int, remaining: int | None) -> bool:
-        ending = self._tail(place, characters)
+        ending = self._ending(place, characters)
         return ending is not None and (remaining is None or len(ending) <= remaining - 1)
 
-    def _tail(self, place: int, characters: int) -> tuple[int, ...] | None:
-        """Tokens that end the character, fill up what is missing and close."""
+    def _ending(self, place: int, characters: int) -> tuple[int, ...] | None:
+        """Tokens that end the character, add the missing characters and close the value."""
         key = (place, max(0, self._least - characters))
-        if key not in self._tails:
-            self._tails[key] = self._find_tail(place, characters)
-        return self._tails[key]
+        if key not in self._endings:
+            self._endings[key] = self._find_ending(place, characters)
+        return self._endings[key]
 
-    def _find_tail(self, place: int, characters: int) -> tuple[int, ...] | None:
+    def _find_ending(self, place: int, characters: int) -> tuple[int, ...] | None:
         if place == self._spelling.closed:
             return ()
         if self._is_before(place):
-            opened = self._tail(int(self._spelling.next[place, self._spelling.closing[0]]), characters)
+            opened = self._ending(int(self._spelling.next[place, self._spelling.closing[0]]), characters)
             quote = self._tokens.ids.get(self._spelling.closing)
             return None if opened is None or quote is None else (quote, *opened)
         text = self._spelling.endings[place]
@@ -269,13 +227,13 @@ class StringMachine:
             missing -= size * (missing // size)
         return tuple(found)
 
-    # ── tokens, sorted once per vocabulary ───────────────────────────────────────────────────────────────
+    # ── groups of tokens, once per vocabulary ──────────────────────────────────────────────────────────────
 
-    def _groups(self, place: int) -> _Groups:
+    def _groups(self, place: int) -> _TokenGroups:
         key = ("string", id(self._spelling), self._seam.follow, place)
-        return self._tokens.keep(key, lambda: self._make_groups(place))
+        return self._tokens.cached(key, lambda: self._make_groups(place))
 
-    def _make_groups(self, start: int) -> _Groups:
+    def _make_groups(self, start: int) -> _TokenGroups:
         inside, found = self._inside_of(start), self._sorted(start).closing
         added = np.repeat(list(found), [len(nodes) for _, nodes in found.values()]).astype(np.int64)
         tokens, at = self._agreeing(np.concatenate([np.zeros(0, np.int64), *(nodes for _, nodes in found.values())]))
@@ -284,15 +242,15 @@ class StringMachine:
             for count, (ends, _) in found.items()
         }
         most = max((added for _, added in [*inside.masks, *((0, added) for added in closing)]), default=0)
-        return _Groups(inside, closing, most)
+        return _TokenGroups(inside, closing, most)
 
-    def _sorted(self, start: int) -> _Sorted:
-        return self._tokens.keep(("sorted", id(self._spelling), start), lambda: self._sort(start))
+    def _sorted(self, start: int) -> _SortedTokens:
+        return self._tokens.cached(("sorted", id(self._spelling), start), lambda: self._sort(start))
 
-    def _inside_of(self, start: int) -> _Inside:
-        return self._tokens.keep(("inside", id(self._spelling), start), lambda: self._make_inside(start))
+    def _inside_of(self, start: int) -> _InsideTokens:
+        return self._tokens.cached(("inside", id(self._spelling), start), lambda: self._make_inside(start))
 
-    def _make_inside(self, start: int) -> _Inside:
+    def _make_inside(self, start: int) -> _InsideTokens:
         masks: dict[tuple[int, int], TokenMask] = {}
         until: dict[int, tuple[list[int], list[TokenMask]]] = {}
         fillers: dict[int, int] = {}
@@ -303,19 +261,21 @@ class StringMachine:
             counts.append(added)
             if added and place == start and self._between(place):  # the same filler can be repeated
                 fillers[added] = int(tokens.min())
-        return _Inside(masks, until, fillers, {})
+        return _InsideTokens(masks, until, fillers, {})
 
     def _agreeing(self, nodes: Ints) -> tuple[Ints, Ints]:
-        """The tokens below a closed value: behind a stop anything may stand, behind a quote what follows. And for each
-        the place of its node."""
+        """The tokens below nodes where the value is closed, and the index of each token's node.
+
+        After a stop text a token may hold any text, after a quote only the text that follows.
+        """
         if self._spelling.closing:
-            return self._seam.behind_each(nodes)
+            return self._seam.tokens_after_each(nodes)
         trie = self._tokens.trie
         low, high = trie.low[nodes], trie.high[nodes]
         return trie.order[ranges(low, high)], np.repeat(np.arange(len(nodes)), high - low)
 
-    def _sort(self, start: int) -> _Sorted:
-        """Follows all tokens through the spelling at once, level by level."""
+    def _sort(self, start: int) -> _SortedTokens:
+        """Run all tokens through the spelling at once, level by level."""
         trie, spelling = self._tokens.trie, self._spelling
         nodes = np.array([ROOT])
         places, counts = np.array([start]), np.array([0])
@@ -333,7 +293,7 @@ class StringMachine:
             nodes, places, counts = children[alive], following[alive].astype(np.int64), ended[alive]
             found, at = trie.ending_at(nodes)
             inside.append((found, places[at], counts[at]))
-        return _Sorted(_grouped(inside), self._closers(closing))
+        return _SortedTokens(_grouped(inside), self._closers(closing))
 
     def _closers(self, closing: list[tuple[Ints, Ints]]) -> dict[int, tuple[Ints, Ints]]:
         trie = self._tokens.trie
@@ -347,8 +307,50 @@ class StringMachine:
 
 
 @dataclass(frozen=True)
-class _Sorted:
-    """`closing[c]`: the tokens that end with what closes, and the nodes where it is closed and tokens go on."""
+class _InsideTokens:
+    """The tokens that stay inside the value from one place, as masks by (place at the end, characters added).
+
+    They do not depend on what follows the value. `until[place]` are numbers of characters, ascending, and for each the
+    mask of all tokens that add at most so many. `fillers` has one token for each number of characters that a token
+    can add between two characters.
+    """
+
+    masks: dict[tuple[int, int], TokenMask]
+    until: dict[int, tuple[list[int], list[TokenMask]]]
+    fillers: dict[int, int]
+    fitting: dict[int, TokenMask]  # by the number of characters that there is room for
+
+
+@dataclass(frozen=True)
+class _TokenGroups:
+    """All tokens from one place: tokens that stay inside, and masks of tokens that close, by characters added."""
+
+    inside: _InsideTokens
+    closing: dict[int, TokenMask]
+    most: int
+
+    @property
+    def least(self) -> int:
+        """The fewest characters that a token adds; negative if it turns earlier characters into a stop text."""
+        return min(self.closing, default=0)
+
+    def closing_within(self, room: int) -> list[TokenMask]:
+        """The tokens that close after at most `room` characters: one mask or none."""
+        counts, masks = self._closing
+        within = bisect_right(counts, room)
+        return masks[within - 1 : within] if within else []
+
+    @cached_property
+    def _closing(self) -> tuple[list[int], list[TokenMask]]:
+        counts = sorted(self.closing)
+        every = accumulate((self.closing[count] for count in counts), lambda one, other: frozen(one | other))
+        return counts, list(every)
+
+
+@dataclass(frozen=True)
+class _SortedTokens:
+    """Tokens that stay inside, and for each number of characters: the tokens that end with the closing text, and the
+    nodes where the value is closed and longer tokens continue."""
 
     inside: dict[tuple[int, int], Ints]
     closing: dict[int, tuple[Ints, Ints]]
@@ -363,6 +365,6 @@ def _grouped(found: list[tuple[Ints, Ints, Ints]]) -> dict[tuple[int, int], Ints
     return {(int(key) // 1_000, int(key) % 1_000): group for key, group in zip(unique, groups, strict=True)}
 
 
-def _inside(state: MachineState) -> Inside:
-    assert isinstance(state, Inside)
+def _position(state: MachineState) -> StringPosition:
+    assert isinstance(state, StringPosition)
     return state

@@ -1,4 +1,4 @@
-"""One of several kinds of value: every kind that the bytes so far allow goes on beside the others."""
+"""The machine of a union: it runs the machines of all arms that the bytes so far allow, in parallel."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from pastalang.runtime.constraints.guide import Machine, MachineState, TokenMask
+from pastalang.runtime.constraints.kinds.choice import common_prefix
 from pastalang.runtime.constraints.masks import join_masks
 from pastalang.runtime.constraints.tokens import Tokens
 
-Alive: TypeAlias = tuple[tuple[int, MachineState], ...]  # the arms that are left, by number
+LiveArms: TypeAlias = tuple[tuple[int, MachineState], ...]  # the arms that are still possible, with their states
 
 
 class UnionMachine:
@@ -21,34 +22,34 @@ class UnionMachine:
         self.start: MachineState = tuple((number, arm.start) for number, arm in enumerate(arms))
 
     def step(self, state: MachineState, byte: int) -> MachineState | None:
-        alive = tuple(
+        live = tuple(
             (number, following)
-            for number, here in _alive(state)
+            for number, here in _live(state)
             if (following := self._arms[number].step(here, byte)) is not None
         )
-        return alive or None
+        return live or None
 
     def accepts(self, state: MachineState) -> bool:
-        return any(self._arms[number].accepts(here) for number, here in _alive(state))
+        return any(self._arms[number].accepts(here) for number, here in _live(state))
 
-    def goes_on(self, state: MachineState) -> bool:
-        return any(self._arms[number].goes_on(here) for number, here in _alive(state))
+    def can_continue(self, state: MachineState) -> bool:
+        return any(self._arms[number].can_continue(here) for number, here in _live(state))
 
-    def trimmed(self, state: MachineState) -> int:
-        return max(self._arms[number].trimmed(here) for number, here in _alive(state))
+    def stop_bytes(self, state: MachineState) -> int:
+        return max(self._arms[number].stop_bytes(here) for number, here in _live(state))
 
     def ending(self, state: MachineState) -> tuple[int, ...] | None:
-        endings = [self._arms[number].ending(here) for number, here in _alive(state)]
+        endings = [self._arms[number].ending(here) for number, here in _live(state)]
         return min((ending for ending in endings if ending is not None), key=len, default=None)
 
     def forced(self, state: MachineState) -> bytes:
-        alive = _alive(state)
-        if len(alive) == 1:
-            number, here = alive[0]
+        live = _live(state)
+        if len(live) == 1:
+            number, here = live[0]
             return self._arms[number].forced(here)
-        common = self._arms[alive[0][0]].forced(alive[0][1])
-        for number, here in alive[1:]:
-            common = _common(common, self._arms[number].forced(here))
+        common = self._arms[live[0][0]].forced(live[0][1])
+        for number, here in live[1:]:
+            common = common_prefix(common, self._arms[number].forced(here))
         return common
 
     def warm(self) -> None:
@@ -56,21 +57,14 @@ class UnionMachine:
             arm.warm()
 
     def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
-        masks = [self._arms[number].mask(here, remaining) for number, here in _alive(state)]
+        masks = [self._arms[number].mask(here, remaining) for number, here in _live(state)]
         if len(masks) == 1:
             return masks[0]
         key = ("union", *map(id, masks))
-        joined, _ = self._tokens.keep_some(key, lambda: (join_masks(self._tokens.size, masks), masks))
+        joined, _ = self._tokens.cached_recent(key, lambda: (join_masks(self._tokens.size, masks), masks))
         return joined
 
 
-def _alive(state: MachineState) -> Alive:
+def _live(state: MachineState) -> LiveArms:
     assert isinstance(state, tuple)
     return state
-
-
-def _common(first: bytes, second: bytes) -> bytes:
-    end = 0
-    while end < min(len(first), len(second)) and first[end] == second[end]:
-        end += 1
-    return first[:end]

@@ -1,14 +1,12 @@
-"""Spans of a text, copied exactly: a span is where it first stands in the text and how long it is.
+"""The machine of exact quotations from a source text: a span is identified by its first occurrence and its length.
 
-The text is spelled as the value will be (with JSON escapes between quotes) and cut into characters, so a span begins
-and ends between two of them in any script. The tokens that copy the text from each of its characters are found once.
+The source is spelled as the value will be (with JSON escapes between quotes). A span begins and ends between two
+characters, in any script. The tokens that copy the source from each of its characters are computed once.
 """
 
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
-from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -16,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pastalang.runtime.constraints.bounded_cache import LruCache
 from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of, mask_of_many
 from pastalang.runtime.constraints.seam import Seam
@@ -24,15 +23,17 @@ from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints, TokenTrie
 
 _MAX_MASKS = 256
-_MAX_PLACES = 2_000  # spans whose places are kept
-_FEW_NODES = 16  # that are quicker to look up twice than to be told apart
+_MAX_PLACES = 2_000  # spans whose positions are cached
+_FEW_NODES = 16  # nodes: for so few, looking up duplicates is quicker than removing them
 _NEVER = 10**9 + 1
+_NOTHING = -1  # marks the end of a source among its bytes
+_MAX_SOURCES = 16  # sources that are cached
 _OPEN, _CLOSED = "open", "closed"
 _QUOTE = 0x22
 
 
 class Span(NamedTuple):
-    """`length` bytes of the spelled text from `first` on, the first of all places where they stand."""
+    """`length` bytes of the spelled source from `first`, their first occurrence."""
 
     first: int
     length: int
@@ -42,7 +43,7 @@ _BEGIN = Span(0, 0)
 
 
 def find_occurrences(source: str, span: str) -> tuple[tuple[int, int], ...]:
-    """All places of the span in the source, overlapping ones too, as ranges of characters."""
+    """All occurrences of the span in the source, including overlapping ones, as ranges of characters."""
     found, at = [], source.find(span)
     while at >= 0 and span:
         found.append((at, at + len(span)))
@@ -81,12 +82,12 @@ class VerbatimMachine:
     def accepts(self, state: MachineState) -> bool:
         return state == _CLOSED if self._quoted else self._may_end(state)
 
-    def goes_on(self, state: MachineState) -> bool:
+    def can_continue(self, state: MachineState) -> bool:
         if self._quoted:
             return state != _CLOSED
         return self._has_followers(state)
 
-    def trimmed(self, state: MachineState) -> int:
+    def stop_bytes(self, state: MachineState) -> int:
         return 0
 
     def forced(self, state: MachineState) -> bytes:
@@ -114,7 +115,7 @@ class VerbatimMachine:
 
     @property
     def _first(self) -> tuple[tuple[MachineState, None], ...]:
-        """What every value begins with."""
+        """The cache keys of the first masks, which every value needs."""
         return (self.start, None), (_BEGIN, None)
 
     def warm(self) -> None:
@@ -122,16 +123,16 @@ class VerbatimMachine:
             self.mask(state, None)
         assert self._root_closers.ndim == 1
 
-    # ── places ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── positions in the source ────────────────────────────────────────────────────────────────────────────
 
     def _places_of(self, span: Span) -> Ints:
-        """Where the text goes on behind the span, ascending."""
+        """The positions after every occurrence of the span, ascending."""
         found = self._places.get(span)
         if found is None:
             here, found = _BEGIN, self._source.begins
             for byte in self._source.spelled[span.first : span.first + span.length]:
                 longer = self._longer(here, found, byte)
-                assert longer is not None, "a span that does not stand in its text"
+                assert longer is not None, "a span that does not occur in its source"
                 here, found = longer, self._places[longer]
         return found
 
@@ -146,7 +147,7 @@ class VerbatimMachine:
         return longer
 
     def _may_end(self, state: MachineState) -> bool:
-        """Spans that are alike end alike: they begin with a character, and are read from there."""
+        """The first occurrence decides: equal bytes from the start of a character are equal characters."""
         if not isinstance(state, Span) or not state.length:
             return False
         return bool(self._source.is_cut[state.first + state.length])
@@ -155,18 +156,18 @@ class VerbatimMachine:
         return isinstance(state, Span) and int(self._places_of(state)[0]) < len(self._source.spelled)
 
     def _nearest(self, span: Span) -> bytes:
-        """The fewest bytes to the end of a character, at least one character in all."""
+        """The fewest bytes to the end of a character, so that the span has at least one."""
         source, places = self._source, self._places_of(span)
         ends = source.cuts[np.searchsorted(source.cuts, places, side="left" if span.length else "right")]
         best = int((ends - places).argmin())
         return source.spelled[int(places[best]) : int(ends[best])]
 
-    # ── tokens ───────────────────────────────────────────────────────────────────────────────────────────
+    # ── tokens ─────────────────────────────────────────────────────────────────────────────────────────────
 
     def _make_mask(self, state: MachineState, remaining: int | None) -> TokenMask:
         size = self._tokens.size
         if state == _OPEN:
-            return self._behind_quote(remaining)
+            return self._after_quote(remaining)
         if not isinstance(state, Span):
             return mask_of(size, ())
         places = self._places_of(state)
@@ -181,8 +182,8 @@ class VerbatimMachine:
             parts.append(self._root_closers)
         return mask_of_many(size, np.concatenate(parts))
 
-    def _behind_quote(self, remaining: int | None) -> TokenMask:
-        """Tokens that begin with the opening quote."""
+    def _after_quote(self, remaining: int | None) -> TokenMask:
+        """The mask before the opening quote: tokens that begin with it."""
         trie = self._tokens.trie
         node = trie.find(b'"')
         if node < 0:
@@ -205,7 +206,7 @@ class VerbatimMachine:
         return found
 
     def _cost(self, rest: bytes) -> int:
-        """Tokens to the end of the value, where so much of a character is missing."""
+        """The number of tokens to the end of the value, where `rest` is missing of the last character."""
         if rest not in self._costs:
             tokens = self._tokens.shortest(rest + (b'"' if self._quoted else b""))
             self._costs[rest] = _NEVER if tokens is None else len(tokens)
@@ -213,7 +214,7 @@ class VerbatimMachine:
 
     @cached_property
     def _closers(self) -> _Closers:
-        """The tokens that end the span inside them, by where it may have ended."""
+        """The tokens in which a span ends, by the node at its end."""
         return _Closers(*self._closing(self._matches.below), len(self._matches.below))
 
     @cached_property
@@ -224,20 +225,20 @@ class VerbatimMachine:
         return self._closing(here)[0]
 
     def _closing(self, here: Ints) -> tuple[Ints, Ints]:
-        """The tokens that end the span inside them, and the place of the node where it ended."""
+        """The tokens in which a span ends at one of these nodes, and the index of each token's node."""
         trie = self._tokens.trie
         if not self._quoted:
             inner = np.flatnonzero(here != ROOT)
-            tokens, at = self._seam.behind_each(here[inner])
+            tokens, at = self._seam.tokens_after_each(here[inner])
             return tokens, inner[at]
         shut, owner = trie.children_by(here, _QUOTE)
         tokens, at = trie.ending_at(shut)
-        more, behind = self._seam.behind_each(shut)
-        return np.concatenate([tokens, more]), owner[np.concatenate([at, behind])]
+        more, more_at = self._seam.tokens_after_each(shut)
+        return np.concatenate([tokens, more]), owner[np.concatenate([at, more_at])]
 
 
 class _Closers:
-    """Tokens by the places of nodes: most nodes have none."""
+    """Tokens by the index of a node; most nodes have none."""
 
     def __init__(self, tokens: Ints, places: Ints, count: int) -> None:
         self._tokens = tokens[np.argsort(places, kind="stable")]
@@ -245,22 +246,18 @@ class _Closers:
         self._bounds = np.concatenate([[0], np.cumsum(self._counts)])
 
     def of(self, places: Ints) -> Ints:
-        """Each once for every time that its place is among these."""
+        """The tokens of these nodes, with duplicates if there are few nodes."""
         places = places[self._counts[places] > 0]
         if len(places) > _FEW_NODES:
             places = np.unique(places)
         return self._tokens[ranges(self._bounds[places], self._bounds[places + 1])]
 
 
-_MAX_SOURCES = 16  # of which the tokens are kept
-_NOTHING = -1
-
-
 @dataclass(frozen=True, eq=False)
 class SpelledSource:
-    """`cuts[k]` is where character k begins in `spelled`, in bytes; the last one is the end.
+    """A source as the value spells it. Character k begins at byte `cuts[k]` of `spelled`; the last cut is the end.
 
-    `letters` are the same bytes and one that is none behind them; `which[p]` is the character that begins at byte p.
+    `letters` are the same bytes and an end marker. `which[p]` is the character that begins at byte p.
     """
 
     spelled: bytes
@@ -296,8 +293,11 @@ def spell_source(text: str, *, quoted: bool) -> SpelledSource:
 
 
 class Matches:
-    """`tokens[bounds[k] : bounds[k + 1]]` copy the text from character k to `ends`; likewise `nodes`, below which
-    tokens go on that copy it to the end of a character and hold something else behind it, as places in `below`."""
+    """The tokens that copy the source, for each of its characters.
+
+    `_tokens[_bounds[k] : _bounds[k + 1]]` copy it from character k to the positions `_ends`. `_nodes` are trie nodes
+    that copy it to the end of a character and have longer tokens below, as indexes into `below`.
+    """
 
     def __init__(self, source: SpelledSource, trie: TokenTrie) -> None:
         self._source = source
@@ -312,21 +312,25 @@ class Matches:
             inner = np.flatnonzero(source.is_cut[place] & (trie.children[here] > 0))
             nodes.add(here[inner])
             owner.add(first[inner])
-        self._tokens, self._ends, self._bounds = _by(start.all(), len(source.begins), token.all(), ends.all())
+        self._tokens, self._ends, self._bounds = _grouped_by_start(
+            start.all(), len(source.begins), token.all(), ends.all()
+        )
         every = nodes.all()
         is_met = np.zeros(len(trie.byte), dtype=np.bool_)
         is_met[every] = True
         self.below: Ints = np.flatnonzero(is_met)
         number = np.empty(len(trie.byte), dtype=np.int64)
         number[self.below] = np.arange(len(self.below))
-        self._nodes, _, self._node_bounds = _by(owner.all(), len(source.begins), number[every], every)
+        self._nodes, _, self._node_bounds = _grouped_by_start(owner.all(), len(source.begins), number[every], every)
 
     def at(self, places: Ints) -> tuple[Ints, Ints, Ints]:
-        """The tokens that copy the text from these places, each the beginning of a character, and where to; and of the
-        nodes in `below` those that it leads to at the ends of characters."""
+        """The tokens that copy the source from these positions, the positions they reach, and indexes into `below`.
+
+        Each position is the beginning of a character.
+        """
         if len(places) == 1:
             return self._at_one(int(self._source.which[places[0]]))
-        inside = places[: np.searchsorted(places, len(self._source.spelled))]  # the last may be the end of the text
+        inside = places[: np.searchsorted(places, len(self._source.spelled))]  # the last may be the end of the source
         which = self._source.which[inside]
         found = ranges(self._bounds[which], self._bounds[which + 1])
         nodes = ranges(self._node_bounds[which], self._node_bounds[which + 1])
@@ -339,7 +343,7 @@ class Matches:
         return self._tokens[found], self._ends[found], self._nodes[nodes]
 
     def follow(self, places: Ints, node: int) -> tuple[Ints, Ints, Ints]:
-        """The same from any places, below a node of the trie."""
+        """As `at` from any positions, below a trie node; it returns nodes of the trie instead of indexes."""
         token, ends, nodes = _Rows(), _Rows(), _Rows()
         for here, place, _ in self._levels(places, node):
             found, at = self._trie.ending_at(here)
@@ -349,7 +353,7 @@ class Matches:
         return token.all(), ends.all(), nodes.all()
 
     def _levels(self, places: Ints, node: int) -> list[tuple[Ints, Ints, Ints]]:
-        """Level by level the nodes that copy the text, where each is in it, and which of the places it began at."""
+        """Level by level: trie nodes that copy the source, the position each reaches, and the index of its start."""
         found = []
         here, first = np.full(len(places), node, dtype=np.int64), np.arange(len(places))
         while len(here):
@@ -372,8 +376,8 @@ class _Rows:
         return np.concatenate(self._parts)
 
 
-def _by(start: Ints, count: int, first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
-    """Both sorted by where they start, and where each start begins among them."""
+def _grouped_by_start(start: Ints, count: int, first: Ints, second: Ints) -> tuple[Ints, Ints, Ints]:
+    """Both arrays sorted by their start, and the index of the first entry of each start."""
     order = np.argsort(start, kind="stable")
     bounds = np.zeros(count + 1, dtype=np.int64)
     np.cumsum(np.bincount(start, minlength=count), out=bounds[1:])
@@ -381,10 +385,5 @@ def _by(start: Ints, count: int, first: Ints, second: Ints) -> tuple[Ints, Ints,
 
 
 def matches_of(source: SpelledSource, tokens: Tokens) -> Matches:
-    known: OrderedDict[Hashable, Matches] = tokens.keep("matches", OrderedDict)
-    if source not in known:
-        known[source] = Matches(source, tokens.trie)
-        if len(known) > _MAX_SOURCES:
-            known.popitem(last=False)
-    known.move_to_end(source)
-    return known[source]
+    known: LruCache[SpelledSource, Matches] = tokens.cached("matches", lambda: LruCache(_MAX_SOURCES))
+    return known.cached(source, lambda: Matches(source, tokens.trie))

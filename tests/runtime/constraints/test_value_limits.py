@@ -1,4 +1,4 @@
-"""Limits that leave no value are refused before anything runs; what has many items has room for them."""
+"""Limits that no value fits into are refused before anything runs; a list of many items has room for them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a type rules out, what the options of a choice would have got, and fields that nothing fits into."""
+"""The masked probability, the weights of a choice's options, and fields into which no value fits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHELF = GuideCache(
 )  # fmt: skip
 
 
-def test_a_uniform_model_is_pushed_aside_from_all_that_is_not_allowed() -> None:
+def test_a_uniform_model_loses_the_probability_of_all_masked_tokens() -> None:
     runner = Engine(uniform_model(320), byte_tokenizer())
     [field] = runner.run(program("  a: integer(1..5)"), {}, details=True).fields
     assert field.masked_probability is not None
@@ -54,7 +54,7 @@ def test_the_options_of_a_choice_have_the_probabilities_that_the_model_gives_the
     assert field.masked_probability == pytest.approx([1 - float(share[[ord(first) for first in "tpr"]].sum())])
 
 
-def test_options_that_begin_alike_share_what_the_way_to_them_weighs() -> None:
+def test_options_with_a_common_beginning_share_its_weight() -> None:
     weights = {"a": 3.0, "b": 1.0, "x": 1.0, "y": 4.0}
     logits = [math.log(weights.get(chr(token), 1e-3)) if token < 256 else -9.0 for token in range(320)]
     runner = Engine(FakeModel(lambda _: logits, vocabulary=320), byte_tokenizer())
@@ -64,7 +64,7 @@ def test_options_that_begin_alike_share_what_the_way_to_them_weighs() -> None:
     assert sum(share for _, share in field.options) == pytest.approx(1.0)
 
 
-def test_options_that_the_value_did_not_go_into_are_weighed_beside_it() -> None:
+def test_options_that_the_value_did_not_take_are_weighed_by_probes() -> None:
     weights = {"a": 1.0, "b": 3.0, "x": 1.0, "y": 4.0}
     logits = [math.log(weights.get(chr(token), 1e-3)) if token < 256 else -9.0 for token in range(320)]
     runner = Engine(FakeModel(lambda _: logits, vocabulary=320), byte_tokenizer())
@@ -77,7 +77,7 @@ def test_options_that_the_value_did_not_go_into_are_weighed_beside_it() -> None:
     runner.check_integrity()
 
 
-def test_details_are_only_there_where_they_are_asked_for() -> None:
+def test_details_are_only_computed_on_request() -> None:
     [field] = engine().run(program('  a: "tv" | "phone"'), {}).fields
     assert field.masked_probability is None and field.options is None
 
@@ -116,9 +116,6 @@ class Full:
 
     def start(self, *, max_tokens: int) -> State:
         raise NoEndingFits(f"no value fits into {max_tokens} tokens; the shortest takes 9")
-
-    def explain(self) -> str:
-        return "nothing"
 
 
 def nothing_fits_into_a(hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Guide:

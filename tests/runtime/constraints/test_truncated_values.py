@@ -1,4 +1,4 @@
-"""Values of one hole that nest: one that the limit ended says so, one that ended by itself does not."""
+"""A nested value is marked as truncated if the limit ended it, and only then."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def written(source: str, text: str) -> State:
 
 
 @pytest.mark.parametrize(("type", "endless", "short"), TYPES.values(), ids=TYPES)
-def test_what_the_limit_ended_is_truncated_and_nothing_else(type: str, endless: str, short: str) -> None:
+def test_only_a_value_that_the_limit_ended_is_truncated(type: str, endless: str, short: str) -> None:
     cut = written(type, endless * 40)
     assert cut.truncated and json.loads(cut.text), cut.text
     whole = written(type, short)
@@ -50,14 +50,14 @@ def test_what_the_limit_ended_is_truncated_and_nothing_else(type: str, endless: 
 
 
 @pytest.mark.parametrize("text", ["[5, -0, 7]", "[5, -0.0, 7]", "-0", "[1e9, 2E+5, 3e-7]"])
-def test_numbers_that_a_reader_takes_are_written_as_they_are(text: str) -> None:
+def test_numbers_that_readers_accept_are_written_unchanged(text: str) -> None:
     found = written("any(max=60)", text)
     assert found.text == text and not found.truncated
 
 
 @pytest.mark.parametrize("type", ["any(max=200)", 'schema("{}", max_tokens=200)', 'schema("""{"type": "number"}""")'])
 @pytest.mark.parametrize("text", ["1e400", "-1e999999", "7" * 90, "0." + "3" * 90, "1e-400"])
-def test_numbers_that_no_reader_takes_are_never_written_and_cost_no_digits(type: str, text: str) -> None:
+def test_numbers_that_no_reader_accepts_are_never_written(type: str, text: str) -> None:
     found = written(type, text)
     assert text.startswith(found.text.removesuffix("0")) and not found.truncated, found.text
     assert abs(json.loads(found.text)) < float("inf")

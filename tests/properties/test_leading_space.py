@@ -1,4 +1,4 @@
-"""White space handed to the hole behind it: the same values, the same text, the tokens of the tokenizer itself."""
+"""White space given to the hole after it: the same values, the same text, and the tokenizer's own tokens."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def language(state: State, left: dict[Any, frozenset[str]], done: bytes, tokens:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("type", CLOSED, ids=str)
 @pytest.mark.parametrize("lead", [" ", "  "])
-def test_behind_a_lead_stand_the_very_same_values(kind: str, type: t.Type, lead: str) -> None:
+def test_white_space_before_a_value_does_not_change_the_values(kind: str, type: t.Type, lead: str) -> None:
     _, _, tokens = tools(kind)
     for form, follow in ((Form.JSON, ",\n"), (Form.TEXT, "")):
         if form is Form.TEXT and isinstance(type, t.Array):
@@ -131,7 +131,7 @@ def test_behind_a_lead_stand_the_very_same_values(kind: str, type: t.Type, lead:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_whatever_the_logits_are_a_led_value_fits_its_type_and_its_limit(kind: str) -> None:
+def test_with_random_logits_a_value_after_white_space_fits_its_type_and_limit(kind: str) -> None:
     _, _, tokens = tools(kind)
     rng = random.Random(0)
     shapes = [(type, form) for type in SIMPLE for form in Form] + [(type, Form.JSON) for type in STRUCTURES]
