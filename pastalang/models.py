@@ -1,4 +1,4 @@
-"""From Pydantic models and JSON Schemas to programs, and from a program's answer back to a model or a schema."""
+"""Makes programs from Pydantic models, JSON Schemas and outlines types, and models and schemas from programs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from pastalang.program.program import JsonBody, Program
 from pastalang.values.conversion import Converted
 from pastalang.values.to_source import program_source
 
-if TYPE_CHECKING:  # imported only by those who use models
+if TYPE_CHECKING:  # importing Pydantic takes long, and only models need it
     from pydantic import BaseModel
 
     from pastalang.values.to_schema import Document
 
 
 def from_model(model: type[BaseModel], *, name: str | None = None) -> Program:
-    """A program that reads a `text` and answers with the model. Raises `NotExpressible` with every path."""
+    """A program that reads a `text` and answers with the model.
+
+    Raises `NotExpressible` with the path of every part of the model that cannot be enforced.
+    """
     from pastalang.values.pydantic.from_core import is_record, type_of_model
 
     if not is_record(model):
@@ -28,7 +31,7 @@ def from_model(model: type[BaseModel], *, name: str | None = None) -> Program:
 
 
 def from_outlines(term: object, *, name: str = "answer") -> Program:
-    """A program that reads a `text` and answers with a value of a type of outlines. Raises `NotExpressible`."""
+    """A program that reads a `text` and answers with a value of an outlines type. Raises `NotExpressible`."""
     from pastalang.runtime.constraints.guide import GuideError
     from pastalang.runtime.outlines_types import from_outlines as type_of_term
     from pastalang.values.conversion import NotExpressible
@@ -41,7 +44,7 @@ def from_outlines(term: object, *, name: str = "answer") -> Program:
 
 
 def from_schema(document: str, *, name: str = "record") -> Program:
-    """A program that reads a `text` and answers with a value of the JSON Schema, given as text."""
+    """A program that reads a `text` and answers with a value of the JSON Schema. Raises `NotExpressible`."""
     from pastalang.values.schema.importer import type_of_schema
 
     given: object = document
@@ -51,7 +54,7 @@ def from_schema(document: str, *, name: str = "record") -> Program:
 
 
 def model_of(program: Program, *, template: str | None = None) -> type[BaseModel]:
-    """The Pydantic model of a template's answer; the template's name is needed where there are several."""
+    """The Pydantic model of a template's answer. A program with several templates needs the template's name."""
     from pastalang.values.pydantic.to_model import model_of as model_of_type
 
     body, name = _answer(program, template)
@@ -59,7 +62,7 @@ def model_of(program: Program, *, template: str | None = None) -> type[BaseModel
 
 
 def schema_of(program: Program, *, template: str | None = None) -> Document:
-    """The JSON Schema of a template's answer, numbers exact."""
+    """The JSON Schema of a template's answer, with exact numbers."""
     from pastalang.values.to_schema import schema_of as schema_of_type
 
     return schema_of_type(_answer(program, template)[0].type, program.types)

@@ -1,4 +1,4 @@
-"""Strings, patterns and numbers as hole types that some value satisfies."""
+"""Lowers strings, patterns and numbers to hole types, and reports limits that no value satisfies."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pastalang.values.formats import FORMATS
 STRING_LIMITS = ("max", "min_chars", "max_chars", "pattern", "format", "stop")
 STRING_HINTS = {
     "min": "a lower limit of a string counts characters: `min_chars`",
-    "max_tokens": "the limit of tokens is called `max`",
+    "max_tokens": "the token limit is called `max`",
     "min_length": "did you mean `min_chars`?",
     "max_length": "did you mean `max_chars`? `max` counts tokens",
     "enum": 'write the values as a union: `"tv" | "phone"`',
@@ -29,7 +29,7 @@ STRING_HINTS = {
 
 
 def string(arguments: tuple[nodes.Argument, ...], report: Report) -> t.String:
-    given = read_arguments(arguments, owner="string", allowed=STRING_LIMITS, report=report, hints=STRING_HINTS)
+    given = read_arguments(arguments, owner="`string`", allowed=STRING_LIMITS, report=report, hints=STRING_HINTS)
     found = t.String(
         max_tokens=given.integer("max", minimum=1, maximum=MAX_HOLE_TOKENS),
         min_chars=given.integer("min_chars", minimum=0, maximum=MAX_STRING_CHARS) or 0,
@@ -82,9 +82,9 @@ def _check_pattern_lengths(found: t.String, pattern: str, where: str, given: Arg
     if bounds is None:
         problem = f"no text matches {named}"
     elif found.max_chars is not None and bounds.shortest > found.max_chars:
-        problem = f"{named} needs at least {bounds.shortest} characters, {found.max_chars} are allowed"
+        problem = f"{named} needs at least {bounds.shortest} characters, but only {found.max_chars} are allowed"
     elif bounds.longest is not None and bounds.longest < found.min_chars:
-        problem = f"{named} has at most {bounds.longest} characters, {found.min_chars} are asked for"
+        problem = f"{named} has at most {bounds.longest} characters, but {found.min_chars} are required"
     else:
         return
     report.add("contradictory-limits", problem, given.span_of(where))
@@ -101,8 +101,8 @@ def regex(node: nodes.RegexType, report: Report) -> t.Regex | None:
 
 LIMITS = ("min", "max", "above", "below", "multiple_of", "max_tokens")
 HINTS = {
-    "min_chars": "a number has no length; `max_tokens` bounds what is written",
-    "max_chars": "a number has no length; `max_tokens` bounds what is written",
+    "min_chars": "a number has no length; `max_tokens` limits its tokens",
+    "max_chars": "a number has no length; `max_tokens` limits its tokens",
     "gt": "did you mean `above`?",
     "lt": "did you mean `below`?",
     "ge": "did you mean `min`?",
@@ -121,7 +121,7 @@ class Bounds:
 
     @property
     def low(self) -> tuple[Fraction, bool] | None:
-        """The lower end, and whether it is itself excluded."""
+        """The lower bound, and whether it is itself excluded."""
         ends = [(Fraction(end), out) for end, out in ((self.minimum, False), (self.above, True)) if end is not None]
         return max(ends, default=None)
 
@@ -132,7 +132,7 @@ class Bounds:
 
 
 def integer(arguments: tuple[nodes.Argument, ...], span: Span, report: Report) -> t.Integer:
-    bounds = _read(arguments, "integer", "a whole number", _is_whole, report)
+    bounds = _read(arguments, "`integer`", "a whole number", _is_whole, report)
     _check(bounds, "whole number", Fraction(bounds.multiple_of or 1), span, report)
     return t.Integer(
         minimum=_int(bounds.minimum),
@@ -145,7 +145,7 @@ def integer(arguments: tuple[nodes.Argument, ...], span: Span, report: Report) -
 
 
 def number(arguments: tuple[nodes.Argument, ...], span: Span, report: Report) -> t.Number:
-    bounds = _read(arguments, "number", "a number", _is_any, report)
+    bounds = _read(arguments, "`number`", "a number", _is_any, report)
     step = None if bounds.multiple_of is None else Fraction(bounds.multiple_of)
     _check(bounds, "number", step, span, report)
     return t.Number(
@@ -174,13 +174,11 @@ def _read(
     arguments: tuple[nodes.Argument, ...],
     owner: str,
     expected: str,
-    is_right: Callable[[Decimal], bool],
+    accept: Callable[[Decimal], bool],
     report: Report,
 ) -> Bounds:
-    given = read_arguments(
-        arguments, owner=owner, allowed=LIMITS, nameless=nodes.RangeValue, report=report, hints=HINTS
-    )
-    minimum, maximum = (given.number(name, accept=is_right, expected=expected) for name in ("min", "max"))
+    given = read_arguments(arguments, owner=owner, allowed=LIMITS, unnamed=nodes.RangeValue, report=report, hints=HINTS)
+    minimum, maximum = (given.number(name, accept=accept, expected=expected) for name in ("min", "max"))
     span = given.range()
     if span is not None:
         minimum = _end(span.low, "min", minimum, given, expected, report)
@@ -188,10 +186,10 @@ def _read(
     return Bounds(
         minimum=minimum,
         maximum=maximum,
-        above=given.number("above", accept=is_right, expected=expected),
-        below=given.number("below", accept=is_right, expected=expected),
+        above=given.number("above", accept=accept, expected=expected),
+        below=given.number("below", accept=accept, expected=expected),
         multiple_of=given.number(
-            "multiple_of", accept=lambda value: value > 0 and is_right(value), expected=f"{expected} above 0"
+            "multiple_of", accept=lambda value: value > 0 and accept(value), expected=f"{expected} above 0"
         ),
         max_tokens=given.integer("max_tokens", minimum=1, maximum=MAX_HOLE_TOKENS),
     )
@@ -212,20 +210,20 @@ def _end(
             "wrong-argument",
             f"{given.owner} is given both a range and `{name}`",
             given.span_of(name),
-            help=f"leave `{name}` out: the range says it",
+            help=f"remove `{name}`: the range sets it",
         )
     value = exact(end)
     if value is None:
-        report.add("too-large", f"the range of {given.owner} ends in a number that {why_beyond(end)}", end.span)
+        report.add("too-large", f"a bound of the range of {given.owner} {why_beyond(end)}", end.span)
         return None
     if expected == "a whole number" and not _is_whole(value):
-        report.add("wrong-argument", f"the range of {given.owner} must end in {expected}", end.span)
+        report.add("wrong-argument", f"the bounds of the range of {given.owner} must be whole numbers", end.span)
         return None
     return value
 
 
 def _check(bounds: Bounds, kind: str, step: Fraction | None, span: Span, report: Report) -> None:
-    """Whether a number is left between the limits; with a step, whether a multiple of it is."""
+    """Report limits with no number, or no multiple of `step`, between them."""
     if bounds.low is None or bounds.high is None:
         return
     (low, low_is_out), (high, high_is_out) = bounds.low, bounds.high

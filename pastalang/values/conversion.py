@@ -1,4 +1,4 @@
-"""The result of converting a user's type, and what a converted type may not be: too broad, or impossible."""
+"""The result of converting a user's type to a hole type, and the limits that a converted type must keep."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pastalang.values.mismatch import Mismatch, path_text
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What the type does not say, and the model checks (or does) when the value is finished."""
+    """A constraint that the hole type does not enforce. The user's model applies it to the finished value."""
 
     path: str
     text: str
@@ -25,7 +25,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Converted:
-    """A hole type with the recursive types it names."""
+    """A hole type and the recursive types it names."""
 
     type: t.Type
     types: Mapping[str, t.Type]
@@ -33,7 +33,7 @@ class Converted:
 
 
 class NotExpressible(PastaError):
-    """Parts of a model or a schema that no hole type can say, each with its path."""
+    """Parts of a model or a schema that no hole type can express, each with its path."""
 
     def __init__(self, name: str, problems: Iterable[Mismatch]) -> None:
         self.name = name
@@ -44,9 +44,9 @@ class NotExpressible(PastaError):
 _Path = tuple[str | int, ...]
 
 
-def refuse_too_few(converted: Converted, name: str) -> None:
+def check_uniqueness(converted: Converted, name: str) -> None:
     """Raises `NotExpressible` with all of them."""
-    found = [misfit for type in (converted.type, *converted.types.values()) for misfit in _misfits(type, ())]
+    found = [mismatch for type in (converted.type, *converted.types.values()) for mismatch in _misfits(type, ())]
     if found:
         raise NotExpressible(name, found)
 
@@ -56,12 +56,12 @@ def _misfits(type: t.Type, path: _Path) -> Iterator[Mismatch]:
         case t.Array(item=item, min_items=least, unique=unique):
             count = count_values(item) if unique else None
             if count is not None and count < least:
-                yield Mismatch(path, f"{least} different items are asked for, but there are only {count} values")
+                yield Mismatch(path, f"{least} different items are required, but their type has only {count} values")
             yield from _misfits(item, (*path, "[]"))
         case t.Map(value=value, key_pattern=pattern, min_items=least):
             count = None if pattern is None else count_values(t.Regex(pattern))
             if count is not None and count < least:
-                yield Mismatch(path, f"{least} different keys are asked for, but no more than {count} can match")
+                yield Mismatch(path, f"{least} different keys are required, but at most {count} match the pattern")
             yield from _misfits(value, (*path, "{}"))
         case t.Union(arms=arms):
             for arm in arms:
@@ -76,8 +76,8 @@ def _misfits(type: t.Type, path: _Path) -> Iterator[Mismatch]:
             return
 
 
-_SHOWN = 5  # fields that are named
-_ROOM = 4  # bytes between two values, at least: a bar and white space
+_MAX_SHOWN = 5  # fields that the message names
+_SEPARATOR_BYTES = 4  # between two values, at least: a bar and white space
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +87,16 @@ class _Enum:
     size: int  # bytes
 
 
-def refuse_breadth(converted: Converted, name: str) -> None:
-    """Raises `NotExpressible` where the enums alone are more than a program may hold: values, or bytes."""
+def check_enum_budget(converted: Converted, name: str) -> None:
+    """Raises `NotExpressible` if the enums alone exceed the limits of a program: values or bytes."""
     found = [enum for type in (converted.type, *converted.types.values()) for enum in _enums(type, ())]
     values, size = sum(enum.values for enum in found), sum(enum.size for enum in found)
     if values > MAX_TYPE_PLACES:
-        largest = sorted(found, key=lambda enum: -enum.values)[:_SHOWN]
-        together = f"all enums together have {values:,}, and {MAX_TYPE_PLACES:,} are the limit"
+        largest = sorted(found, key=lambda enum: -enum.values)[:_MAX_SHOWN]
+        together = f"all enums together have {values:,}; the limit is {MAX_TYPE_PLACES:,}"
     elif size > MAX_FILE_BYTES:
-        largest = sorted(found, key=lambda enum: -enum.size)[:_SHOWN]
-        together = f"all enums together are {size:,} bytes, and {MAX_FILE_BYTES:,} are the limit"
+        largest = sorted(found, key=lambda enum: -enum.size)[:_MAX_SHOWN]
+        together = f"all enums together are {size:,} bytes; the limit is {MAX_FILE_BYTES:,}"
     else:
         return
     raise NotExpressible(
@@ -104,8 +104,8 @@ def refuse_breadth(converted: Converted, name: str) -> None:
     )
 
 
-def lists_without_end(converted: Converted) -> Iterator[str]:
-    """The path of every list of objects that names no maximum, as people write it."""
+def unbounded_lists(converted: Converted) -> Iterator[str]:
+    """The path of every list of objects without a maximum length."""
     for type in (converted.type, *converted.types.values()):
         for path in _without_end(type, ()):
             yield path_text(path)
@@ -133,7 +133,7 @@ def _enums(type: t.Type, path: tuple[str | int, ...]) -> Iterator[_Enum]:
         case t.Union(arms=arms):
             literals = [arm for arm in arms if isinstance(arm, t.Literal)]
             if literals:
-                size = sum(len(str(literal.value).encode()) + _ROOM for literal in literals)
+                size = sum(len(str(literal.value).encode()) + _SEPARATOR_BYTES for literal in literals)
                 yield _Enum(path, len(literals), size)
             for arm in arms:
                 yield from _enums(arm, path)

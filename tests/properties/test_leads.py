@@ -147,7 +147,7 @@ def test_whatever_the_logits_are_a_led_value_fits_its_type_and_its_limit(kind: s
         state = decode(guides[key], limit, PICKS[pick], tokens, rng)
         if state is not None:
             found = read(state.text, type, TYPES, quoted=form is Form.JSON, sources={"source": SOURCE})
-            assert found.fits, (type, form, follow, pick, limit, state.text, found.misfits)
+            assert found.fits, (type, form, follow, pick, limit, state.text, found.mismatches)
 
 
 @pytest.mark.parametrize("kind", sorted(MERGING))

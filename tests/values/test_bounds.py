@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pastalang import limits
 from pastalang.program import types as t
 from pastalang.values.json import parse_json
-from pastalang.values.lengths import decimal_text, default_max_tokens, first_characters, is_finite, longest_text, spell
+from pastalang.values.lengths import decimal_text, default_max_tokens, first_characters, is_finite, max_length, spell
 
 SIZES = t.Union((t.Literal("S"), t.Literal("extra large"), t.Null()))
 PAIR = t.Object((t.Field("a", t.Boolean()), t.Field("b", t.Integer(0, 100))))
@@ -44,7 +44,7 @@ PAIR = t.Object((t.Field("a", t.Boolean()), t.Field("b", t.Integer(0, 100))))
     ],
 )
 def test_the_longest_spelling_of_a_closed_type_is_known(type: t.Type, longest: int | None) -> None:
-    assert longest_text(type) == longest
+    assert max_length(type) == longest
 
 
 @pytest.mark.parametrize(

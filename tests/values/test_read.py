@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from pastalang.program import types as t
-from pastalang.values.fit import value_fits
+from pastalang.values.fit import find_mismatches
 from pastalang.values.lengths import NO_TYPES
 from pastalang.values.read import read, to_python
 from tests.work import counted
@@ -111,7 +111,7 @@ def test_what_is_no_json_is_refused_at_once(text: str) -> None:
     ],
 )
 def test_a_misfit_names_the_path_and_the_reason(text: str, message: str) -> None:
-    assert str(read(text, t.Named("Tree"), TYPES).misfits[0]) == message
+    assert str(read(text, t.Named("Tree"), TYPES).mismatches[0]) == message
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_misfit_names_the_path_and_the_reason(text: str, message: str) -> None
     ],
 )
 def test_the_reason_is_about_the_users_type(type: t.Type, text: str, message: str) -> None:
-    assert [str(misfit) for misfit in read(text, type).misfits] == [message]
+    assert [str(mismatch) for mismatch in read(text, type).mismatches] == [message]
 
 
 def test_numbers_stay_exact() -> None:
@@ -157,11 +157,11 @@ def test_a_key_with_a_default_may_be_left_out() -> None:
 )
 def test_running_text_holds_values_without_quotes(type: t.Type, text: str, value: object) -> None:
     found = read(text, type, quoted=False)
-    assert (found.value, found.misfits) == (value, ())
+    assert (found.value, found.mismatches) == (value, ())
 
 
 def test_a_word_where_running_text_needs_a_number_is_told_so() -> None:
-    assert str(read("twelve", t.Integer(), quoted=False).misfits[0]) == "expected an integer, found 'twelve'"
+    assert str(read("twelve", t.Integer(), quoted=False).mismatches[0]) == "expected an integer, found 'twelve'"
     assert not read("long", t.String(max_chars=3), quoted=False).fits
 
 
@@ -201,7 +201,7 @@ def test_a_value_that_nests_too_deep_is_a_misfit() -> None:
     deep: list[object] = []
     for _ in range(5_000):
         deep = [deep]
-    assert [str(misfit) for misfit in value_fits(t.Anything(), deep)] == ["nests more than 64 deep"]  # type: ignore[arg-type]
+    assert [str(mismatch) for mismatch in find_mismatches(t.Anything(), deep)] == ["nests more than 64 deep"]  # type: ignore[arg-type]
 
 
 def test_reading_needs_no_named_types_where_none_is_named() -> None:

@@ -28,7 +28,7 @@ def test_a_document_that_an_engine_can_be_given_has_no_problem(document: JsonVal
 @pytest.mark.parametrize(
     ("document", "problem"),
     [
-        (False, "#: `false` takes no value"),
+        (False, "#: `false` accepts no value"),
         ({"$ref": "#"}, "#/$ref: `#` refers to itself"),
         ({**OPTIONAL_TREE, "required": ["left"]}, "#: requires itself, so no value can end"),  # type: ignore[dict-item]
         ({"items": {"contains": {}}}, "#/items/contains: cannot be enforced while decoding"),

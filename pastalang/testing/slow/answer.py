@@ -136,7 +136,7 @@ def _sheet(plan: Plan, page: Sequence[Entry]) -> Sheet:
     if plan.output is not None:
         types = dict(plan.types)
         reading = read(sheet.text, plan.output, types)
-        assert reading.fits, reading.misfits
+        assert reading.fits, reading.mismatches
         sheet.exact, sheet.value = reading.value, to_python(plan.output, reading.value, types)
     return sheet
 

@@ -27,7 +27,7 @@ from pastalang.runtime.sampling.rng import RandomKey
 from pastalang.testing.slow.answer import Field, Place
 from pastalang.testing.slow.branch import Instance
 from pastalang.testing.slow.token import Logits
-from pastalang.values.fit import value_fits
+from pastalang.values.fit import find_mismatches
 
 Floats = NDArray[np.float64]
 
@@ -168,7 +168,7 @@ def _force(given: Given, branch: Instance, state: State, written: Field) -> None
 def _leave_out(given: Given, branch: Instance, written: Field, problem: NoEndingFits) -> None:
     """Nothing of the type fits into the limit: the value is null, if it may be."""
     hole = written.hole
-    if hole.form is not Form.JSON or value_fits(hole.type, None, dict(given.plan.types)):
+    if hole.form is not Form.JSON or find_mismatches(hole.type, None, dict(given.plan.types)):
         raise Refused("dead_end", str(problem)) from problem
     written.text, written.problem = "null", str(problem)
     for token in given.encoder.text(leading_space_of(hole) + "null"):

@@ -1,4 +1,4 @@
-"""Guards the import of JSON Schemas: refuses documents that are malformed or too large before anything walks them."""
+"""Finds documents that are malformed or too large before the import of JSON Schemas reads them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pastalang.values.schema.keywords import NAMED, is_unknown
 
 
 def shape_problem(schema: Mapping[str, JsonValue]) -> tuple[str, str] | None:
-    """The first keyword with something else in it, and what belongs there."""
+    """The first keyword with a value of the wrong form, and the form it must have."""
     for keyword, value in schema.items():
         expected = _SHAPES.get(keyword)
         if expected is not None and not expected[0](value):
@@ -46,7 +46,9 @@ def _are_dependent(value: JsonValue) -> bool:
 
 
 def _is_number(value: JsonValue) -> bool:
-    return isinstance(value, int | Decimal)  # true and false too: draft 4 wrote them, and they get their own answer
+    return isinstance(
+        value, int | Decimal
+    )  # also true and false, as in draft 4: the import reports them with a better message
 
 
 def _is_count(value: JsonValue) -> bool:
@@ -100,25 +102,25 @@ _SHAPES: Final[Mapping[str, _Check]] = MappingProxyType(
 )
 
 
-_DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})  # what they hold is no schema
+_DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})  # hold data, not schemas
 _UNRESOLVED: Final = {
     "$dynamicRef": "a dynamic reference is not supported",
     "$recursiveRef": "a dynamic reference is not supported",
 }
 
 
-OWN_IDENTIFIER: Final = "urn:pasta:schema:"  # a document inside a document, with references of its own
+OWN_IDENTIFIER: Final = "urn:pasta:schema:"  # marks an embedded document with references of its own
 
 
 def find_hostile(document: JsonValue) -> tuple[str, str] | None:
-    """The first problem as (JSON pointer, reason); None where the document may be walked."""
+    """The first problem as (JSON pointer, reason); None if the document is safe to read."""
     waiting = deque([_Place("", document, True, 0, document)])
     places = 0
     while waiting:
         place = waiting.popleft()
         places += 1
         if places > limits.MAX_SCHEMA_PLACES:
-            return "", f"a schema of more than {limits.MAX_SCHEMA_PLACES} places is too large"
+            return "", f"a schema of more than {limits.MAX_SCHEMA_PLACES} parts is too large"
         if place.depth > limits.MAX_SCHEMA_NESTING:
             return place.pointer, f"schemas nest more than {limits.MAX_SCHEMA_NESTING} deep"
         problem = _problem_of(place.value, place.document) if place.is_schema else None
@@ -131,7 +133,7 @@ def find_hostile(document: JsonValue) -> tuple[str, str] | None:
 def find_in_schemas(
     schema: JsonValue, find: Callable[[dict[str, JsonValue]], tuple[str, str] | None]
 ) -> tuple[str, str] | None:
-    """The first thing that `find` finds in a document that is not hostile, as (JSON pointer, reason)."""
+    """The first problem that `find` reports in the document, as (JSON pointer, reason)."""
     waiting = deque([_Place("", schema, True, 0, schema)])
     while waiting:
         place = waiting.popleft()
@@ -145,7 +147,7 @@ def find_in_schemas(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """One value inside a document; `is_schema` is false for data and for objects whose keys are names."""
+    """One value inside a document. `is_schema` is false for data and for objects whose keys are names."""
 
     pointer: str
     value: JsonValue
@@ -170,7 +172,7 @@ class _Place:
 
 
 def resolve(pointer: str, document: JsonValue) -> JsonValue | None:
-    """What a local reference `#/a/b` points to; None for nothing."""
+    """The value that a local reference `#/a/b` points to, or None."""
     found = document
     for step in pointer.removeprefix("#").split("/")[1:]:
         name = unescape(step)
@@ -212,20 +214,20 @@ def _reference_problem(schema: dict[str, JsonValue], document: JsonValue) -> tup
     while isinstance(target, dict) and "$ref" in target:
         reference = target["$ref"]
         if not isinstance(reference, str):
-            return "$ref", "leads to a reference that is no string"
+            return "$ref", "leads to a reference that is not a string"
         if not reference.startswith("#"):
-            return "$ref", f"`{reference}` leads out of the document, and nothing is fetched"
+            return "$ref", f"`{reference}` points outside the document, and nothing is fetched"
         if reference != "#" and not reference.startswith("#/"):
             return "$ref", f"`{reference}` is an anchor; use a path such as `#/$defs/name`"
         first = reference.removeprefix("#/").partition("/")[0]
         if reference != "#" and is_unknown(first):
-            return "$ref", f"`{reference}` leads below `{first}`, which is no keyword; use `$defs`"
+            return "$ref", f"`{reference}` points below `{first}`, which is not a keyword; use `$defs`"
         if reference in seen:
             return "$ref", f"`{reference}` refers to itself"
         seen.add(reference)
         target = resolve(reference, document)
         if target is None or not isinstance(target, dict | bool):
-            return "$ref", f"`{reference}` leads nowhere"
+            return "$ref", f"`{reference}` points to nothing"
     return None
 
 
@@ -236,10 +238,10 @@ def _enum_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
     if not values:
         return "enum", "an empty enum has no value"
     if len(values) > limits.MAX_SCHEMA_ENUM:
-        return "enum", f"an enum of {len(values)} values; {limits.MAX_SCHEMA_ENUM} are the limit"
+        return "enum", f"an enum of {len(values)} values; the limit is {limits.MAX_SCHEMA_ENUM}"
     size = len(write_json(values).encode())
     if size > limits.MAX_SCHEMA_ENUM_BYTES:
-        return "enum", f"an enum of {size} bytes; {limits.MAX_SCHEMA_ENUM_BYTES} are the limit"
+        return "enum", f"an enum of {size} bytes; the limit is {limits.MAX_SCHEMA_ENUM_BYTES}"
     return None
 
 

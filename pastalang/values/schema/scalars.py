@@ -1,4 +1,4 @@
-"""From the keywords of one scalar in a JSON Schema to its hole type; contradictions are refused by keyword."""
+"""Converts the keywords of one scalar in a JSON Schema to a hole type, and refuses contradictions by keyword."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pastalang.values.to_schema import STANDARD_FORMATS, anchored
 
 
 class SchemaRefused(Exception):
-    """A keyword that no hole type can say here; `keyword` is the last step of its JSON pointer."""
+    """A keyword that no hole type can express here. `keyword` is the last step of its JSON pointer."""
 
     def __init__(self, keyword: str, reason: str) -> None:
         self.keyword = keyword
@@ -28,7 +28,7 @@ class SchemaRefused(Exception):
 
 Keywords = Mapping[str, JsonValue]
 
-# Patterns that this project writes for its own types, so that an exported schema comes back as it was.
+# Patterns that the export writes for hole types, so that an exported schema is imported unchanged.
 _OWN_PATTERNS: Final[Mapping[str, t.Type]] = {
     anchored(MOMENTS[t.Moment.DATETIME]): t.Temporal(t.Moment.DATETIME),
     anchored(MOMENTS[t.Moment.TIME]): t.Temporal(t.Moment.TIME),
@@ -62,7 +62,7 @@ def string_type(schema: Keywords) -> t.Type:
 def integer_type(schema: Keywords) -> t.Type:
     low, high, above, below, step = _bounds(schema)
     if step is not None and step != step.to_integral_value():
-        raise SchemaRefused("multipleOf", f"an integer cannot be held to multiples of {decimal_text(step)}")
+        raise SchemaRefused("multipleOf", f"an integer cannot be limited to multiples of {decimal_text(step)}")
     found = t.Integer(
         minimum=None if low is None else ceil(Fraction(low)),
         maximum=None if high is None else floor(Fraction(high)),
@@ -110,23 +110,23 @@ def length(schema: Keywords, keyword: str) -> int | None:
 
 
 def _second_pattern(schema: Keywords) -> str | None:
-    """`allOf` of one more pattern, as this project writes it for a format beside a pattern."""
+    """The pattern in an `allOf`, which the export writes for a string with both a format and a pattern."""
     match schema.get("allOf"):
         case [{"pattern": str(pattern), **rest}] if not rest:
             return pattern
         case None:
             return None
         case _:
-            raise SchemaRefused("allOf", "cannot be joined with a string")
+            raise SchemaRefused("allOf", "cannot be combined with a string")
 
 
 def format_name(name: JsonValue) -> str | None:
-    """Our name of a format of JSON Schema."""
+    """The name in PastaLang of a format of JSON Schema."""
     return str(name) if name in STANDARD_FORMATS else None
 
 
 def is_remark_format(schema: Keywords) -> bool:
-    """A name that the standard does not know says nothing about values."""
+    """Whether the schema names a format that the standard does not know, which has no effect on values."""
     name = schema.get("format")
     return name is not None and name not in STANDARD_FORMATS and name not in REFUSED_FORMATS
 

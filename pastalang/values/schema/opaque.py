@@ -1,4 +1,4 @@
-"""Parts of a JSON Schema that become one hole: rewritten into keywords that a grammar can enforce."""
+"""Opaque parts of a JSON Schema: each becomes one hole, rewritten into keywords that a grammar can enforce."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from itertools import product
 from typing import Final, TypeAlias
 
 from pastalang.values.json import JsonValue, write_json
-from pastalang.values.schema.disjoint import all_apart
+from pastalang.values.schema.disjoint import are_disjoint
 from pastalang.values.schema.guard import find_in_schemas, unescape
 from pastalang.values.schema.keywords import (
     ANNOTATIONS,
     DEPENDENT,
     NAMED,
-    NOT_CARRIED,
+    NOT_IN_OPAQUE,
     REFUSED_FORMATS,
     is_refused,
     why_refused,
@@ -25,11 +25,11 @@ Schema: TypeAlias = dict[str, JsonValue]
 
 MAX_DEPENDENT_KEYS: Final = 8  # each doubles the alternatives
 _MAX_ALTERNATIVES: Final = 64
-_DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})  # what they hold is no schema
+_DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})  # hold data, not schemas
 
 
 def map_schemas(document: JsonValue, change: Callable[[Schema], Schema]) -> JsonValue:
-    """The document with every schema in it changed, the inner ones first."""
+    """The document with `change` applied to every schema in it, the inner ones first."""
     if isinstance(document, list):
         return [map_schemas(part, change) for part in document]
     if not isinstance(document, dict):
@@ -43,14 +43,14 @@ def map_schemas(document: JsonValue, change: Callable[[Schema], Schema]) -> Json
     return change(inner)
 
 
-def in_cases(schema: Schema, document: JsonValue) -> Schema:
-    """Of one schema in a document; what would be too many alternatives stays as it is."""
+def with_alternatives(schema: Schema, document: JsonValue) -> Schema:
+    """The schema with dependencies and `oneOf` rewritten as `anyOf`. Too many alternatives stay as they are."""
     found, cases = dict(schema), list[JsonValue]()
     dependent = [case for keyword in DEPENDENT for case in _dependent(schema.get(keyword))]
     if dependent and len(dependent) <= MAX_DEPENDENT_KEYS:
         cases += dependent
         found = {keyword: part for keyword, part in found.items() if keyword not in DEPENDENT}
-    single = _only_one(schema, document)
+    single = _exclusive_alternatives(schema, document)
     if single is not None:
         cases.append(single)
         del found["oneOf"]
@@ -60,8 +60,8 @@ def in_cases(schema: Schema, document: JsonValue) -> Schema:
     return {**found, "allOf": [*(others if isinstance(others, list) else []), *cases]}
 
 
-def in_new_words(schema: Schema) -> Schema:
-    """`dependencies` of older drafts as the two keywords that came after it."""
+def split_dependencies(schema: Schema) -> Schema:
+    """The schema with `dependencies`, of older drafts, split into the two keywords that replaced it."""
     given = schema.get("dependencies")
     if not isinstance(given, dict):
         return schema
@@ -76,7 +76,7 @@ def in_new_words(schema: Schema) -> Schema:
 
 
 def too_many_cases(schema: Mapping[str, JsonValue]) -> str | None:
-    """The keyword with more keys than can be enforced."""
+    """The keyword that depends on more keys than can be enforced, if there is one."""
     for keyword in DEPENDENT:
         if isinstance(given := schema.get(keyword), dict) and len(given) > MAX_DEPENDENT_KEYS:
             return keyword
@@ -84,7 +84,7 @@ def too_many_cases(schema: Mapping[str, JsonValue]) -> str | None:
 
 
 def _dependent(given: JsonValue) -> list[JsonValue]:
-    """For each key: it is not there, or what it needs is."""
+    """For each key: the key is missing, or what it needs holds."""
     cases: list[JsonValue] = []
     for key, needed in given.items() if isinstance(given, dict) else ():
         then: JsonValue = {"required": needed} if isinstance(needed, list) else needed
@@ -92,20 +92,22 @@ def _dependent(given: JsonValue) -> list[JsonValue]:
     return cases
 
 
-def _only_one(schema: Schema, document: JsonValue) -> JsonValue | None:
-    """Alternatives of which exactly one holds, where they are apart, or each asks for keys and for nothing else."""
+def _exclusive_alternatives(schema: Schema, document: JsonValue) -> JsonValue | None:
+    """`oneOf` as `anyOf`, if the alternatives are disjoint or each of them only requires keys; else None."""
     arms = schema.get("oneOf")
     if not isinstance(arms, list) or len(arms) < 2:
         return None
-    if all_apart(arms, document, beside={keyword: part for keyword, part in schema.items() if keyword != "oneOf"}):
+    if are_disjoint(
+        arms, document, together_with={keyword: part for keyword, part in schema.items() if keyword != "oneOf"}
+    ):
         return {"anyOf": arms}
-    asked = [keys for arm in arms if (keys := _asked_keys(arm))]
-    if len(asked) < len(arms):
+    required_keys = [keys for arm in arms if (keys := _required_keys(arm))]
+    if len(required_keys) < len(arms):
         return None
     cases: list[JsonValue] = []
-    for at, keys in enumerate(asked):
-        ways = [[key for key in other if key not in keys] for number, other in enumerate(asked) if number != at]
-        for left_out in product(*ways):  # nothing where another arm holds whenever this one does
+    for at, keys in enumerate(required_keys):
+        ways = [[key for key in other if key not in keys] for number, other in enumerate(required_keys) if number != at]
+        for left_out in product(*ways):  # empty if another arm holds whenever this one does
             if len(cases) >= _MAX_ALTERNATIVES:
                 return None
             without: Schema = dict.fromkeys(left_out, False)
@@ -113,36 +115,36 @@ def _only_one(schema: Schema, document: JsonValue) -> JsonValue | None:
     return {"anyOf": cases} if cases else None
 
 
-def _asked_keys(arm: JsonValue) -> list[str]:
-    """What it asks for; nothing where it says anything else."""
+def _required_keys(arm: JsonValue) -> list[str]:
+    """The keys that the alternative requires; empty if it constrains anything else."""
     keys = arm.get("required") if isinstance(arm, dict) and not set(arm) - {"required"} - ANNOTATIONS else None
     return [str(key) for key in keys] if isinstance(keys, list) else []
 
 
-def carried_document(schema: Mapping[str, JsonValue], document: JsonValue, *, is_root: bool) -> str:
-    """The part as canonical text, with the definitions that it may refer to. Raises `SchemaRefused`."""
-    schema = _in_new_words(schema)
+def opaque_document(schema: Mapping[str, JsonValue], document: JsonValue, *, is_root: bool) -> str:
+    """The part as canonical text, with the definitions it refers to. Raises `SchemaRefused`."""
+    schema = _split_dependencies(schema)
     text = write_json(schema)
     outside = [found for found in re.findall(r'"\$ref":"([^"]*)"', text) if not _is_definition(found)]
     if outside and not is_root:
-        raise SchemaRefused("$ref", f"`{outside[0]}` leads out of a part that is enforced as a whole; use `$defs`")
+        raise SchemaRefused("$ref", f"`{outside[0]}` points outside a part that is enforced as one hole; use `$defs`")
     whole: dict[str, JsonValue] = {key: part for key, part in schema.items() if key != "$schema"}
     if '"$ref"' in text and isinstance(document, dict):
         whole |= _definitions(text, document)
-    refused = find_in_schemas(whole, carrying_problem)
+    refused = find_in_schemas(whole, opaque_problem)
     if refused is not None:
         raise SchemaRefused(refused[0].lstrip("/"), refused[1])
-    return write_json(map_schemas(whole, in_new_words))
+    return write_json(map_schemas(whole, split_dependencies))
 
 
-def _in_new_words(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    found = map_schemas(dict(schema), in_new_words)
+def _split_dependencies(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    found = map_schemas(dict(schema), split_dependencies)
     assert isinstance(found, dict)
     return found
 
 
 def _definitions(text: str, document: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The definitions that the text refers to, and those that they refer to."""
+    """The definitions that the text refers to, directly or through other definitions."""
     found: dict[tuple[str, str], JsonValue] = {}
     waiting = [text]
     while waiting:
@@ -156,11 +158,11 @@ def _definitions(text: str, document: Mapping[str, JsonValue]) -> dict[str, Json
     return {word: {name: part for (other, name), part in found.items() if other == word} for word in words}
 
 
-def carrying_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
-    """Why one schema inside such a part cannot be enforced, as (keyword, reason)."""
+def opaque_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
+    """Why a schema inside an opaque part cannot be enforced, as (keyword, reason)."""
     for keyword in schema:
-        if keyword in NOT_CARRIED:
-            return keyword, NOT_CARRIED[keyword]
+        if keyword in NOT_IN_OPAQUE:
+            return keyword, NOT_IN_OPAQUE[keyword]
         if is_refused(keyword):
             return keyword, why_refused(keyword)
     if (crowded := too_many_cases(schema)) is not None:
