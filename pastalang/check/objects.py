@@ -16,6 +16,7 @@ from pastalang.source import Span
 from pastalang.toposort import find_cycle
 from pastalang.values.fit import find_mismatches
 from pastalang.values.json import write_json
+from pastalang.values.overlap import find_discriminator
 
 MAX_SHOWN = 12  # fields of a circle that a message names
 
@@ -241,7 +242,7 @@ def build_union(node: nodes.UnionType, lower: Callable[[nodes.TypeNode], t.Type]
     if len(arms) == 1:
         return next(iter(arms))
     _check_hidden_arms(arms, report)
-    return t.Union(tuple(arms), discriminator=find_discriminator(tuple(arms)))
+    return t.Union(tuple(arms), discriminator=find_discriminator(tuple(arms), allow_defaults=True))
 
 
 def _report_duplicate(arm: t.Type, span: Span, first: Span, report: Report) -> None:
@@ -266,34 +267,3 @@ def _check_hidden_arms(arms: dict[t.Type, Span], report: Report) -> None:
             span,
             help="leave the others out, or name the types you mean instead of `any`",
         )
-
-
-def find_discriminator(arms: tuple[t.Type, ...]) -> str | None:
-    """The first key whose literals differ in all object arms; the other arms must be told apart by themselves."""
-    objects = [arm for arm in arms if isinstance(arm, t.Object)]
-    if len(objects) < 2:
-        return None
-    for candidate in objects[0].fields:
-        if _differs(candidate.key, objects):
-            return candidate.key
-    return None
-
-
-def _differs(key: str, objects: list[t.Object]) -> bool:
-    seen: set[t.Literal] = set()
-    for one in objects:
-        found = next((field.type for field in one.fields if field.key == key), None)
-        values = _literals(found)
-        if not values or not seen.isdisjoint(values):
-            return False
-        seen.update(values)
-    return True
-
-
-def _literals(type: t.Type | None) -> tuple[t.Literal, ...]:
-    if isinstance(type, t.Literal):
-        return (type,)
-    if isinstance(type, t.Union):
-        literals = tuple(arm for arm in type.arms if isinstance(arm, t.Literal))
-        return literals if len(literals) == len(type.arms) else ()
-    return ()

@@ -13,12 +13,16 @@ _MAX_PAIRED: Final = 64  # up to so many objects are compared in pairs
 _ANY: Final = "any"
 
 
-def find_discriminator(arms: Sequence[t.Type]) -> str | None:
-    """The first key whose literals differ in all object arms, if there are several."""
+def find_discriminator(arms: Sequence[t.Type], *, allow_defaults: bool = False) -> str | None:
+    """The first key whose literals differ in all object arms, if there are several.
+
+    A key with a default may be missing in a value. It counts only with `allow_defaults`, where values always have it.
+    """
     objects = [arm for arm in arms if isinstance(arm, t.Object)]
     if len(objects) < 2:
         return None
-    return next((field.key for field in objects[0].fields if _distinguishes(field.key, objects)), None)
+    keys = (field.key for field in objects[0].fields)
+    return next((key for key in keys if _distinguishes(key, objects, allow_defaults=allow_defaults)), None)
 
 
 def overlap(arms: Sequence[t.Type], types: Mapping[str, t.Type]) -> tuple[int, int] | None:
@@ -35,10 +39,10 @@ def overlap(arms: Sequence[t.Type], types: Mapping[str, t.Type]) -> tuple[int, i
     )
 
 
-def _distinguishes(key: str, objects: Sequence[t.Object]) -> bool:
+def _distinguishes(key: str, objects: Sequence[t.Object], *, allow_defaults: bool = False) -> bool:
     seen: set[t.Literal] = set()
     for one in objects:
-        tags = _tags(one, key)
+        tags = _tags(one, key, allow_defaults=allow_defaults)
         if not tags or tags & seen:
             return False
         seen |= tags
@@ -79,10 +83,10 @@ def _are_disjoint(left: t.Type, right: t.Type) -> bool:
     return not _kinds(left) & _kinds(right)
 
 
-def _tags(type: t.Object, key: str) -> frozenset[t.Literal]:
+def _tags(type: t.Object, key: str, *, allow_defaults: bool) -> frozenset[t.Literal]:
     """The literals that the key may hold; none if it may hold anything else."""
     for field in type.fields:
-        if field.key == key and field.default is None:
+        if field.key == key and (allow_defaults or field.default is None):
             arms = field.type.arms if isinstance(field.type, t.Union) else (field.type,)
             literals = frozenset(arm for arm in arms if isinstance(arm, t.Literal))
             return literals if len(literals) == len(arms) else frozenset()

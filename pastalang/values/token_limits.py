@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pastalang.program import types as t
 from pastalang.values.describe import describe
 from pastalang.values.lengths import NO_TYPES, declared_max_tokens
+from pastalang.values.walk import parts_of
 
 Quoted = t.String | t.Regex | t.Verbatim
 
@@ -70,21 +71,9 @@ def _inside(type: t.Type, types: Mapping[str, t.Type]) -> Iterator[t.Type]:
 
 
 def _parts(type: t.Type, types: Mapping[str, t.Type]) -> tuple[t.Type, ...]:
-    match type:
-        case t.Array(item=item):
-            return (item,)
-        case t.Map(value=value):
-            return (value,)
-        case t.Tuple(items=items):
-            return items
-        case t.Object(fields=fields):
-            return tuple(field.type for field in fields)
-        case t.Union(arms=arms):
-            return arms
-        case t.Named(name=name):
-            return (types[name],) if name in types else ()
-        case _:
-            return ()
+    if isinstance(type, t.Named):
+        return (types[type.name],) if type.name in types else ()
+    return tuple(part for _, part in parts_of(type))
 
 
 def _ambiguous_string(union: t.Union, types: Mapping[str, t.Type]) -> t.Type | None:
