@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_origin
 
 from pastalang.compiler import compile
 from pastalang.errors import InputError
@@ -19,11 +19,14 @@ if TYPE_CHECKING:  # importing Pydantic takes long, and only models need it
 def from_model(model: type[BaseModel], *, name: str | None = None) -> Program:
     """A program that reads a `text` and answers with the model.
 
+    The model is a Pydantic model, a dataclass or a `TypedDict`; a term of `outlines.types` is accepted too.
     Raises `NotExpressible` with the path of every part of the model that cannot be enforced.
     """
     from pastalang.values.pydantic.from_core import is_record, type_of_model
 
     if not is_record(model):
+        if _is_outlines_term(model):
+            return from_outlines(model, name=name or "answer")
         raise TypeError(
             f"from_model takes a Pydantic model, a dataclass or a TypedDict, as a class, not {model!r:.200}"
         )
@@ -31,12 +34,20 @@ def from_model(model: type[BaseModel], *, name: str | None = None) -> Program:
 
 
 def from_outlines(term: object, *, name: str = "answer") -> Program:
-    """A program that reads a `text` and answers with a value of an outlines type. Raises `NotExpressible`."""
+    """A program that reads a `text` and answers with a value of an outlines type.
+
+    The type is a term of `outlines.types`, or a Python type with terms in it such as `list[term]`.
+    Raises `NotExpressible`.
+    """
     from pastalang.runtime.constraints.guide import GuideError
     from pastalang.runtime.outlines_types import from_outlines as type_of_term
     from pastalang.values.conversion import NotExpressible
     from pastalang.values.mismatch import Mismatch
 
+    if isinstance(term, type) or get_origin(term) is not None:
+        from pastalang.values.pydantic.from_core import type_of_model
+
+        return _compiled(type_of_model(term), name)
     try:
         return _compiled(type_of_term(term, name=name), name)
     except GuideError as problem:
@@ -66,6 +77,11 @@ def schema_of(program: Program, *, template: str | None = None) -> Document:
     from pastalang.values.to_schema import schema_of as schema_of_type
 
     return schema_of_type(_answer(program, template)[0].type, program.types)
+
+
+def _is_outlines_term(value: object) -> bool:
+    """Whether outlines defines the value's class. Does not import outlines, which takes a second."""
+    return any(cls.__module__.partition(".")[0] == "outlines" for cls in type(value).__mro__)
 
 
 def _compiled(found: Converted, name: str) -> Program:

@@ -188,11 +188,9 @@ def key_pattern(schema: CoreSchema, site: Site) -> str | None:
             return MOMENTS[t.Moment.DATE]
         case "literal" | "enum":
             keys = literal_type(schema, site) if schema["type"] == "literal" else enum_type(schema, site)
-            arms = keys.arms if isinstance(keys, t.Union) else (keys,)
-            texts = [arm.value for arm in arms if isinstance(arm, t.Literal) and isinstance(arm.value, str)]
-            if len(texts) != len(arms):
-                raise Refused("keys that are not strings are not supported")
-            return "|".join(map(_escaped, texts))
+            return _literal_keys(keys)
+        case "function-plain" if (found := outlines_field(schema)) is not None:
+            return found.pattern if isinstance(found, t.Regex) else _literal_keys(found)
         case kind:
             raise Refused(f"keys of the type {kind} are not supported")
 
@@ -305,6 +303,14 @@ def _string_key(type: t.Type) -> str | None:
     return rf"[\s\S]{{{type.min_chars},{'' if type.max_chars is None else type.max_chars}}}"
 
 
+def _literal_keys(keys: t.Type) -> str:
+    arms = keys.arms if isinstance(keys, t.Union) else (keys,)
+    texts = [arm.value for arm in arms if isinstance(arm, t.Literal) and isinstance(arm.value, str)]
+    if len(texts) != len(arms):
+        raise Refused("keys that are not strings are not supported")
+    return "|".join(map(_escaped, texts))
+
+
 def _escaped(text: str) -> str:
     return re.sub(r"([\\.^$|?*+()\[\]{}/-])", r"\\\1", text)
 
@@ -314,9 +320,10 @@ _JSON_SCHEMA_FUNCTIONS = ("pydantic_js_functions", "pydantic_js_annotation_funct
 
 
 def outlines_field(schema: CoreSchema) -> t.Type | None:
-    """None where the validator is none of outlines; raises `Refused` where its pattern cannot be enforced.
+    """The hole type of an outlines term, or None for another validator.
 
-    Whatever the term says, Pydantic holds the value as text: of a choice of texts the texts are known.
+    Pydantic holds the value of any term as text: one of the texts of a choice, or a match of the term's pattern.
+    Raises `Refused` if the pattern cannot be enforced.
     """
     metadata = schema.get("metadata", {})
     for function in chain.from_iterable(metadata.get(key, ()) for key in _JSON_SCHEMA_FUNCTIONS):
@@ -335,6 +342,8 @@ def _choice(owner: Any) -> t.Type | None:
 
 
 def _term_pattern(owner: Any, function: Any, schema: CoreSchema) -> t.Regex:
+    if type(owner).__name__ == "CFG":
+        raise Refused("a grammar of outlines cannot be enforced; use a pattern")
     try:
         pattern = str(function(schema, None)["pattern"])
     except (TypeError, ValueError, NotImplementedError) as problem:
