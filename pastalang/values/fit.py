@@ -127,7 +127,7 @@ class _Fitting:
             return _one(f"a span of `{source}` has at least one character")
         if source not in self.sources or text in self.sources[source]:
             return ()
-        return _one(f"{_shown(text)} does not stand in `{source}`")
+        return _one(f"{_shown(text)} does not occur in `{source}`")
 
     # ── structures ───────────────────────────────────────────────────────────────────────────────────────
 

@@ -96,13 +96,13 @@ def kind_of(value: JsonValue) -> str:
 
 def _take_integer(text: str) -> int:
     if len(text) > limits.MAX_JSON_DIGITS:
-        raise NotJson(f"a number has {len(text)} digits; {limits.MAX_JSON_DIGITS} are the limit")
+        raise NotJson(f"a number has {len(text)} digits; the limit is {limits.MAX_JSON_DIGITS}")
     return int(text)
 
 
 def _take_decimal(text: str) -> Decimal:
     if len(text) > limits.MAX_JSON_DIGITS:
-        raise NotJson(f"a number has {len(text)} digits; {limits.MAX_JSON_DIGITS} are the limit")
+        raise NotJson(f"a number has {len(text)} digits; the limit is {limits.MAX_JSON_DIGITS}")
     exponent = re.search("[eE]([+-]?[0-9]+)", text)
     if exponent is not None and abs(int(exponent[1])) > limits.MAX_JSON_EXPONENT:
         raise NotJson(f"the number {_shortened(text)} has too large an exponent")
@@ -120,7 +120,7 @@ def _take_object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
         for key, _ in pairs:
             if key in seen:
                 shown = json.dumps(key, ensure_ascii=False)
-                raise _Unplaced(f"the key {_shortened(shown)} stands twice in one object", shown)
+                raise _Unplaced(f"the key {_shortened(shown)} occurs twice in one object", shown)
             seen.add(key)
     return found
 

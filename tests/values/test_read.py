@@ -99,10 +99,10 @@ def test_what_is_no_json_is_refused_at_once(text: str) -> None:
         ('{"n":1,"below":[1,2,3,4]}', "below: has 4 items; at most 3 may be there"),
         ('{"n":true,"below":[]}', "n: expected an integer, found true"),
         ("[1", "not JSON: expecting ',' delimiter (at character 3)"),
-        ('{"a":1,"a":2}', 'the key "a" stands twice in one object (at character 8)'),
+        ('{"a":1,"a":2}', 'the key "a" occurs twice in one object (at character 8)'),
         (
             '{"a":{"b":1},\n "b":{"b":2},\n "c":{\n  "b":1, "\\u0062":2}}',
-            'the key "b" stands twice in one object (at line 4, column 10)',
+            'the key "b" occurs twice in one object (at line 4, column 10)',
         ),
         ('{"NaN": "NaN",\n "a": [-Infinity]}', "-Infinity is not a JSON number (at line 2, column 8)"),
         ("[1,\n\n 2,, 3]", "not JSON: expecting value (at line 3, column 4)"),

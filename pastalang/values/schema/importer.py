@@ -149,36 +149,36 @@ class _Conversion:
             return t.Schema(write_json({key: part for key, part in schema.items() if key != "$id"}))
         if identifier is not None and pointer != "#":
             raise SchemaRefused("$id", "changes the meaning of references; use `$defs` in one document")
-        said = {keyword for keyword in schema if is_constraint(keyword)}
+        constraints = {keyword for keyword in schema if is_constraint(keyword)}
         for keyword in schema:
             if is_refused(keyword):
                 raise SchemaRefused(keyword, why_refused(keyword))
             if is_unknown(keyword):
                 self.note(pointer, f"`{keyword}` is not a keyword of JSON Schema and is ignored")
-        if not said:
+        if not constraints:
             return t.Anything()
-        if said & {"enum", "const"} and not said.intersection(DEPENDENT):
-            return self.values(schema, said)
-        if said.intersection(DEPENDENT) or not self.is_plain(schema, said):
+        if constraints & {"enum", "const"} and not constraints.intersection(DEPENDENT):
+            return self.values(schema, constraints)
+        if constraints.intersection(DEPENDENT) or not self.is_plain(schema, constraints):
             return self.opaque(schema, pointer)
-        if said & {"anyOf", "oneOf"}:
+        if constraints & {"anyOf", "oneOf"}:
             return self.union(schema, pointer, "anyOf" if "anyOf" in schema else "oneOf")
-        if "allOf" in said and said == {"allOf"}:
+        if "allOf" in constraints and constraints == {"allOf"}:
             (only,) = _schemas(schema["allOf"], "allOf")
             return self.convert(only, f"{pointer}/allOf/0")
-        kinds = self.kinds(schema, said, pointer)
+        kinds = self.kinds(schema, constraints, pointer)
         arms = [self.kind(kind, schema, pointer) for kind in kinds]
         return arms[0] if len(arms) == 1 else t.Union(tuple(arms))
 
-    def is_plain(self, schema: Keywords, said: set[str]) -> bool:
+    def is_plain(self, schema: Keywords, constraints: set[str]) -> bool:
         """Whether the schema uses at most one of `anyOf`, `oneOf` and `allOf`, and no other keywords with it."""
-        combined = said & {"anyOf", "oneOf", "allOf"}
+        combined = constraints & {"anyOf", "oneOf", "allOf"}
         if combined == {"allOf"}:
             only = isinstance(schema["allOf"], list) and len(schema["allOf"]) == 1
-            return only and (said == {"allOf"} or _is_second_pattern(schema))
-        return not combined or (said <= {*combined, "discriminator"} and len(combined) == 1)
+            return only and (constraints == {"allOf"} or _is_second_pattern(schema))
+        return not combined or (constraints <= {*combined, "discriminator"} and len(combined) == 1)
 
-    def kinds(self, schema: Keywords, said: set[str], pointer: str) -> list[str]:
+    def kinds(self, schema: Keywords, constraints: set[str], pointer: str) -> list[str]:
         given = schema.get("type")
         if given is not None:
             kinds = [given] if isinstance(given, str) else list(given) if isinstance(given, list) else []
@@ -188,9 +188,9 @@ class _Conversion:
             if "number" in kinds and "integer" in kinds:
                 kinds.remove("integer")
             return [str(kind) for kind in kinds]
-        meant = [kind for kind, keywords in FAMILIES.items() if said & keywords and kind != "integer"]
+        meant = [kind for kind, keywords in FAMILIES.items() if constraints & keywords and kind != "integer"]
         if len(meant) != 1:
-            raise SchemaRefused("type", f"is missing, and {', '.join(sorted(said))} fit several types")
+            raise SchemaRefused("type", f"is missing, and {', '.join(sorted(constraints))} fit several types")
         self.note(pointer, f"the schema has no `type`; {meant[0]} is assumed from its keywords")
         return meant
 
@@ -213,11 +213,13 @@ class _Conversion:
             case _:
                 return self.object(schema, pointer)
 
-    def values(self, schema: Keywords, said: set[str]) -> t.Type:
+    def values(self, schema: Keywords, constraints: set[str]) -> t.Type:
         """The values of an enum, without those that the other keywords of the schema refuse."""
         values = schema["enum"] if "enum" in schema else [schema["const"]]
         assert isinstance(values, list)
-        rest = {keyword: schema[keyword] for keyword in said - {"enum"} if keyword != "const" or "enum" in schema}
+        rest = {
+            keyword: schema[keyword] for keyword in constraints - {"enum"} if keyword != "const" or "enum" in schema
+        }
         if "$ref" in write_json(dict(rest)):
             raise SchemaRefused("enum", "cannot be combined with a reference; remove one of them")
         kept = [value for value in values if not rest or not document_mismatches(write_json(dict(rest)), value)]
@@ -244,9 +246,8 @@ class _Conversion:
         untyped = next((at for at, part in enumerate(parts) if not self.is_typed(part)), None)
         if untyped is not None:
             raise SchemaRefused(f"oneOf/{untyped}", "has no `type`, so it accepts values of the other alternatives too")
-        twice = overlap(arms, self.types)
-        if twice is not None:
-            raise SchemaRefused("oneOf", f"alternatives {twice[0] + 1} and {twice[1] + 1} may accept the same value")
+        if (shared := overlap(arms, self.types)) is not None:
+            raise SchemaRefused("oneOf", f"alternatives {shared[0] + 1} and {shared[1] + 1} may accept the same value")
 
     def is_typed(self, schema: JsonValue, depth: int = 0) -> bool:
         while isinstance(schema, dict) and "$ref" in schema:

@@ -205,4 +205,4 @@ def _rows() -> Iterator[Keyword]:
     for name, reason in REFUSED.items():
         yield Keyword(name, Status.REFUSED, reason)
     for name in sorted(ANNOTATIONS):
-        yield Keyword(name, Status.REMARK, _EXPLANATIONS.get(name, "says nothing about values"))
+        yield Keyword(name, Status.REMARK, _EXPLANATIONS.get(name, "has no effect on values"))
