@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from math import ceil, floor
 
 from pastalang.check.arguments import Arguments, check_regex, exact, read_arguments, why_beyond
 from pastalang.check.report import Report, listed
@@ -16,6 +14,7 @@ from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
 from pastalang.program.regex_tree import lengths
 from pastalang.source import Span
+from pastalang.values.cardinality import has_numbers, lower_bound, upper_bound
 from pastalang.values.formats import FORMATS
 
 STRING_LIMITS = ("max", "min_chars", "max_chars", "pattern", "format", "stop")
@@ -110,52 +109,24 @@ HINTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    minimum: Decimal | None
-    maximum: Decimal | None
-    above: Decimal | None
-    below: Decimal | None
-    multiple_of: Decimal | None
-    max_tokens: int | None
-
-    @property
-    def low(self) -> tuple[Fraction, bool] | None:
-        """The lower bound, and whether it is itself excluded."""
-        ends = [(Fraction(end), out) for end, out in ((self.minimum, False), (self.above, True)) if end is not None]
-        return max(ends, default=None)
-
-    @property
-    def high(self) -> tuple[Fraction, bool] | None:
-        ends = [(Fraction(end), out) for end, out in ((self.maximum, False), (self.below, True)) if end is not None]
-        return min(ends, key=lambda end: (end[0], not end[1]), default=None)
-
-
 def integer(arguments: tuple[nodes.Argument, ...], span: Span, report: Report) -> t.Integer:
-    bounds = _read(arguments, "`integer`", "a whole number", _is_whole, report)
-    _check(bounds, "whole number", Fraction(bounds.multiple_of or 1), span, report)
-    return t.Integer(
-        minimum=_int(bounds.minimum),
-        maximum=_int(bounds.maximum),
-        exclusive_minimum=_int(bounds.above),
-        exclusive_maximum=_int(bounds.below),
-        multiple_of=_int(bounds.multiple_of),
-        max_tokens=bounds.max_tokens,
+    given = _read_number(arguments, "`integer`", "a whole number", _is_whole, report)
+    found = t.Integer(
+        minimum=_int(given.minimum),
+        maximum=_int(given.maximum),
+        exclusive_minimum=_int(given.exclusive_minimum),
+        exclusive_maximum=_int(given.exclusive_maximum),
+        multiple_of=_int(given.multiple_of),
+        max_tokens=given.max_tokens,
     )
+    _check_bounds(found, "whole number", span, report)
+    return found
 
 
 def number(arguments: tuple[nodes.Argument, ...], span: Span, report: Report) -> t.Number:
-    bounds = _read(arguments, "`number`", "a number", _is_any, report)
-    step = None if bounds.multiple_of is None else Fraction(bounds.multiple_of)
-    _check(bounds, "number", step, span, report)
-    return t.Number(
-        minimum=bounds.minimum,
-        maximum=bounds.maximum,
-        exclusive_minimum=bounds.above,
-        exclusive_maximum=bounds.below,
-        multiple_of=bounds.multiple_of,
-        max_tokens=bounds.max_tokens,
-    )
+    found = _read_number(arguments, "`number`", "a number", _is_any, report)
+    _check_bounds(found, "number", span, report)
+    return found
 
 
 def _is_whole(value: Decimal) -> bool:
@@ -170,24 +141,24 @@ def _int(value: Decimal | None) -> int | None:
     return None if value is None else int(value)
 
 
-def _read(
+def _read_number(
     arguments: tuple[nodes.Argument, ...],
     owner: str,
     expected: str,
     accept: Callable[[Decimal], bool],
     report: Report,
-) -> Bounds:
+) -> t.Number:
     given = read_arguments(arguments, owner=owner, allowed=LIMITS, unnamed=nodes.RangeValue, report=report, hints=HINTS)
     minimum, maximum = (given.number(name, accept=accept, expected=expected) for name in ("min", "max"))
     span = given.range()
     if span is not None:
         minimum = _end(span.low, "min", minimum, given, expected, report)
         maximum = _end(span.high, "max", maximum, given, expected, report)
-    return Bounds(
+    return t.Number(
         minimum=minimum,
         maximum=maximum,
-        above=given.number("above", accept=accept, expected=expected),
-        below=given.number("below", accept=accept, expected=expected),
+        exclusive_minimum=given.number("above", accept=accept, expected=expected),
+        exclusive_maximum=given.number("below", accept=accept, expected=expected),
         multiple_of=given.number(
             "multiple_of", accept=lambda value: value > 0 and accept(value), expected=f"{expected} above 0"
         ),
@@ -222,26 +193,18 @@ def _end(
     return value
 
 
-def _check(bounds: Bounds, kind: str, step: Fraction | None, span: Span, report: Report) -> None:
-    """Report limits with no number, or no multiple of `step`, between them."""
-    if bounds.low is None or bounds.high is None:
+def _check_bounds(type: t.Integer | t.Number, kind: str, span: Span, report: Report) -> None:
+    low, high = lower_bound(type), upper_bound(type)
+    if low is None or high is None or has_numbers(type):
         return
-    (low, low_is_out), (high, high_is_out) = bounds.low, bounds.high
-    is_empty = low > high or (low == high and (low_is_out or high_is_out))
-    if not is_empty and step is not None:
-        first, last = ceil(low / step), floor(high / step)
-        first += low_is_out and first * step == low
-        last -= high_is_out and last * step == high
-        is_empty = first > last
-    if is_empty:
-        of = f" that is a multiple of {bounds.multiple_of}" if bounds.multiple_of is not None and low <= high else ""
-        report.add(
-            "contradictory-limits",
-            f"no {kind}{of} is {_side(low, low_is_out, 'at least', 'above')}"
-            f" and {_side(high, high_is_out, 'at most', 'below')}",
-            span,
-            help="swap the two limits" if low > high else "",
-        )
+    is_swapped = low[0] > high[0]
+    multiple = f" that is a multiple of {type.multiple_of}" if type.multiple_of is not None and not is_swapped else ""
+    report.add(
+        "contradictory-limits",
+        f"no {kind}{multiple} is {_side(*low, 'at least', 'above')} and {_side(*high, 'at most', 'below')}",
+        span,
+        help="swap the two limits" if is_swapped else "",
+    )
 
 
 def _side(end: Fraction, is_out: bool, closed: str, opened: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
+from fractions import Fraction
+from math import ceil, floor
 from typing import assert_never
 
 from pastalang.program import types as t
@@ -83,6 +85,38 @@ def _count_texts(pattern: str) -> int | None:
     except RegexError:  # reported where the pattern is compiled
         return None
     return None if texts is None else len(texts)
+
+
+def has_numbers(type: t.Integer | t.Number) -> bool:
+    """Whether a number within the bounds exists; with a step, whether a multiple of it does."""
+    low, high = lower_bound(type), upper_bound(type)
+    if low is None or high is None:
+        return True
+    if low[0] > high[0] or (low[0] == high[0] and (low[1] or high[1])):
+        return False
+    if type.multiple_of is None and isinstance(type, t.Number):
+        return True
+    step = Fraction(type.multiple_of or 1)
+    first, last = ceil(low[0] / step), floor(high[0] / step)
+    first += low[1] and first * step == low[0]
+    last -= high[1] and last * step == high[0]
+    return first <= last
+
+
+def lower_bound(type: t.Integer | t.Number) -> tuple[Fraction, bool] | None:
+    """The lower bound, and whether the bound itself is excluded."""
+    return max(_bounds(type.minimum, type.exclusive_minimum), default=None)
+
+
+def upper_bound(type: t.Integer | t.Number) -> tuple[Fraction, bool] | None:
+    """The upper bound, and whether the bound itself is excluded."""
+    bounds = _bounds(type.maximum, type.exclusive_maximum)
+    return min(bounds, key=lambda bound: (bound[0], not bound[1]), default=None)
+
+
+def _bounds(included: int | Decimal | None, excluded: int | Decimal | None) -> list[tuple[Fraction, bool]]:
+    given = ((included, False), (excluded, True))
+    return [(Fraction(bound), is_excluded) for bound, is_excluded in given if bound is not None]
 
 
 def leaves_choice(type: t.Type) -> bool:

@@ -107,9 +107,7 @@ class _Conversion:
         if isinstance(schema, dict) and "$ref" in schema:
             others = {keyword for keyword in schema if is_constraint(keyword)} - {"$ref"}
             if others:
-                raise SchemaRefused(
-                    min(others), "cannot be combined with `$ref`; move it into the schema that `$ref` points to"
-                )
+                raise SchemaRefused(min(others), "cannot be combined with `$ref`; move it into the referenced schema")
             target = str(schema["$ref"])
             return self.resolved(resolve(target, self.document), target)
         if pointer in self.done:
@@ -163,7 +161,7 @@ class _Conversion:
             return self.opaque(schema, pointer)
         if constraints & {"anyOf", "oneOf"}:
             return self.union(schema, pointer, "anyOf" if "anyOf" in schema else "oneOf")
-        if "allOf" in constraints and constraints == {"allOf"}:
+        if constraints == {"allOf"}:
             (only,) = _schemas(schema["allOf"], "allOf")
             return self.convert(only, f"{pointer}/allOf/0")
         kinds = self.kinds(schema, constraints, pointer)
@@ -217,12 +215,11 @@ class _Conversion:
         """The values of an enum, without those that the other keywords of the schema refuse."""
         values = schema["enum"] if "enum" in schema else [schema["const"]]
         assert isinstance(values, list)
-        rest = {
-            keyword: schema[keyword] for keyword in constraints - {"enum"} if keyword != "const" or "enum" in schema
-        }
-        if "$ref" in write_json(dict(rest)):
+        others = constraints - ({"enum"} if "enum" in schema else {"const"})
+        rest: JsonValue = {keyword: schema[keyword] for keyword in others}
+        if "$ref" in write_json(rest):
             raise SchemaRefused("enum", "cannot be combined with a reference; remove one of them")
-        kept = [value for value in values if not rest or not document_mismatches(write_json(dict(rest)), value)]
+        kept = [value for value in values if not rest or not document_mismatches(write_json(rest), value)]
         if not kept:
             raise SchemaRefused("enum" if "enum" in schema else "const", "has no value that the other keywords accept")
         arms = tuple(dict.fromkeys(_exactly(value) for value in kept))

@@ -10,6 +10,7 @@ from typing import Final
 
 from pastalang.program import types as t
 from pastalang.values import patterns
+from pastalang.values.cardinality import has_numbers
 from pastalang.values.formats import FORMATS, MOMENTS
 from pastalang.values.json import JsonValue
 from pastalang.values.lengths import decimal_text
@@ -70,14 +71,7 @@ def integer_type(schema: Keywords) -> t.Type:
         exclusive_maximum=None if below is None else ceil(Fraction(below)),
         multiple_of=None if step is None else int(step),
     )
-    least = max(
-        (bound for bound in (found.minimum, _next(found.exclusive_minimum, 1)) if bound is not None), default=None
-    )
-    most = min(
-        (bound for bound in (found.maximum, _next(found.exclusive_maximum, -1)) if bound is not None), default=None
-    )
-    unit = found.multiple_of or 1
-    if least is not None and most is not None and most // unit * unit < least:
+    if not has_numbers(found):
         raise SchemaRefused(_a_bound(schema), "no integer lies between the bounds")
     return found
 
@@ -85,18 +79,8 @@ def integer_type(schema: Keywords) -> t.Type:
 def number_type(schema: Keywords) -> t.Type:
     low, high, above, below, step = _bounds(schema)
     found = t.Number(low, high, above, below, step)
-    lows = [(Fraction(bound), out) for bound, out in ((low, 0), (above, 1)) if bound is not None]
-    highs = [(Fraction(bound), -out) for bound, out in ((high, 0), (below, 1)) if bound is not None]
-    if lows and highs:
-        least, most = max(lows), min(highs)
-        is_empty = least[0] > most[0] or (least[0] == most[0] and (least[1] or most[1]))
-        if step is not None and not is_empty:
-            unit = Fraction(step)
-            last = floor(most[0] / unit) * unit
-            last -= unit if last == most[0] and most[1] else 0
-            is_empty = last < least[0] or (last == least[0] and bool(least[1]))
-        if is_empty:
-            raise SchemaRefused(_a_bound(schema), "no number lies between the bounds")
+    if not has_numbers(found):
+        raise SchemaRefused(_a_bound(schema), "no number lies between the bounds")
     return found
 
 
@@ -155,10 +139,6 @@ def _number(schema: Keywords, keyword: str) -> Decimal | None:
     if not isinstance(value, int | Decimal):
         raise SchemaRefused(keyword, "must be a number")
     return Decimal(value)
-
-
-def _next(bound: int | None, step: int) -> int | None:
-    return None if bound is None else bound + step
 
 
 def _a_bound(schema: Keywords) -> str:
