@@ -18,78 +18,14 @@ from pastalang.program.types import Sampling
 from pastalang.source import Span
 from pastalang.values.json import JsonValue
 
+OPTIONS = tuple(SAMPLING_BOUNDS)
 
-def exact(number: NumberValue) -> Decimal | None:
-    """The value, or None where its length or its exponent exceeds the limit."""
-    if len(number.text) > MAX_NUMBER_DIGITS:
-        return None
-    value = Decimal(number.text)
-    if not value:
-        return Decimal(0)
-    return value if abs(value.adjusted()) <= MAX_NUMBER_DIGITS else None
-
-
-def why_beyond(number: NumberValue) -> str | None:
-    """Why a number has no exact value, as the end of a sentence; None where it has one."""
-    if exact(number) is not None:
-        return None
-    if len(number.text) > MAX_NUMBER_DIGITS:
-        return f"has more than {MAX_NUMBER_DIGITS} characters"
-    if Decimal(number.text).adjusted() < 0:
-        return f"is closer to 0 than 1e-{MAX_NUMBER_DIGITS}, the smallest number that can be enforced"
-    return f"exceeds 1e{MAX_NUMBER_DIGITS}, the largest number that can be enforced"
-
-
-def whole(number: NumberValue) -> int | None:
-    """The value as an integer (`1e3` and `2.0` are integers), or None."""
-    value = exact(number)
-    return int(value) if value is not None and value == value.to_integral_value() else None
-
-
-def literal_number(number: NumberValue) -> int | Decimal | None:
-    """An integer if it is written as one, otherwise an exact decimal; None where it exceeds the limit."""
-    value = exact(number)
-    if value is None:
-        return None
-    return int(value) if number.text.lstrip("-").isdigit() else value
-
-
-def is_constant(value: nodes.Value) -> bool:
-    """Whether the value is plain data, unlike a name, a range or a regular expression."""
-    match value:
-        case nodes.ListValue(items=items):
-            return all(map(is_constant, items))
-        case nodes.RecordValue(entries=entries):
-            keys = [key.text for key, _ in entries]
-            return len(set(keys)) == len(keys) and all(is_constant(item) for _, item in entries)
-        case nodes.NumberValue():
-            return literal_number(value) is not None
-        case nodes.StringValue() | nodes.BooleanValue() | nodes.NullValue():
-            return True
-        case nodes.RegexValue() | nodes.RangeValue() | nodes.PathValue():
-            return False
-        case _:
-            assert_never(value)
-
-
-def constant(value: nodes.Value) -> JsonValue:
-    """The JSON value of a constant. The caller has asked `is_constant` first."""
-    match value:
-        case nodes.StringValue(text=text):
-            return text
-        case nodes.NumberValue():
-            return literal_number(value)
-        case nodes.BooleanValue(value=flag):
-            return flag
-        case nodes.NullValue():
-            return None
-        case nodes.ListValue(items=items):
-            return [constant(item) for item in items]
-        case nodes.RecordValue(entries=entries):
-            return {key.text: constant(item) for key, item in entries}
-        case _:
-            raise AssertionError("not a constant")
-
+OPTION_HINTS = {
+    "max": "`max` is a limit of the type: `string(max=40)`",
+    "max_tokens": "the token limit belongs to the type: `string(max=40)`",
+    "stop": '`stop` belongs to the type: `string(stop=":")`',
+    "seed": "the seed belongs to the run, not to the program: `pasta run --seed 7`",
+}
 
 KINDS_OF_VALUES = {
     nodes.StringValue: "a text",
@@ -102,6 +38,41 @@ KINDS_OF_VALUES = {
     nodes.RangeValue: "a range",
     nodes.PathValue: "a name",
 }
+
+
+def read_arguments(
+    arguments: tuple[nodes.Argument, ...],
+    *,
+    owner: str,
+    allowed: tuple[str, ...],
+    report: Report,
+    unnamed: type[nodes.RangeValue] | type[nodes.PathValue] | type[nodes.StringValue] | None = None,
+    hints: dict[str, str] | None = None,
+) -> Arguments:
+    """Collect the arguments by name. One argument may have no name, if it is of the kind `unnamed`."""
+    found: dict[str, nodes.Argument] = {}
+    for argument in arguments:
+        name = argument.name.text if argument.name is not None else ""
+        if name in found:
+            report.add(
+                "wrong-argument",
+                f"{f'`{name}`' if name else 'the unnamed argument'} is given to {owner} twice",
+                argument.span,
+                related=[Label(found[name].span, "first given here")],
+            )
+        elif argument.name is None and (unnamed is None or not isinstance(argument.value, unnamed)):
+            _report_unnamed(argument, owner, allowed, unnamed, report)
+        elif argument.name is not None and name not in allowed:
+            hint = (hints or {}).get(name)
+            report.add(
+                "wrong-argument",
+                f"{owner} has no limit `{name}`" if owner != "with" else f"there is no sampling option `{name}`",
+                argument.name.span,
+                help=hint or report.suggest(name, allowed, otherwise=f"it takes {listed(allowed)}" if allowed else ""),
+            )
+        else:
+            found[name] = argument
+    return Arguments(owner, found, report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,39 +177,103 @@ class Arguments:
         )
 
 
-def read_arguments(
-    arguments: tuple[nodes.Argument, ...],
-    *,
-    owner: str,
-    allowed: tuple[str, ...],
-    report: Report,
-    unnamed: type[nodes.RangeValue] | type[nodes.PathValue] | type[nodes.StringValue] | None = None,
-    hints: dict[str, str] | None = None,
-) -> Arguments:
-    """Collect the arguments by name. One argument may have no name, if it is of the kind `unnamed`."""
-    found: dict[str, nodes.Argument] = {}
-    for argument in arguments:
-        name = argument.name.text if argument.name is not None else ""
-        if name in found:
-            report.add(
-                "wrong-argument",
-                f"{f'`{name}`' if name else 'the unnamed argument'} is given to {owner} twice",
-                argument.span,
-                related=[Label(found[name].span, "first given here")],
-            )
-        elif argument.name is None and (unnamed is None or not isinstance(argument.value, unnamed)):
-            _report_unnamed(argument, owner, allowed, unnamed, report)
-        elif argument.name is not None and name not in allowed:
-            hint = (hints or {}).get(name)
-            report.add(
-                "wrong-argument",
-                f"{owner} has no limit `{name}`" if owner != "with" else f"there is no sampling option `{name}`",
-                argument.name.span,
-                help=hint or report.suggest(name, allowed, otherwise=f"it takes {listed(allowed)}" if allowed else ""),
-            )
-        else:
-            found[name] = argument
-    return Arguments(owner, found, report)
+def check_sampling(arguments: tuple[nodes.Argument, ...], report: Report) -> Sampling:
+    given = read_arguments(arguments, owner="with", allowed=OPTIONS, report=report, hints=OPTION_HINTS)
+    top_k = SAMPLING_BOUNDS["top_k"]
+    return Sampling(
+        temperature=_number(given, "temperature"),
+        top_k=given.integer("top_k", minimum=top_k.low, maximum=top_k.high),
+        top_p=_number(given, "top_p"),
+        min_p=_number(given, "min_p"),
+        repetition_penalty=_number(given, "repetition_penalty"),
+    )
+
+
+def check_regex(value: nodes.RegexValue, report: Report) -> bool:
+    """Whether the pattern can be enforced. If not, a finding points to the part that cannot."""
+    try:
+        parse_regex(value.pattern)
+    except RegexError as problem:
+        report.add(
+            "unsupported-regex",
+            f"the regular expression /{_shortened(value.pattern)}/ cannot be enforced: {problem.message}",
+            _span_inside(value, problem),
+            help=problem.help,
+        )
+        return False
+    return True
+
+
+def is_constant(value: nodes.Value) -> bool:
+    """Whether the value is plain data, unlike a name, a range or a regular expression."""
+    match value:
+        case nodes.ListValue(items=items):
+            return all(map(is_constant, items))
+        case nodes.RecordValue(entries=entries):
+            keys = [key.text for key, _ in entries]
+            return len(set(keys)) == len(keys) and all(is_constant(item) for _, item in entries)
+        case nodes.NumberValue():
+            return literal_number(value) is not None
+        case nodes.StringValue() | nodes.BooleanValue() | nodes.NullValue():
+            return True
+        case nodes.RegexValue() | nodes.RangeValue() | nodes.PathValue():
+            return False
+        case _:
+            assert_never(value)
+
+
+def constant(value: nodes.Value) -> JsonValue:
+    """The JSON value of a constant. The caller has asked `is_constant` first."""
+    match value:
+        case nodes.StringValue(text=text):
+            return text
+        case nodes.NumberValue():
+            return literal_number(value)
+        case nodes.BooleanValue(value=flag):
+            return flag
+        case nodes.NullValue():
+            return None
+        case nodes.ListValue(items=items):
+            return [constant(item) for item in items]
+        case nodes.RecordValue(entries=entries):
+            return {key.text: constant(item) for key, item in entries}
+        case _:
+            raise AssertionError("not a constant")
+
+
+def exact(number: NumberValue) -> Decimal | None:
+    """The value, or None where its length or its exponent exceeds the limit."""
+    if len(number.text) > MAX_NUMBER_DIGITS:
+        return None
+    value = Decimal(number.text)
+    if not value:
+        return Decimal(0)
+    return value if abs(value.adjusted()) <= MAX_NUMBER_DIGITS else None
+
+
+def whole(number: NumberValue) -> int | None:
+    """The value as an integer (`1e3` and `2.0` are integers), or None."""
+    value = exact(number)
+    return int(value) if value is not None and value == value.to_integral_value() else None
+
+
+def literal_number(number: NumberValue) -> int | Decimal | None:
+    """An integer if it is written as one, otherwise an exact decimal; None where it exceeds the limit."""
+    value = exact(number)
+    if value is None:
+        return None
+    return int(value) if number.text.lstrip("-").isdigit() else value
+
+
+def why_beyond(number: NumberValue) -> str | None:
+    """Why a number has no exact value, as the end of a sentence; None where it has one."""
+    if exact(number) is not None:
+        return None
+    if len(number.text) > MAX_NUMBER_DIGITS:
+        return f"has more than {MAX_NUMBER_DIGITS} characters"
+    if Decimal(number.text).adjusted() < 0:
+        return f"is closer to 0 than 1e-{MAX_NUMBER_DIGITS}, the smallest number that can be enforced"
+    return f"exceeds 1e{MAX_NUMBER_DIGITS}, the largest number that can be enforced"
 
 
 def _report_unnamed(
@@ -261,21 +296,6 @@ def _report_unnamed(
     )
 
 
-def check_regex(value: nodes.RegexValue, report: Report) -> bool:
-    """Whether the pattern can be enforced. If not, a finding points to the part that cannot."""
-    try:
-        parse_regex(value.pattern)
-    except RegexError as problem:
-        report.add(
-            "unsupported-regex",
-            f"the regular expression /{_shortened(value.pattern)}/ cannot be enforced: {problem.message}",
-            _span_inside(value, problem),
-            help=problem.help,
-        )
-        return False
-    return True
-
-
 def _span_inside(value: nodes.RegexValue, problem: RegexError) -> Span:
     """The part of the pattern that causes the problem; the whole pattern if escapes shift its characters."""
     begin = value.span.start + 1
@@ -293,27 +313,6 @@ def _between(minimum: int | None, maximum: int | None) -> str:
     if maximum is None:
         return f"a whole number of at least {minimum}"
     return f"a whole number from {minimum or 0:,} to {maximum:,}"
-
-
-OPTIONS = tuple(SAMPLING_BOUNDS)
-OPTION_HINTS = {
-    "max": "`max` is a limit of the type: `string(max=40)`",
-    "max_tokens": "the token limit belongs to the type: `string(max=40)`",
-    "stop": '`stop` belongs to the type: `string(stop=":")`',
-    "seed": "the seed belongs to the run, not to the program: `pasta run --seed 7`",
-}
-
-
-def check_sampling(arguments: tuple[nodes.Argument, ...], report: Report) -> Sampling:
-    given = read_arguments(arguments, owner="with", allowed=OPTIONS, report=report, hints=OPTION_HINTS)
-    top_k = SAMPLING_BOUNDS["top_k"]
-    return Sampling(
-        temperature=_number(given, "temperature"),
-        top_k=given.integer("top_k", minimum=top_k.low, maximum=top_k.high),
-        top_p=_number(given, "top_p"),
-        min_p=_number(given, "min_p"),
-        repetition_penalty=_number(given, "repetition_penalty"),
-    )
 
 
 def _number(given: Arguments, name: str) -> float | None:

@@ -1,4 +1,4 @@
-"""`pasta import` writes a program that checks, and says by name what it cannot write."""
+"""`pasta import` writes a program that checks, and names the types that it cannot write."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def test_what_cannot_be_written_is_refused_by_name(folder: Path) -> None:
         ("wrong:Model", 3, "the module 'wrong' cannot be imported: it raises SyntaxError: invalid"),
     ],
 )
-def test_a_wrong_source_is_told_with_its_exit_code(folder: Path, source: str, code: int, problem: str) -> None:
+def test_a_wrong_source_has_its_exit_code(folder: Path, source: str, code: int, problem: str) -> None:
     (folder / "broken.json").write_text("{", encoding="utf-8")
     for name, text in (("raises", "1 / 0"), ("leaves", "import sys\nsys.exit(5)"), ("wrong", "class")):
         (folder / f"{name}.py").write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Keys that depend on each other, said as alternatives: no value tells the two apart for the `jsonschema` library."""
+"""Dependent keys rewritten as alternatives accept the same values, according to the `jsonschema` library."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ TRIED = [
 
 
 @given(st.lists(ALTERNATIVES, min_size=2, max_size=3), LEAVES)
-def test_what_is_apart_shares_no_value(arms: list[Any], together_with: Any) -> None:
+def test_disjoint_schemas_share_no_value(arms: list[Any], together_with: Any) -> None:
     around: dict[str, Any] = together_with if isinstance(together_with, dict) else {}
     if are_disjoint(arms, {**around, "$defs": DEFINED, "oneOf": arms}, together_with=around):
         wholes = [Draft202012Validator({"$defs": DEFINED, "allOf": [around, arm]}) for arm in arms]

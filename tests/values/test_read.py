@@ -110,7 +110,7 @@ def test_what_is_no_json_is_refused_at_once(text: str) -> None:
         (" \n", "not JSON: nothing is written there"),
     ],
 )
-def test_a_misfit_names_the_path_and_the_reason(text: str, message: str) -> None:
+def test_a_mismatch_names_the_path_and_the_reason(text: str, message: str) -> None:
     assert str(read(text, t.Named("Tree"), TYPES).mismatches[0]) == message
 
 
@@ -197,7 +197,7 @@ def test_the_work_of_reading_a_union_of_recursive_types_grows_with_the_value() -
     assert calls(60, "0", False) < 2.5 * calls(30, "0", False)
 
 
-def test_a_value_that_nests_too_deep_is_a_misfit() -> None:
+def test_a_value_that_nests_too_deep_is_a_mismatch() -> None:
     deep: list[object] = []
     for _ in range(5_000):
         deep = [deep]

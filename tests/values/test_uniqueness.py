@@ -1,4 +1,4 @@
-"""More different items or keys than there are: refused with the path, whatever the type comes from."""
+"""Types that require more different items or keys than exist are refused with their path."""
 
 from __future__ import annotations
 

@@ -13,103 +13,14 @@ from pastalang import limits
 from pastalang.program.regex import RegexError
 from pastalang.values.json import JsonValue, write_json
 from pastalang.values.patterns import whole_pattern
-from pastalang.values.schema.keywords import NAMED, is_unknown
+from pastalang.values.schema.keywords import HOLDS_DATA, NAMED, is_unknown
 
+OWN_IDENTIFIER: Final = "urn:pasta:schema:"  # marks an embedded document with references of its own
 
-def shape_problem(schema: Mapping[str, JsonValue]) -> tuple[str, str] | None:
-    """The first keyword with a value of the wrong form, and the form it must have."""
-    for keyword, value in schema.items():
-        expected = _SHAPES.get(keyword)
-        if expected is not None and not expected[0](value):
-            return keyword, f"must be {expected[1]}"
-    return None
-
-
-def _is_schema(value: JsonValue) -> bool:
-    return isinstance(value, dict | bool)
-
-
-def _are_schemas(value: JsonValue) -> bool:
-    return isinstance(value, list) and bool(value) and all(map(_is_schema, value))
-
-
-def _are_named_schemas(value: JsonValue) -> bool:
-    return isinstance(value, dict) and all(map(_is_schema, value.values()))
-
-
-def _are_key_lists(value: JsonValue) -> bool:
-    return isinstance(value, dict) and all(map(_are_texts, value.values()))
-
-
-def _are_dependent(value: JsonValue) -> bool:
-    return isinstance(value, dict) and all(_is_schema(part) or _are_texts(part) for part in value.values())
-
-
-def _is_number(value: JsonValue) -> bool:
-    return isinstance(
-        value, int | Decimal
-    )  # also true and false, as in draft 4: the import reports them with a better message
-
-
-def _is_count(value: JsonValue) -> bool:
-    return not isinstance(value, bool) and isinstance(value, int | Decimal) and value >= 0 and value == int(value)
-
-
-def _are_types(value: JsonValue) -> bool:
-    return isinstance(value, str) or _are_texts(value)
-
-
-def _are_texts(value: JsonValue) -> bool:
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        return False
-    return len(set(map(str, value))) == len(value)
-
-
-def _is_text(value: JsonValue) -> bool:
-    return isinstance(value, str)
-
-
-_Check = tuple[Callable[[JsonValue], bool], str]
-_SCHEMA: Final[_Check] = (_is_schema, "a schema")
-_SCHEMAS: Final[_Check] = (_are_schemas, "a list of schemas that is not empty")
-_NAMED: Final[_Check] = (_are_named_schemas, "an object of schemas")
-_NUMBER: Final[_Check] = (_is_number, "a number")
-_DEPENDENT: Final[_Check] = (_are_dependent, "an object of schemas or lists of different keys")
-_COUNT: Final[_Check] = (_is_count, "a whole number that is not negative")
-_TEXT: Final[_Check] = (_is_text, "a string")
-
-_SHAPES: Final[Mapping[str, _Check]] = MappingProxyType(
-    {
-        "type": (_are_types, "the name of a type, or a list of different names"),
-        "required": (_are_texts, "a list of different keys"),
-        "enum": (lambda value: isinstance(value, list), "a list of values"),
-        "items": (lambda value: _is_schema(value) or _are_schemas(value), "a schema"),
-        "uniqueItems": (lambda value: isinstance(value, bool), "true or false"),
-        "dependencies": _DEPENDENT,
-        "dependentRequired": (_are_key_lists, "an object of lists of different keys"),
-        "discriminator": (lambda value: isinstance(value, dict), "an object"),
-        **dict.fromkeys(("anyOf", "oneOf", "allOf", "prefixItems"), _SCHEMAS),
-        **dict.fromkeys(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"), _NAMED),
-        **dict.fromkeys(
-            ("additionalProperties", "additionalItems", "propertyNames", "not", "if", "then", "else", "contains"),
-            _SCHEMA,
-        ),
-        **dict.fromkeys(("unevaluatedProperties", "unevaluatedItems"), _SCHEMA),
-        **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _NUMBER),
-        **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _COUNT),
-        **dict.fromkeys(("pattern", "format", "$ref", "$id"), _TEXT),
-    }
-)
-
-
-_DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})  # hold data, not schemas
 _UNRESOLVED: Final = {
     "$dynamicRef": "a dynamic reference is not supported",
     "$recursiveRef": "a dynamic reference is not supported",
 }
-
-
-OWN_IDENTIFIER: Final = "urn:pasta:schema:"  # marks an embedded document with references of its own
 
 
 def find_hostile(document: JsonValue) -> tuple[str, str] | None:
@@ -145,32 +56,6 @@ def find_in_schemas(
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """One value inside a document. `is_schema` is false for data and for objects whose keys are names."""
-
-    pointer: str
-    value: JsonValue
-    is_schema: bool
-    depth: int
-    document: JsonValue
-
-    def parts(self) -> Iterator[_Place]:
-        if isinstance(self.value, list):
-            for at, part in enumerate(self.value):
-                yield _Place(f"{self.pointer}/{at}", part, self.is_schema, self.depth + 1, self.document)
-        if not isinstance(self.value, dict):
-            return
-        identifier = self.value.get("$id") if self.is_schema else None
-        own = isinstance(identifier, str) and identifier.startswith(OWN_IDENTIFIER)
-        for key, part in self.value.items():
-            if self.is_schema and (key in _DATA or is_unknown(key)):
-                continue
-            step = key.replace("~", "~0").replace("/", "~1")
-            inner = not self.is_schema or key not in NAMED
-            yield _Place(f"{self.pointer}/{step}", part, inner, self.depth + 1, self.value if own else self.document)
-
-
 def resolve(pointer: str, document: JsonValue) -> JsonValue | None:
     """The value that a local reference `#/a/b` points to, or None."""
     found = document
@@ -191,6 +76,32 @@ def unescape(step: str) -> str:
     return unquote(step).replace("~1", "/").replace("~0", "~")
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """One value inside a document. `is_schema` is false for data and for objects whose keys are names."""
+
+    pointer: str
+    value: JsonValue
+    is_schema: bool
+    depth: int
+    document: JsonValue
+
+    def parts(self) -> Iterator[_Place]:
+        if isinstance(self.value, list):
+            for at, part in enumerate(self.value):
+                yield _Place(f"{self.pointer}/{at}", part, self.is_schema, self.depth + 1, self.document)
+        if not isinstance(self.value, dict):
+            return
+        identifier = self.value.get("$id") if self.is_schema else None
+        own = isinstance(identifier, str) and identifier.startswith(OWN_IDENTIFIER)
+        for key, part in self.value.items():
+            if self.is_schema and (key in HOLDS_DATA or is_unknown(key)):
+                continue
+            step = key.replace("~", "~0").replace("/", "~1")
+            inner = not self.is_schema or key not in NAMED
+            yield _Place(f"{self.pointer}/{step}", part, inner, self.depth + 1, self.value if own else self.document)
+
+
 def _problem_of(schema: JsonValue, document: JsonValue) -> tuple[str, str] | None:
     if not isinstance(schema, dict):
         return None
@@ -201,7 +112,7 @@ def _problem_of(schema: JsonValue, document: JsonValue) -> tuple[str, str] | Non
         if keyword in schema:
             return keyword, reason
     return (
-        shape_problem(schema)
+        _shape_problem(schema)
         or _reference_problem(schema, document)
         or _enum_problem(schema)
         or _pattern_problem(schema)
@@ -257,3 +168,96 @@ def _pattern_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
             shown = pattern if len(pattern) <= limits.MAX_NAME_CHARS else pattern[: limits.MAX_NAME_CHARS] + "…"
             return keyword, f"the pattern `{shown}` cannot be enforced while decoding: {problem.message}"
     return None
+
+
+def _shape_problem(schema: Mapping[str, JsonValue]) -> tuple[str, str] | None:
+    """The first keyword with a value of the wrong form, and the form it must have."""
+    for keyword, value in schema.items():
+        expected = _SHAPES.get(keyword)
+        if expected is not None and not expected[0](value):
+            return keyword, f"must be {expected[1]}"
+    return None
+
+
+def _is_schema(value: JsonValue) -> bool:
+    return isinstance(value, dict | bool)
+
+
+def _are_schemas(value: JsonValue) -> bool:
+    return isinstance(value, list) and bool(value) and all(map(_is_schema, value))
+
+
+def _are_named_schemas(value: JsonValue) -> bool:
+    return isinstance(value, dict) and all(map(_is_schema, value.values()))
+
+
+def _are_key_lists(value: JsonValue) -> bool:
+    return isinstance(value, dict) and all(map(_are_texts, value.values()))
+
+
+def _are_dependent(value: JsonValue) -> bool:
+    return isinstance(value, dict) and all(_is_schema(part) or _are_texts(part) for part in value.values())
+
+
+def _is_number(value: JsonValue) -> bool:
+    return isinstance(
+        value, int | Decimal
+    )  # also true and false, as in draft 4: the import reports them with a better message
+
+
+def _is_count(value: JsonValue) -> bool:
+    return not isinstance(value, bool) and isinstance(value, int | Decimal) and value >= 0 and value == int(value)
+
+
+def _are_types(value: JsonValue) -> bool:
+    return isinstance(value, str) or _are_texts(value)
+
+
+def _are_texts(value: JsonValue) -> bool:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        return False
+    return len(set(map(str, value))) == len(value)
+
+
+def _is_text(value: JsonValue) -> bool:
+    return isinstance(value, str)
+
+
+_Check = tuple[Callable[[JsonValue], bool], str]
+
+_SCHEMA: Final[_Check] = (_is_schema, "a schema")
+
+_SCHEMAS: Final[_Check] = (_are_schemas, "a list of schemas that is not empty")
+
+_NAMED: Final[_Check] = (_are_named_schemas, "an object of schemas")
+
+_NUMBER: Final[_Check] = (_is_number, "a number")
+
+_DEPENDENT: Final[_Check] = (_are_dependent, "an object of schemas or lists of different keys")
+
+_COUNT: Final[_Check] = (_is_count, "a whole number that is not negative")
+
+_TEXT: Final[_Check] = (_is_text, "a string")
+
+_SHAPES: Final[Mapping[str, _Check]] = MappingProxyType(
+    {
+        "type": (_are_types, "the name of a type, or a list of different names"),
+        "required": (_are_texts, "a list of different keys"),
+        "enum": (lambda value: isinstance(value, list), "a list of values"),
+        "items": (lambda value: _is_schema(value) or _are_schemas(value), "a schema"),
+        "uniqueItems": (lambda value: isinstance(value, bool), "true or false"),
+        "dependencies": _DEPENDENT,
+        "dependentRequired": (_are_key_lists, "an object of lists of different keys"),
+        "discriminator": (lambda value: isinstance(value, dict), "an object"),
+        **dict.fromkeys(("anyOf", "oneOf", "allOf", "prefixItems"), _SCHEMAS),
+        **dict.fromkeys(("properties", "patternProperties", "$defs", "definitions", "dependentSchemas"), _NAMED),
+        **dict.fromkeys(
+            ("additionalProperties", "additionalItems", "propertyNames", "not", "if", "then", "else", "contains"),
+            _SCHEMA,
+        ),
+        **dict.fromkeys(("unevaluatedProperties", "unevaluatedItems"), _SCHEMA),
+        **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), _NUMBER),
+        **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _COUNT),
+        **dict.fromkeys(("pattern", "format", "$ref", "$id"), _TEXT),
+    }
+)

@@ -78,6 +78,9 @@ NAMED: Final = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies", "dependentRequired"}
 )
 
+# Hold data, not schemas.
+HOLDS_DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})
+
 _CONSTRAINTS: Final = frozenset(COMBINING).union(REFUSED, DEPENDENT, *FAMILIES.values())
 
 # Standard formats without a regular expression here. Other unknown names are remarks.

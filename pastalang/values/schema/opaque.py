@@ -13,6 +13,7 @@ from pastalang.values.schema.guard import find_in_schemas, unescape
 from pastalang.values.schema.keywords import (
     ANNOTATIONS,
     DEPENDENT,
+    HOLDS_DATA,
     NAMED,
     NOT_IN_OPAQUE,
     REFUSED_FORMATS,
@@ -24,23 +25,38 @@ from pastalang.values.schema.scalars import SchemaRefused
 Schema: TypeAlias = dict[str, JsonValue]
 
 MAX_DEPENDENT_KEYS: Final = 8  # each doubles the alternatives
+
 _MAX_ALTERNATIVES: Final = 64
-_DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})  # hold data, not schemas
 
 
-def map_schemas(document: JsonValue, change: Callable[[Schema], Schema]) -> JsonValue:
-    """The document with `change` applied to every schema in it, the inner ones first."""
-    if isinstance(document, list):
-        return [map_schemas(part, change) for part in document]
-    if not isinstance(document, dict):
-        return document
-    inner: Schema = {}
-    for keyword, part in document.items():
-        if keyword in NAMED and isinstance(part, dict):
-            inner[keyword] = {name: map_schemas(named, change) for name, named in part.items()}
-        else:
-            inner[keyword] = part if keyword in _DATA else map_schemas(part, change)
-    return change(inner)
+def opaque_document(schema: Mapping[str, JsonValue], document: JsonValue, *, is_root: bool) -> str:
+    """The part as canonical text, with the definitions it refers to. Raises `SchemaRefused`."""
+    schema = _split_dependencies(schema)
+    text = write_json(schema)
+    outside = [found for found in re.findall(r'"\$ref":"([^"]*)"', text) if not _is_definition(found)]
+    if outside and not is_root:
+        raise SchemaRefused("$ref", f"`{outside[0]}` points outside a part that is enforced as one hole; use `$defs`")
+    whole: dict[str, JsonValue] = {key: part for key, part in schema.items() if key != "$schema"}
+    if '"$ref"' in text and isinstance(document, dict):
+        whole |= _definitions(text, document)
+    refused = find_in_schemas(whole, opaque_problem)
+    if refused is not None:
+        raise SchemaRefused(refused[0].lstrip("/"), refused[1])
+    return write_json(map_schemas(whole, split_dependencies))
+
+
+def opaque_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
+    """Why a schema inside an opaque part cannot be enforced, as (keyword, reason)."""
+    for keyword in schema:
+        if keyword in NOT_IN_OPAQUE:
+            return keyword, NOT_IN_OPAQUE[keyword]
+        if is_refused(keyword):
+            return keyword, why_refused(keyword)
+    if (crowded := _excessive_dependency(schema)) is not None:
+        return crowded, f"of more than {MAX_DEPENDENT_KEYS} keys cannot be enforced while decoding"
+    if schema.get("format") in REFUSED_FORMATS:
+        return "format", f"the format {schema['format']} cannot be enforced"
+    return None
 
 
 def with_alternatives(schema: Schema, document: JsonValue) -> Schema:
@@ -75,7 +91,47 @@ def split_dependencies(schema: Schema) -> Schema:
     return found
 
 
-def too_many_cases(schema: Mapping[str, JsonValue]) -> str | None:
+def map_schemas(document: JsonValue, change: Callable[[Schema], Schema]) -> JsonValue:
+    """The document with `change` applied to every schema in it, the inner ones first."""
+    if isinstance(document, list):
+        return [map_schemas(part, change) for part in document]
+    if not isinstance(document, dict):
+        return document
+    inner: Schema = {}
+    for keyword, part in document.items():
+        if keyword in NAMED and isinstance(part, dict):
+            inner[keyword] = {name: map_schemas(named, change) for name, named in part.items()}
+        else:
+            inner[keyword] = part if keyword in HOLDS_DATA else map_schemas(part, change)
+    return change(inner)
+
+
+def _split_dependencies(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    found = map_schemas(dict(schema), split_dependencies)
+    assert isinstance(found, dict)
+    return found
+
+
+def _definitions(text: str, document: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+    """The definitions that the text refers to, directly or through other definitions."""
+    found: dict[tuple[str, str], JsonValue] = {}
+    waiting = [text]
+    while waiting:
+        for word, step in re.findall(r'"\$ref":"#/(\$defs|definitions)/([^/"]*)', waiting.pop()):
+            name = unescape(step)
+            container = document.get(word)
+            if (word, name) not in found and isinstance(container, dict) and name in container:
+                found[word, name] = container[name]
+                waiting.append(write_json(container[name]))
+    words = dict.fromkeys(word for word, _ in found)
+    return {word: {name: part for (other, name), part in found.items() if other == word} for word in words}
+
+
+def _is_definition(reference: str) -> bool:
+    return reference.startswith(("#/$defs/", "#/definitions/"))
+
+
+def _excessive_dependency(schema: Mapping[str, JsonValue]) -> str | None:
     """The keyword that depends on more keys than can be enforced, if there is one."""
     for keyword in DEPENDENT:
         if isinstance(given := schema.get(keyword), dict) and len(given) > MAX_DEPENDENT_KEYS:
@@ -119,58 +175,3 @@ def _required_keys(arm: JsonValue) -> list[str]:
     """The keys that the alternative requires; empty if it constrains anything else."""
     keys = arm.get("required") if isinstance(arm, dict) and not set(arm) - {"required"} - ANNOTATIONS else None
     return [str(key) for key in keys] if isinstance(keys, list) else []
-
-
-def opaque_document(schema: Mapping[str, JsonValue], document: JsonValue, *, is_root: bool) -> str:
-    """The part as canonical text, with the definitions it refers to. Raises `SchemaRefused`."""
-    schema = _split_dependencies(schema)
-    text = write_json(schema)
-    outside = [found for found in re.findall(r'"\$ref":"([^"]*)"', text) if not _is_definition(found)]
-    if outside and not is_root:
-        raise SchemaRefused("$ref", f"`{outside[0]}` points outside a part that is enforced as one hole; use `$defs`")
-    whole: dict[str, JsonValue] = {key: part for key, part in schema.items() if key != "$schema"}
-    if '"$ref"' in text and isinstance(document, dict):
-        whole |= _definitions(text, document)
-    refused = find_in_schemas(whole, opaque_problem)
-    if refused is not None:
-        raise SchemaRefused(refused[0].lstrip("/"), refused[1])
-    return write_json(map_schemas(whole, split_dependencies))
-
-
-def _split_dependencies(schema: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    found = map_schemas(dict(schema), split_dependencies)
-    assert isinstance(found, dict)
-    return found
-
-
-def _definitions(text: str, document: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
-    """The definitions that the text refers to, directly or through other definitions."""
-    found: dict[tuple[str, str], JsonValue] = {}
-    waiting = [text]
-    while waiting:
-        for word, step in re.findall(r'"\$ref":"#/(\$defs|definitions)/([^/"]*)', waiting.pop()):
-            name = unescape(step)
-            container = document.get(word)
-            if (word, name) not in found and isinstance(container, dict) and name in container:
-                found[word, name] = container[name]
-                waiting.append(write_json(container[name]))
-    words = dict.fromkeys(word for word, _ in found)
-    return {word: {name: part for (other, name), part in found.items() if other == word} for word in words}
-
-
-def opaque_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
-    """Why a schema inside an opaque part cannot be enforced, as (keyword, reason)."""
-    for keyword in schema:
-        if keyword in NOT_IN_OPAQUE:
-            return keyword, NOT_IN_OPAQUE[keyword]
-        if is_refused(keyword):
-            return keyword, why_refused(keyword)
-    if (crowded := too_many_cases(schema)) is not None:
-        return crowded, f"of more than {MAX_DEPENDENT_KEYS} keys cannot be enforced while decoding"
-    if schema.get("format") in REFUSED_FORMATS:
-        return "format", f"the format {schema['format']} cannot be enforced"
-    return None
-
-
-def _is_definition(reference: str) -> bool:
-    return reference.startswith(("#/$defs/", "#/definitions/"))
