@@ -1,4 +1,4 @@
-"""The compiler on one page: text or a path in, a checked program out, or everything that is wrong with it.
+"""Compiles a text or a file to a checked program, or reports everything that is wrong with it.
 
 text ── reading ── Source ── grammar ── syntax tree ── check ── Program
 """
@@ -20,12 +20,12 @@ from pastalang.source import Source
 
 
 def compile(text: str, *, name: str = "<text>") -> Program:
-    """The program in a text. It has no folder, so it cannot import. Raises `ProgramError`."""
+    """The program in a text. It has no folder, so it cannot import other files. Raises `ProgramError`."""
     return _program_or_error(check_source(text, name=name))
 
 
 def load(path: str | os.PathLike[str]) -> Program:
-    """The program in a file. Raises `ProgramError`, or `FileError` where the file cannot be opened."""
+    """The program in a file. Raises `ProgramError`, or `FileError` if the file cannot be opened."""
     reading = read_file(_path(path))
     if not reading.was_opened:
         raise FileError(reading.diagnostics[0].headline)
@@ -33,7 +33,7 @@ def load(path: str | os.PathLike[str]) -> Program:
 
 
 def check_source(text: str, *, name: str = "<text>") -> tuple[Program | None, tuple[Diagnostic, ...]]:
-    """The program in a text, if it has no errors, and everything there is to say about it."""
+    """The program in a text, or None if it has errors, with all errors and warnings."""
     given: object = text
     if not isinstance(given, str):
         raise TypeError(f"a program is compiled from its text, not from {given!r:.60}; `load` reads a file")
@@ -43,7 +43,7 @@ def check_source(text: str, *, name: str = "<text>") -> tuple[Program | None, tu
 
 
 def check_path(path: str | os.PathLike[str]) -> tuple[Program | None, tuple[Diagnostic, ...]]:
-    """The program in a file, if it has no errors, and everything there is to say about it."""
+    """The program in a file, or None if it has errors, with all errors and warnings."""
     return check_reading(read_file(_path(path)), path=Path(path))
 
 
@@ -55,7 +55,7 @@ def _path(given: str | os.PathLike[str]) -> Path:
 
 
 def check_reading(reading: Reading, *, path: Path | None) -> tuple[Program | None, tuple[Diagnostic, ...]]:
-    """What was read, parsed and checked. `path` is where it lies, None where imports lead nowhere."""
+    """Parse and check a file or text that was read. Without a `path` it cannot import."""
     if not reading.is_usable:
         return None, reading.diagnostics
     parsed = parse(reading.source)

@@ -81,7 +81,7 @@ MAX_JSON_NESTING: Final = 64
 MAX_PLAN_NESTING: Final = 400
 
 # Problems reported about one value.
-MAX_MISFITS: Final = 20
+MAX_MISMATCHES: Final = 20
 
 # A JSON Schema that is imported: its depth, its places, and the values of one enum with their bytes.
 MAX_SCHEMA_NESTING: Final = 64

@@ -1,8 +1,8 @@
-"""From Pydantic models and JSON Schemas to programs, and from a program's answer back to a model or a schema."""
+"""Makes programs from Pydantic models, JSON Schemas and outlines types, and models and schemas from programs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_origin
 
 from pastalang.compiler import compile
 from pastalang.errors import InputError
@@ -10,17 +10,23 @@ from pastalang.program.program import JsonBody, Program
 from pastalang.values.conversion import Converted
 from pastalang.values.to_source import program_source
 
-if TYPE_CHECKING:  # imported only by those who use models
+if TYPE_CHECKING:  # importing Pydantic takes long, and only models need it
     from pydantic import BaseModel
 
     from pastalang.values.to_schema import Document
 
 
 def from_model(model: type[BaseModel], *, name: str | None = None) -> Program:
-    """A program that reads a `text` and answers with the model. Raises `NotExpressible` with every path."""
+    """A program that reads a `text` and answers with the model.
+
+    The model is a Pydantic model, a dataclass or a `TypedDict`; a term of `outlines.types` is accepted too.
+    Raises `NotExpressible` with the path of every part of the model that cannot be enforced.
+    """
     from pastalang.values.pydantic.from_core import is_record, type_of_model
 
     if not is_record(model):
+        if _is_outlines_term(model):
+            return from_outlines(model, name=name or "answer")
         raise TypeError(
             f"from_model takes a Pydantic model, a dataclass or a TypedDict, as a class, not {model!r:.200}"
         )
@@ -28,12 +34,20 @@ def from_model(model: type[BaseModel], *, name: str | None = None) -> Program:
 
 
 def from_outlines(term: object, *, name: str = "answer") -> Program:
-    """A program that reads a `text` and answers with a value of a type of outlines. Raises `NotExpressible`."""
+    """A program that reads a `text` and answers with a value of an outlines type.
+
+    The type is a term of `outlines.types`, or a Python type with terms in it such as `list[term]`.
+    Raises `NotExpressible`.
+    """
     from pastalang.runtime.constraints.guide import GuideError
     from pastalang.runtime.outlines_types import from_outlines as type_of_term
     from pastalang.values.conversion import NotExpressible
     from pastalang.values.mismatch import Mismatch
 
+    if isinstance(term, type) or get_origin(term) is not None:
+        from pastalang.values.pydantic.from_core import type_of_model
+
+        return _compiled(type_of_model(term), name)
     try:
         return _compiled(type_of_term(term, name=name), name)
     except GuideError as problem:
@@ -41,7 +55,7 @@ def from_outlines(term: object, *, name: str = "answer") -> Program:
 
 
 def from_schema(document: str, *, name: str = "record") -> Program:
-    """A program that reads a `text` and answers with a value of the JSON Schema, given as text."""
+    """A program that reads a `text` and answers with a value of the JSON Schema. Raises `NotExpressible`."""
     from pastalang.values.schema.importer import type_of_schema
 
     given: object = document
@@ -51,7 +65,7 @@ def from_schema(document: str, *, name: str = "record") -> Program:
 
 
 def model_of(program: Program, *, template: str | None = None) -> type[BaseModel]:
-    """The Pydantic model of a template's answer; the template's name is needed where there are several."""
+    """The Pydantic model of a template's answer. A program with several templates needs the template's name."""
     from pastalang.values.pydantic.to_model import model_of as model_of_type
 
     body, name = _answer(program, template)
@@ -59,10 +73,15 @@ def model_of(program: Program, *, template: str | None = None) -> type[BaseModel
 
 
 def schema_of(program: Program, *, template: str | None = None) -> Document:
-    """The JSON Schema of a template's answer, numbers exact."""
+    """The JSON Schema of a template's answer, with exact numbers."""
     from pastalang.values.to_schema import schema_of as schema_of_type
 
     return schema_of_type(_answer(program, template)[0].type, program.types)
+
+
+def _is_outlines_term(value: object) -> bool:
+    """Whether outlines defines the value's class. Does not import outlines, which takes a second."""
+    return any(cls.__module__.partition(".")[0] == "outlines" for cls in type(value).__mro__)
 
 
 def _compiled(found: Converted, name: str) -> Program:

@@ -1,1 +1,1 @@
-"""From the syntax tree to a checked program: names, types, rules."""
+"""The checker: names, types and rules of a program."""

@@ -1,4 +1,4 @@
-"""Arguments, numbers and constants as written in a program, as exact values. Wrong ones are reported."""
+"""Reads the arguments, numbers and constants of a program as exact values, and reports those that are wrong."""
 
 from __future__ import annotations
 
@@ -18,80 +18,16 @@ from pastalang.program.types import Sampling
 from pastalang.source import Span
 from pastalang.values.json import JsonValue
 
+OPTIONS = tuple(SAMPLING_BOUNDS)
 
-def exact(number: NumberValue) -> Decimal | None:
-    """The value, or None where it has more digits than the limit."""
-    if len(number.text) > MAX_NUMBER_DIGITS:
-        return None
-    value = Decimal(number.text)
-    if not value:
-        return Decimal(0)
-    return value if abs(value.adjusted()) <= MAX_NUMBER_DIGITS else None
+OPTION_HINTS = {
+    "max": "`max` is a limit of the type: `string(max=40)`",
+    "max_tokens": "the token limit belongs to the type: `string(max=40)`",
+    "stop": '`stop` belongs to the type: `string(stop=":")`',
+    "seed": "the seed belongs to the run, not to the program: `pasta run --seed 7`",
+}
 
-
-def why_beyond(number: NumberValue) -> str | None:
-    """What is wrong with a number that has no exact value here, as a part of a sentence; None where it has one."""
-    if exact(number) is not None:
-        return None
-    if len(number.text) > MAX_NUMBER_DIGITS:
-        return f"is written with more than {MAX_NUMBER_DIGITS} characters"
-    if Decimal(number.text).adjusted() < 0:
-        return f"is closer to 0 than 1e-{MAX_NUMBER_DIGITS}, the least that can be enforced"
-    return f"is beyond 1e{MAX_NUMBER_DIGITS}, the most that can be enforced"
-
-
-def whole(number: NumberValue) -> int | None:
-    """The value as an integer (`1e3` and `2.0` are integers), or None."""
-    value = exact(number)
-    return int(value) if value is not None and value == value.to_integral_value() else None
-
-
-def literal_number(number: NumberValue) -> int | Decimal | None:
-    """An integer where it is written as one, an exact decimal otherwise; None beyond the limit."""
-    value = exact(number)
-    if value is None:
-        return None
-    return int(value) if number.text.lstrip("-").isdigit() else value
-
-
-def is_constant(value: nodes.Value) -> bool:
-    """Whether the value is data; a name, a range or a regular expression is not."""
-    match value:
-        case nodes.ListValue(items=items):
-            return all(map(is_constant, items))
-        case nodes.RecordValue(entries=entries):
-            keys = [key.text for key, _ in entries]
-            return len(set(keys)) == len(keys) and all(is_constant(item) for _, item in entries)
-        case nodes.NumberValue():
-            return literal_number(value) is not None
-        case nodes.StringValue() | nodes.BooleanValue() | nodes.NullValue():
-            return True
-        case nodes.RegexValue() | nodes.RangeValue() | nodes.PathValue():
-            return False
-        case _:
-            assert_never(value)
-
-
-def constant(value: nodes.Value) -> JsonValue:
-    """The JSON value; only for what `is_constant`."""
-    match value:
-        case nodes.StringValue(text=text):
-            return text
-        case nodes.NumberValue():
-            return literal_number(value)
-        case nodes.BooleanValue(value=flag):
-            return flag
-        case nodes.NullValue():
-            return None
-        case nodes.ListValue(items=items):
-            return [constant(item) for item in items]
-        case nodes.RecordValue(entries=entries):
-            return {key.text: constant(item) for key, item in entries}
-        case _:
-            raise AssertionError("only data is a constant")
-
-
-WHAT_VALUES_ARE = {
+KINDS_OF_VALUES = {
     nodes.StringValue: "a text",
     nodes.NumberValue: "a number",
     nodes.BooleanValue: "true or false",
@@ -104,11 +40,46 @@ WHAT_VALUES_ARE = {
 }
 
 
+def read_arguments(
+    arguments: tuple[nodes.Argument, ...],
+    *,
+    owner: str,
+    allowed: tuple[str, ...],
+    report: Report,
+    unnamed: type[nodes.RangeValue] | type[nodes.PathValue] | type[nodes.StringValue] | None = None,
+    hints: dict[str, str] | None = None,
+) -> Arguments:
+    """Collect the arguments by name. One argument may have no name, if it is of the kind `unnamed`."""
+    found: dict[str, nodes.Argument] = {}
+    for argument in arguments:
+        name = argument.name.text if argument.name is not None else ""
+        if name in found:
+            report.add(
+                "wrong-argument",
+                f"{f'`{name}`' if name else 'the unnamed argument'} is given to {owner} twice",
+                argument.span,
+                related=[Label(found[name].span, "first given here")],
+            )
+        elif argument.name is None and (unnamed is None or not isinstance(argument.value, unnamed)):
+            _report_unnamed(argument, owner, allowed, unnamed, report)
+        elif argument.name is not None and name not in allowed:
+            hint = (hints or {}).get(name)
+            report.add(
+                "wrong-argument",
+                f"{owner} has no limit `{name}`" if owner != "with" else f"there is no sampling option `{name}`",
+                argument.name.span,
+                help=hint or report.suggest(name, allowed, otherwise=f"it takes {listed(allowed)}" if allowed else ""),
+            )
+        else:
+            found[name] = argument
+    return Arguments(owner, found, report)
+
+
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The arguments of one thing, by name; a range or another nameless one under ""."""
+    """The arguments given to one owner, by name; the unnamed argument is under ""."""
 
-    owner: str  # "string", "the array", "with": who takes them, for messages
+    owner: str  # "`string`", "an array", "with": the owner's name in messages
     by_name: dict[str, nodes.Argument]
     report: Report
 
@@ -187,7 +158,7 @@ class Arguments:
         return argument.value.pattern if check_regex(argument.value, self.report) else None
 
     def path(self) -> nodes.PathValue | None:
-        """The nameless argument, where it is a name: `verbatim(title)`."""
+        """The unnamed argument, if it is a name: `verbatim(title)`."""
         argument = self.by_name.get("")
         return argument.value if argument is not None and isinstance(argument.value, nodes.PathValue) else None
 
@@ -200,69 +171,26 @@ class Arguments:
             "wrong-argument",
             f"`{name}` must be {expected}" if self.owner == "with" else f"`{name}` of {self.owner} must be {expected}",
             argument.value.span,
-            message=f"this is {WHAT_VALUES_ARE[type(argument.value)]}"
+            message=f"this is {KINDS_OF_VALUES[type(argument.value)]}"
             if not isinstance(argument.value, nodes.NumberValue)
             else "",
         )
 
 
-def read_arguments(
-    arguments: tuple[nodes.Argument, ...],
-    *,
-    owner: str,
-    allowed: tuple[str, ...],
-    report: Report,
-    nameless: type[nodes.RangeValue] | type[nodes.PathValue] | type[nodes.StringValue] | None = None,
-    hints: dict[str, str] | None = None,
-) -> Arguments:
-    """Sort the arguments by name. `nameless` is the kind of value that may stand without one, once."""
-    found: dict[str, nodes.Argument] = {}
-    for argument in arguments:
-        name = argument.name.text if argument.name is not None else ""
-        if name in found:
-            report.add(
-                "wrong-argument",
-                f"{f'`{name}`' if name else 'the nameless argument'} is given twice to {owner}",
-                argument.span,
-                related=[Label(found[name].span, "here for the first time")],
-            )
-        elif argument.name is None and (nameless is None or not isinstance(argument.value, nameless)):
-            _report_nameless(argument, owner, allowed, nameless, report)
-        elif argument.name is not None and name not in allowed:
-            hint = (hints or {}).get(name)
-            report.add(
-                "wrong-argument",
-                f"{owner} has no limit `{name}`" if owner != "with" else f"there is no sampling option `{name}`",
-                argument.name.span,
-                help=hint or report.suggest(name, allowed, otherwise=f"it takes {listed(allowed)}" if allowed else ""),
-            )
-        else:
-            found[name] = argument
-    return Arguments(owner, found, report)
-
-
-def _report_nameless(
-    argument: nodes.Argument,
-    owner: str,
-    allowed: tuple[str, ...],
-    nameless: type[nodes.Value] | None,
-    report: Report,
-) -> None:
-    advice = f"{owner} takes {listed(allowed)}" if allowed else f"{owner} takes no arguments"
-    if isinstance(argument.value, nodes.NumberValue) and "max" in allowed:
-        advice = f"write `max={argument.value.text}`" + (
-            f", or the range `0..{argument.value.text}`" if nameless is nodes.RangeValue else ""
-        )
-    report.add(
-        "wrong-argument",
-        f"{WHAT_VALUES_ARE[type(argument.value)]} without a name says nothing to {owner}",
-        argument.span,
-        help=advice,
+def check_sampling(arguments: tuple[nodes.Argument, ...], report: Report) -> Sampling:
+    given = read_arguments(arguments, owner="with", allowed=OPTIONS, report=report, hints=OPTION_HINTS)
+    top_k = SAMPLING_BOUNDS["top_k"]
+    return Sampling(
+        temperature=_number(given, "temperature"),
+        top_k=given.integer("top_k", minimum=top_k.low, maximum=top_k.high),
+        top_p=_number(given, "top_p"),
+        min_p=_number(given, "min_p"),
+        repetition_penalty=_number(given, "repetition_penalty"),
     )
 
 
 def check_regex(value: nodes.RegexValue, report: Report) -> bool:
-    """Whether the pattern can be enforced; if not, the finding points into it."""
+    """Whether the pattern can be enforced. If not, a finding points to the part that cannot."""
     try:
         parse_regex(value.pattern)
     except RegexError as problem:
@@ -276,8 +204,100 @@ def check_regex(value: nodes.RegexValue, report: Report) -> bool:
     return True
 
 
+def is_constant(value: nodes.Value) -> bool:
+    """Whether the value is plain data, unlike a name, a range or a regular expression."""
+    match value:
+        case nodes.ListValue(items=items):
+            return all(map(is_constant, items))
+        case nodes.RecordValue(entries=entries):
+            keys = [key.text for key, _ in entries]
+            return len(set(keys)) == len(keys) and all(is_constant(item) for _, item in entries)
+        case nodes.NumberValue():
+            return literal_number(value) is not None
+        case nodes.StringValue() | nodes.BooleanValue() | nodes.NullValue():
+            return True
+        case nodes.RegexValue() | nodes.RangeValue() | nodes.PathValue():
+            return False
+        case _:
+            assert_never(value)
+
+
+def constant(value: nodes.Value) -> JsonValue:
+    """The JSON value of a constant. The caller has asked `is_constant` first."""
+    match value:
+        case nodes.StringValue(text=text):
+            return text
+        case nodes.NumberValue():
+            return literal_number(value)
+        case nodes.BooleanValue(value=flag):
+            return flag
+        case nodes.NullValue():
+            return None
+        case nodes.ListValue(items=items):
+            return [constant(item) for item in items]
+        case nodes.RecordValue(entries=entries):
+            return {key.text: constant(item) for key, item in entries}
+        case _:
+            raise AssertionError("not a constant")
+
+
+def exact(number: NumberValue) -> Decimal | None:
+    """The value, or None where its length or its exponent exceeds the limit."""
+    if len(number.text) > MAX_NUMBER_DIGITS:
+        return None
+    value = Decimal(number.text)
+    if not value:
+        return Decimal(0)
+    return value if abs(value.adjusted()) <= MAX_NUMBER_DIGITS else None
+
+
+def whole(number: NumberValue) -> int | None:
+    """The value as an integer (`1e3` and `2.0` are integers), or None."""
+    value = exact(number)
+    return int(value) if value is not None and value == value.to_integral_value() else None
+
+
+def literal_number(number: NumberValue) -> int | Decimal | None:
+    """An integer if it is written as one, otherwise an exact decimal; None where it exceeds the limit."""
+    value = exact(number)
+    if value is None:
+        return None
+    return int(value) if number.text.lstrip("-").isdigit() else value
+
+
+def why_beyond(number: NumberValue) -> str | None:
+    """Why a number has no exact value, as the end of a sentence; None where it has one."""
+    if exact(number) is not None:
+        return None
+    if len(number.text) > MAX_NUMBER_DIGITS:
+        return f"has more than {MAX_NUMBER_DIGITS} characters"
+    if Decimal(number.text).adjusted() < 0:
+        return f"is closer to 0 than 1e-{MAX_NUMBER_DIGITS}, the smallest number that can be enforced"
+    return f"exceeds 1e{MAX_NUMBER_DIGITS}, the largest number that can be enforced"
+
+
+def _report_unnamed(
+    argument: nodes.Argument,
+    owner: str,
+    allowed: tuple[str, ...],
+    unnamed: type[nodes.Value] | None,
+    report: Report,
+) -> None:
+    advice = f"{owner} takes {listed(allowed)}" if allowed else f"{owner} takes no arguments"
+    if isinstance(argument.value, nodes.NumberValue) and "max" in allowed:
+        advice = f"write `max={argument.value.text}`" + (
+            f", or the range `0..{argument.value.text}`" if unnamed is nodes.RangeValue else ""
+        )
+    report.add(
+        "wrong-argument",
+        f"{owner} does not take {KINDS_OF_VALUES[type(argument.value)]} without a name",
+        argument.span,
+        help=advice,
+    )
+
+
 def _span_inside(value: nodes.RegexValue, problem: RegexError) -> Span:
-    """The part of the pattern that is to blame; all of it where escapes moved the characters."""
+    """The part of the pattern that causes the problem; the whole pattern if escapes shift its characters."""
     begin = value.span.start + 1
     if value.span.end - value.span.start != len(value.pattern) + 2:
         return value.span
@@ -293,27 +313,6 @@ def _between(minimum: int | None, maximum: int | None) -> str:
     if maximum is None:
         return f"a whole number of at least {minimum}"
     return f"a whole number from {minimum or 0:,} to {maximum:,}"
-
-
-OPTIONS = tuple(SAMPLING_BOUNDS)
-IN_THE_TYPE = {
-    "max": "`max` is a limit of the type: `string(max=40)`",
-    "max_tokens": "the limit of tokens belongs to the type: `string(max=40)`",
-    "stop": '`stop` belongs to the type: `string(stop=":")`',
-    "seed": "the seed belongs to the run, not to the program: `pasta run --seed 7`",
-}
-
-
-def check_sampling(arguments: tuple[nodes.Argument, ...], report: Report) -> Sampling:
-    given = read_arguments(arguments, owner="with", allowed=OPTIONS, report=report, hints=IN_THE_TYPE)
-    top_k = SAMPLING_BOUNDS["top_k"]
-    return Sampling(
-        temperature=_number(given, "temperature"),
-        top_k=given.integer("top_k", minimum=top_k.low, maximum=top_k.high),
-        top_p=_number(given, "top_p"),
-        min_p=_number(given, "min_p"),
-        repetition_penalty=_number(given, "repetition_penalty"),
-    )
 
 
 def _number(given: Arguments, name: str) -> float | None:

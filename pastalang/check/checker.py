@@ -1,4 +1,4 @@
-"""The checker: a syntax tree with the files it imports becomes a checked program, and its problems are reported."""
+"""The checker: builds a checked program from a syntax tree and the files it imports, and reports every problem."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pastalang.program import types as t
 from pastalang.program.program import Program, Template
 from pastalang.source import Source, Span
 from pastalang.toposort import components
-from pastalang.values.cardinality import uninhabited
+from pastalang.values.cardinality import types_without_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class Checked:
 
 
 def check_file(source: Source, file: nodes.File, *, path: Path | None, parse: Parse) -> Checked:
-    """Check a parsed file. `path` is where it lies: imports and schemas are looked for beside it."""
+    """Check a parsed file. Imports and schemas are resolved relative to `path`, its location."""
     report = Report(source)
     resolved = path.resolve() if path is not None else None
     loader = Loader(resolved.parent if resolved is not None else None, parse, report)
@@ -45,7 +45,7 @@ class _Checker:
 
     def check(self) -> Checked:
         table = self._lower_types()
-        self._check_inhabited(table)
+        self._check_impossible_types(table)
         used: set[str] = set()
         spans: dict[str, Span] = {}
         templates = {
@@ -63,7 +63,7 @@ class _Checker:
             yield from module.own_types()
 
     def _lower_types(self) -> TypeTable:
-        """Lower every declared type after those it names; those in a circle stay names."""
+        """Lower every declared type after the types it names. Types that name each other in a circle stay names."""
         declared = {one.key: one for one in self._declared()}
         needs = {key: _named_types(one) for key, one in declared.items()}
         table = TypeTable()
@@ -86,16 +86,16 @@ class _Checker:
             named = t.Object(facts.type.fields, declared.key, description)
             return replace(facts, type=named)
         if isinstance(node.type, nodes.NamedType) and node.type.name.text in declared.module.types:
-            # A level of its own, so that names of names of names end as well.
+            # Counts as a level, so that the depth limit also ends chains of names.
             return replace(facts, depth=facts.depth + 1)
         return facts
 
     def _lowering(self, module: Module, table: TypeTable) -> Lowering:
         return Lowering(module, table, self.report.for_source(module.source), self.loader.folder)
 
-    def _check_inhabited(self, table: TypeTable) -> None:
+    def _check_impossible_types(self, table: TypeTable) -> None:
         by_key = {one.key: one for one in self._declared()}
-        for key in uninhabited(table.types):
+        for key in types_without_values(table.types):
             if key not in table.recursive:
                 continue
             node = by_key[key].node
@@ -104,7 +104,7 @@ class _Checker:
                 f"no value of `{node.name.text}` could ever end",
                 node.name.span,
                 message="every value would have to contain another one",
-                help="give it a way out: `| null`, or a list that may be empty",
+                help="let it end: add `| null`, or use a list that may be empty",
             )
 
     # ── templates ────────────────────────────────────────────────────────────────────────────────────────
@@ -135,7 +135,7 @@ class _Checker:
         return template
 
     def _check_unused_types(self, used: set[str]) -> None:
-        """Types that no template of this file leads to; a file without templates is there to be imported."""
+        """Report types that no template of this file uses. A file without templates is there to be imported."""
         if not self.root.templates:
             return
         reached = _closure(used, {one.key: _named_types(one) for one in self._declared()})
@@ -144,9 +144,7 @@ class _Checker:
                 continue
             where = self.root.imported.get(name, declared.node.name)
             verb = "imported and" if name in self.root.imported else "declared and"
-            self.report.add(
-                "type-never-used", f"the type `{name}` is {verb} never used", where.span, help="take it out"
-            )
+            self.report.add("type-never-used", f"the type `{name}` is {verb} never used", where.span, help="remove it")
 
 
 def _named_types(declared: DeclaredType) -> list[str]:
@@ -188,10 +186,10 @@ def _names_in_member(member: nodes.Member) -> Iterator[str]:
 
 
 def _closure(start: set[str], needs: dict[str, list[str]]) -> set[str]:
-    reached, row = set(start), list(start)
-    while row:
-        row = [other for name in row for other in needs.get(name, ()) if other not in reached]
-        reached.update(row)
+    reached, frontier = set(start), list(start)
+    while frontier:
+        frontier = [other for name in frontier for other in needs.get(name, ()) if other not in reached]
+        reached.update(frontier)
     return reached
 
 
@@ -200,14 +198,18 @@ def _place(found: Diagnostic) -> tuple[str, Span]:
 
 
 def field_spans(node: nodes.TypeNode, module: Module, prefix: str) -> Iterator[tuple[str, Span]]:
-    """Every field of the type, names written out; a field of another file stands where this file names it."""
+    """The place of every field, with named types expanded.
+
+    A field of another file gets the place in this file that names its type.
+    """
     return _walk(node, module, prefix, None, ())
 
 
 def _walk(
     node: nodes.TypeNode, module: Module, prefix: str, outer: Span | None, inside: tuple[DeclaredType, ...]
 ) -> Iterator[tuple[str, Span]]:
-    """`outer` is the place in the program's own file that led to another file; `inside` the names being written out."""
+    """`outer` is the place in the program's own file that names a type of another file, if the walk is in one.
+    `inside` holds the declared types that the walk is expanding, so that recursion ends."""
     match node:
         case nodes.ObjectType(members=members):
             yield from _members(members, module, prefix, outer, inside)
@@ -227,8 +229,8 @@ def _named(
 ) -> Iterator[tuple[str, Span]]:
     declared = module.types.get(name.text)
     if declared is not None and declared not in inside:
-        left = outer if outer is not None else (span if declared.module is not module else None)
-        yield from _walk(declared.node.type, declared.module, prefix, left, (*inside, declared))
+        place = outer if outer is not None else (span if declared.module is not module else None)
+        yield from _walk(declared.node.type, declared.module, prefix, place, (*inside, declared))
 
 
 def _members(

@@ -1,4 +1,4 @@
-"""Of forks and what they hold: how many items, how many tokens, and whether the next item can be told from the end."""
+"""Checks forks: the number of their items, the tokens they need, and whether the next item differs from the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pastalang.program import types as t
 
 
 def fork_count(node: nodes.ForkNode, report: Report) -> tuple[int, int]:
-    """The least and the most items; a wrong count is reported and becomes a right one."""
+    """The minimum and maximum number of items. A wrong count is reported and replaced by a valid one."""
     if isinstance(node.count, nodes.NumberValue):
         exactly = _count(node.count, report)
         low, high = exactly, exactly
@@ -23,9 +23,9 @@ def fork_count(node: nodes.ForkNode, report: Report) -> tuple[int, int]:
         if node.count.high is None:
             report.add(
                 "unbounded-fork",
-                f"the fork `{node.name.text}` does not say how many items it has at most",
+                f"the fork `{node.name.text}` has no maximum number of items",
                 node.count.span,
-                help=f"end the range: `{low}..{low + 5}`",
+                help=f"give the range an end: `{low}..{low + 5}`",
             )
             return low, max(low, 1)
         high = _count(node.count.high, report)
@@ -34,7 +34,7 @@ def fork_count(node: nodes.ForkNode, report: Report) -> tuple[int, int]:
             "unreachable-fork",
             f"the fork `{node.name.text}` never has an item, so it is never written",
             node.count.span,
-            help="take it out, or let it have at least one item",
+            help="remove it, or allow at least one item",
         )
     elif low > high:
         report.add(
@@ -64,7 +64,7 @@ def _count(number: nodes.NumberValue, report: Report) -> int:
 
 
 def tokens_needed(pieces: tuple[p.Piece, ...]) -> int:
-    """What the holes of a branch may take together, as far as the program bounds them."""
+    """The most tokens that the limits in the program allow for the holes of a branch."""
     return sum(map(_tokens_of, pieces))
 
 
@@ -96,7 +96,8 @@ def _most_tokens(type: t.Type) -> int:
 
 
 def check_borders(pieces: tuple[nodes.Piece, ...], report: Report) -> None:
-    """Every fork of a number of items that the model chooses begins its items with text, unlike what follows."""
+    """Check that the items of a fork begin with text if the model chooses their number, and that the text after
+    the fork begins differently."""
     for index, piece in enumerate(pieces):
         match piece:
             case nodes.ForkNode(body=body):
@@ -109,7 +110,7 @@ def check_borders(pieces: tuple[nodes.Piece, ...], report: Report) -> None:
                 pass
 
 
-def _check_fork(node: nodes.ForkNode, behind: tuple[nodes.Piece, ...], report: Report) -> None:
+def _check_fork(node: nodes.ForkNode, rest: tuple[nodes.Piece, ...], report: Report) -> None:
     assert isinstance(node.count, nodes.RangeValue)
     low, high = node.count.low, node.count.high
     if low is not None and high is not None and whole(low) == whole(high):
@@ -119,18 +120,18 @@ def _check_fork(node: nodes.ForkNode, behind: tuple[nodes.Piece, ...], report: R
             "ambiguous-fork",
             f"the items of the fork `{node.name.text}` do not begin with text",
             node.span if not node.body else node.body[0].span,
-            help="begin each item with a mark that says that there is one more: `- ` or `{n}. `",
+            help="begin each item with a mark that announces it, such as `- ` or `{n}. `",
         )
         return
-    lead, following = _lead(node.body), _lead(behind)
+    lead, following = _known_prefix(node.body), _known_prefix(rest)
     if following and (_could_begin(lead, following) or _could_begin(following, lead)):
         report.add(
             "ambiguous-fork",
-            f"the text behind the fork `{node.name.text}` begins like one more item",
-            behind[0].span,
+            f"the text after the fork `{node.name.text}` begins like another item",
+            rest[0].span,
             message="this could be the next item",
             related=[Label(node.body[0].span, "an item begins like this")],
-            help="let them differ in their first characters",
+            help="make their first characters different",
         )
 
 
@@ -138,11 +139,11 @@ def _is_number(piece: nodes.Piece) -> bool:
     return isinstance(piece, nodes.Reference) and piece.path.text == "n"
 
 
-NUMBER = "\0"  # stands for the number of an item, which may be any digits
+NUMBER = "\0"  # placeholder for the number of an item: any digits
 
 
-def _lead(pieces: tuple[nodes.Piece, ...]) -> str:
-    """The forced text at the beginning, up to the first thing that is not known in advance."""
+def _known_prefix(pieces: tuple[nodes.Piece, ...]) -> str:
+    """The text at the beginning that is known in advance."""
     lead = ""
     for piece in pieces:
         if isinstance(piece, nodes.TextPiece):
@@ -155,7 +156,7 @@ def _lead(pieces: tuple[nodes.Piece, ...]) -> str:
 
 
 def _could_begin(short: str, long: str) -> bool:
-    """Whether `long` may begin with `short`, a number being any digits."""
+    """Whether `long` may begin with `short`, where the number of an item may be any digits."""
     at = 0
     for character in short:
         if at >= len(long):

@@ -1,4 +1,4 @@
-"""From a type as written to the hole type it stands for: names resolved, limits checked, spreads written out."""
+"""Lowers a written type to a hole type: resolves names, checks limits and expands spreads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pastalang.limits import MAX_HOLE_TOKENS, MAX_ITEMS, MAX_TYPE_DEPTH, MAX_TYP
 from pastalang.program import types as t
 from pastalang.source import Span
 from pastalang.values.cardinality import count_values
-from pastalang.values.token_limits import ADVICE, is_surely_whole, uncounted
+from pastalang.values.token_limits import ADVICE, is_always_one_hole, unenforced_limit
 
 OTHER_NAMES = {
     "str": "string", "text": "string", "char": "string", "varchar": "string", "int": "integer", "long": "integer",
@@ -31,7 +31,7 @@ OTHER_NAMES = {
 
 @dataclass(slots=True)
 class Lowering:
-    """Lowers one type of one module. `used` collects the declared types that it names."""
+    """Lowers one type of one module. `used` collects the keys of the declared types that it names."""
 
     module: Module
     table: TypeTable
@@ -43,7 +43,7 @@ class Lowering:
     verbatims: dict[VerbatimUse, None] = field(default_factory=dict)
     waits: dict[Wait, None] = field(default_factory=dict)
     is_too_large: bool = False
-    in_json: bool = False  # inside a JSON answer, or inside a value that is written as JSON
+    in_json: bool = False  # inside a JSON answer, or inside a value decoded as JSON
 
     def facts(self, node: nodes.TypeNode) -> Facts:
         type = self.lower(node, 0)
@@ -62,8 +62,8 @@ class Lowering:
         before = len(self.report.found)
         lowered = self._lowered(node, depth)
         is_written_here = isinstance(node, nodes.ArrayType | nodes.TupleType | nodes.MapType)
-        if is_written_here and len(self.report.found) == before and is_surely_whole(lowered):
-            problem = uncounted(lowered, self.table.types)
+        if is_written_here and len(self.report.found) == before and is_always_one_hole(lowered):
+            problem = unenforced_limit(lowered, self.table.types)
             if problem is not None:
                 self.report.add("wrong-argument", problem, node.span, help=ADVICE)
         return lowered
@@ -92,7 +92,7 @@ class Lowering:
                 assert_never(node)
 
     def spread(self, node: nodes.Spread, depth: int) -> t.Object | None:
-        """The object whose fields stand here; None, with a finding, where there is none."""
+        """The object whose fields the spread inserts; None, with a finding, where the name is not an object."""
         declared = self._declared(node.name)
         if declared is None:
             return None
@@ -102,7 +102,7 @@ class Lowering:
                 "dependency-cycle",
                 f"`{node.name.text}` would contain its own fields",
                 node.span,
-                help=f"give the inner one a key: `inner: {node.name.text} | null`",
+                help=f"give the inner object a key of its own: `inner: {node.name.text} | null`",
             )
             return None
         self._include(facts, depth + 1, node.span)
@@ -110,7 +110,7 @@ class Lowering:
             if facts.type != t.Anything():
                 self.report.add(
                     "wrong-argument",
-                    f"`{node.name.text}` is not an object, so it has no fields to put here",
+                    f"`{node.name.text}` is not an object, so it has no fields to spread",
                     node.name.span,
                 )
             return None
@@ -178,24 +178,24 @@ class Lowering:
                 return read_schema(node, self.module, self.folder, report) or t.Anything()
             case "any":
                 return t.Anything(
-                    _tokens(read_arguments(arguments, owner="any", allowed=("max",), report=report), "max")
+                    _tokens(read_arguments(arguments, owner="`any`", allowed=("max",), report=report), "max")
                 )
             case name:
-                read_arguments(arguments, owner=name, allowed=(), report=report)
+                read_arguments(arguments, owner=f"`{name}`", allowed=(), report=report)
                 return _PLAIN[name]
 
     def _check_stop(self, found: t.String, span: Span) -> None:
         if found.stop and self.in_json:
             self.report.add(
                 "wrong-argument",
-                "`stop` has no meaning inside JSON, where a string ends with its quote",
+                "`stop` has no meaning inside JSON, where a string ends at its closing quote",
                 span,
                 help="leave it out; `max` and `max_chars` limit the length",
             )
 
     def _verbatim(self, node: nodes.NamedType) -> t.Type:
         given = read_arguments(
-            node.arguments, owner="verbatim", allowed=("max",), nameless=nodes.PathValue, report=self.report
+            node.arguments, owner="`verbatim`", allowed=("max",), unnamed=nodes.PathValue, report=self.report
         )
         path = given.path()
         if path is None:
@@ -233,7 +233,7 @@ class Lowering:
             node.arguments,
             owner="an array",
             allowed=("min", "max", "unique", "max_tokens"),
-            nameless=nodes.RangeValue,
+            unnamed=nodes.RangeValue,
             report=self.report,
         )
         minimum, maximum = self._counts(given, node.span, "an array")
@@ -249,10 +249,10 @@ class Lowering:
         if item.fields and item.fields[0].after:
             self.report.add(
                 "dependency-cycle",
-                f'the first field of an item, "{item.fields[0].key}", cannot wait for the others:'
-                " they begin when it is written",
+                f'the first field of an item, "{item.fields[0].key}", cannot wait for other fields:'
+                " they start only after it",
                 span,
-                help="put a field first that waits for nothing",
+                help="put a field that waits for nothing first",
             )
 
     def _check_unique(self, item: t.Type, minimum: int, *, unique: bool, span: Span) -> None:
@@ -260,7 +260,7 @@ class Lowering:
         if unique and count is not None and count < minimum:
             self.report.add(
                 "contradictory-limits",
-                f"{minimum} different items are asked for, but there are only {count} values",
+                f"{minimum} different items are required, but their type has only {count} values",
                 span,
             )
 
@@ -269,14 +269,14 @@ class Lowering:
             node.arguments,
             owner="a map",
             allowed=("min", "max", "max_tokens"),
-            nameless=nodes.RangeValue,
+            unnamed=nodes.RangeValue,
             report=self.report,
         )
         minimum, maximum = self._counts(given, node.span, "a map")
         pattern = self._key_pattern(node.key)
         keys = None if pattern is None else count_values(t.Regex(pattern))
         if keys is not None and 0 < keys < minimum:
-            problem = f"{minimum} different keys are asked for, but no more than {keys} can match /{pattern}/"
+            problem = f"{minimum} different keys are required, but at most {keys} match /{pattern}/"
             self.report.add("contradictory-limits", problem, node.key.span)
         return t.Map(self._in_one_hole(node.value, depth + 1), pattern, minimum, maximum, _tokens(given))
 
@@ -289,16 +289,16 @@ class Lowering:
                 "wrong-argument",
                 "the keys of a map are strings",
                 key.span,
-                help="write `{string: T}`, or `{/pattern/: T}` for keys of one form",
+                help="write `{string: T}`, or `{/pattern/: T}` for keys that match a pattern",
             )
             return None
         limits = scalars.string(key.arguments, self.report)
         if limits != t.String(pattern=limits.pattern):
             self.report.add(
                 "wrong-argument",
-                "the key of a map takes `pattern` alone",
+                "the key of a map takes no limit but `pattern`",
                 key.span,
-                help="say lengths with the pattern: `/[a-z]{1,12}/`",
+                help="set lengths in the pattern: `/[a-z]{1,12}/`",
             )
         return limits.pattern
 
@@ -345,7 +345,7 @@ class Lowering:
         return found
 
     def _in_one_hole(self, node: nodes.TypeNode, depth: int) -> t.Type:
-        """A part of a value that is written as a whole, in the order of its keys."""
+        """Lower a part of a value that is decoded as one hole: no field can wait for a later one."""
         before = set(self.waits)
         found = self.lower(node, depth)
         report_waits((wait for wait in self.waits if wait not in before), self.report)
@@ -366,14 +366,14 @@ class Lowering:
             self.is_too_large = True
             self.report.add(
                 "too-large",
-                f"with all names written out, this type has more than {MAX_TYPE_PLACES:,} places"
+                f"with all names expanded, this type has more than {MAX_TYPE_PLACES:,} parts"
                 if too_many
-                else f"with all names written out, this type is more than {MAX_TYPE_DEPTH} levels deep",
+                else f"with all names expanded, this type is more than {MAX_TYPE_DEPTH} levels deep",
                 span,
-                help="make it smaller, or let a part of it be `any`",
+                help="make it smaller, or use `any` for a part of it",
             )
         if self.is_too_large:
-            self.places, self.deepest = 0, 0  # reported once, where it happens
+            self.places, self.deepest = 0, 0  # report it once
 
 
 _PLAIN: Mapping[str, t.Type] = {

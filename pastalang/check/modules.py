@@ -1,4 +1,4 @@
-"""From the file that is checked to it and all files it imports, each with the names that can be used in it."""
+"""Loads the files of a program: the checked file and everything it imports, each with the names usable in it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Parse: TypeAlias = Callable[[Source], tuple[nodes.File | None, tuple[Diagnostic,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeclaredType:
-    """A type declaration and where it stands. `key` is its name in `Program.types`."""
+    """A type declaration and the file that declares it. `key` is its name in `Program.types`."""
 
     key: str
     node: nodes.TypeDeclaration
@@ -46,8 +46,8 @@ class Module:
     file: nodes.File
     types: dict[str, DeclaredType] = field(default_factory=dict)
     templates: dict[str, DeclaredTemplate] = field(default_factory=dict)
-    imported: dict[str, nodes.Name] = field(default_factory=dict)  # imported names, where they are imported
-    lost: set[str] = field(default_factory=set)  # names that an import should have brought and did not
+    imported: dict[str, nodes.Name] = field(default_factory=dict)  # each imported name, where the import names it
+    lost: set[str] = field(default_factory=set)  # names of imports that failed: their use is not reported again
 
     def own_types(self) -> Iterable[DeclaredType]:
         return (declared for declared in self.types.values() if declared.module is self)
@@ -55,13 +55,13 @@ class Module:
 
 @dataclass(slots=True)
 class Loader:
-    """Reads the files of one program, each once. `folder` is the only place imports may lead to."""
+    """Reads each file of a program once. Imports may not leave `folder`."""
 
     folder: Path | None
     parse: Parse
     report: Report
     modules: dict[Path, Module] = field(default_factory=dict)
-    order: list[Module] = field(default_factory=list)  # every module after those it imports
+    order: list[Module] = field(default_factory=list)  # each module comes after the modules it imports
     loading: list[tuple[Path, Label]] = field(default_factory=list)  # the chain of imports being followed
     keys: set[str] = field(default_factory=set)
 
@@ -75,7 +75,7 @@ class Loader:
         found = [(node, self._follow(node, path, report)) for node in imports]
         for node, other in found:
             if other is not None:
-                _bring_in(node, other, module, report)
+                _import_names(node, other, module, report)
             else:
                 module.lost.update(name.text for name in node.names)
         self.order.append(module)
@@ -95,7 +95,10 @@ class Loader:
     def _open(self, node: nodes.ImportNode, target: Path, importer: Path | None, report: Report) -> Module | None:
         if len(self.modules) >= MAX_FILES:
             report.add(
-                "too-large", f"the program consists of more than {MAX_FILES} files", node.path.span, message="one more"
+                "too-large",
+                f"the program consists of more than {MAX_FILES} files",
+                node.path.span,
+                message="this file exceeds it",
             )
             return None
         reading = read_file(target, name=self._shown(target))
@@ -107,7 +110,7 @@ class Loader:
             return None
         self.report.found.extend((*reading.diagnostics, *problems))
         if file is None:
-            report.add("bad-import", f"{node.path.text} cannot be used: it has problems of its own", node.path.span)
+            report.add("bad-import", f"{node.path.text} cannot be imported: it has errors of its own", node.path.span)
             return None
         if importer is not None:
             self.loading.append((importer, Label(node.path.span, "imported here", report.source)))
@@ -126,15 +129,15 @@ class Loader:
         try:
             return (importer.parent / written).resolve()
         except (OSError, RuntimeError):
-            report.add("bad-import", f"the path {written} leads nowhere", node.path.span)
+            report.add("bad-import", f"the path {written} cannot be resolved", node.path.span)
             return None
 
     def _path_problem(self, written: str, importer: Path | None) -> tuple[str, str]:
-        inside = "an import leads to a file inside the program's folder: `./types.pasta`"
+        inside = "an import names a file inside the program's folder: `./types.pasta`"
         if not written or "\0" in written or len(written) > 1000:
             return "an import needs the path of a file", inside
         if "://" in written:
-            return "an import cannot fetch an address", "save the file beside the program and import it from there"
+            return "an import cannot fetch a URL", "save the file next to the program and import it from there"
         if PurePosixPath(written).is_absolute() or "\\" in written or written[1:2] == ":" or written[:1] == "~":
             return f"the import path {written} is not relative", inside
         if importer is None or self.folder is None:
@@ -142,9 +145,9 @@ class Loader:
         try:
             target = (importer.parent / written).resolve()
         except (OSError, RuntimeError, ValueError):
-            return f"the path {written} leads nowhere", inside
+            return f"the path {written} cannot be resolved", inside
         if not target.is_relative_to(self.folder):
-            return f"the import {written} leaves the program's folder", inside
+            return f"the import {written} is outside the program's folder", inside
         return "", ""
 
     def _shown(self, target: Path) -> str:
@@ -168,12 +171,12 @@ class Loader:
             + (f" through {len(chain) - start} other file{'s'[: len(chain) - start > 1]}" if chain[start:] else ""),
             node.path.span,
             related=chain[start:],
-            help="move what both need into a file of its own",
+            help="move the declarations that both files need into a third file",
         )
 
 
 def _declare(module: Module, report: Report, keys: set[str]) -> None:
-    """Enter the types and templates that the file itself declares."""
+    """Add the types and templates that the file itself declares."""
     seen: dict[str, nodes.Name] = {}
     for node in module.file.declarations:
         if isinstance(node, nodes.ImportNode):
@@ -207,7 +210,7 @@ def _unique(name: str, keys: set[str]) -> str:
     return key
 
 
-def _bring_in(node: nodes.ImportNode, other: Module, module: Module, report: Report) -> None:
+def _import_names(node: nodes.ImportNode, other: Module, module: Module, report: Report) -> None:
     own_types = {name for name, declared in other.types.items() if declared.module is other}
     own_templates = {name for name, declared in other.templates.items() if declared.module is other}
     for name in node.names:
@@ -224,7 +227,7 @@ def _bring_in(node: nodes.ImportNode, other: Module, module: Module, report: Rep
             module.lost.add(name.text)
             report.add(
                 "unknown-name",
-                f"{node.path.text} declares no `{name.text}`",
+                f"{node.path.text} does not declare `{name.text}`",
                 name.span,
                 help=report.suggest(name.text, sorted(own_types | own_templates)),
             )
@@ -241,6 +244,6 @@ def _report_duplicate(name: nodes.Name, first: nodes.Name, report: Report) -> No
         f"`{name.text}` is declared twice",
         name.span,
         message="declared again",
-        related=[Label(Span(first.span.start, first.span.end), "declared here for the first time")],
+        related=[Label(Span(first.span.start, first.span.end), "first declared here")],
         help="give one of them another name",
     )

@@ -17,7 +17,7 @@ from pastalang.source import Span
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A value that the model has written and that can be seen here."""
+    """A value that the model has written and that is visible here."""
 
     type: t.Type
     span: Span
@@ -25,7 +25,7 @@ class Written:
 
 @dataclass(slots=True)
 class OpenBranch:
-    """A branch that runs beside this place; joining it shows `shows`."""
+    """A branch that runs in parallel with this place. Joining it makes the values in `shows` visible."""
 
     span: Span
     shows: dict[str, Written]
@@ -33,20 +33,20 @@ class OpenBranch:
 
 @dataclass(frozen=True, slots=True)
 class Promised:
-    """A promise that waits for its async, and what could be seen where it was made."""
+    """A promise that waits for its async, with the values visible where it was made."""
 
     node: nodes.PromiseNode
     known: dict[str, Written]
-    sync_behind: Span | None
+    last_sync: Span | None
 
 
 @dataclass(slots=True)
 class Scope:
     """One sequence of pieces: the answer, the body of an async, or one item of a fork.
 
-    `known`: values visible here; `added`: those of them that came here. `open`: branches begun here and not
-    joined. `items`: the variables of the fan-outs around. `sync_behind`: a sync after which no text has come
-    yet. `hole_behind`: a hole after which no text has come yet.
+    `known` holds the values visible here, `added` those that this sequence has added itself. `open` holds the
+    branches begun here and not joined yet, `items` the variables of the enclosing fan-outs. `last_sync` and
+    `last_hole` are set until text follows the sync or the hole.
     """
 
     known: dict[str, Written] = field(default_factory=dict)
@@ -57,8 +57,8 @@ class Scope:
     parent: Scope | None = None
     owner: str = ""  # the async or fan-out whose body this is
     is_in_loop: bool = False
-    sync_behind: Span | None = None
-    hole_behind: nodes.HoleNode | None = None
+    last_sync: Span | None = None
+    last_hole: nodes.HoleNode | None = None
 
     def inner(self, *, owner: str, is_loop: bool = False) -> Scope:
         """The scope of a body that begins here."""
@@ -68,8 +68,8 @@ class Scope:
             parent=self,
             owner=owner,
             is_in_loop=self.is_in_loop or is_loop,
-            sync_behind=self.sync_behind,
-            hole_behind=self.hole_behind,
+            last_sync=self.last_sync,
+            last_hole=self.last_hole,
         )
 
     def add(self, values: Mapping[str, Written]) -> None:
@@ -85,7 +85,7 @@ class Scope:
         return None
 
     def find_branch_of(self, value: str) -> str | None:
-        """The branch that runs beside this place and writes the value."""
+        """The branch that runs in parallel with this place and writes the value."""
         scope: Scope | None = self
         while scope is not None:
             for name, branch in scope.open.items():
@@ -105,7 +105,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A name of the answer, wherever it stands: what it names, and where."""
+    """A declaration of a name anywhere in the answer: what it names, and where."""
 
     kind: str  # "hole", "async", "fork", "fan-out", "input"
     span: Span
@@ -141,7 +141,7 @@ ITEM_NUMBER = "n"
 
 @dataclass(frozen=True, slots=True)
 class ListFound:
-    """A list that a fan-out goes over, and what its items are."""
+    """The list that a fan-out loops over, and the type of its items."""
 
     path: tuple[str, ...]
     item: InputType | t.Type
@@ -157,7 +157,7 @@ class Resolver:
     types: dict[str, t.Type]
     report: Report
     used: set[str] = field(default_factory=set)
-    has_unknown: bool = False  # a name was read that does not exist: perhaps a slip for an input that seems unused
+    has_unknown: bool = False  # an unknown name was read, perhaps a misspelling of an input that seems unused
 
     # ── {title}, {item.name}, {n} ────────────────────────────────────────────────────────────────────────
 
@@ -183,39 +183,42 @@ class Resolver:
 
     def _report_unreadable(self, name: nodes.Name, span: Span, scope: Scope) -> None:
         if name.text == ITEM_NUMBER:
-            self.report.add("unknown-name", "`{n}`, the number of an item, stands only inside a fork", span)
+            self.report.add("unknown-name", "`{n}`, the number of an item, exists only inside a fork", span)
             return
         found = self.declared.get(name.text)
         if found is None:
-            self._report_unknown(name, [*self.inputs, *scope.items], "nothing called `{}` can be read here")
+            self._report_unknown(name, [*self.inputs, *scope.items], "there is no input or item called `{}`")
         elif name.text in scope.known:
             self.report.add(
                 "unsupported-reference",
-                f"`{name.text}` is written by the model; a reference repeats inputs only",
+                f"`{name.text}` is written by the model; a reference can repeat only inputs",
                 name.span,
                 related=[Label(found[0].span, f"`{name.text}` is written here")],
-                help="the model sees it already; to have it twice in the answer, let a hole repeat it",
+                help="the model sees it already; to have it in the answer twice, add a second hole",
             )
         else:
             self._report_unseen(name, found[0], scope)
 
     def _report_unseen(self, name: nodes.Name, declared: Declared, scope: Scope) -> None:
         if declared.span.start > name.span.start:
-            why, help = "it is written only further below", ""
+            why, help = "it is written further below", ""
         elif declared.kind in ("async", "fan-out"):
-            why, help = "it runs beside this place", f"wait for it first: `{{sync {name.text}}}`"
+            why, help = "it runs in parallel with this text", f"wait for it first: `{{sync {name.text}}}`"
         elif declared.kind == "fork":
-            why, help = "a fork has many items, and no value of its own", ""
+            why, help = "a fork has items, but no value of its own", ""
         elif (branch := scope.find_branch_of(name.text)) is not None:
-            why, help = f"it is written in `{branch}`, beside this place", f"wait for it first: `{{sync {branch}}}`"
+            why, help = (
+                f"it is written in `{branch}`, in parallel with this text",
+                f"wait for it first: `{{sync {branch}}}`",
+            )
         else:
             why, help = "it is written in another block, or in the items of a fork", ""
         self.report.add(
             "used-before-known",
-            f"`{name.text}` cannot be seen here",
+            f"`{name.text}` is not known here",
             name.span,
             message=why,
-            related=[Label(declared.span, f"`{name.text}` stands here")],
+            related=[Label(declared.span, f"`{name.text}` is declared here")],
             help=help,
         )
 
@@ -233,7 +236,7 @@ class Resolver:
         )
 
     def _part(self, type: InputType | t.Type, rest: tuple[nodes.Name, ...], shown: str) -> InputType | t.Type | None:
-        """The type behind `.name.name`, or None with a finding."""
+        """The type that `.name.name` leads to, or None with a finding."""
         for name in rest:
             resolved = self.types.get(type.name, t.Anything()) if isinstance(type, t.Named) else type
             if isinstance(resolved, RecordOf):
@@ -243,28 +246,28 @@ class Resolver:
             elif isinstance(resolved, t.Anything | t.Schema):
                 return t.Anything()
             else:
-                self._report_no_parts(name, resolved, shown)
+                self._report_no_fields(name, resolved, shown)
                 return None
             if name.text not in fields:
                 self.report.add(
                     "unknown-name",
-                    f"`{shown}` has no part `{name.text}`",
+                    f"`{shown}` has no field `{name.text}`",
                     name.span,
                     help=self.report.suggest(
-                        name.text, fields, otherwise=f"its parts are {listed(fields)}" if fields else ""
+                        name.text, fields, otherwise=f"its fields are {listed(fields)}" if fields else ""
                     ),
                 )
                 return None
             type, shown = fields[name.text], f"{shown}.{name.text}"
         return type
 
-    def _report_no_parts(self, name: nodes.Name, type: InputType | t.Type, shown: str) -> None:
+    def _report_no_fields(self, name: nodes.Name, type: InputType | t.Type, shown: str) -> None:
         is_list = isinstance(type, ListOf | t.Array)
         self.report.add(
             "unknown-name",
-            f"`{shown}` is a list, so it has no part `{name.text}`" if is_list else f"`{shown}` has no parts",
+            f"`{shown}` is a list, so it has no field `{name.text}`" if is_list else f"`{shown}` has no fields",
             name.span,
-            help=f"go over its items: `{{fork item in {shown}}} ... {{item.{name.text}}} ... {{end}}`"
+            help=f"loop over its items: `{{fork item in {shown}}} ... {{item.{name.text}}} ... {{end}}`"
             if is_list
             else "",
         )
@@ -272,7 +275,7 @@ class Resolver:
     # ── verbatim ─────────────────────────────────────────────────────────────────────────────────────────
 
     def verbatim(self, use: VerbatimUse, scope: Scope) -> None:
-        """Check that the source of a verbatim hole is a text that can be seen here."""
+        """Check that the source of a verbatim hole is a text that is visible here."""
         report = self.report.for_source(use.module.source)
         names = use.path.split(".")
         type: InputType | t.Type | None
@@ -325,7 +328,7 @@ class Resolver:
                 self._report_unseen(first, found[0], scope)
             else:
                 self._report_unknown(
-                    first, [*self.inputs, *scope.items, *scope.known], "there is no list `{}` to go over"
+                    first, [*self.inputs, *scope.items, *scope.known], "there is no list `{}` to loop over"
                 )
             return None
         part = self._part(type, rest, first.text)
@@ -343,7 +346,7 @@ class Resolver:
                 if most == 0:
                     self.report.add(
                         "unreachable-fork",
-                        f"`{node.over.text}` never has an item, so this is never written",
+                        f"`{node.over.text}` is always empty, so this fork writes nothing",
                         node.over.span,
                     )
                 return ListFound(path, inner, is_hole)
@@ -352,9 +355,9 @@ class Resolver:
             case _:
                 self.report.add(
                     "wrong-argument",
-                    f"`{node.over.text}` is not a list, so there is nothing to go over",
+                    f"`{node.over.text}` is not a list, so a fork cannot loop over it",
                     node.over.span,
-                    help="go over an input such as `points: [text]` or a hole such as `{points: [string](2..5)}`",
+                    help="loop over an input such as `points: [text]` or a hole such as `{points: [string](2..5)}`",
                 )
                 return None
 

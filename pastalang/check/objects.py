@@ -1,4 +1,4 @@
-"""Objects and unions: fields with spreads expanded and `after` resolved, arms that can be told apart."""
+"""Builds objects, with spreads expanded and `after` resolved, and unions, with their discriminator."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from pastalang.limits import MAX_ARMS
 from pastalang.program import types as t
 from pastalang.source import Span
 from pastalang.toposort import find_cycle
-from pastalang.values.fit import value_fits
+from pastalang.values.fit import find_mismatches
 from pastalang.values.json import write_json
+from pastalang.values.overlap import find_discriminator
 
-LONGEST_SHOWN = 12  # fields of a circle that are named
+MAX_SHOWN = 12  # fields of a circle that a message names
 
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A field, and where its key is written: in this object, or the spread that brought it."""
+    """A field and the place that adds it to the object: its key, or a spread."""
 
     field: t.Field
     key_span: Span
@@ -31,7 +32,7 @@ class Placed:
 
 @dataclass(slots=True)
 class ObjectBuilder:
-    """Builds one object. `lower` and `spread` are the type lowering's; `types` serve to check defaults."""
+    """Builds one object. `lower` and `spread` belong to the lowering of types; `types` serve to check defaults."""
 
     lower: Callable[[nodes.TypeNode], t.Type]
     spread: Callable[[nodes.Spread], t.Object | None]
@@ -104,7 +105,7 @@ class ObjectBuilder:
             headline,
             span,
             message="declared again",
-            related=[Label(first, "declared here for the first time")],
+            related=[Label(first, "first declared here")],
         )
 
     # ── defaults ─────────────────────────────────────────────────────────────────────────────────────────
@@ -133,13 +134,13 @@ class ObjectBuilder:
         others = [other for other in self.placed if other != key]
         self.report.add(
             "unknown-name",
-            f'"{key}" waits for `{target.text}`, which is no field of the same object',
+            f'"{key}" waits for `{target.text}`, which is not a field of the same object',
             target.span,
-            help=self.report.suggest(target.text, others, otherwise="`after` names fields that stand beside this one"),
+            help=self.report.suggest(target.text, others, otherwise="`after` names other fields of the same object"),
         )
 
     def waits_against_order(self) -> tuple[Span, ...]:
-        """Where a field waits for one that is written behind it: right in a skeleton, impossible in one hole."""
+        """Where a field waits for a later one. A skeleton can do that, a value decoded as one hole cannot."""
         position = {key: index for index, key in enumerate(self.placed)}
         found: list[Span] = []
         for key, placed in self.placed.items():
@@ -156,8 +157,8 @@ class ObjectBuilder:
             self._report_circle(circle)
 
     def _needs_of_groups(self) -> dict[str, list[str]]:
-        """Fields of a group are written in order by one branch: each needs the one before it, and whoever
-        waits for one of them waits for the last."""
+        """What each field needs if one branch writes each group in order: a field of a group needs the one
+        before it, and a field that waits for a group needs its last field."""
         last: dict[int, str] = {}
         before: dict[str, str] = {}
         for key, placed in self.placed.items():
@@ -176,9 +177,9 @@ class ObjectBuilder:
         return target if group is None or group == own else last[group]
 
     def _report_circle(self, circle: tuple[str, ...]) -> None:
-        pairs = list(zip(circle, (*circle[1:], circle[0]), strict=True))[:LONGEST_SHOWN]
-        names = [f'"{key}"' for key in circle[:LONGEST_SHOWN]]
-        names += ["…"] if len(circle) > LONGEST_SHOWN else []
+        pairs = list(zip(circle, (*circle[1:], circle[0]), strict=True))[:MAX_SHOWN]
+        names = [f'"{key}"' for key in circle[:MAX_SHOWN]]
+        names += ["…"] if len(circle) > MAX_SHOWN else []
         if len(circle) == 1:
             headline = f'"{circle[0]}" waits for itself'
         else:
@@ -190,7 +191,7 @@ class ObjectBuilder:
             labels[0].span,
             message=labels[0].message,
             related=labels[1:],
-            help="take one of them out of the circle: none of these values could ever begin",
+            help="remove one of these dependencies: none of the values could ever begin",
         )
 
     def _edge(self, one: str, other: str) -> str:
@@ -214,13 +215,16 @@ def check_default(
 ) -> t.Default | None:
     if not is_constant(value):
         report.add(
-            "wrong-default", f"{what} is not a value", value.span, help="write a text, a number, true, false or null"
+            "wrong-default",
+            f"{what} is not a constant",
+            value.span,
+            help="write a text, a number, true, false, null, or a list or record of these",
         )
         return None
     found = constant(value)
-    misfits = value_fits(type, found, types)
-    if misfits:
-        report.add("wrong-default", f"{what} does not fit its type", value.span, message=str(misfits[0]))
+    mismatches = find_mismatches(type, found, types)
+    if mismatches:
+        report.add("wrong-default", f"{what} does not fit its type", value.span, message=str(mismatches[0]))
     return t.Default(write_json(found))
 
 
@@ -233,12 +237,12 @@ def build_union(node: nodes.UnionType, lower: Callable[[nodes.TypeNode], t.Type]
                 _report_duplicate(arm, arm_node.span, arms[arm], report)
             arms.setdefault(arm, arm_node.span)
     if len(arms) > MAX_ARMS:
-        report.add("too-large", f"a union of {len(arms):,} alternatives; {MAX_ARMS:,} are the limit", node.span)
+        report.add("too-large", f"a union of {len(arms):,} alternatives; the limit is {MAX_ARMS:,}", node.span)
         return t.Anything()
     if len(arms) == 1:
         return next(iter(arms))
     _check_hidden_arms(arms, report)
-    return t.Union(tuple(arms), discriminator=find_discriminator(tuple(arms)))
+    return t.Union(tuple(arms), discriminator=find_discriminator(tuple(arms), allow_defaults=True))
 
 
 def _report_duplicate(arm: t.Type, span: Span, first: Span, report: Report) -> None:
@@ -248,13 +252,13 @@ def _report_duplicate(arm: t.Type, span: Span, first: Span, report: Report) -> N
         f"the union names {what} twice",
         span,
         message="named again",
-        related=[Label(first, "named here for the first time")],
+        related=[Label(first, "first named here")],
         help="leave one of them out",
     )
 
 
 def _check_hidden_arms(arms: dict[t.Type, Span], report: Report) -> None:
-    """`any` takes every value, so whatever stands beside it says nothing."""
+    """`any` accepts every value, so the other alternatives have no effect."""
     if any(isinstance(arm, t.Anything) for arm in arms) and not report.has_errors:
         span = next(span for arm, span in arms.items() if isinstance(arm, t.Anything))
         report.add(
@@ -263,34 +267,3 @@ def _check_hidden_arms(arms: dict[t.Type, Span], report: Report) -> None:
             span,
             help="leave the others out, or name the types you mean instead of `any`",
         )
-
-
-def find_discriminator(arms: tuple[t.Type, ...]) -> str | None:
-    """The first key whose literals differ in all object arms; the other arms must be told apart by themselves."""
-    objects = [arm for arm in arms if isinstance(arm, t.Object)]
-    if len(objects) < 2:
-        return None
-    for candidate in objects[0].fields:
-        if _differs(candidate.key, objects):
-            return candidate.key
-    return None
-
-
-def _differs(key: str, objects: list[t.Object]) -> bool:
-    seen: set[t.Literal] = set()
-    for one in objects:
-        found = next((field.type for field in one.fields if field.key == key), None)
-        values = _literals(found)
-        if not values or not seen.isdisjoint(values):
-            return False
-        seen.update(values)
-    return True
-
-
-def _literals(type: t.Type | None) -> tuple[t.Literal, ...]:
-    if isinstance(type, t.Literal):
-        return (type,)
-    if isinstance(type, t.Union):
-        literals = tuple(arm for arm in type.arms if isinstance(arm, t.Literal))
-        return literals if len(literals) == len(type.arms) else ()
-    return ()

@@ -1,7 +1,7 @@
-"""What the checker says about a file with syntax errors: only what holds whatever the unread parts say.
+"""Filters the checker's findings for a file with syntax errors: keeps only those that the errors cannot have caused.
 
-A part that could not be read may have declared, used or joined anything. So a name that nothing declares is
-reported only where the text shows it in no place of a declaration, and what is missing or unused never is.
+A part of the file that could not be parsed may have declared, used or joined anything. An unknown name is therefore
+reported only if it occurs nowhere in the text where a name may be declared. Missing or unused names are never reported.
 """
 
 from __future__ import annotations
@@ -10,34 +10,34 @@ from collections.abc import Iterable, Iterator
 
 from pastalang.diagnostics.diagnostic import Diagnostic
 
-SURE = frozenset({
+CERTAIN = frozenset({
     "duplicate-field", "reserved-name", "bad-import", "import-cycle", "wrong-argument", "contradictory-limits",
     "unsupported-regex", "wrong-default", "duplicate-arm", "bad-schema", "wrong-input-type", "dependency-cycle",
 })  # fmt: skip
-# Behind these, what stands inside what is a guess.
-SHIFTING = frozenset({
+# After one of these errors the nesting of the rest of the file is a guess.
+UNBALANCED = frozenset({
     "unclosed-string", "unclosed-text", "unclosed-tag", "unclosed-block", "unclosed-brace", "unclosed-bracket",
     "unclosed-parenthesis", "stray-brace", "stray-bracket", "stray-end",
 })  # fmt: skip
-INTRODUCING = frozenset({"type", "template", "async", "promise", "fork", "as"})
-LOOKED_AT = 200
+KEYWORDS_BEFORE_NAMES = frozenset({"type", "template", "async", "promise", "fork", "as"})
+SEARCHED_CHARACTERS = 200
 
 
 def sure_findings(found: Iterable[Diagnostic], syntax: tuple[Diagnostic, ...]) -> tuple[Diagnostic, ...]:
-    """Those of `found` that the mistakes of `syntax` cannot have caused."""
+    """The findings that the errors of `syntax` cannot have caused."""
     lines = {_line(mistake) for mistake in syntax}
-    shifted = min((_line(mistake) for mistake in syntax if mistake.code in SHIFTING), default=None)
+    first_unbalanced = min((_line(mistake) for mistake in syntax if mistake.code in UNBALANCED), default=None)
     return tuple(
         one
         for one in found
         if _line(one) not in lines
-        and (shifted is None or _line(one) < shifted)
-        and (one.code in SURE or _is_unknown(one))
+        and (first_unbalanced is None or _line(one) < first_unbalanced)
+        and (one.code in CERTAIN or _is_unknown(one))
     )
 
 
 def _is_unknown(finding: Diagnostic) -> bool:
-    """Whether its name stands in no place of the file where names are declared, be that place readable or not."""
+    """Whether nothing in the file can declare the name, not even a part that could not be parsed."""
     if finding.code != "unknown-name":
         return False
     text, span = finding.source.text, finding.span
@@ -54,17 +54,21 @@ def _occurrences(word: str, text: str) -> Iterator[int]:
 
 
 def _may_declare(text: str, start: int, end: int) -> bool:
-    """Only the line and a few characters are looked at, so that long files cost no time; in doubt it may."""
-    line_start = text.rfind("\n", max(start - LOOKED_AT, 0), start) + 1
-    if line_start == 0 and start > LOOKED_AT:
+    """Whether the text may be a declaration. Reads only part of the line, so that long files take no time."""
+    line_start = text.rfind("\n", max(start - SEARCHED_CHARACTERS, 0), start) + 1
+    if line_start == 0 and start > SEARCHED_CHARACTERS:
         return True
-    before, behind = text[line_start:start].rstrip(' \t"'), text[end : end + LOOKED_AT].lstrip(' \t"')
+    before, after = text[line_start:start].rstrip(' \t"'), text[end : end + SEARCHED_CHARACTERS].lstrip(' \t"')
     words = before.split()
     return (
-        not words or before[-1] in "(,{" or words[-1] in INTRODUCING or words[0] == "import" or behind[:1] in (":", "(")
+        not words
+        or before[-1] in "(,{"
+        or words[-1] in KEYWORDS_BEFORE_NAMES
+        or words[0] == "import"
+        or after[:1] in (":", "(")
     )
 
 
 def _line(finding: Diagnostic) -> tuple[str, int]:
-    """A finding of an imported file is on none of the lines of this one."""
+    """The file and the line. A finding in an imported file shares no line with this one."""
     return finding.source.name, finding.source.place(finding.span.start).line

@@ -1,4 +1,4 @@
-"""From findings, one by one, to the list that the checker hands back."""
+"""Collects the findings of the checker."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pastalang.source import Source, Span
 
 @dataclass(slots=True)
 class Report:
-    """What was found in one source. Reports of the files of one program share `found`."""
+    """The findings in one source. The reports of all files of a program share `found`."""
 
     source: Source
     found: list[Diagnostic] = field(default_factory=list)
@@ -33,7 +33,7 @@ class Report:
         related: Iterable[Label] = (),
         help: str | tuple[str, ...] = (),
     ) -> None:
-        """Keep a finding, unless it was made before or there are too many to read."""
+        """Add a finding, unless it is a duplicate or there are too many to read."""
         advice = (help,) if isinstance(help, str) else help
         finding = Diagnostic(
             code,
@@ -54,7 +54,7 @@ class Report:
         return len(self.found) >= MAX_FINDINGS
 
     def suggest(self, word: str, known: Iterable[str], *, otherwise: str = "") -> str:
-        """A line of help: the name that was probably meant, or `otherwise`."""
+        """A line of help that names the most similar known name, or `otherwise`."""
         meant = None if self.is_full else did_you_mean(word, known)
         return f"did you mean `{meant}`?" if meant is not None else otherwise
 
@@ -64,7 +64,7 @@ class Report:
 
 
 def listed(words: Collection[str], *, most: int = 12) -> str:
-    """`a`, `b` and `c`"""
+    """The words as a list in a sentence: `a`, `b` and `c`."""
     quoted = [f"`{word}`" for word in islice(words, most)]
     if len(words) > most:
         quoted.append(f"{len(words) - most} more")

@@ -1,12 +1,10 @@
-"""Strings, patterns and numbers as hole types that some value satisfies."""
+"""Lowers strings, patterns and numbers to hole types, and reports limits that no value satisfies."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from math import ceil, floor
 
 from pastalang.check.arguments import Arguments, check_regex, exact, read_arguments, why_beyond
 from pastalang.check.report import Report, listed
@@ -16,12 +14,13 @@ from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
 from pastalang.program.regex_tree import lengths
 from pastalang.source import Span
+from pastalang.values.cardinality import has_numbers, lower_bound, upper_bound
 from pastalang.values.formats import FORMATS
 
 STRING_LIMITS = ("max", "min_chars", "max_chars", "pattern", "format", "stop")
 STRING_HINTS = {
     "min": "a lower limit of a string counts characters: `min_chars`",
-    "max_tokens": "the limit of tokens is called `max`",
+    "max_tokens": "the token limit is called `max`",
     "min_length": "did you mean `min_chars`?",
     "max_length": "did you mean `max_chars`? `max` counts tokens",
     "enum": 'write the values as a union: `"tv" | "phone"`',
@@ -29,7 +28,7 @@ STRING_HINTS = {
 
 
 def string(arguments: tuple[nodes.Argument, ...], report: Report) -> t.String:
-    given = read_arguments(arguments, owner="string", allowed=STRING_LIMITS, report=report, hints=STRING_HINTS)
+    given = read_arguments(arguments, owner="`string`", allowed=STRING_LIMITS, report=report, hints=STRING_HINTS)
     found = t.String(
         max_tokens=given.integer("max", minimum=1, maximum=MAX_HOLE_TOKENS),
         min_chars=given.integer("min_chars", minimum=0, maximum=MAX_STRING_CHARS) or 0,
@@ -82,9 +81,9 @@ def _check_pattern_lengths(found: t.String, pattern: str, where: str, given: Arg
     if bounds is None:
         problem = f"no text matches {named}"
     elif found.max_chars is not None and bounds.shortest > found.max_chars:
-        problem = f"{named} needs at least {bounds.shortest} characters, {found.max_chars} are allowed"
+        problem = f"{named} needs at least {bounds.shortest} characters, but only {found.max_chars} are allowed"
     elif bounds.longest is not None and bounds.longest < found.min_chars:
-        problem = f"{named} has at most {bounds.longest} characters, {found.min_chars} are asked for"
+        problem = f"{named} has at most {bounds.longest} characters, but {found.min_chars} are required"
     else:
         return
     report.add("contradictory-limits", problem, given.span_of(where))
@@ -101,8 +100,8 @@ def regex(node: nodes.RegexType, report: Report) -> t.Regex | None:
 
 LIMITS = ("min", "max", "above", "below", "multiple_of", "max_tokens")
 HINTS = {
-    "min_chars": "a number has no length; `max_tokens` bounds what is written",
-    "max_chars": "a number has no length; `max_tokens` bounds what is written",
+    "min_chars": "a number has no length; `max_tokens` limits its tokens",
+    "max_chars": "a number has no length; `max_tokens` limits its tokens",
     "gt": "did you mean `above`?",
     "lt": "did you mean `below`?",
     "ge": "did you mean `min`?",
@@ -110,52 +109,24 @@ HINTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    minimum: Decimal | None
-    maximum: Decimal | None
-    above: Decimal | None
-    below: Decimal | None
-    multiple_of: Decimal | None
-    max_tokens: int | None
-
-    @property
-    def low(self) -> tuple[Fraction, bool] | None:
-        """The lower end, and whether it is itself excluded."""
-        ends = [(Fraction(end), out) for end, out in ((self.minimum, False), (self.above, True)) if end is not None]
-        return max(ends, default=None)
-
-    @property
-    def high(self) -> tuple[Fraction, bool] | None:
-        ends = [(Fraction(end), out) for end, out in ((self.maximum, False), (self.below, True)) if end is not None]
-        return min(ends, key=lambda end: (end[0], not end[1]), default=None)
-
-
 def integer(arguments: tuple[nodes.Argument, ...], span: Span, report: Report) -> t.Integer:
-    bounds = _read(arguments, "integer", "a whole number", _is_whole, report)
-    _check(bounds, "whole number", Fraction(bounds.multiple_of or 1), span, report)
-    return t.Integer(
-        minimum=_int(bounds.minimum),
-        maximum=_int(bounds.maximum),
-        exclusive_minimum=_int(bounds.above),
-        exclusive_maximum=_int(bounds.below),
-        multiple_of=_int(bounds.multiple_of),
-        max_tokens=bounds.max_tokens,
+    given = _read_number(arguments, "`integer`", "a whole number", _is_whole, report)
+    found = t.Integer(
+        minimum=_int(given.minimum),
+        maximum=_int(given.maximum),
+        exclusive_minimum=_int(given.exclusive_minimum),
+        exclusive_maximum=_int(given.exclusive_maximum),
+        multiple_of=_int(given.multiple_of),
+        max_tokens=given.max_tokens,
     )
+    _check_bounds(found, "whole number", span, report)
+    return found
 
 
 def number(arguments: tuple[nodes.Argument, ...], span: Span, report: Report) -> t.Number:
-    bounds = _read(arguments, "number", "a number", _is_any, report)
-    step = None if bounds.multiple_of is None else Fraction(bounds.multiple_of)
-    _check(bounds, "number", step, span, report)
-    return t.Number(
-        minimum=bounds.minimum,
-        maximum=bounds.maximum,
-        exclusive_minimum=bounds.above,
-        exclusive_maximum=bounds.below,
-        multiple_of=bounds.multiple_of,
-        max_tokens=bounds.max_tokens,
-    )
+    found = _read_number(arguments, "`number`", "a number", _is_any, report)
+    _check_bounds(found, "number", span, report)
+    return found
 
 
 def _is_whole(value: Decimal) -> bool:
@@ -170,28 +141,26 @@ def _int(value: Decimal | None) -> int | None:
     return None if value is None else int(value)
 
 
-def _read(
+def _read_number(
     arguments: tuple[nodes.Argument, ...],
     owner: str,
     expected: str,
-    is_right: Callable[[Decimal], bool],
+    accept: Callable[[Decimal], bool],
     report: Report,
-) -> Bounds:
-    given = read_arguments(
-        arguments, owner=owner, allowed=LIMITS, nameless=nodes.RangeValue, report=report, hints=HINTS
-    )
-    minimum, maximum = (given.number(name, accept=is_right, expected=expected) for name in ("min", "max"))
+) -> t.Number:
+    given = read_arguments(arguments, owner=owner, allowed=LIMITS, unnamed=nodes.RangeValue, report=report, hints=HINTS)
+    minimum, maximum = (given.number(name, accept=accept, expected=expected) for name in ("min", "max"))
     span = given.range()
     if span is not None:
         minimum = _end(span.low, "min", minimum, given, expected, report)
         maximum = _end(span.high, "max", maximum, given, expected, report)
-    return Bounds(
+    return t.Number(
         minimum=minimum,
         maximum=maximum,
-        above=given.number("above", accept=is_right, expected=expected),
-        below=given.number("below", accept=is_right, expected=expected),
+        exclusive_minimum=given.number("above", accept=accept, expected=expected),
+        exclusive_maximum=given.number("below", accept=accept, expected=expected),
         multiple_of=given.number(
-            "multiple_of", accept=lambda value: value > 0 and is_right(value), expected=f"{expected} above 0"
+            "multiple_of", accept=lambda value: value > 0 and accept(value), expected=f"{expected} above 0"
         ),
         max_tokens=given.integer("max_tokens", minimum=1, maximum=MAX_HOLE_TOKENS),
     )
@@ -212,38 +181,30 @@ def _end(
             "wrong-argument",
             f"{given.owner} is given both a range and `{name}`",
             given.span_of(name),
-            help=f"leave `{name}` out: the range says it",
+            help=f"remove `{name}`: the range sets it",
         )
     value = exact(end)
     if value is None:
-        report.add("too-large", f"the range of {given.owner} ends in a number that {why_beyond(end)}", end.span)
+        report.add("too-large", f"a bound of the range of {given.owner} {why_beyond(end)}", end.span)
         return None
     if expected == "a whole number" and not _is_whole(value):
-        report.add("wrong-argument", f"the range of {given.owner} must end in {expected}", end.span)
+        report.add("wrong-argument", f"the bounds of the range of {given.owner} must be whole numbers", end.span)
         return None
     return value
 
 
-def _check(bounds: Bounds, kind: str, step: Fraction | None, span: Span, report: Report) -> None:
-    """Whether a number is left between the limits; with a step, whether a multiple of it is."""
-    if bounds.low is None or bounds.high is None:
+def _check_bounds(type: t.Integer | t.Number, kind: str, span: Span, report: Report) -> None:
+    low, high = lower_bound(type), upper_bound(type)
+    if low is None or high is None or has_numbers(type):
         return
-    (low, low_is_out), (high, high_is_out) = bounds.low, bounds.high
-    is_empty = low > high or (low == high and (low_is_out or high_is_out))
-    if not is_empty and step is not None:
-        first, last = ceil(low / step), floor(high / step)
-        first += low_is_out and first * step == low
-        last -= high_is_out and last * step == high
-        is_empty = first > last
-    if is_empty:
-        of = f" that is a multiple of {bounds.multiple_of}" if bounds.multiple_of is not None and low <= high else ""
-        report.add(
-            "contradictory-limits",
-            f"no {kind}{of} is {_side(low, low_is_out, 'at least', 'above')}"
-            f" and {_side(high, high_is_out, 'at most', 'below')}",
-            span,
-            help="swap the two limits" if low > high else "",
-        )
+    is_swapped = low[0] > high[0]
+    multiple = f" that is a multiple of {type.multiple_of}" if type.multiple_of is not None and not is_swapped else ""
+    report.add(
+        "contradictory-limits",
+        f"no {kind}{multiple} is {_side(*low, 'at least', 'above')} and {_side(*high, 'at most', 'below')}",
+        span,
+        help="swap the two limits" if is_swapped else "",
+    )
 
 
 def _side(end: Fraction, is_out: bool, closed: str, opened: str) -> str:

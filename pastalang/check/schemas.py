@@ -1,4 +1,4 @@
-"""JSON Schemas in a program: `schema("order.json")` or an inline document, as one hole."""
+"""Lowers a JSON Schema in a program, `schema("order.json")` or an inline document, to a type with one hole."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pastalang.limits import MAX_HOLE_TOKENS, MAX_SCHEMA_BYTES
 from pastalang.program import types as t
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.mismatch import Mismatch
-from pastalang.values.schema.carry import carrying_problem
 from pastalang.values.schema.guard import find_hostile, find_in_schemas
 from pastalang.values.schema.importer import is_endless
+from pastalang.values.schema.opaque import opaque_problem
 
 
 def read_schema(node: nodes.NamedType, module: Module, folder: Path | None, report: Report) -> t.Schema | None:
     given = read_arguments(
-        node.arguments, owner="schema", allowed=("max_tokens",), nameless=nodes.StringValue, report=report
+        node.arguments, owner="`schema`", allowed=("max_tokens",), unnamed=nodes.StringValue, report=report
     )
     max_tokens = given.integer("max_tokens", minimum=1, maximum=MAX_HOLE_TOKENS)
     if not given.has(""):
@@ -38,7 +38,7 @@ def read_schema(node: nodes.NamedType, module: Module, folder: Path | None, repo
 
 
 def _is_document(text: str) -> bool:
-    """Whether it is JSON itself, and not the path of a file."""
+    """Whether the text is a JSON document, not the path of a file."""
     return text.lstrip().startswith(("{", "[")) or text.strip() in ("true", "false")
 
 
@@ -52,11 +52,11 @@ def _read_file(value: nodes.StringValue, module: Module, folder: Path | None, re
         return None
     problem = ""
     if "://" in written:
-        problem = "a schema cannot be fetched from an address"
+        problem = "a schema cannot be fetched from a URL"
     elif PurePosixPath(written).is_absolute() or "\\" in written or "\0" in written or not written:
-        problem = f"the path {written or '(empty)'} of a schema is not relative"
+        problem = f"the schema path {written or '(empty)'} is not relative"
     if problem:
-        report.add("bad-schema", problem, value.span, help="save the schema beside the program")
+        report.add("bad-schema", problem, value.span, help="save the schema next to the program")
         return None
     try:
         path = (module.path.parent / written).resolve()
@@ -75,9 +75,9 @@ def _read_file(value: nodes.StringValue, module: Module, folder: Path | None, re
 
 
 def _canonical(text: str, value: nodes.StringValue, report: Report) -> str | None:
-    """Compact JSON with its keys as written."""
+    """The document as compact JSON, its keys in the order written; None, with a finding, if it cannot be enforced."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_SCHEMA_BYTES:
-        report.add("too-large", f"a JSON Schema of more than {MAX_SCHEMA_BYTES:,} bytes", value.span)
+        report.add("too-large", f"this JSON Schema exceeds the limit of {MAX_SCHEMA_BYTES:,} bytes", value.span)
         return None
     try:
         document = parse_json(text)
@@ -85,22 +85,22 @@ def _canonical(text: str, value: nodes.StringValue, report: Report) -> str | Non
         report.add("bad-schema", "this JSON Schema is not JSON", value.span, message=str(problem))
         return None
     if not isinstance(document, dict | bool):
-        report.add("bad-schema", "a JSON Schema is an object", value.span)
+        report.add("bad-schema", "a JSON Schema must be an object", value.span)
         return None
-    misfit = document_problem(document)
-    if misfit is not None:
-        report.add("bad-schema", "this JSON Schema cannot be enforced", value.span, message=str(misfit))
+    mismatch = document_problem(document)
+    if mismatch is not None:
+        report.add("bad-schema", "this JSON Schema cannot be enforced", value.span, message=str(mismatch))
         return None
     return write_json(document)
 
 
 def document_problem(document: JsonValue) -> Mismatch | None:
-    """The first problem; None where a grammar engine can be given the document."""
+    """The first problem of the document; None if the grammar engine can enforce it."""
     if document is False:
-        return Mismatch(("#",), "`false` takes no value")
+        return Mismatch(("#",), "`false` accepts no value")
     found = (
         find_hostile(document)
-        or find_in_schemas(document, carrying_problem)
+        or find_in_schemas(document, opaque_problem)
         or (("", "requires itself, so no value can end") if is_endless(document) else None)
     )
     return None if found is None else Mismatch((f"#{found[0]}",), found[1])

@@ -1,4 +1,4 @@
-"""Templates: their inputs, their messages, and the answer that is decoded."""
+"""Checks templates: their inputs, their messages and the answer."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from pastalang.program.program import (
 from pastalang.program.types import Sampling
 from pastalang.source import Span
 
-NOT_FOR_INPUTS = {"string": "text", "str": "text", "int": "integer", "float": "number", "bool": "boolean"}
+INPUT_TYPE_HINTS = {"string": "text", "str": "text", "int": "integer", "float": "number", "bool": "boolean"}
 
 
 def check_inputs(node: nodes.TemplateDeclaration, module: Module, report: Report) -> tuple[Input, ...]:
@@ -63,8 +63,8 @@ def _input_type(node: nodes.TypeNode, module: Module, report: Report) -> InputTy
             if node.arguments:
                 _refuse(
                     node.arguments[0].span,
-                    "the list of an input has no limits here",
-                    "callers may give any number",
+                    "a list input takes no limits",
+                    "callers may pass any number of items",
                     report,
                 )
             return ListOf(_input_type(node.item, module, report))
@@ -85,19 +85,19 @@ def _input_type(node: nodes.TypeNode, module: Module, report: Report) -> InputTy
 def _named(node: nodes.NamedType, module: Module, report: Report) -> InputType:
     name = node.name.text
     if name not in INPUT_TYPES:
-        instead = NOT_FOR_INPUTS.get(name)
+        instead = INPUT_TYPE_HINTS.get(name)
         if instead is None and name in module.types:
             help = "write the record out: `{name: text, count: integer}`"
         else:
             help = f"write `{instead}`" if instead else report.suggest(name, INPUT_TYPES)
         known = ", ".join(INPUT_TYPES[:-1])
-        _refuse(node.span, f"`{name}` is no type of inputs", help or f"inputs are {known} or {INPUT_TYPES[-1]}", report)
+        _refuse(node.span, f"`{name}` is not an input type", help or f"inputs are {known} or {INPUT_TYPES[-1]}", report)
         return InputKind.TEXT
     if node.arguments:
         _refuse(
             node.arguments[0].span,
             f"the input type `{name}` takes no limits",
-            "limits belong to what the model writes",
+            "limits apply only to what the model writes",
             report,
         )
     return InputKind(name)
@@ -107,12 +107,12 @@ def _record(node: nodes.ObjectType, module: Module, report: Report) -> InputType
     fields: dict[str, InputType] = {}
     for member in node.members:
         if not isinstance(member, nodes.FieldNode):
-            _refuse(member.span, "the record of an input has plain fields only", "", report)
+            _refuse(member.span, "a record input has only plain fields", "", report)
             continue
         extra = member.default or member.description or (member.after and member.after[0]) or member.name
         if extra or member.sampling:
             span = extra.span if extra else member.sampling[0].span
-            _refuse(span, "a field of an input has a name and a type, nothing else", "", report)
+            _refuse(span, "a field of a record input has only a name and a type", "", report)
         if member.key.text in fields:
             report.add("duplicate-field", f"the field `{member.key.text}` is declared twice", member.key.span)
         fields[member.key.text] = _input_type(member.type, module, report)
@@ -126,7 +126,7 @@ def _default(node: nodes.InputNode, type: InputType, report: Report) -> t.Defaul
 
 
 def value_type(type: InputType) -> t.Type:
-    """The hole type with the same values, to check a value against."""
+    """The hole type with the same values, for checking a default."""
     match type:
         case InputKind.TEXT:
             return t.String()
@@ -154,7 +154,7 @@ def _report_duplicate(name: nodes.Name, first: Input, report: Report) -> None:
         f"the input `{name.text}` is declared twice",
         name.span,
         message="declared again",
-        related=[Label(first.span, "declared here for the first time")],
+        related=[Label(first.span, "first declared here")],
     )
 
 
@@ -176,7 +176,7 @@ DEFAULT_THOUGHT_TOKENS = 1_024
 
 @dataclass(slots=True)
 class TemplateChecker:
-    """Checks one template. `lower` lowers a type of its module; `spans` collects where its holes are written."""
+    """Checks one template. `lower` lowers a type of its module; `spans` collects the places of its holes."""
 
     node: nodes.TemplateDeclaration
     module: Module
@@ -225,7 +225,7 @@ class TemplateChecker:
                 "wrong-messages",
                 f"the template `{name.text}` does not end with the answer",
                 messages[-1].span,
-                message="nothing may stand behind the answer",
+                message="nothing may follow the answer",
                 related=[Label(answers[-1].span, "the answer")],
                 help="move the assistant message to the end",
             )
@@ -244,10 +244,10 @@ class TemplateChecker:
                 first = self.node.messages[0]
                 self.report.add(
                     "wrong-messages",
-                    "a system message stands first, and alone",
+                    "a template has at most one system message, and it comes first",
                     message.span,
                     related=[Label(first.span, "the first message")],
-                    help="move it to the beginning, or join the two",
+                    help="move it to the beginning, or merge the two",
                 )
 
     def _body(self, message: nodes.Message, resolver: Resolver, *, is_answer: bool) -> Body:
@@ -258,7 +258,7 @@ class TemplateChecker:
                 return TextBody(self._plain(block, message, resolver))
             case nodes.JsonBody() | nodes.AutoBody() as body:
                 if not is_answer:
-                    self._report_early(message, body.span)
+                    self._report_hole_outside_answer(message, body.span)
                 return self._json(body, resolver) if isinstance(body, nodes.JsonBody) else self._auto(body)
 
     def _answer(self, block: nodes.TextBlock, resolver: Resolver) -> TextBody:
@@ -274,11 +274,11 @@ class TemplateChecker:
             "wrong-messages",
             f"the answer of `{self.node.name.text}` leaves nothing for the model to write",
             span,
-            help="put a hole where the model is to write: `{summary: string(max=40)}`",
+            help="add a hole where the model should write: `{summary: string(max=40)}`",
         )
 
     def _plain(self, block: nodes.TextBlock, message: nodes.Message, resolver: Resolver) -> tuple[p.Piece, ...]:
-        """Text that is given to the model, with inputs in it and nothing to write."""
+        """The pieces of a prompt: text and inputs, no holes."""
         found: list[p.Piece] = []
         scope = Scope()
         for piece in block.pieces:
@@ -288,16 +288,16 @@ class TemplateChecker:
                 read = resolver.reference(piece, scope)
                 found.extend([] if read is None else [read])
             else:
-                self._report_early(message, piece.span)
+                self._report_hole_outside_answer(message, piece.span)
         return tuple(found)
 
-    def _report_early(self, message: nodes.Message, span: Span) -> None:
+    def _report_hole_outside_answer(self, message: nodes.Message, span: Span) -> None:
         if message.role is nodes.Role.ASSISTANT:
             headline = "only the last message is written by the model"
-            help = "an earlier assistant message shows an example: plain text and inputs"
+            help = "an earlier assistant message is an example: it holds only text and inputs"
         else:
             headline = f"the model writes nothing in a {message.role.value} message"
-            help = "holes and what orders them stand in the assistant message"
+            help = "holes and tags such as `{sync}` belong in the assistant message"
         self.report.add("hole-outside-answer", headline, span, help=help)
 
     def _json(self, body: nodes.JsonBody, resolver: Resolver) -> JsonBody:
@@ -309,16 +309,16 @@ class TemplateChecker:
         return JsonBody(facts.type, Sampling())
 
     def _thought(self, message: nodes.Message, *, is_answer: bool) -> int | None:
-        """How many tokens the model may think."""
+        """The token limit of the model's reasoning, if the message asks for it."""
         if message.thought is None:
             return None
         if not is_answer:
-            self._report_early(message, message.thought.span)
-        given = read_arguments(message.thought.arguments, owner="think", allowed=("max",), report=self.report)
+            self._report_hole_outside_answer(message, message.thought.span)
+        given = read_arguments(message.thought.arguments, owner="`think`", allowed=("max",), report=self.report)
         return given.integer("max", minimum=1, maximum=MAX_HOLE_TOKENS) or DEFAULT_THOUGHT_TOKENS
 
     def _auto(self, body: nodes.AutoBody) -> AutoBody:
-        given = read_arguments(body.arguments, owner="auto", allowed=("max",), report=self.report)
+        given = read_arguments(body.arguments, owner="`auto`", allowed=("max",), report=self.report)
         max_tokens = given.integer("max", minimum=1, maximum=MAX_HOLE_TOKENS) or DEFAULT_AUTO_TOKENS
         if body.policy.text not in POLICIES:
             self.report.add(
@@ -340,7 +340,7 @@ class TemplateChecker:
                     "input-never-used",
                     f"the input `{one.name.text}` is never used",
                     one.name.span,
-                    help=f"put `{{{one.name.text}}}` into a message, or take the input out",
+                    help=f"put `{{{one.name.text}}}` into a message, or remove the input",
                 )
 
 

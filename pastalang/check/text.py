@@ -1,4 +1,4 @@
-"""From the running text of an answer to checked pieces: who sees what, which branches are joined, what is promised."""
+"""Checks the running text of an answer: which values are visible where, which branches are joined, what is promised."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from pastalang.source import Span
 
 @dataclass(slots=True)
 class TextChecker:
-    """Checks one running text. `lower` is the type lowering of its module."""
+    """Checks one running text. `lower` lowers a type of its module."""
 
     resolver: Resolver
     declared: dict[str, list[Declared]]
@@ -51,7 +51,9 @@ class TextChecker:
                 )
 
     def _reserved(self, span: Span) -> None:
-        self.report.add("reserved-name", "`n` is the number of the item in a fork", span, help="choose another name")
+        self.report.add(
+            "reserved-name", "`n` is reserved for the number of the item in a fork", span, help="choose another name"
+        )
 
     def _pieces(self, written: tuple[nodes.Piece, ...], scope: Scope) -> tuple[p.Piece, ...]:
         found: list[p.Piece] = []
@@ -67,13 +69,13 @@ class TextChecker:
         match piece:
             case nodes.TextPiece(text=text):
                 if text:
-                    scope.sync_behind = scope.hole_behind = None
+                    scope.last_sync = scope.last_hole = None
                 return p.Text(text)
             case nodes.Reference():
-                scope.hole_behind = None
+                scope.last_hole = None
                 found = self.resolver.reference(piece, scope)
                 if isinstance(found, p.ItemNumber):
-                    scope.sync_behind = None
+                    scope.last_sync = None
                 return found
             case nodes.HoleNode():
                 return self._hole(piece, scope)
@@ -100,27 +102,27 @@ class TextChecker:
         report_waits(facts.waits, self.report)
         sampling = check_sampling(node.sampling, self.report)
         scope.add({node.name.text: Written(facts.type, node.name.span)})
-        scope.sync_behind, scope.hole_behind = None, node
+        scope.last_sync, scope.last_hole = None, node
         self.spans.setdefault(node.name.text, node.name.span)
         return p.Hole(node.name.text, facts.type, sampling, node.span)
 
     def _check_place(self, node: nodes.HoleNode, scope: Scope) -> None:
-        if scope.sync_behind is not None:
+        if scope.last_sync is not None:
             self.report.add(
                 "sync-needs-text",
-                f"the hole `{node.name.text}` stands directly behind a sync",
+                f"the hole `{node.name.text}` directly follows a sync",
                 node.span,
-                related=[Label(scope.sync_behind, "the sync")],
+                related=[Label(scope.last_sync, "the sync")],
                 help=(
-                    "put some text between them: the model sees what was joined only when it reads on",
-                    "a line that holds nothing but a tag leaves no line break",
+                    "put some text between them: the model sees the joined values only when it reads on",
+                    "a line with only a tag on it leaves no line break",
                 ),
             )
-        elif scope.hole_behind is not None and not _ends_by_itself(self._type_of(scope.hole_behind, scope)):
-            before = scope.hole_behind
+        elif scope.last_hole is not None and not _ends_by_itself(self._type_of(scope.last_hole, scope)):
+            before = scope.last_hole
             self.report.add(
                 "touching-holes",
-                f"nothing stands between `{before.name.text}` and `{node.name.text}`",
+                f"there is no text between `{before.name.text}` and `{node.name.text}`",
                 node.span,
                 related=[Label(before.span, "this value has no visible end")],
                 help="put text between them: a space, a comma, a line break",
@@ -137,7 +139,7 @@ class TextChecker:
         promised = scope.promises.pop(name, None)
         inner = scope.inner(owner=name)
         if promised is not None:
-            inner.known, inner.sync_behind = dict(promised.known), promised.sync_behind
+            inner.known, inner.last_sync = dict(promised.known), promised.last_sync
         reserve = self._agreed_reserve(node, promised)
         if node.type is not None:
             hole = nodes.HoleNode(node.name, node.type, node.sampling, node.span)
@@ -152,7 +154,7 @@ class TextChecker:
         return p.Async(name, reserve, body, promised is not None, node.span)
 
     def _open(self, name: str, span: Span, scope: Scope, inner: Scope) -> None:
-        """What the branch began and did not join itself can be joined here, too."""
+        """Open a branch. Branches that it began and did not join itself can be joined here, too."""
         scope.open[name] = OpenBranch(span, inner.added)
         scope.open.update(inner.open)
 
@@ -179,7 +181,7 @@ class TextChecker:
                 f"`{node.name.text}` is promised with ~{announced} and written with ~{own}",
                 node.reserve.span,
                 related=[Label(promised.node.reserve.span, "announced here")],
-                help="say the length once, where it is promised",
+                help="announce the length once, in the promise",
             )
         return announced if announced is not None else own
 
@@ -192,7 +194,7 @@ class TextChecker:
                 "reserve-too-small",
                 f"`{name}` may take {needed} tokens, but ~{reserve} are announced",
                 number.span,
-                help=f"announce ~{needed}, or lower the limits inside; what is longer overlaps the text behind",
+                help=f"announce ~{needed}, or lower the limits inside; a longer value overlaps the text that follows",
             )
 
     def _promise(self, node: nodes.PromiseNode, scope: Scope) -> p.Piece | None:
@@ -203,26 +205,26 @@ class TextChecker:
                 "promise-out-of-order",
                 f"`{name}` is promised twice",
                 node.span,
-                related=[Label(scope.promises[name].node.span, "promised here for the first time")],
+                related=[Label(scope.promises[name].node.span, "first promised here")],
             )
             return None
         if any(one.kind == "async" and one.span.start < node.span.start for one in found):
             self.report.add(
                 "promise-out-of-order",
-                f"`{name}` is promised after it was begun",
+                f"`{name}` is promised after it has begun",
                 node.span,
                 related=[Label(one.span, "begun here") for one in found if one.kind == "async"],
-                help="a promise stands before the async that keeps it",
+                help="write the promise before the async that keeps it",
             )
             return None
-        scope.promises[name] = Promised(node, dict(scope.known), scope.sync_behind)
+        scope.promises[name] = Promised(node, dict(scope.known), scope.last_sync)
         return p.Promise(name, node.topic.text, self._reserve(node.reserve), node.span)
 
     def _report_unkept(self, promised: Promised) -> None:
         name = promised.node.name.text
         asyncs = [other for other, found in self.declared.items() if any(one.kind == "async" for one in found)]
         elsewhere = [one for one in self.declared.get(name, ()) if one.kind == "async"]
-        advice = self.report.suggest(name, asyncs, otherwise=f"write `{{async {name}: ...}}` behind it")
+        advice = self.report.suggest(name, asyncs, otherwise=f"write `{{async {name}: ...}}` after it")
         self.report.add(
             "promise-never-kept",
             f"`{name}` is promised and never written",
@@ -243,7 +245,7 @@ class TextChecker:
                     "sync-of-nothing",
                     "there is nothing to wait for here",
                     node.span,
-                    help="a sync stands behind the `async` blocks that it waits for",
+                    help="write a sync after the `async` blocks that it waits for",
                 )
                 return None
         else:
@@ -257,7 +259,7 @@ class TextChecker:
             scope.open.pop(name, None)
         if not names:
             return None
-        scope.sync_behind = node.span
+        scope.last_sync = node.span
         return p.Sync(tuple(names), node.span)
 
     def _can_join(self, name: nodes.Name, scope: Scope) -> bool:
@@ -270,7 +272,7 @@ class TextChecker:
             ]
             self.report.add(
                 "unknown-name",
-                f"sync waits for `{name.text}`, which nothing begins",
+                f"sync waits for `{name.text}`, which does not exist",
                 name.span,
                 help=self.report.suggest(
                     name.text, branches, otherwise=f"it can wait for {listed(branches)}" if branches else ""
@@ -285,17 +287,20 @@ class TextChecker:
         if scope.is_inside(name.text):
             code, headline, help = "dependency-cycle", f"`{name.text}` would wait for itself", ""
         elif declared.kind not in ("async", "fan-out"):
-            code, headline = "sync-of-nothing", f"`{name.text}` does not run beside the text, so nothing waits for it"
+            code, headline = (
+                "sync-of-nothing",
+                f"`{name.text}` does not run in parallel, so there is nothing to wait for",
+            )
             help = "sync waits for `async` blocks and fan-outs"
         elif declared.span.start > name.span.start:
-            code, headline = "used-before-known", f"sync waits for `{name.text}`, which begins only further below"
-            help = "move the sync behind it"
+            code, headline = "used-before-known", f"sync waits for `{name.text}`, which begins further below"
+            help = "move the sync after it"
         else:
             code, headline = (
                 "sync-of-nothing",
                 f"`{name.text}` has been waited for already, or belongs to another block",
             )
-            help = "leave it out"
+            help = "remove it"
         self.report.add(code, headline, name.span, related=label, help=help)
 
     # ── loops ────────────────────────────────────────────────────────────────────────────────────────────
@@ -307,12 +312,12 @@ class TextChecker:
         if maximum > 1 and node.body:
             self._check_next_item(node.body[0], inner)
         scope.open.update(inner.open)
-        scope.hole_behind, scope.sync_behind = inner.hole_behind, inner.sync_behind
+        scope.last_hole, scope.last_sync = inner.last_hole, inner.last_sync
         self.spans.setdefault(node.name.text, node.name.span)
         return p.Fork(node.name.text, minimum, maximum, body, node.span)
 
     def _check_next_item(self, first: nodes.Piece, scope: Scope) -> None:
-        """The end of an item stands before the beginning of the next one."""
+        """Check the first hole of an item against the end of the item before it."""
         if isinstance(first, nodes.HoleNode):
             self._check_place(first, scope)
 
@@ -332,7 +337,7 @@ class TextChecker:
 
 
 def _ends_by_itself(type: t.Type) -> bool:
-    """Whether the end of a value can be told from its text alone, with anything behind it."""
+    """Whether the text of a value shows where it ends, whatever follows."""
     match type:
         case t.Boolean() | t.Null() | t.Uuid() | t.Array() | t.Tuple() | t.Map() | t.Object():
             return True

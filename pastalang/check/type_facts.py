@@ -1,4 +1,4 @@
-"""Facts about lowered types that later checks need, and how many branches a template can have."""
+"""Facts about lowered types that later checks need, and the limit of branches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pastalang.source import Span
 
 @dataclass(frozen=True, slots=True)
 class VerbatimUse:
-    """Where a type copies from an input: which one, and where that is written."""
+    """A `verbatim` inside a type: the input it copies from, and its place."""
 
     path: str
     span: Span
@@ -27,7 +27,7 @@ class VerbatimUse:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """A field that waits for one written behind it."""
+    """A field that waits for a later one."""
 
     span: Span
     module: Module
@@ -35,8 +35,8 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A lowered type, how large it is with every name written out, what it copies from, and which of its
-    fields wait for later ones."""
+    """A lowered type, its size with every name expanded, the inputs it copies from, and the fields that wait for
+    later ones."""
 
     type: t.Type
     places: int = 1
@@ -46,14 +46,14 @@ class Facts:
 
 
 class LowerType(Protocol):
-    """Lowers a type of one module. `in_json`: it stands in a JSON answer, not in running text."""
+    """Lowers a type of one module. With `in_json` the type belongs to a JSON answer, not to running text."""
 
     def __call__(self, node: nodes.TypeNode, *, in_json: bool = False) -> Facts: ...
 
 
 @dataclass(slots=True)
 class TypeTable:
-    """What is known about the declared types of the program, by key. `recursive` stay as names."""
+    """The declared types of the program, by key, and the facts about them. Types in `recursive` stay names."""
 
     facts: dict[str, Facts] = field(default_factory=dict)
     types: dict[str, t.Type] = field(default_factory=dict)
@@ -68,9 +68,9 @@ def report_waits(waits: Iterable[Wait], report: Report) -> None:
     for wait in waits:
         report.for_source(wait.module.source).add(
             "wait-against-order",
-            "this field waits for one that is written behind it, in a value that is written as a whole",
+            "this field waits for a later one, in a value that is written as a whole",
             wait.span,
-            help="put the field that is waited for first",
+            help="move the field that it waits for before it",
         )
 
 
@@ -86,9 +86,9 @@ def check_branches(template: Template, report: Report) -> None:
         if count > MAX_BRANCHES:
             report.add(
                 "too-large",
-                f"`{template.name}` may grow to {count:,} branches; {MAX_BRANCHES:,} are the limit",
+                f"`{template.name}` may grow to {count:,} branches; the limit is {MAX_BRANCHES:,}",
                 message.span,
-                help="lower the highest number of items of its lists and forks, where they stand inside one another",
+                help="lower the maximum number of items of its nested lists and forks",
             )
 
 
@@ -109,7 +109,7 @@ def _in_piece(piece: p.Piece) -> int:
 
 
 def _in_type(type: t.Type) -> int:
-    """One branch for each value of a skeleton; a list of objects has its fields beside each item."""
+    """One branch for each value of a skeleton; a list of objects has one for each field of each item."""
     match type:
         case t.Object(fields=fields):
             return sum(_in_type(field.type) for field in fields)

@@ -17,7 +17,7 @@ from pastalang.cli.process import exits_with_code
 from pastalang.cli.program_files import refused_findings
 from pastalang.compiler import check_source
 from pastalang.limits import DEFAULT_ITEMS, MAX_SCHEMA_BYTES
-from pastalang.values.conversion import Converted, NotExpressible, lists_without_end
+from pastalang.values.conversion import Converted, NotExpressible, unbounded_lists
 from pastalang.values.to_source import program_source
 
 
@@ -37,7 +37,7 @@ def command(
         raise Refused(str(refusal), EXIT_PROBLEMS) from None
     for note in found.notes:
         echo_error(f"note: {note}")
-    for path in lists_without_end(found):
+    for path in unbounded_lists(found):
         echo_error(f"note: {path or 'the list'}: limited to {DEFAULT_ITEMS} items, because it has no maximum")
     program, findings = check_source(text, name=str(output or "<import>"))
     if program is None:

@@ -80,7 +80,7 @@ def _typed(request: RequestState, branch: BranchState, text: str) -> tuple[JsonV
     assert plan.output is not None
     reading = read(text, plan.output, types, sources=sources_of(branch))
     if not reading.fits:
-        path, reason = reading.misfits[0].path, reading.misfits[0].reason
+        path, reason = reading.mismatches[0].path, reading.mismatches[0].reason
         raise NotTheType(f"the answer does not fit its type: {reason}", plan=plan, field=".".join(map(str, path)))
     return reading.value, to_python(plan.output, reading.value, types)
 

@@ -31,10 +31,20 @@ def from_outlines(term: Any, *, name: str = "this type") -> Converted:
             return _from_schema(schema, name)
         case dsl.Choice() | dsl.Alternatives() | dsl.String() if (options := _options(term)) is not None:
             return _plain(_one_of(options))
+        case dsl.Alternatives(terms=terms) if None in terms:
+            return _or_null([part for part in terms if part is not None], name)
         case dsl.Term():
             return _plain(_pattern(term, name))
         case _:
             raise GuideError(f"{name} is not a type of outlines: {type(term).__name__}")
+
+
+def _or_null(terms: list[Any], name: str) -> Converted:
+    from outlines.types import dsl
+
+    found = from_outlines(terms[0] if len(terms) == 1 else dsl.Alternatives(terms), name=name)
+    arms = found.type.arms if isinstance(found.type, t.Union) else (found.type,)
+    return Converted(t.Union((*arms, t.Null())), found.types, found.notes)
 
 
 def _options(term: Any) -> list[Any] | None:

@@ -125,9 +125,9 @@ def _fitted(plan: Plan, value: JsonValue, inputs: Mapping[str, Any], name: str) 
         if not isinstance(value, dict):
             raise BadRow(f"{name}: has to be an object with the template's fields")
         return value
-    fitted, misfits = fit(plan.output, value, dict(plan.types), sources=_quotable_texts(inputs))
-    if misfits:
-        raise BadRow("; ".join(f"{name}: {misfit}" for misfit in misfits))
+    fitted, mismatches = fit(plan.output, value, dict(plan.types), sources=_quotable_texts(inputs))
+    if mismatches:
+        raise BadRow("; ".join(f"{name}: {mismatch}" for mismatch in mismatches))
     return fitted
 
 

@@ -1,1 +1,1 @@
-"""Between hole types and the outside world: Pydantic, JSON Schema, and typed values."""
+"""Values of hole types, and the conversion of hole types to and from Pydantic and JSON Schema."""

@@ -1,8 +1,8 @@
-"""The result of converting a user's type, and what a converted type may not be: too broad, or impossible."""
+"""The result of converting a user's type to a hole type, and the limits that a converted type must keep."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pastalang.errors import PastaError
@@ -10,11 +10,12 @@ from pastalang.limits import MAX_FILE_BYTES, MAX_TYPE_PLACES
 from pastalang.program import types as t
 from pastalang.values.cardinality import count_values
 from pastalang.values.mismatch import Mismatch, path_text
+from pastalang.values.walk import Path, walk
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What the type does not say, and the model checks (or does) when the value is finished."""
+    """A constraint that the hole type does not enforce. The user's model applies it to the finished value."""
 
     path: str
     text: str
@@ -25,7 +26,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Converted:
-    """A hole type with the recursive types it names."""
+    """A hole type and the recursive types it names."""
 
     type: t.Type
     types: Mapping[str, t.Type]
@@ -33,7 +34,7 @@ class Converted:
 
 
 class NotExpressible(PastaError):
-    """Parts of a model or a schema that no hole type can say, each with its path."""
+    """Parts of a model or a schema that no hole type can express, each with its path."""
 
     def __init__(self, name: str, problems: Iterable[Mismatch]) -> None:
         self.name = name
@@ -41,62 +42,23 @@ class NotExpressible(PastaError):
         super().__init__(f"{name} cannot be expressed:\n" + "\n".join(f"  {problem}" for problem in self.problems))
 
 
-_Path = tuple[str | int, ...]
-
-
-def refuse_too_few(converted: Converted, name: str) -> None:
-    """Raises `NotExpressible` with all of them."""
-    found = [misfit for type in (converted.type, *converted.types.values()) for misfit in _misfits(type, ())]
+def check_uniqueness(converted: Converted, name: str) -> None:
+    """Raises `NotExpressible` with every list or map that requires more different items or keys than there are."""
+    found = [problem for path, type in _parts(converted) if (problem := _too_few_values(path, type)) is not None]
     if found:
         raise NotExpressible(name, found)
 
 
-def _misfits(type: t.Type, path: _Path) -> Iterator[Mismatch]:
-    match type:
-        case t.Array(item=item, min_items=least, unique=unique):
-            count = count_values(item) if unique else None
-            if count is not None and count < least:
-                yield Mismatch(path, f"{least} different items are asked for, but there are only {count} values")
-            yield from _misfits(item, (*path, "[]"))
-        case t.Map(value=value, key_pattern=pattern, min_items=least):
-            count = None if pattern is None else count_values(t.Regex(pattern))
-            if count is not None and count < least:
-                yield Mismatch(path, f"{least} different keys are asked for, but no more than {count} can match")
-            yield from _misfits(value, (*path, "{}"))
-        case t.Union(arms=arms):
-            for arm in arms:
-                yield from _misfits(arm, path)
-        case t.Tuple(items=items):
-            for number, item in enumerate(items):
-                yield from _misfits(item, (*path, number))
-        case t.Object(fields=fields):
-            for field in fields:
-                yield from _misfits(field.type, (*path, field.key))
-        case _:
-            return
-
-
-_SHOWN = 5  # fields that are named
-_ROOM = 4  # bytes between two values, at least: a bar and white space
-
-
-@dataclass(frozen=True, slots=True)
-class _Enum:
-    path: tuple[str | int, ...]
-    values: int
-    size: int  # bytes
-
-
-def refuse_breadth(converted: Converted, name: str) -> None:
-    """Raises `NotExpressible` where the enums alone are more than a program may hold: values, or bytes."""
-    found = [enum for type in (converted.type, *converted.types.values()) for enum in _enums(type, ())]
+def check_enum_budget(converted: Converted, name: str) -> None:
+    """Raises `NotExpressible` if the enums alone exceed the limits of a program: values or bytes."""
+    found = [enum for path, type in _parts(converted) if (enum := _enum(path, type)) is not None]
     values, size = sum(enum.values for enum in found), sum(enum.size for enum in found)
     if values > MAX_TYPE_PLACES:
-        largest = sorted(found, key=lambda enum: -enum.values)[:_SHOWN]
-        together = f"all enums together have {values:,}, and {MAX_TYPE_PLACES:,} are the limit"
+        largest = sorted(found, key=lambda enum: -enum.values)[:_MAX_SHOWN]
+        together = f"all enums together have {values:,}; the limit is {MAX_TYPE_PLACES:,}"
     elif size > MAX_FILE_BYTES:
-        largest = sorted(found, key=lambda enum: -enum.size)[:_SHOWN]
-        together = f"all enums together are {size:,} bytes, and {MAX_FILE_BYTES:,} are the limit"
+        largest = sorted(found, key=lambda enum: -enum.size)[:_MAX_SHOWN]
+        together = f"all enums together are {size:,} bytes; the limit is {MAX_FILE_BYTES:,}"
     else:
         return
     raise NotExpressible(
@@ -104,48 +66,56 @@ def refuse_breadth(converted: Converted, name: str) -> None:
     )
 
 
-def lists_without_end(converted: Converted) -> Iterator[str]:
-    """The path of every list of objects that names no maximum, as people write it."""
-    for type in (converted.type, *converted.types.values()):
-        for path in _without_end(type, ()):
+def unbounded_lists(converted: Converted) -> Iterator[str]:
+    """The path of every list of objects without a maximum length that the program decodes item by item."""
+    for path, type in _parts(converted, enter=_is_decoded_in_parts):
+        is_unbounded = isinstance(type, t.Array) and type.max_items is None and isinstance(type.item, t.Object)
+        if is_unbounded and _is_decoded_in_parts(type):
             yield path_text(path)
 
 
-def _without_end(type: t.Type, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    match type:
-        case t.Array(item=item, max_items=most, max_tokens=None, unique=False):
-            if isinstance(item, t.Object) and most is None:
-                yield path
-            yield from _without_end(item, (*path, "[]"))
-        case t.Union(arms=arms):
-            for arm in arms:
-                yield from _without_end(arm, path)
-        case t.Object(fields=fields):
-            for field in fields:
-                yield from _without_end(field.type, (*path, field.key))
-        case _:
-            return
+def _parts(converted: Converted, enter: Callable[[t.Type], bool] = lambda _: True) -> Iterator[tuple[Path, t.Type]]:
+    for type in (converted.type, *converted.types.values()):
+        yield from walk(type, enter=enter)
 
 
-def _enums(type: t.Type, path: tuple[str | int, ...]) -> Iterator[_Enum]:
-    """Every union of literals with its path."""
+def _too_few_values(path: Path, type: t.Type) -> Mismatch | None:
     match type:
-        case t.Union(arms=arms):
-            literals = [arm for arm in arms if isinstance(arm, t.Literal)]
-            if literals:
-                size = sum(len(str(literal.value).encode()) + _ROOM for literal in literals)
-                yield _Enum(path, len(literals), size)
-            for arm in arms:
-                yield from _enums(arm, path)
-        case t.Array(item=item):
-            yield from _enums(item, (*path, "[]"))
-        case t.Map(value=value):
-            yield from _enums(value, (*path, "{}"))
-        case t.Tuple(items=items):
-            for number, item in enumerate(items):
-                yield from _enums(item, (*path, number))
-        case t.Object(fields=fields):
-            for field in fields:
-                yield from _enums(field.type, (*path, field.key))
-        case _:
-            return
+        case t.Array(item=item, min_items=required, unique=True):
+            count = count_values(item)
+            if count is not None and count < required:
+                return Mismatch(
+                    path, f"{required} different items are required, but their type has only {count} values"
+                )
+        case t.Map(key_pattern=str() as pattern, min_items=required):
+            count = count_values(t.Regex(pattern))
+            if count is not None and count < required:
+                return Mismatch(path, f"{required} different keys are required, but at most {count} match the pattern")
+    return None
+
+
+_MAX_SHOWN = 5  # fields that the message names
+_SEPARATOR_BYTES = 4  # between two values, at least: a bar and white space
+
+
+@dataclass(frozen=True, slots=True)
+class _Enum:
+    path: Path
+    values: int
+    size: int  # bytes
+
+
+def _enum(path: Path, type: t.Type) -> _Enum | None:
+    """The literals of a union, if it has any."""
+    literals = [arm for arm in type.arms if isinstance(arm, t.Literal)] if isinstance(type, t.Union) else []
+    if not literals:
+        return None
+    size = sum(len(str(literal.value).encode()) + _SEPARATOR_BYTES for literal in literals)
+    return _Enum(path, len(literals), size)
+
+
+def _is_decoded_in_parts(type: t.Type) -> bool:
+    """Whether the parts of the type are decoded separately, not as one hole."""
+    if isinstance(type, t.Array):
+        return type.max_tokens is None and not type.unique
+    return isinstance(type, t.Object | t.Union)

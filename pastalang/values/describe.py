@@ -1,4 +1,4 @@
-"""From a hole type to the few words that a message uses for it: "a string", "an integer from 0 to 10"."""
+"""Describes a hole type in a few words for messages: "a string", "an integer from 0 to 10"."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def describe(type: t.Type) -> str:
         case t.Map() | t.Object():
             return "an object"
         case t.Union(arms=arms):
-            words = list(islice(_differing(describe(arm) for arm in arms), _SHOWN_ARMS + 1))
+            words = list(islice(_without_repeats(describe(arm) for arm in arms), _SHOWN_ARMS + 1))
             shown = words[:_SHOWN_ARMS] + (["…"] if len(words) > _SHOWN_ARMS else [])
             return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
         case t.Named(name=name):
@@ -66,7 +66,7 @@ def describe(type: t.Type) -> str:
             assert_never(type)
 
 
-def _differing(words: Iterable[str]) -> Iterator[str]:
+def _without_repeats(words: Iterable[str]) -> Iterator[str]:
     seen: set[str] = set()
     for word in words:
         if word not in seen:

@@ -1,4 +1,4 @@
-"""From an exact JSON value and a hole type to what does not fit, and to the value with its defaults filled in."""
+"""Checks an exact JSON value against a hole type and fills in its defaults."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from pastalang.values.lengths import NO_TYPES, decimal_text, spell
 from pastalang.values.mismatch import Mismatch
 
 NO_SOURCES: Final[Mapping[str, str]] = {}
-Misfits: TypeAlias = tuple[Mismatch, ...]
-Fitted: TypeAlias = tuple[JsonValue, Misfits]  # the value as it is read, and what is wrong with it
+Mismatches: TypeAlias = tuple[Mismatch, ...]
+Fitted: TypeAlias = tuple[JsonValue, Mismatches]  # the value with defaults filled in, and what is wrong with it
 
 _LARGEST: Final = Decimal("1.7976931348623157e308")
 
 
-def value_fits(
+def find_mismatches(
     type: t.Type,
     value: JsonValue,
     types: Mapping[str, t.Type] = NO_TYPES,
     *,
     sources: Mapping[str, str] = NO_SOURCES,
 ) -> list[Mismatch]:
-    """Everything that is wrong with the value; empty where it fits. `sources` are the inputs, for `verbatim`."""
+    """Everything that is wrong with the value; empty if it fits. `sources` are the inputs, for `verbatim`."""
     return list(fit(type, value, types, sources=sources)[1])
 
 
@@ -42,18 +42,18 @@ def fit(
     *,
     sources: Mapping[str, str] = NO_SOURCES,
 ) -> Fitted:
-    """The value with defaults where keys were left out, and what is wrong with it (at most `MAX_MISFITS`)."""
+    """The value with the defaults of its missing keys, and at most `MAX_MISMATCHES` mismatches."""
     if _nests_too_deep(value):
         return value, _one(f"nests more than {limits.MAX_JSON_NESTING} deep")
-    found, misfits = _Fitting(types, sources).fit(type, value)
-    return found, misfits[: limits.MAX_MISFITS]
+    found, mismatches = _Fitting(types, sources).fit(type, value)
+    return found, mismatches[: limits.MAX_MISMATCHES]
 
 
 @dataclass(frozen=True, slots=True)
 class _Fitting:
     types: Mapping[str, t.Type]
     sources: Mapping[str, str]
-    # Unions of recursive types would try the same part again and again; each part is fitted once per type.
+    # Unions of recursive types try the same part many times. Each part is fitted once per type.
     known: dict[tuple[int, int], Fitted] = field(default_factory=dict)
 
     def fit(self, type: t.Type, value: JsonValue) -> Fitted:
@@ -85,23 +85,23 @@ class _Fitting:
             case t.Union():
                 return self.fit_discriminated(type, value)
             case t.Schema(document=document):
-                from pastalang.values.schema_validation import document_misfits
+                from pastalang.values.schema_validation import document_mismatches
 
-                return value, document_misfits(document, value)
+                return value, document_mismatches(document, value)
             case t.Anything():
                 return value, ()
             case t.Integer() | t.Number():
                 return _fit_number(type, value)
             case t.String():
-                return value, _expect_string(type, value, lambda text: _string_misfits(type, text))
+                return value, _expect_string(type, value, lambda text: _string_mismatches(type, text))
             case t.Regex(pattern=pattern):
-                return value, _expect_string(type, value, lambda text: _pattern_misfits(pattern, text))
+                return value, _expect_string(type, value, lambda text: _pattern_mismatches(pattern, text))
             case t.Temporal(kind=kind):
-                return value, _expect_string(type, value, lambda text: _spelling_misfits(type, MOMENTS[kind], text))
+                return value, _expect_string(type, value, lambda text: _spelling_mismatches(type, MOMENTS[kind], text))
             case t.Uuid():
-                return value, _expect_string(type, value, lambda text: _spelling_misfits(type, UUID, text))
+                return value, _expect_string(type, value, lambda text: _spelling_mismatches(type, UUID, text))
             case t.Verbatim(source=source):
-                return value, _expect_string(type, value, lambda text: self.verbatim_misfits(source, text))
+                return value, _expect_string(type, value, lambda text: self.verbatim_mismatches(source, text))
             case t.Boolean():
                 return value, () if isinstance(value, bool) else _unexpected(type, value)
             case t.Null():
@@ -112,7 +112,7 @@ class _Fitting:
                 assert_never(type)
 
     def resolve(self, name: str) -> t.Type | None:
-        """What a name stands for, through names of names; None for a circle of them, or a name unknown so far."""
+        """The type that a name leads to, through other names; None for an unknown name or a circle of names."""
         seen: set[str] = set()
         while name not in seen and name in self.types:
             seen.add(name)
@@ -122,23 +122,23 @@ class _Fitting:
             name = target.name
         return None
 
-    def verbatim_misfits(self, source: str, text: str) -> Misfits:
+    def verbatim_mismatches(self, source: str, text: str) -> Mismatches:
         if not text:
             return _one(f"a span of `{source}` has at least one character")
         if source not in self.sources or text in self.sources[source]:
             return ()
-        return _one(f"{_shown(text)} does not stand in `{source}`")
+        return _one(f"{_shown(text)} does not occur in `{source}`")
 
     # ── structures ───────────────────────────────────────────────────────────────────────────────────────
 
     def fit_array(self, type: t.Array, value: JsonValue) -> Fitted:
         if not isinstance(value, list):
             return value, _unexpected(type, value)
-        misfits = _count_misfits(len(value), type.min_items, type.max_items, "item")
+        mismatches = _count_mismatches(len(value), type.min_items, type.max_items, "item")
         if type.unique and (twice := _find_twice(value)) is not None:
-            misfits += _one(f"item {twice + 1} stands there already; items must differ")
+            mismatches += _one(f"item {twice + 1} stands there already; items must differ")
         fitted = [self.fit(type.item, item) for item in value]
-        return [item for item, _ in fitted], misfits + _below(enumerate(wrong for _, wrong in fitted))
+        return [item for item, _ in fitted], mismatches + _below(enumerate(wrong for _, wrong in fitted))
 
     def fit_tuple(self, type: t.Tuple, value: JsonValue) -> Fitted:
         if not isinstance(value, list):
@@ -151,14 +151,14 @@ class _Fitting:
     def fit_map(self, type: t.Map, value: JsonValue) -> Fitted:
         if not isinstance(value, dict):
             return value, _unexpected(type, value)
-        misfits = _count_misfits(len(value), type.min_items, type.max_items, "key")
+        mismatches = _count_mismatches(len(value), type.min_items, type.max_items, "key")
         if type.key_pattern is not None:
             wrong = [key for key in value if not patterns.matches(type.key_pattern, key)]
-            misfits += tuple(
+            mismatches += tuple(
                 Mismatch((), f"the key {_shown(key)} does not match /{type.key_pattern}/") for key in wrong
             )
         fitted = {key: self.fit(type.value, item) for key, item in value.items()}
-        return {key: item for key, (item, _) in fitted.items()}, misfits + _below(
+        return {key: item for key, (item, _) in fitted.items()}, mismatches + _below(
             (key, wrong) for key, (_, wrong) in fitted.items()
         )
 
@@ -166,7 +166,7 @@ class _Fitting:
         if not isinstance(value, dict):
             return value, _unexpected(type, value)
         fitted: dict[str, Fitted] = {}
-        missing: Misfits = ()
+        missing: Mismatches = ()
         for place in type.fields:
             if place.key in value:
                 fitted[place.key] = self.fit(place.type, value[place.key])
@@ -183,7 +183,7 @@ class _Fitting:
     # ── unions ───────────────────────────────────────────────────────────────────────────────────────────
 
     def fit_union(self, type: t.Union, value: JsonValue) -> Fitted:
-        """The first arm that fits; else what is wrong with the only arm of the value's kind, if there is one."""
+        """The first arm that fits. If none does, and one arm takes values of this kind, the mismatches of that arm."""
         near: list[Fitted] = []
         for arm in type.arms:
             fitted = self.fit(arm, value)
@@ -194,7 +194,7 @@ class _Fitting:
         return near[0] if len(near) == 1 else (value, _unexpected(type, value))
 
     def is_near(self, arm: t.Type, value: JsonValue) -> bool:
-        """Whether the arm takes values of this kind, so that its own complaint says more than the union's."""
+        """Whether the arm takes values of this kind, so that its mismatches say more than those of the union."""
         match self.resolve(arm.name) if isinstance(arm, t.Named) else arm:
             case t.Object() | t.Map():
                 return isinstance(value, dict)
@@ -266,28 +266,28 @@ def _bound_problems(type: t.Integer | t.Number, value: int | Decimal) -> Iterato
         yield f"not a multiple of {spell(type.multiple_of)}"
 
 
-def _expect_string(type: t.Type, value: JsonValue, check: Callable[[str], Misfits]) -> Misfits:
+def _expect_string(type: t.Type, value: JsonValue, check: Callable[[str], Mismatches]) -> Mismatches:
     return check(value) if isinstance(value, str) else _unexpected(type, value)
 
 
-def _string_misfits(type: t.String, text: str) -> Misfits:
-    misfits = _count_misfits(len(text), type.min_chars, type.max_chars, "character")
+def _string_mismatches(type: t.String, text: str) -> Mismatches:
+    mismatches = _count_mismatches(len(text), type.min_chars, type.max_chars, "character")
     if type.pattern is not None:
-        misfits += _pattern_misfits(type.pattern, text)
+        mismatches += _pattern_mismatches(type.pattern, text)
     if type.format is not None and not patterns.matches(FORMATS[type.format].pattern, text):
-        misfits += _one(f"{_shown(text)} is not {FORMATS[type.format].meaning}")
-    return misfits
+        mismatches += _one(f"{_shown(text)} is not {FORMATS[type.format].meaning}")
+    return mismatches
 
 
-def _pattern_misfits(pattern: str, text: str) -> Misfits:
+def _pattern_mismatches(pattern: str, text: str) -> Mismatches:
     return () if patterns.matches(pattern, text) else _one(f"{_shown(text)} does not match /{pattern}/")
 
 
-def _spelling_misfits(type: t.Type, pattern: str, text: str) -> Misfits:
+def _spelling_mismatches(type: t.Type, pattern: str, text: str) -> Mismatches:
     return () if patterns.matches(pattern, text) else _one(f"expected {describe(type)}, found {_shown(text)}")
 
 
-def _count_misfits(count: int, least: int, most: int | None, noun: str) -> Misfits:
+def _count_mismatches(count: int, least: int, most: int | None, noun: str) -> Mismatches:
     if count < least:
         return _one(f"has {count} {noun}{'' if count == 1 else 's'}; at least {least} must be there")
     if most is not None and count > most:
@@ -296,7 +296,7 @@ def _count_misfits(count: int, least: int, most: int | None, noun: str) -> Misfi
 
 
 def _find_twice(items: list[JsonValue]) -> int | None:
-    """The first item that equals an earlier one. Equal values have equal keys here, so that a set will do."""
+    """The index of the first item that equals an earlier one. Equal values have equal texts here."""
     seen: set[str] = set()
     for index, item in enumerate(items):
         key = write_json(_sorted(item))
@@ -319,7 +319,7 @@ def _sorted(value: JsonValue) -> JsonValue:
 
 
 def _nests_too_deep(value: JsonValue) -> bool:
-    """Level by level, so that nothing recurses before the depth is known."""
+    """Whether the value exceeds the limit of nesting. Goes level by level: recursion waits until the depth is known."""
     level: list[JsonValue] = [value]
     for _ in range(limits.MAX_JSON_NESTING + 1):
         level = [
@@ -333,20 +333,20 @@ def _nests_too_deep(value: JsonValue) -> bool:
     return True
 
 
-# ── misfits ──────────────────────────────────────────────────────────────────────────────────────────────
+# ── mismatches ───────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _one(reason: str) -> Misfits:
+def _one(reason: str) -> Mismatches:
     return (Mismatch((), reason),)
 
 
-def _unexpected(type: t.Type, value: JsonValue) -> Misfits:
+def _unexpected(type: t.Type, value: JsonValue) -> Mismatches:
     found = _shown(value) if isinstance(value, str | int | Decimal) else kind_of(value)
     return _one(f"expected {describe(type)}, found {found}")
 
 
-def _below(parts: Iterable[tuple[str | int, Misfits]]) -> Misfits:
-    return tuple(misfit.below(step) for step, wrong in parts for misfit in wrong)
+def _below(parts: Iterable[tuple[str | int, Mismatches]]) -> Mismatches:
+    return tuple(mismatch.below(step) for step, wrong in parts for mismatch in wrong)
 
 
 def _shown(value: JsonValue) -> str:

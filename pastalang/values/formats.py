@@ -1,7 +1,7 @@
-"""The formats of strings, each as one regular expression: what is enforced is what is read.
+"""The formats of strings, each as one regular expression.
 
-The expressions use only what `values.regex` understands, so the same text constrains the decoding, checks a
-value that was read, and stands in an exported JSON Schema. Days exist in their month, leap years included.
+The expressions use only what `program.regex` understands. The same text constrains the decoding, checks a value,
+and is exported to JSON Schema. Every day exists in its month, leap years included.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _IPV6: Final = (
 _URI_CHARACTER: Final = r"(?:[A-Za-z0-9\-._~:/?@!$&'()*+,;=]|%[0-9A-Fa-f]{2})"
 _URI: Final = rf"[A-Za-z][A-Za-z0-9+.\-]*:{_URI_CHARACTER}+(?:#{_URI_CHARACTER}*)?"
 _PORT: Final = "(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
-_WEB_LABEL: Final = "[a-z](?:[a-z0-9]|-[a-z0-9]){0,20}"  # a stricter spelling, so that every reader agrees
+_WEB_LABEL: Final = "[a-z](?:[a-z0-9]|-[a-z0-9]){0,20}"  # stricter than the standard, so that every parser agrees
 _URL: Final = rf"https?://{_WEB_LABEL}(?:\.{_WEB_LABEL})*(?::{_PORT})?(?:/{_URI_CHARACTER}*(?:#{_URI_CHARACTER}*)?)?"
 _TIME_PART: Final = "T(?:[0-9]+H(?:[0-9]+M)?(?:[0-9]+S)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
 _DURATION: Final = (

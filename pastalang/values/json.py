@@ -1,4 +1,4 @@
-"""JSON with exact numbers: parsing, writing, and where each part of a value stands in its text."""
+"""JSON with exact numbers: parsing, writing, and the place of each part of a value in its text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JsonValue: TypeAlias = "str | bool | int | Decimal | list[JsonValue] | dict[str,
 
 
 class NotJson(ValueError):
-    """Why a text is no JSON that we read; `offset` counts its characters, None where it is about the whole."""
+    """Why a text is not valid JSON here. `offset` is the place of the problem, None for the whole text."""
 
     def __init__(self, reason: str, offset: int | None = None, text: str = "") -> None:
         super().__init__(reason if offset is None else f"{reason} (at {_place(text, offset)})")
@@ -25,7 +25,7 @@ class NotJson(ValueError):
 
 
 class _Unplaced(Exception):
-    """What the decoder refuses without saying where; `wanted` tells what to look for in the text."""
+    """A problem that the decoder reports without a place. `wanted` is the text to search for to find it."""
 
     def __init__(self, reason: str, wanted: str) -> None:
         self.reason = reason
@@ -47,7 +47,7 @@ def parse_json(text: str) -> JsonValue:
 
 
 def write_json(value: JsonValue) -> str:
-    """Compact text of an exact value; `parse_json` gives the same value back."""
+    """The compact text of an exact value. `parse_json` reads the same value from it."""
     match value:
         case bool() | None:
             return json.dumps(value)
@@ -75,7 +75,7 @@ def same_json(left: JsonValue, right: JsonValue) -> bool:
 
 
 def kind_of(value: JsonValue) -> str:
-    """What people call such a value."""
+    """The kind of the value in a message: "a string", "an array"."""
     match value:
         case bool():
             return json.dumps(value)
@@ -96,13 +96,13 @@ def kind_of(value: JsonValue) -> str:
 
 def _take_integer(text: str) -> int:
     if len(text) > limits.MAX_JSON_DIGITS:
-        raise NotJson(f"a number has {len(text)} digits; {limits.MAX_JSON_DIGITS} are the limit")
+        raise NotJson(f"a number has {len(text)} digits; the limit is {limits.MAX_JSON_DIGITS}")
     return int(text)
 
 
 def _take_decimal(text: str) -> Decimal:
     if len(text) > limits.MAX_JSON_DIGITS:
-        raise NotJson(f"a number has {len(text)} digits; {limits.MAX_JSON_DIGITS} are the limit")
+        raise NotJson(f"a number has {len(text)} digits; the limit is {limits.MAX_JSON_DIGITS}")
     exponent = re.search("[eE]([+-]?[0-9]+)", text)
     if exponent is not None and abs(int(exponent[1])) > limits.MAX_JSON_EXPONENT:
         raise NotJson(f"the number {_shortened(text)} has too large an exponent")
@@ -120,7 +120,7 @@ def _take_object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
         for key, _ in pairs:
             if key in seen:
                 shown = json.dumps(key, ensure_ascii=False)
-                raise _Unplaced(f"the key {_shortened(shown)} stands twice in one object", shown)
+                raise _Unplaced(f"the key {_shortened(shown)} occurs twice in one object", shown)
             seen.add(key)
     return found
 
@@ -134,7 +134,7 @@ _DECODER: Final = json.JSONDecoder(
 
 
 def check_nesting(text: str, most: int = limits.MAX_JSON_NESTING) -> None:
-    """Counts brackets outside strings before anything recurses. Raises `NotJson`."""
+    """Raises `NotJson` if brackets nest too deep. Counts them without recursion, before the decoder recurses."""
     depth = 0
     for found in re.finditer(r'"(?:[^"\\]|\\.)*"?|[\[{]|[\]}]', text, re.DOTALL):
         if found[0] in "[{":
@@ -146,7 +146,7 @@ def check_nesting(text: str, most: int = limits.MAX_JSON_NESTING) -> None:
 
 
 def _place(text: str, offset: int) -> str:
-    """As people look for it: by lines where there are several."""
+    """The place in words: the line and column, or the character if there is only one line."""
     if "\n" not in text:
         return f"character {offset + 1}"
     line, before = text.count("\n", 0, offset), text.rfind("\n", 0, offset)
@@ -154,7 +154,7 @@ def _place(text: str, offset: int) -> str:
 
 
 def _offset_of(wanted: str, text: str) -> int | None:
-    """Where the word stands outside strings, or the key for the second time in one object."""
+    """Where the word occurs outside strings, or where the key occurs in one object for the second time."""
     keys: list[set[str]] = []
     for found in re.finditer(r'("(?:[^"\\]|\\.)*")(\s*:)?|[{}]|-?Infinity|NaN', text, re.DOTALL):
         if found[0] == "{":
@@ -172,7 +172,7 @@ def _offset_of(wanted: str, text: str) -> int | None:
 
 
 def _check_surrogates(text: str, value: JsonValue) -> None:
-    """Half a pair of surrogates is no character: it cannot be stored, sent or compared."""
+    """Raises `NotJson` for half of a surrogate pair. It is not a character, so it cannot be encoded as UTF-8."""
     if not re.search(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]", text):
         return
     try:
@@ -215,8 +215,8 @@ class Node:
     parts: dict[str | int, Node]
 
     def at(self, path: Iterable[str | int]) -> Node:
-        """The part that a path leads to. A step that names no part here is passed over: validators also name
-        the arms of unions and their own functions, and keys that are missing are a matter of the whole object."""
+        """The part that a path leads to. Steps that name no part are skipped: validators also name the arms of
+        unions and their own functions, and a missing key belongs to the whole object."""
         node = self
         for step in path:
             node = node.parts.get(step, node)
@@ -224,7 +224,7 @@ class Node:
 
 
 def places_of(text: str) -> Node:
-    """The tree of the values of a valid JSON text."""
+    """The place of every value in a valid JSON text, as a tree."""
     return _Reader(text).value()
 
 

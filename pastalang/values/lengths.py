@@ -1,4 +1,4 @@
-"""How long the text of a value can be: its shortest and its longest spelling, known before decoding."""
+"""Bounds for the text of a value, known before decoding: its length, its tokens and its first characters."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ _UUID: Final = 36
 _QUOTES: Final = 2
 
 
-def shortest_text(type: t.Type) -> int:
-    """No value is shorter, as JSON with `, ` and `: ` between its parts. Named types and schemas count as one byte."""
+def min_length(type: t.Type) -> int:
+    """A lower bound for the bytes of a value as JSON, with `, ` and `: ` between its parts.
+
+    Named types and schemas count as one byte.
+    """
     match type:
         case t.String():
             patterns = (type.pattern, None if type.format is None else FORMATS[type.format].pattern)
@@ -28,7 +31,7 @@ def shortest_text(type: t.Type) -> int:
         case t.Verbatim():
             return 1 + _QUOTES
         case t.Integer() | t.Number():
-            return _shortest_number(type)
+            return _min_number_length(type)
         case t.Boolean() | t.Null():
             return len("true")
         case t.Literal(value=value):
@@ -42,22 +45,22 @@ def shortest_text(type: t.Type) -> int:
         case t.Uuid():
             return _UUID + _QUOTES
         case t.Union(arms=arms):
-            return min(map(shortest_text, arms))
+            return min(map(min_length, arms))
         case _:
-            return _shortest_structure(type)
+            return _min_structure_length(type)
 
 
-def _shortest_structure(type: t.Type) -> int:
+def _min_structure_length(type: t.Type) -> int:
     match type:
         case t.Array(item=item, min_items=least):
-            return _row(least, shortest_text(item))
+            return _row(least, min_length(item))
         case t.Map(value=value, min_items=least):
-            return _row(least, _QUOTES + 2 + shortest_text(value))
+            return _row(least, _QUOTES + 2 + min_length(value))
         case t.Tuple(items=items):
-            return _row(len(items), 0) + sum(map(shortest_text, items))
+            return _row(len(items), 0) + sum(map(min_length, items))
         case t.Object(fields=fields):
             keys = sum(len(json.dumps(field.key, ensure_ascii=False).encode()) + 2 for field in fields)
-            return _row(len(fields), 0) + keys + sum(shortest_text(field.type) for field in fields)
+            return _row(len(fields), 0) + keys + sum(min_length(field.type) for field in fields)
         case _:
             return 1
 
@@ -71,7 +74,7 @@ def _least(pattern: str | None) -> int:
     return 0 if width is None else width[0]
 
 
-def _shortest_number(type: t.Integer | t.Number) -> int:
+def _min_number_length(type: t.Integer | t.Number) -> int:
     low = type.minimum if type.minimum is not None else type.exclusive_minimum
     high = type.maximum if type.maximum is not None else type.exclusive_maximum
     if low is not None and low >= 1:
@@ -89,18 +92,18 @@ _UUID_BYTES: Final = 36
 NO_TYPES: Final[Mapping[str, t.Type]] = {}
 
 
-def longest_text(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted: bool = True) -> int | None:
-    """The most bytes that a value of this type can take, compactly spelled; None: there is no such bound."""
+def max_length(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted: bool = True) -> int | None:
+    """An upper bound for the bytes of a value of this type, or None where it has none."""
     match type:
         case t.String():
-            return _longest_string(type, quoted=quoted)
+            return _max_string_length(type, quoted=quoted)
         case t.Regex(pattern=pattern):
             width = patterns.width(pattern)
             return None if width is None or width[1] is None else _quoted_bytes(width[1], quoted=quoted)
         case t.Integer():
-            return _longest_integer(type)
+            return _max_integer_length(type)
         case t.Number():
-            return _longest_number(type)
+            return _max_number_length(type)
         case t.Boolean():
             return len("false")
         case t.Null():
@@ -112,15 +115,15 @@ def longest_text(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted
         case t.Uuid():
             return _UUID_BYTES + (2 if quoted else 0)
         case t.Array(item=item, max_items=most):
-            return None if most is None else _repeated(longest_text(item, types), most)
+            return None if most is None else _repeated(max_length(item, types), most)
         case t.Tuple(items=items):
-            return _bracketed([longest_text(item, types) for item in items])
+            return _bracketed([max_length(item, types) for item in items])
         case t.Object(fields=fields):
             keys = [len(json.dumps(field.key, ensure_ascii=False).encode()) + 2 for field in fields]
-            values = [longest_text(field.type, types) for field in fields]
+            values = [max_length(field.type, types) for field in fields]
             return _bracketed([_sum([key, value]) for key, value in zip(keys, values, strict=True)])
         case t.Union(arms=arms):
-            lengths = [longest_text(arm, types, quoted=quoted) for arm in arms]
+            lengths = [max_length(arm, types, quoted=quoted) for arm in arms]
             return None if None in lengths else max((length for length in lengths if length is not None), default=0)
         case t.Verbatim() | t.Map() | t.Named() | t.Schema() | t.Anything():
             return None
@@ -129,21 +132,24 @@ def longest_text(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted
 
 
 def default_max_tokens(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted: bool = True) -> int:
-    """The limit of a hole whose type names none: all that a closed type can need, a fixed room for an open one."""
-    own = own_max_tokens(type)
+    """The token limit of a hole.
+
+    The limit that the type sets; otherwise all that a closed type can need, or a default for an open one.
+    """
+    own = declared_max_tokens(type)
     if own is not None:
         return own
     usual = _usual_tokens(type, types, quoted=quoted)
-    longest = longest_text(type, types, quoted=quoted)
+    longest = max_length(type, types, quoted=quoted)
     if longest is None:
         return usual
-    if is_finite(type, types):  # nothing may be cut that the author has written out in full
+    if is_finite(type, types):  # a value that the program spells out is never cut off
         return max(longest, 1)
     return max(min(longest, usual), 1)
 
 
-def own_max_tokens(type: t.Type) -> int | None:
-    """The limit that the type itself carries."""
+def declared_max_tokens(type: t.Type) -> int | None:
+    """The token limit that the type itself sets."""
     match type:
         case t.Boolean() | t.Null() | t.Literal() | t.Temporal() | t.Uuid() | t.Object() | t.Named():
             return None
@@ -169,7 +175,7 @@ def is_finite(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> bool:
 def first_characters(
     type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted: bool = True
 ) -> frozenset[str] | None:
-    """The characters that a spelling of this type can begin with; None: nearly any."""
+    """The characters that a value of this type can begin with; None for nearly any."""
     match type:
         case t.String() | t.Regex() | t.Verbatim():
             return frozenset('"') if quoted else None
@@ -204,7 +210,7 @@ _JSON = json.JSONEncoder(ensure_ascii=False)
 
 
 def spell(value: t.Scalar, *, quoted: bool = True) -> str:
-    """The one way in which a literal is written."""
+    """The text of a literal. Each literal has exactly one."""
     if isinstance(value, str):
         return _JSON.encode(value) if quoted else value
     if isinstance(value, Decimal):
@@ -235,13 +241,13 @@ def literal_bytes(value: t.Scalar, *, quoted: bool) -> int:
     return len(spell(value, quoted=quoted).encode("utf-8", "surrogatepass"))
 
 
-# ── the room of open types ───────────────────────────────────────────────────────────────────────────────
+# ── default token limits ──────────────────────────────────────────────────────────────────────────────────
 
 
 def _usual_tokens(type: t.Type, types: Mapping[str, t.Type], *, quoted: bool) -> int:
     match type:
         case t.String(min_chars=least, max_chars=most):
-            # A token per character is plenty for most scripts; the quote that closes is counted too.
+            # One token per character is enough for most scripts; the closing quote counts too.
             asked = max(limits.DEFAULT_STRING_TOKENS, 0 if most is None else most + 2)
             return max(asked, least + 2 if least else 0)
         case t.Regex(pattern=pattern):
@@ -259,14 +265,14 @@ def _usual_tokens(type: t.Type, types: Mapping[str, t.Type], *, quoted: bool) ->
         case t.Union(arms=arms):
             return max(default_max_tokens(arm, types, quoted=quoted) for arm in arms)
         case _:
-            # What has to hold many items gets twice the room that the shortest ones need, byte by byte.
-            return max(limits.DEFAULT_STRUCTURE_TOKENS, min(2 * shortest_text(type), limits.MAX_HOLE_TOKENS))
+            # Twice the bytes of the shortest value, so that a type that requires many items has room for them.
+            return max(limits.DEFAULT_STRUCTURE_TOKENS, min(2 * min_length(type), limits.MAX_HOLE_TOKENS))
 
 
 # ── lengths ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _longest_string(type: t.String, *, quoted: bool) -> int | None:
+def _max_string_length(type: t.String, *, quoted: bool) -> int | None:
     most = type.max_chars
     for pattern in (type.pattern, None if type.format is None else FORMATS[type.format].pattern):
         width = None if pattern is None else patterns.width(pattern)
@@ -279,7 +285,7 @@ def _quoted_bytes(characters: int, *, quoted: bool) -> int:
     return characters * _JSON_CHARACTER_BYTES + 2 if quoted else characters * _UTF8_CHARACTER_BYTES
 
 
-def _longest_integer(type: t.Integer) -> int | None:
+def _max_integer_length(type: t.Integer) -> int | None:
     low = type.minimum if type.minimum is not None else type.exclusive_minimum
     high = type.maximum if type.maximum is not None else type.exclusive_maximum
     if low is None or high is None:
@@ -287,8 +293,8 @@ def _longest_integer(type: t.Integer) -> int | None:
     return max(len(str(low)), len(str(high)))
 
 
-def _longest_number(type: t.Number) -> int | None:
-    """Bounded only where a step says how many digits stand behind the point."""
+def _max_number_length(type: t.Number) -> int | None:
+    """Bounded only if a step limits the digits after the decimal point."""
     low = type.minimum if type.minimum is not None else type.exclusive_minimum
     high = type.maximum if type.maximum is not None else type.exclusive_maximum
     if low is None or high is None or type.multiple_of is None:
@@ -323,5 +329,5 @@ def _join(parts: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
 
 
 def _first_of_named(name: str, types: Mapping[str, t.Type], *, quoted: bool) -> frozenset[str] | None:
-    rest = {other: type for other, type in types.items() if other != name}  # a circle of names ends here
+    rest = {other: type for other, type in types.items() if other != name}  # ends a circle of names
     return first_characters(types[name], rest, quoted=quoted)

@@ -1,4 +1,4 @@
-"""What is wrong with a value: where in it, and why, in the user's words."""
+"""A part of a value that does not fit its type: its path and the reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Mismatch:
         return path_text(self.path)
 
     def below(self, step: str | int) -> Mismatch:
-        """The same misfit, told from one level further out."""
+        """The same mismatch, with a path that begins one level further out."""
         return Mismatch((step, *self.path), self.reason)
 
     def __str__(self) -> str:
@@ -29,10 +29,10 @@ class Mismatch:
 
 
 def path_text(path: Iterable[str | int]) -> str:
+    """The path as people write it. `[]` is any item, `{}` any value of a map, `#...` a JSON pointer."""
     text = ""
     for step in path:
         if step in ("[]", "{}") or (isinstance(step, str) and not text and step.startswith("#")):
-            # any item, any value of a map, or a JSON pointer: a place in a type, not in a value
             text += str(step)
         elif isinstance(step, int):
             text += f"[{step}]"

@@ -1,7 +1,7 @@
-r"""From the text of a pattern to what values need of it: a match, a length, and JSON Schema's "anywhere" reading.
+r"""Matches texts against patterns, bounds their length, and converts the patterns of JSON Schema.
 
-`program.regex` says which patterns can be enforced and what they mean. A pattern of ours speaks of the whole
-value; a `pattern` of JSON Schema (and of Pydantic) may match anywhere unless it is anchored.
+`program.regex` defines which patterns can be enforced and what they mean. A pattern of PastaLang matches the whole
+value. A `pattern` of JSON Schema or Pydantic matches anywhere unless it is anchored.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pastalang.program.regex_tree import characters, lengths, spell
 
 
 def find_problem(pattern: str) -> str | None:
-    """Why the pattern cannot be enforced, in the user's words."""
+    """Why the pattern cannot be enforced; None if it can."""
     try:
         parse_regex(pattern)
     except RegexError as problem:
@@ -24,7 +24,7 @@ def find_problem(pattern: str) -> str | None:
 
 
 def width(pattern: str) -> tuple[int, int | None] | None:
-    """The fewest and the most characters of a match; None where the pattern cannot be enforced or matches nothing."""
+    """The minimum and maximum characters of a match; None if the pattern cannot be enforced or matches nothing."""
     try:
         found = lengths(parse_regex(pattern))
     except RegexError:
@@ -42,7 +42,7 @@ def is_spelled_plainly(pattern: str) -> bool:
 
 
 def engine_pattern(pattern: str) -> str:
-    """The same language in words that every engine reads alike: explicit classes, no anchors, no short-hands."""
+    """The same pattern in a syntax that every engine reads alike: explicit classes, no anchors, no short-hands."""
     return spell(parse_regex(pattern))
 
 
@@ -53,9 +53,9 @@ def matches(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def whole_pattern(search: str) -> str:
-    """The pattern for whole values that means what `search` means anywhere in a value.
+    """The pattern that matches a whole value exactly where `search` finds a match anywhere in it.
 
-    It stays as the author wrote it, without its anchors, where that says the same. Raises `RegexError`.
+    Keeps the author's spelling, without anchors, where the meaning allows. Raises `RegexError`.
     """
     alternatives = [_whole_alternative(alternative) for alternative in _split(search)]
     if len(alternatives) == 1:
@@ -65,7 +65,7 @@ def whole_pattern(search: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _matcher(pattern: str) -> Callable[[str], bool]:
-    """Pydantic's engine never backtracks, so no text can make a match slow."""
+    """Uses Pydantic's engine, which never backtracks, so no text makes a match slow."""
     from pydantic_core import SchemaError, SchemaValidator, core_schema
 
     whole = f"^(?:{engine_pattern(pattern)})$"
@@ -82,15 +82,15 @@ _ANYTHING: Final = r"[\s\S]*"
 
 def _whole_alternative(alternative: str) -> str:
     inside = _without_group(alternative)
-    if inside != alternative:  # anchors may stand inside a group that is all there is
+    if inside != alternative:  # anchors may be inside a group around the whole alternative
         inner = whole_pattern(inside)
         return f"(?:{inner})" if len(_split(inner)) > 1 else inner
     begins = alternative.startswith("^")
     ends = alternative.endswith("$") and not _is_escaped(alternative, len(alternative) - 1)
     body = alternative[begins : len(alternative) - ends]
-    parse_regex(body)  # refuses what cannot be enforced, an anchor anywhere else included
+    parse_regex(body)  # raises for what cannot be enforced, such as an anchor anywhere else
     if body.startswith("^") or (body.endswith("$") and not _is_escaped(body, len(body) - 1)):
-        raise RegexError("two anchors beside one another", offset=0, length=len(alternative))
+        raise RegexError("two anchors in a row", offset=0, length=len(alternative))
     return ("" if begins else _ANYTHING) + body + ("" if ends else _ANYTHING)
 
 
@@ -105,7 +105,7 @@ def _split(pattern: str) -> list[str]:
 
 
 def _without_group(pattern: str) -> str:
-    """What a group around all of the pattern holds; the pattern itself where there is none."""
+    """The pattern without a group around all of it."""
     opening = "(?:" if pattern.startswith("(?:") else "("
     if not pattern.startswith(opening) or not pattern.endswith(")") or pattern[1:2] == "?" != opening[1:2]:
         return pattern
@@ -114,7 +114,7 @@ def _without_group(pattern: str) -> str:
 
 
 def _positions(pattern: str) -> list[tuple[int, int]]:
-    """Where characters stand that are neither escaped nor in a class, and how many groups are open before each."""
+    """The index of each character that is neither escaped nor in a class, with the number of groups open before it."""
     found, at, depth = [], 0, 0
     while at < len(pattern):
         character = pattern[at]
@@ -133,7 +133,7 @@ def _positions(pattern: str) -> list[tuple[int, int]]:
 def _end_of_class(pattern: str, start: int) -> int:
     at = start + 1
     at += pattern[at : at + 1] == "^"
-    at += pattern[at : at + 1] == "]"  # the first place of a class may hold the bracket itself
+    at += pattern[at : at + 1] == "]"  # a bracket in the first place of a class is a character
     while at < len(pattern) and pattern[at] != "]":
         at += 2 if pattern[at] == "\\" else 1
     return at + 1

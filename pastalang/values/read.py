@@ -1,4 +1,4 @@
-"""From the text of a hole, or of a whole JSON answer, to its typed value, or to why it has none."""
+"""Reads the text of a hole, or of a whole JSON answer, as a typed value, or says why it cannot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from pastalang.program import types as t
 from pastalang.values.describe import describe
-from pastalang.values.fit import NO_SOURCES, fit, value_fits
+from pastalang.values.fit import NO_SOURCES, find_mismatches, fit
 from pastalang.values.json import JsonValue, NotJson, parse_json
 from pastalang.values.lengths import NO_TYPES
 from pastalang.values.mismatch import Mismatch
@@ -19,14 +19,14 @@ from pastalang.values.mismatch import Mismatch
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """`value` is exact JSON (numbers are `int` or `Decimal`), defaults filled in; it counts only where it `fits`."""
+    """`value` is exact JSON (numbers are `int` or `Decimal`) with defaults filled in. It is valid only if it `fits`."""
 
     value: JsonValue
-    misfits: tuple[Mismatch, ...] = ()
+    mismatches: tuple[Mismatch, ...] = ()
 
     @property
     def fits(self) -> bool:
-        return not self.misfits
+        return not self.mismatches
 
 
 def read(
@@ -37,7 +37,7 @@ def read(
     quoted: bool = True,
     sources: Mapping[str, str] = NO_SOURCES,
 ) -> Reading:
-    """Reads JSON text, or (`quoted=False`) a value as it stands in running text, where strings have no quotes."""
+    """Reads JSON text, or with `quoted=False` a value in running text, where strings have no quotes."""
     if not quoted:
         return _read_running(text, type, types, sources)
     try:
@@ -48,7 +48,7 @@ def read(
 
 
 def to_python(type: t.Type, value: JsonValue, types: Mapping[str, t.Type] = NO_TYPES) -> Any:
-    """The Python value of a value that fits: dates, UUIDs, tuples, `float` for numbers; objects stay `dict`s."""
+    """The Python value of a value that fits: dates, UUIDs, tuples, and `float` for numbers. Objects stay `dict`s."""
     match type:
         case t.Number():
             return float(value)  # type: ignore[arg-type]
@@ -65,7 +65,7 @@ def to_python(type: t.Type, value: JsonValue, types: Mapping[str, t.Type] = NO_T
         case t.Object(fields=fields) if isinstance(value, dict):
             return {field.key: to_python(field.type, value[field.key], types) for field in fields}
         case t.Union(arms=arms):
-            fitting = next((arm for arm in arms if not value_fits(arm, value, types)), None)
+            fitting = next((arm for arm in arms if not find_mismatches(arm, value, types)), None)
             return to_plain(value) if fitting is None else to_python(fitting, value, types)
         case t.Named(name=name):
             return to_python(types[name], value, types)
@@ -74,7 +74,7 @@ def to_python(type: t.Type, value: JsonValue, types: Mapping[str, t.Type] = NO_T
 
 
 def to_plain(value: JsonValue) -> Any:
-    """The value as `json.loads` would give it: decimals become floats."""
+    """The value as `json.loads` returns it: decimals become floats."""
     match value:
         case Decimal():
             return float(value)
@@ -97,7 +97,7 @@ def _moment(kind: t.Moment, text: str) -> datetime.date | datetime.datetime | da
 
 
 def _read_running(text: str, type: t.Type, types: Mapping[str, t.Type], sources: Mapping[str, str]) -> Reading:
-    """A string stands without quotes, so an exact literal comes first, then other JSON, then free text."""
+    """Strings have no quotes here, so an exact literal is tried first, then other JSON, then free text."""
     arms = _arms(type, types)
     literal = any(isinstance(arm, t.Literal) and arm.value == text for arm in arms if _is_text(arm))
     structured = t.Union(tuple(arm for arm in arms if not _is_text(arm)))
@@ -126,7 +126,7 @@ def _is_text(arm: t.Type) -> bool:
 
 
 def _without_jargon(found: Reading, type: t.Type, text: str) -> Reading:
-    """`twelve` for an integer is not "broken JSON" to somebody who wrote running text."""
-    if found.misfits and found.misfits[0].reason.startswith("not JSON"):
+    """Running text is not JSON to its author: `twelve` for an integer is a wrong value, not "broken JSON"."""
+    if found.mismatches and found.mismatches[0].reason.startswith("not JSON"):
         return Reading(None, (Mismatch((), f"expected {describe(type)}, found {text!r}"),))
     return found

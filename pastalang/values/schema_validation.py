@@ -1,7 +1,7 @@
-"""From a JSON Schema document and an exact JSON value to what does not fit, by the `jsonschema` library.
+"""Validates an exact JSON value against a JSON Schema document, with the `jsonschema` library.
 
-The library is told our reading of numbers (exact decimals), of patterns (linear time) and of formats, and
-it never reaches for the network: references lead only into the document itself.
+Numbers are exact decimals, patterns match in linear time, and formats are those of PastaLang. The library never
+uses the network: references lead only into the document itself.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pastalang.values.mismatch import Mismatch
 from pastalang.values.patterns import matches, whole_pattern
 from pastalang.values.to_schema import STANDARD_FORMATS
 
-if TYPE_CHECKING:  # the library takes a tenth of a second to import, and few programs need it
+if TYPE_CHECKING:  # importing the library takes a tenth of a second, and few programs need it
     from jsonschema.protocols import Validator
 
 
-def document_misfits(document: str, value: JsonValue) -> tuple[Mismatch, ...]:
+def document_mismatches(document: str, value: JsonValue) -> tuple[Mismatch, ...]:
     errors = _validator(document).iter_errors(value)
     found = [Mismatch(tuple(error.absolute_path), _reason(error)) for error in errors]
-    return tuple(found[: limits.MAX_MISFITS])
+    return tuple(found[: limits.MAX_MISMATCHES])
 
 
 @lru_cache(maxsize=128)

@@ -1,7 +1,7 @@
-"""From a hole type to a JSON Schema document (draft 2020-12) that takes the same values.
+"""Exports a hole type as a JSON Schema document (draft 2020-12) that accepts the same values.
 
-Formats and dates carry their `pattern` too, so that a validator that takes `format` for a remark still checks
-them. What JSON Schema cannot say is left out: limits of tokens, `verbatim`, the order of decoding.
+Formats and dates have a `pattern` too, so that a validator that ignores `format` still checks them. What JSON Schema
+cannot express is left out: token limits, `verbatim`, and the order of decoding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pastalang.values.lengths import NO_TYPES
 
 Document: TypeAlias = dict[str, JsonValue]
 
-# Formats whose names JSON Schema knows, with the same meaning.
+# Formats that JSON Schema has under the same name and with the same meaning.
 STANDARD_FORMATS: Final[Mapping[str, str]] = {name: name for name in FORMATS if name not in ("local-date-time", "url")}
 
 
@@ -69,7 +69,7 @@ class _Writer:
                 return self.union(arms)
             case t.Named(name=name):
                 if name not in self.definitions and name not in self.waiting:
-                    self.definitions[name] = True  # keeps its place, and is written when its turn comes
+                    self.definitions[name] = True  # a placeholder until `schema_of` writes the definition
                     self.waiting.append(name)
                 return {"$ref": f"#/$defs/{_pointer_step(name)}"}
             case t.Schema(document=document):
@@ -98,7 +98,7 @@ class _Writer:
         return schema
 
     def union(self, arms: tuple[t.Type, ...]) -> Document:
-        """Literals side by side are one `enum`."""
+        """The literals of a union become one `enum`."""
         literals: list[JsonValue] = [arm.value for arm in arms if isinstance(arm, t.Literal)]
         if len(literals) < 2:
             return {"anyOf": [self.schema(arm) for arm in arms]}
@@ -108,7 +108,7 @@ class _Writer:
         return {"anyOf": [enum, *map(self.schema, others)]} if others else enum
 
     def embed(self, document: JsonValue, text: str) -> Document:
-        """A document with references keeps them to itself by an identifier of its own."""
+        """An embedded document. If it has references, an `$id` of its own makes them refer to it."""
         if not isinstance(document, dict):
             return {} if document else {"not": {}}
         if '"$ref"' not in text or "$id" in document:
@@ -119,7 +119,7 @@ class _Writer:
 
 
 def anchored(pattern: str) -> str:
-    """A pattern for whole values in JSON Schema's words, where one may match anywhere."""
+    """A pattern for whole values as JSON Schema needs it, where a pattern without anchors matches anywhere."""
     return f"^(?:{pattern})$"
 
 

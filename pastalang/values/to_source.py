@@ -1,4 +1,4 @@
-"""From hole types to the text of a `.pasta` file: declared types, and a template that asks for them."""
+"""Writes hole types as the text of a `.pasta` file: type declarations, and a template that answers with one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pastalang.grammar.printer import print_file, print_type
 from pastalang.program import types as t
 from pastalang.source import Span
 from pastalang.values.cardinality import count_values
-from pastalang.values.conversion import Converted, NotExpressible, refuse_breadth, refuse_too_few
+from pastalang.values.conversion import Converted, NotExpressible, check_enum_budget, check_uniqueness
 from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.lengths import NO_TYPES, decimal_text
 from pastalang.values.mismatch import Mismatch
@@ -24,7 +24,7 @@ _INSTRUCTION: Final = "Read the text and fill in the record. Write null where th
 
 
 def type_source(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> str:
-    """One type, as it would stand behind a field's colon; nested objects are written out."""
+    """The source of one type, as in a field. Nested objects are written inline."""
     return print_type(_Writer(types, declare=False).node(type))
 
 
@@ -34,13 +34,15 @@ def program_source(converted: Converted, *, name: str) -> str:
 
 
 def program_file(converted: Converted, *, name: str) -> nodes.File:
-    """Raises `NotExpressible` where there is nothing that a model could fill in, or more than a program holds."""
+    """Raises `NotExpressible` if the type leaves nothing for a model to fill in, or exceeds the limits of a program."""
     if isinstance(converted.type, t.Object) and not converted.type.fields:
         raise NotExpressible(name, [Mismatch((), "it has no fields, so there is nothing to fill in")])
     if isinstance(converted.type, t.Object) and count_values(converted.type) == 1:
-        raise NotExpressible(name, [Mismatch((), "every field has one value, so there is nothing to fill in")])
-    refuse_breadth(converted, name)
-    refuse_too_few(converted, name)
+        raise NotExpressible(
+            name, [Mismatch((), "every field has only one possible value, so there is nothing to fill in")]
+        )
+    check_enum_budget(converted, name)
+    check_uniqueness(converted, name)
     writer = _Writer(converted.types, declare=True)
     for declared, type in converted.types.items():
         writer.declare_recursive(declared, type)
@@ -51,7 +53,7 @@ def program_file(converted: Converted, *, name: str) -> nodes.File:
 
 @dataclass
 class _Writer:
-    """Writes types; with `declare`, objects that have a name are declared once and referred to."""
+    """Writes types. With `declare`, each object with a name is declared once and referred to by name."""
 
     types: Mapping[str, t.Type]
     declare: bool
@@ -59,7 +61,7 @@ class _Writer:
     declared: dict[t.Object, str] = field(default_factory=dict)
 
     def body(self, type: t.Type) -> nodes.TypeNode:
-        """The type of the answer: an object is written out there, not declared."""
+        """The type of the answer. An object is written inline, not declared."""
         return self.object(type) if isinstance(type, t.Object) else self.node(type)
 
     def declare_recursive(self, name: str, type: t.Type) -> None:
@@ -100,7 +102,7 @@ class _Writer:
 
     def declare_object(self, wanted: str, type: t.Object) -> str:
         if type not in self.declared:
-            node = self.object(type)  # what is inside is declared first
+            node = self.object(type)  # declares the types inside it first
             taken = {*self.types, *self.declared.values()}
             name, number = wanted, 2
             while name in taken:
@@ -247,7 +249,7 @@ def _sampling(sampling: t.Sampling) -> tuple[nodes.Argument, ...]:
 def _flat(arms: Iterable[t.Type]) -> list[t.Type]:
     return [
         inner for arm in arms for inner in (_flat(arm.arms) if isinstance(arm, t.Union) else [arm])
-    ]  # a union inside a union says no more than the one around it
+    ]  # a union inside a union means the same as one union
 
 
 # ── nodes ────────────────────────────────────────────────────────────────────────────────────────────────
@@ -307,7 +309,7 @@ def _template(name: str, body: nodes.TypeNode, description: str | None) -> nodes
 
 
 def _template_name(name: str) -> str:
-    """`InvoiceLine` asks for an `invoice_line`."""
+    """The name of the template for a type: `invoice_line` for `InvoiceLine`."""
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
     plain = re.sub(r"[^a-z0-9]+", "_", snake).strip("_")
     return plain if re.match("[a-z]", plain) else f"record_{plain}".rstrip("_")

@@ -1,4 +1,4 @@
-"""Limits of tokens inside a value that is written as one hole: those of strings are counted, others are refused."""
+"""Token limits inside a value that is decoded as one hole: those of strings are enforced, others are refused."""
 
 from __future__ import annotations
 
@@ -6,56 +6,57 @@ from collections.abc import Iterator, Mapping
 
 from pastalang.program import types as t
 from pastalang.values.describe import describe
-from pastalang.values.lengths import NO_TYPES, own_max_tokens
+from pastalang.values.lengths import NO_TYPES, declared_max_tokens
+from pastalang.values.walk import parts_of
 
 Quoted = t.String | t.Regex | t.Verbatim
 
 
 def limited_strings(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> tuple[Quoted, ...]:
-    """The strings inside the type that have a limit of tokens of their own."""
+    """The strings inside the type that have a token limit of their own."""
     found = (part for part in _inside(type, types) if isinstance(part, Quoted) and part.max_tokens is not None)
     return tuple(dict.fromkeys(found))
 
 
 def quotes(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> bool:
-    """Whether it, or anything inside it, copies from a text that is known only when a program runs."""
+    """Whether the type, or a type inside it, copies from a text that is known only when a program runs."""
     parts = (*arms_of(type, types), *_inside(type, types))
     return any(isinstance(part, t.Verbatim) for part in parts)
 
 
-def is_surely_whole(type: t.Type) -> bool:
-    """Whether a value of the type is written as one hole wherever it stands."""
+def is_always_one_hole(type: t.Type) -> bool:
+    """Whether a value of the type is always decoded as one hole."""
     if isinstance(type, t.Array) and type.max_tokens is None:
         return not isinstance(type.item, t.Object) and not any(isinstance(p, t.Object) for p in _inside(type, NO_TYPES))
     return isinstance(type, t.Array | t.Tuple | t.Map)
 
 
-def uncounted(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> str | None:
-    """Why a limit inside the type cannot be kept, for people; None where all are."""
+def unenforced_limit(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> str | None:
+    """Why a token limit inside the type cannot be enforced; None if all can."""
     outermost = arms_of(type, types)
-    if (unclear := _unclear_opening(outermost, types)) is not None:
-        return _uncounted("max", unclear)
+    if (ambiguous := _ambiguous_bracket(outermost, types)) is not None:
+        return _limit_message("max", ambiguous)
     for part in _inside(type, types):
-        if own_max_tokens(part) is not None and not isinstance(part, Quoted):
+        if declared_max_tokens(part) is not None and not isinstance(part, Quoted):
             limit = "max" if isinstance(part, t.Anything) else "max_tokens"
-            return _uncounted(limit, part)
-        if isinstance(part, t.Union) and (unclear := _unclear(part, types)) is not None:
-            return _uncounted("max", unclear)
+            return _limit_message(limit, part)
+        if isinstance(part, t.Union) and (ambiguous := _ambiguous_string(part, types)) is not None:
+            return _limit_message("max", ambiguous)
     return None
 
 
-def _uncounted(limit: str, part: t.Type) -> str:
-    return f"`{limit}` of {describe(part)} is not counted inside a value that is written as a whole"
+def _limit_message(limit: str, part: t.Type) -> str:
+    return f"`{limit}` of {describe(part)} cannot be enforced inside a value that is written as a whole"
 
 
 ADVICE = (
-    "leave it out and limit the whole with `max_tokens`; inside, ranges of numbers are kept, `max_chars`,"
-    " and the `max` of a string that is the only text of its union"
+    "remove it and limit the whole value with `max_tokens`; inside the value, ranges of numbers, `max_chars`,"
+    " and the `max` of a string that is the only text of its union are enforced"
 )
 
 
 def _inside(type: t.Type, types: Mapping[str, t.Type]) -> Iterator[t.Type]:
-    """The parts of the type, each named type once. The outermost arms have one limit, that of the whole."""
+    """All types inside the type, each named type once. The outermost arms, limited as a whole, are left out."""
     waiting = [part for arm in arms_of(type, types) for part in _parts(arm, types)]
     met: set[str] = set()
     while waiting:
@@ -70,33 +71,21 @@ def _inside(type: t.Type, types: Mapping[str, t.Type]) -> Iterator[t.Type]:
 
 
 def _parts(type: t.Type, types: Mapping[str, t.Type]) -> tuple[t.Type, ...]:
-    match type:
-        case t.Array(item=item):
-            return (item,)
-        case t.Map(value=value):
-            return (value,)
-        case t.Tuple(items=items):
-            return items
-        case t.Object(fields=fields):
-            return tuple(field.type for field in fields)
-        case t.Union(arms=arms):
-            return arms
-        case t.Named(name=name):
-            return (types[name],) if name in types else ()
-        case _:
-            return ()
+    if isinstance(type, t.Named):
+        return (types[type.name],) if type.name in types else ()
+    return tuple(part for _, part in parts_of(type))
 
 
-def _unclear(union: t.Union, types: Mapping[str, t.Type]) -> t.Type | None:
-    """A limited string of which the union does not say, as it is written, that it is this one and no other."""
+def _ambiguous_string(union: t.Union, types: Mapping[str, t.Type]) -> t.Type | None:
+    """A string with a limit in a union where the first character of a value does not identify that string."""
     arms = arms_of(union, types)
     texts = [arm for arm in arms if may_be_text(arm)]
     limited = (arm for arm in texts if isinstance(arm, Quoted) and arm.max_tokens is not None)
-    return next(limited, None) if len(texts) > 1 else _unclear_opening(arms, types)
+    return next(limited, None) if len(texts) > 1 else _ambiguous_bracket(arms, types)
 
 
-def _unclear_opening(arms: list[t.Type], types: Mapping[str, t.Type]) -> t.Type | None:
-    """The same for strings inside several arms that begin alike."""
+def _ambiguous_bracket(arms: list[t.Type], types: Mapping[str, t.Type]) -> t.Type | None:
+    """A string with a limit inside an arm, where another arm begins with the same bracket."""
     for is_object in (True, False):
         opened = [arm for arm in arms if opens(arm, is_object=is_object)]
         for arm in opened if len(opened) > 1 else ():
@@ -106,7 +95,7 @@ def _unclear_opening(arms: list[t.Type], types: Mapping[str, t.Type]) -> t.Type 
 
 
 def arms_of(type: t.Type | None, types: Mapping[str, t.Type]) -> list[t.Type]:
-    """What a value may be, names and unions resolved; a name that stands for itself, or for nothing, is nothing."""
+    """The types that a value may have, with names and unions resolved. Unknown names add nothing."""
     waiting: list[t.Type | None] = [type]
     met: set[str] = set()
     found: list[t.Type] = []
@@ -123,7 +112,7 @@ def arms_of(type: t.Type | None, types: Mapping[str, t.Type]) -> list[t.Type]:
 
 
 def opens(type: t.Type, *, is_object: bool) -> bool:
-    """Whether a value of it may begin with a brace, or with a bracket."""
+    """Whether a value of the type may begin with a brace (`is_object`) or with a bracket."""
     if isinstance(type, t.Literal):
         return False
     if isinstance(type, t.Anything | t.Schema):
@@ -132,7 +121,7 @@ def opens(type: t.Type, *, is_object: bool) -> bool:
 
 
 def may_be_text(type: t.Type) -> bool:
-    """Whether a value of it may begin with a quote."""
+    """Whether a value of the type may begin with a quote."""
     if isinstance(type, t.Literal):
         return isinstance(type.value, str)
     return isinstance(type, t.String | t.Regex | t.Temporal | t.Uuid | t.Verbatim | t.Anything | t.Schema)

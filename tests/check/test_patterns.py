@@ -1,4 +1,4 @@
-"""The regular expressions that can be enforced: what is read, what is refused and where, and that spelling keeps it."""
+"""The regular expressions that can be enforced: which are accepted, which are refused and where."""
 
 from __future__ import annotations
 

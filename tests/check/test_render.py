@@ -1,4 +1,4 @@
-"""How findings look: carets under what they mean, whatever the line holds."""
+"""How findings are rendered: carets under the right characters of any line."""
 
 from __future__ import annotations
 

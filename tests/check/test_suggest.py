@@ -1,4 +1,4 @@
-"""Did you mean: near words, and nothing where nothing is near."""
+"""Suggestions: similar words, and none where no word is similar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sees what in running text: each rule with the smallest program that shows it."""
+"""Which values are visible where in running text: the smallest program for each rule."""
 
 from __future__ import annotations
 

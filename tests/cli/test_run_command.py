@@ -229,7 +229,7 @@ def test_a_value_of_the_wrong_type_is_shown_as_it_was_written(value: str, progra
     ("text", "message"),
     [
         ("[" * 100_000, "brackets nest more than 64 deep (at character 65)"),
-        ('{"title": "a", "title": "b"}', 'the key "title" stands twice in one object (at character 16)'),
+        ('{"title": "a", "title": "b"}', 'the key "title" occurs twice in one object (at character 16)'),
         ('{"title": "a", "stars": NaN}', "NaN is not a JSON number (at character 25)"),
         ('{\n  "title": "a",\n  "stars": [,]\n}', "not JSON: expecting value (at line 3, column 13)"),
         ("", "not JSON: nothing is written there"),

@@ -86,7 +86,7 @@ def _check(kind: str, count: int, seed: int) -> None:
             continue
         tried += 1
         found = read(state.text, type, TYPES, quoted=form is Form.JSON, sources={"source": SOURCE})
-        assert found.fits, (type, form, follow, pick, limit, state.text, found.misfits)
+        assert found.fits, (type, form, follow, pick, limit, state.text, found.mismatches)
 
 
 @pytest.mark.parametrize("kind", VOCABULARIES)

@@ -125,7 +125,7 @@ def test_a_string_that_its_limit_closed_is_marked() -> None:
     ],
 )
 def test_token_limits_that_cannot_be_enforced_inside_are_refused(type: t.Type) -> None:
-    with pytest.raises(GuideError, match="is not counted inside"):
+    with pytest.raises(GuideError, match="cannot be enforced inside"):
         compile_guide(type, form=Form.JSON, follow="", vocabulary=VOCABULARIES["byte-level"]())
 
 

@@ -147,7 +147,7 @@ def test_with_random_logits_a_value_after_white_space_fits_its_type_and_limit(ki
         state = decode(guides[key], limit, PICKS[pick], tokens, rng)
         if state is not None:
             found = read(state.text, type, TYPES, quoted=form is Form.JSON, sources={"source": SOURCE})
-            assert found.fits, (type, form, follow, pick, limit, state.text, found.misfits)
+            assert found.fits, (type, form, follow, pick, limit, state.text, found.mismatches)
 
 
 @pytest.mark.parametrize("kind", sorted(MERGING))

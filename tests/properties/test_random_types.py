@@ -96,7 +96,7 @@ def check_answers(data: st.DataObject, kind: str) -> None:
         state = decode(guide, limit, PICKS[pick], tokens, random.Random(data.draw(st.integers(0, 999))))
         if state is not None:
             found = read(state.text, type, NAMED, sources=SOURCES)
-            assert found.fits, (pick, limit, state.text, found.misfits)
+            assert found.fits, (pick, limit, state.text, found.mismatches)
 
 
 @pytest.mark.parametrize("kind", VOCABULARIES)

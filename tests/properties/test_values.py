@@ -19,13 +19,13 @@ from pastalang.compiler import check_source
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
 from pastalang.values.conversion import Converted, NotExpressible
-from pastalang.values.fit import value_fits
+from pastalang.values.fit import find_mismatches
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.pydantic.from_core import type_of_model
 from pastalang.values.pydantic.to_model import model_of
 from pastalang.values.read import read, to_python
 from pastalang.values.schema.importer import type_of_schema
-from pastalang.values.schema_validation import document_misfits
+from pastalang.values.schema_validation import document_mismatches
 from pastalang.values.to_schema import schema_text
 from pastalang.values.to_source import program_source
 from tests.properties.hole_types import ANY_VALUE, NAMED, TYPES, near
@@ -82,7 +82,7 @@ def test_a_type_takes_what_its_json_schema_takes(example: tuple[t.Type, list[Jso
 def test_a_value_that_fits_has_a_python_value(example: tuple[t.Type, list[JsonValue]]) -> None:
     type, values = example
     for value in values:
-        if not value_fits(type, value, NAMED):
+        if not find_mismatches(type, value, NAMED):
             to_python(type, value, NAMED)
 
 
@@ -94,7 +94,7 @@ def test_json_schema_and_back_keeps_the_meaning(example: tuple[t.Type, list[Json
     type, values = example
     again = type_of_schema(schema_text(type, NAMED))
     for value in values:
-        assert bool(value_fits(type, value, NAMED)) == bool(value_fits(again.type, value, again.types)), value
+        assert bool(find_mismatches(type, value, NAMED)) == bool(find_mismatches(again.type, value, again.types)), value
 
 
 @given(TYPES_AND_VALUES)
@@ -102,7 +102,7 @@ def test_a_type_and_its_pydantic_model_take_the_same_values(example: tuple[t.Typ
     type, values = example
     model = model_of(type, NAMED)
     for value in values:
-        assert takes(model, value) == (not value_fits(type, value, NAMED)), value
+        assert takes(model, value) == (not find_mismatches(type, value, NAMED)), value
 
 
 @given(TYPES_AND_VALUES)
@@ -112,7 +112,9 @@ def test_source_and_back_keeps_the_meaning(example: tuple[t.Type, list[JsonValue
     again = through_source(Converted(t.Object((t.Field("value", type), t.Field("word", t.String()))), NAMED))
     for value in values:
         record: JsonValue = {"value": value, "word": ""}
-        assert bool(value_fits(type, value, NAMED)) == bool(value_fits(again.type, record, again.types)), value
+        assert bool(find_mismatches(type, value, NAMED)) == bool(find_mismatches(again.type, record, again.types)), (
+            value
+        )
 
 
 # ── Pydantic models ──────────────────────────────────────────────────────────────────────────────────────
@@ -203,8 +205,8 @@ def test_a_model_its_type_its_source_and_its_model_again_take_the_same_values(
     again = model_of(written.type, written.types, name="Again")
     for value in data.draw(st.lists(near(found.type, found.types), min_size=1, max_size=4)):
         assume(not _is_read_in_several_spellings(value))
-        fits = not value_fits(found.type, value, found.types)
-        assert fits == (not value_fits(written.type, value, written.types)), value
+        fits = not find_mismatches(found.type, value, found.types)
+        assert fits == (not find_mismatches(written.type, value, written.types)), value
         assert fits == takes(again, value), value
         assert fits == takes_strictly(model, value), value
 
@@ -227,7 +229,7 @@ def _is_read_in_several_spellings(value: JsonValue) -> bool:
 def test_a_carried_schema_is_read_by_the_validator(data: st.DataObject) -> None:
     document = '{"allOf":[{"type":"integer"},{"minimum":2}]}'
     value = data.draw(near(t.Integer()))
-    assert bool(document_misfits(document, value)) == bool(value_fits(t.Integer(minimum=2), value))
+    assert bool(document_mismatches(document, value)) == bool(find_mismatches(t.Integer(minimum=2), value))
 
 
 # ── hostile documents ────────────────────────────────────────────────────────────────────────────────────
@@ -255,7 +257,7 @@ def test_no_document_makes_the_import_stumble(document: JsonValue) -> None:
     except NotExpressible as refusal:
         assert all(problem.where.startswith("#") and problem.reason for problem in refusal.problems)
     else:
-        value_fits(found.type, {"a": 1}, found.types)
+        find_mismatches(found.type, {"a": 1}, found.types)
 
 
 @given(SCHEMA_LIKE, st.lists(ANY_VALUE, max_size=4))
@@ -265,8 +267,8 @@ def test_what_an_imported_type_takes_the_schema_takes(document: JsonValue, value
     except NotExpressible:
         return
     for value in values:
-        if not value_fits(found.type, value, found.types):
-            assert document_misfits(write_json(document), value) == ()
+        if not find_mismatches(found.type, value, found.types):
+            assert document_mismatches(write_json(document), value) == ()
 
 
 @pytest.mark.long

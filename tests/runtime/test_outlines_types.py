@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import pytest
@@ -14,6 +15,7 @@ from pydantic import BaseModel
 import pastalang
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
+from pastalang.program.program import JsonBody
 from pastalang.program.types import Sampling
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import GuideError
@@ -144,6 +146,57 @@ def test_a_type_of_outlines_is_what_a_program_answers_with(term: object, is_righ
     engine = Engine(hashed_model(320, seed=3), byte_tokenizer())
     program = pastalang.from_outlines(term)
     assert is_right(engine.run(program, {"text": "x"}, sampling=Sampling(temperature=1.0)).value)
+
+
+def test_terms_may_stand_inside_every_kind_of_container() -> None:
+    @dataclass
+    class Inner:
+        day: ot.date  # type: ignore[valid-type]
+
+    class Outer(BaseModel):
+        days: list[ot.date]  # type: ignore[valid-type]
+        pair: tuple[ot.date, int]  # type: ignore[valid-type]
+        inner: list[Inner]
+        by_code: dict[ot.Regex("[a-z]{3}"), int]  # type: ignore[valid-type]
+        by_kind: dict[ot.Choice(["a.b", "c"]), int]  # type: ignore[valid-type]
+
+    date = from_outlines(ot.date).type
+    assert isinstance(date, t.Regex)
+    found = type_of_model(Outer).type
+    assert isinstance(found, t.Object)
+    days, pair, inner, by_code, by_kind = (field.type for field in found.fields)
+    assert days == t.Array(date) and pair == t.Tuple((date, t.Integer()))
+    assert isinstance(inner, t.Array) and isinstance(inner.item, t.Object) and inner.item.fields[0].type == date
+    assert by_code == t.Map(t.Integer(), "([a-z]{3})") and by_kind == t.Map(t.Integer(), r"a\.b|c")
+    assert Outer.model_fields.keys() == {field.key for field in found.fields}
+
+
+@pytest.mark.parametrize(
+    ("type", "expected"),
+    [
+        (ot.Regex("[0-9]{3}") | None, t.Union((t.Regex("([0-9]{3})"), t.Null()))),
+        (ot.Choice(["a", "b"]) | None, t.Union((t.Literal("a"), t.Literal("b"), t.Null()))),
+        (list[ot.Regex("[0-9]{3}")], t.Array(t.Regex("([0-9]{3})"))),  # type: ignore[misc]
+        (dict[str, ot.Regex("[0-9]{3}")], t.Map(t.Regex("([0-9]{3})"))),  # type: ignore[misc]
+    ],
+    ids=["pattern or null", "choice or null", "list", "dict"],
+)
+def test_terms_may_be_null_or_inside_a_python_type(type: Any, expected: t.Type) -> None:
+    body = pastalang.from_outlines(type).templates["answer"].messages[-1].body
+    assert isinstance(body, JsonBody) and body.type == expected
+
+
+def test_a_term_is_a_model_without_fields() -> None:
+    assert pastalang.from_model(ot.date).templates.keys() == {"answer"}  # type: ignore[arg-type]
+    assert pastalang.from_model(ot.date, name="day").templates.keys() == {"day"}  # type: ignore[arg-type]
+
+
+def test_a_grammar_in_a_field_is_refused_by_name() -> None:
+    class Sum(BaseModel):
+        text: CFG("start: /[0-9]+/")  # type: ignore[valid-type]
+
+    with pytest.raises(NotExpressible, match="text: a grammar of outlines cannot be enforced"):
+        type_of_model(Sum)
 
 
 def test_a_type_of_outlines_that_cannot_be_enforced_is_refused_like_a_model() -> None:

@@ -1,4 +1,4 @@
-"""Every row of the keyword table is tried for real: by the import, by reading, and by the guide of the type."""
+"""Every row of the keyword table holds for the import, for reading, and for the guide of the type."""
 
 from __future__ import annotations
 

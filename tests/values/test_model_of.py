@@ -1,4 +1,4 @@
-"""A type gives back a Pydantic model: names, aliases, defaults, exactness."""
+"""The Pydantic model of a type: names, aliases, defaults and exact numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model and a program are two spellings of one thing."""
+"""Models become programs, and programs become models."""
 
 from __future__ import annotations
 

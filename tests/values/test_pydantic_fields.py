@@ -127,11 +127,11 @@ ENFORCED: dict[str, tuple[Any, list[str], list[str]]] = {
 }  # fmt: skip
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "bytes": (bytes, "bytes have no one spelling in JSON"),
+    "bytes": (bytes, "bytes have no single spelling in JSON"),
     "Callable": (Callable[[int], int], "a callable cannot be written by a model"),
     "type": (type[int], "a class cannot be written by a model"),
     "complex": (complex, "a complex number has no spelling"),
-    "a class": (Annotated[object, PlainValidator(lambda value: value)], "a plain validator says nothing"),
+    "a class": (Annotated[object, PlainValidator(lambda value: value)], "a plain validator does not say"),
     "dict of bool keys": (dict[bool, int], "keys of the type bool"),
 }
 
@@ -144,7 +144,7 @@ def test_a_field_type_is_enforced_exactly(name: str) -> None:
     back = model_of(found.type, found.types)
     for text in right:
         adapter.validate_json(text)
-        assert read(text, found.type, found.types).misfits == ()
+        assert read(text, found.type, found.types).mismatches == ()
         back.model_validate_json(text)
     for text in wrong:
         assert not read(text, found.type, found.types).fits, text
@@ -243,5 +243,5 @@ def test_two_models_of_one_name_stay_apart() -> None:
 def test_an_enum_of_too_many_values_is_refused_by_its_field(count: int) -> None:
     code = enum.Enum("code", {f"v{number}": f"value {number}" for number in range(count)})  # type: ignore[misc]
     model = create_model("Listing", name=(str, ...), codes=(list[code], ...))
-    with pytest.raises(NotExpressible, match=rf"codes\[\]: an enum of {count:,} values; 5,000 are the limit"):
+    with pytest.raises(NotExpressible, match=rf"codes\[\]: an enum of {count:,} values; the limit is 5,000"):
         type_of_model(model)

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from pastalang.program import types as t
-from pastalang.values.fit import value_fits
+from pastalang.values.fit import find_mismatches
 from pastalang.values.lengths import NO_TYPES
 from pastalang.values.read import read, to_python
 from tests.work import counted
@@ -99,10 +99,10 @@ def test_what_is_no_json_is_refused_at_once(text: str) -> None:
         ('{"n":1,"below":[1,2,3,4]}', "below: has 4 items; at most 3 may be there"),
         ('{"n":true,"below":[]}', "n: expected an integer, found true"),
         ("[1", "not JSON: expecting ',' delimiter (at character 3)"),
-        ('{"a":1,"a":2}', 'the key "a" stands twice in one object (at character 8)'),
+        ('{"a":1,"a":2}', 'the key "a" occurs twice in one object (at character 8)'),
         (
             '{"a":{"b":1},\n "b":{"b":2},\n "c":{\n  "b":1, "\\u0062":2}}',
-            'the key "b" stands twice in one object (at line 4, column 10)',
+            'the key "b" occurs twice in one object (at line 4, column 10)',
         ),
         ('{"NaN": "NaN",\n "a": [-Infinity]}', "-Infinity is not a JSON number (at line 2, column 8)"),
         ("[1,\n\n 2,, 3]", "not JSON: expecting value (at line 3, column 4)"),
@@ -110,8 +110,8 @@ def test_what_is_no_json_is_refused_at_once(text: str) -> None:
         (" \n", "not JSON: nothing is written there"),
     ],
 )
-def test_a_misfit_names_the_path_and_the_reason(text: str, message: str) -> None:
-    assert str(read(text, t.Named("Tree"), TYPES).misfits[0]) == message
+def test_a_mismatch_names_the_path_and_the_reason(text: str, message: str) -> None:
+    assert str(read(text, t.Named("Tree"), TYPES).mismatches[0]) == message
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_misfit_names_the_path_and_the_reason(text: str, message: str) -> None
     ],
 )
 def test_the_reason_is_about_the_users_type(type: t.Type, text: str, message: str) -> None:
-    assert [str(misfit) for misfit in read(text, type).misfits] == [message]
+    assert [str(mismatch) for mismatch in read(text, type).mismatches] == [message]
 
 
 def test_numbers_stay_exact() -> None:
@@ -157,11 +157,11 @@ def test_a_key_with_a_default_may_be_left_out() -> None:
 )
 def test_running_text_holds_values_without_quotes(type: t.Type, text: str, value: object) -> None:
     found = read(text, type, quoted=False)
-    assert (found.value, found.misfits) == (value, ())
+    assert (found.value, found.mismatches) == (value, ())
 
 
 def test_a_word_where_running_text_needs_a_number_is_told_so() -> None:
-    assert str(read("twelve", t.Integer(), quoted=False).misfits[0]) == "expected an integer, found 'twelve'"
+    assert str(read("twelve", t.Integer(), quoted=False).mismatches[0]) == "expected an integer, found 'twelve'"
     assert not read("long", t.String(max_chars=3), quoted=False).fits
 
 
@@ -197,11 +197,11 @@ def test_the_work_of_reading_a_union_of_recursive_types_grows_with_the_value() -
     assert calls(60, "0", False) < 2.5 * calls(30, "0", False)
 
 
-def test_a_value_that_nests_too_deep_is_a_misfit() -> None:
+def test_a_value_that_nests_too_deep_is_a_mismatch() -> None:
     deep: list[object] = []
     for _ in range(5_000):
         deep = [deep]
-    assert [str(misfit) for misfit in value_fits(t.Anything(), deep)] == ["nests more than 64 deep"]  # type: ignore[arg-type]
+    assert [str(mismatch) for mismatch in find_mismatches(t.Anything(), deep)] == ["nests more than 64 deep"]  # type: ignore[arg-type]
 
 
 def test_reading_needs_no_named_types_where_none_is_named() -> None:

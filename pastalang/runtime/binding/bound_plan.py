@@ -18,7 +18,7 @@ from pastalang.runtime.constraints.guide import Guide, GuideError, TokenMask
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import DeadEnd
 from pastalang.values.describe import counted
-from pastalang.values.lengths import shortest_text
+from pastalang.values.lengths import min_length
 from pastalang.values.token_limits import arms_of, quotes
 
 
@@ -65,7 +65,7 @@ class BoundPlan:
     def _check_limit(self, hole: Hole) -> None:
         types = dict(self.plan.types)
         may_be_left_out = any(isinstance(arm, Null) for arm in arms_of(hole.type, types))
-        if may_be_left_out or shortest_text(hole.type) <= hole.max_tokens or quotes(hole.type, types):
+        if may_be_left_out or min_length(hole.type) <= hole.max_tokens or quotes(hole.type, types):
             return
         try:
             needed = self.make_guide(hole, self.plan, {}).shortest

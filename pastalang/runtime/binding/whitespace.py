@@ -38,7 +38,7 @@ from pastalang.runtime.binding.spaced import (
     plain_fields,
 )
 from pastalang.runtime.encoder import Encoder
-from pastalang.values.lengths import first_characters, is_finite, longest_text, spell
+from pastalang.values.lengths import first_characters, is_finite, max_length, spell
 
 _AMPLE = 8  # tokens: a limit from which on an open type has room for one more
 _CONTEXT = 64  # characters on either side of a border that are tokenized
@@ -316,7 +316,7 @@ def _beginnings(type: t.Type, form: Form, types: Mapping[str, t.Type]) -> tuple[
 def _keeps_values(hole: Hole, space: str, types: Mapping[str, t.Type], encode: Callable[[str], Sequence[int]]) -> bool:
     """Whether every value that fits into the hole's limit still fits with the space before it."""
     quoted = hole.form is Form.JSON
-    longest = longest_text(hole.type, types, quoted=quoted)
+    longest = max_length(hole.type, types, quoted=quoted)
     if hole.max_tokens >= _AMPLE and not is_finite(hole.type, types):
         return True
     if longest is not None and hole.max_tokens >= longest + len(space):

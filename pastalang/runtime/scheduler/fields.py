@@ -15,7 +15,7 @@ from pastalang.runtime.scheduler.hole import Fill, OpenHole, field_errors
 from pastalang.runtime.scheduler.scope import sources_of
 from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait
 from pastalang.runtime.scheduler.transcript import DrawnToken, Field, WrittenField
-from pastalang.values.fit import value_fits
+from pastalang.values.fit import find_mismatches
 
 
 def start_guide(branch: BranchState, hole: Hole) -> tuple[State, tuple[int, ...]]:
@@ -42,7 +42,7 @@ def start_guide(branch: BranchState, hole: Hole) -> tuple[State, tuple[int, ...]
 def fall_back_to_null(branch: BranchState, field: Field, hole: Hole, problem: NoEndingFits) -> None:
     """No value fits into the hole: it is null. Raises the problem if the type does not allow null."""
     request = branch.request
-    if hole.form is not Form.JSON or value_fits(hole.type, None, dict(request.plan.types)):
+    if hole.form is not Form.JSON or find_mismatches(hole.type, None, dict(request.plan.types)):
         raise problem
     tokens = request.tokens.encoder.text(leading_space_of(hole) + "null")
     field.text, field.problem, field.is_done = "null", str(problem), True

@@ -84,7 +84,7 @@ def _from_hole(branch: BranchState, over: str, span: Span) -> Any:
             reading = read(field.text, field.type, dict(plan.types), quoted=field.form is Form.JSON)
             if not reading.fits:
                 raise BadList(
-                    f"the list `{field.path}` could not be read: {reading.misfits[0].reason}",
+                    f"the list `{field.path}` could not be read: {reading.mismatches[0].reason}",
                     plan=plan, field=field.path, span=span,
                 )  # fmt: skip
             rest = over[len(field.path) + 1 :]

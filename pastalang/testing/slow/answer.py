@@ -141,7 +141,7 @@ def _layout(plan: Plan, written: Sequence[Written]) -> Layout:
     if plan.output is not None:
         types = dict(plan.types)
         reading = read(layout.text, plan.output, types)
-        assert reading.fits, reading.misfits
+        assert reading.fits, reading.mismatches
         layout.exact, layout.value = reading.value, to_python(plan.output, reading.value, types)
     return layout
 

@@ -27,7 +27,7 @@ from pastalang.runtime.sampling.rng import RandomKey
 from pastalang.testing.slow.answer import Field, LoopItems
 from pastalang.testing.slow.branch import BranchState
 from pastalang.testing.slow.token import Logits
-from pastalang.values.fit import value_fits
+from pastalang.values.fit import find_mismatches
 
 Floats = NDArray[np.float64]
 
@@ -171,7 +171,7 @@ def _force(request: Request, branch: BranchState, state: State, field: Field) ->
 def _fall_back_to_null(request: Request, branch: BranchState, field: Field, problem: NoEndingFits) -> None:
     """No value of the type fits into the limit: write null, if the type allows it."""
     hole = field.hole
-    if hole.form is not Form.JSON or value_fits(hole.type, None, dict(request.plan.types)):
+    if hole.form is not Form.JSON or find_mismatches(hole.type, None, dict(request.plan.types)):
         raise Refused("dead_end", str(problem)) from problem
     field.text, field.problem = "null", str(problem)
     for token in request.encoder.text(leading_space_of(hole) + "null"):

@@ -1,1 +1,1 @@
-"""Pydantic models to hole types, and back."""
+"""The conversion of Pydantic models to hole types, and back."""

@@ -1,4 +1,4 @@
-"""From the default of a Pydantic field to JSON text, or to why it has none."""
+"""Writes the default of a Pydantic field as JSON text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pydantic import BaseModel
 
 from pastalang.values.json import JsonValue, write_json
 
-# Calling one of these tells nothing apart and changes nothing, so a default made by it is a constant.
+# Factories that always make the same value, so that the default is a constant.
 _CONSTANT_FACTORIES: Final = (list, dict, set, frozenset, tuple, str, int, float, bool)
 
 

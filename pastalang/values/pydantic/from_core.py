@@ -1,8 +1,8 @@
-"""From a Pydantic model (or any type that Pydantic knows) to a hole type.
+"""Converts a Pydantic model, or any type that Pydantic knows, to a hole type.
 
-The conversion reads Pydantic's core schema, which is what validates, and not its JSON Schema, which loses
-decimals, aliases and strictness. Every part becomes a type that is enforced token by token, or a *note*: the
-model itself checks that part when the value is finished. What can be neither is refused with its path.
+The conversion reads Pydantic's core schema, which validates values, and not its JSON Schema, which loses decimals,
+aliases and strictness. Every constraint becomes part of a type that is enforced token by token, or a *note*: the
+model itself checks it when the value is finished. Anything else is refused with its path.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing_extensions import is_typeddict
 
 from pastalang.program import types as t
 from pastalang.values.conversion import Converted, Note, NotExpressible
-from pastalang.values.fit import value_fits
+from pastalang.values.fit import find_mismatches
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.mismatch import Mismatch
 from pastalang.values.pydantic.defaults import Undefined, default_json
@@ -37,7 +37,7 @@ Path: TypeAlias = tuple[str | int, ...]
 
 
 def type_of_model(model: Any) -> Converted:
-    """The hole type of a model class, or of anything `TypeAdapter` takes; raises `NotExpressible`."""
+    """The hole type of a model class, or of any other type that `TypeAdapter` accepts. Raises `NotExpressible`."""
     if isinstance(model, type) and "__pasta_type__" in vars(model):  # made by `model_of`
         origin, types = vars(model)["__pasta_type__"]
         return Converted(origin, MappingProxyType(types))
@@ -51,7 +51,7 @@ def type_of_model(model: Any) -> Converted:
 
 
 def validate_value(model: type[BaseModel], value: JsonValue) -> BaseModel:
-    """The model of an exact value. Pydantic reads JSON numbers as floats, so longer decimals travel as strings."""
+    """The model of an exact value. Pydantic reads JSON numbers as floats, so longer decimals are passed as strings."""
     return model.model_validate_json(write_json(_exact(value)))
 
 
@@ -68,14 +68,14 @@ def _exact(value: JsonValue) -> JsonValue:
 
 
 def is_record(found: object) -> bool:
-    """Whether it declares fields by their names, as a Pydantic model, a dataclass and a `TypedDict` do."""
+    """Whether it is a class with named fields: a Pydantic model, a dataclass or a `TypedDict`."""
     return isinstance(found, type) and (issubclass(found, BaseModel) or is_dataclass(found) or is_typeddict(found))
 
 
 def _core_schema(model: Any) -> CoreSchema:
     name = getattr(model, "__name__", str(model))
     if model is BaseModel:
-        raise NotExpressible(name, [Mismatch((), "it is what models are made from; give a model of yours")])
+        raise NotExpressible(name, [Mismatch((), "it is the base class of models; pass a model of your own")])
     try:
         if isinstance(model, type) and issubclass(model, BaseModel):
             model.model_rebuild()
@@ -91,22 +91,22 @@ def _core_schema(model: Any) -> CoreSchema:
 _CLOSED: Final = ("model", "dataclass", "typed-dict", "named-tuple")
 _REASONS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "bytes": "bytes have no one spelling in JSON; use a string",
+        "bytes": "bytes have no single spelling in JSON; use a string",
         "callable": "a callable cannot be written by a model",
-        "is-instance": "an instance of a class of yours cannot be read from JSON",
+        "is-instance": "an instance of a class cannot be read from JSON",
         "is-subclass": "a class cannot be written by a model",
         "complex": "a complex number has no spelling in JSON",
         "json": "JSON inside a string is not supported; use the type itself",
         "generator": "an iterable of no known length is not supported; use a list",
         "multi-host-url": "an address of several hosts is not supported; use a string with a pattern",
-        "function-plain": "a plain validator says nothing about what it takes; annotate the type that it reads",
+        "function-plain": "a plain validator does not say what it accepts; annotate the type that it reads",
     }
 )
 
 
 @dataclass
 class _Conversion:
-    """One walk over a core schema. `open` holds the references that the walk stands inside of."""
+    """One walk over a core schema. `open` holds the references that are being converted."""
 
     definitions: dict[str, CoreSchema] = field(default_factory=dict)
     types: dict[str, t.Type] = field(default_factory=dict)
@@ -117,7 +117,7 @@ class _Conversion:
     problems: list[Mismatch] = field(default_factory=list)
 
     def convert(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
-        """The type at `path`; a refusal is kept and the walk goes on, so that all are told at once."""
+        """The type at `path`. Keeps a refusal and goes on, so that all are reported at once."""
         here = Site(site.config)
         try:
             return self.referred(schema, here, path)
@@ -149,7 +149,7 @@ class _Conversion:
         return found
 
     def name_of(self, ref: str) -> str:
-        """`module.Model:1234` is called `Model`; a name that is taken gets a number."""
+        """The name of the type for a reference: `Model` for `module.Model:1234`, with a number if it is taken."""
         if ref not in self.names:
             bare = re.sub(r"\W+", "_", ref.rpartition(":")[0].rpartition(".")[2]).strip("_") or "Type"
             name, number = bare, 2
@@ -191,12 +191,12 @@ class _Conversion:
             case "custom-error":
                 return self.referred(schema["schema"], site, path)
             case "chain":
-                site.note("the steps behind the first one of a chain")
+                site.note("the steps of a chain after the first")
                 return self.referred(schema["steps"][0], site, path)
             case "function-plain" if (pattern := outlines_field(schema)) is not None:
                 return pattern
             case _:
-                raise Refused(_REASONS.get(kind, f"the type {kind} has no counterpart"))
+                raise Refused(_REASONS.get(kind, f"the type {kind} is not supported"))
 
     # ── containers ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -210,7 +210,7 @@ class _Conversion:
         expect_keys(schema, {"items_schema", "variadic_item_index", "min_length", "max_length", "fail_fast"})
         places, variadic = schema["items_schema"], schema.get("variadic_item_index")
         if variadic is not None and len(places) > 1:
-            raise Refused("a tuple with fixed places and a repeated one has no counterpart")
+            raise Refused("a tuple with fixed and repeated items is not supported")
         if variadic is not None:
             item = self.convert(places[0], site, (*path, "[]"))
             return t.Array(item, schema.get("min_length") or 0, schema.get("max_length"))
@@ -224,10 +224,10 @@ class _Conversion:
         return t.Map(value, pattern, schema.get("min_length") or 0, schema.get("max_length"))
 
     def validated(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
-        """A validator of the user runs on the finished value; a few of Pydantic's own are types of ours."""
+        """A validator runs on the finished value, so it becomes a note. A few of Pydantic's own have a hole type."""
         function = schema["function"]["function"]
         inner = self.referred(schema["schema"], site, path)
-        known = _KNOWN_CLASSES.get(f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}")
+        known = _STRING_FORMATS.get(f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}")
         if known is not None and isinstance(inner, t.String):
             return replace(inner, format=known)
         if schema["schema"]["type"] != "url":
@@ -304,7 +304,7 @@ class _Conversion:
         paths = alias if isinstance(alias[0], list) else [alias]
         simple = [steps[0] for steps in paths if len(steps) == 1]
         if not simple:
-            self.problems.append(Mismatch(path, "an alias that reaches into other keys has no counterpart"))
+            self.problems.append(Mismatch(path, "an alias that reaches into other keys is not supported"))
             return name
         self.notes.append(Note(Mismatch(path, "").where, f"of its aliases only {simple[0]!r} is written and read"))
         return str(simple[0])
@@ -320,7 +320,7 @@ class _Conversion:
         except Undefined as problem:
             self.notes.append(Note(where, f"{problem}; the key is always written and read"))
             return None
-        if value_fits(type, parse_json(text), {**self.types, **self.unfinished()}):
+        if find_mismatches(type, parse_json(text), {**self.types, **self.unfinished()}):
             self.notes.append(
                 Note(where, f"its default {text} does not fit its type; the key is always written and read")
             )
@@ -328,12 +328,12 @@ class _Conversion:
         return t.Default(text)
 
     def unfinished(self) -> dict[str, t.Type]:
-        """Types that the walk still stands inside of: nothing is known of them yet."""
+        """Placeholders for the recursive types that are still being converted."""
         return {name: t.Anything() for name in self.names.values() if name not in self.types}
 
 
 def union(arms: Iterable[t.Type]) -> t.Type:
-    """A union without unions directly inside it, and without arms that stand there twice."""
+    """A union without unions directly inside it, and without repeated arms."""
     flat: list[t.Type] = []
     for arm in arms:
         flat.extend(arm.arms if isinstance(arm, t.Union) and arm.discriminator is None else [arm])
@@ -348,8 +348,8 @@ def union(arms: Iterable[t.Type]) -> t.Type:
     return t.Union(tuple(different))
 
 
-# Types of Pydantic and of Python that are a string with a check; we know the format that the check wants.
-_KNOWN_CLASSES: Final[Mapping[str, str]] = MappingProxyType(
+# Types of Pydantic and Python that are a string with a validator, with the format that it checks.
+_STRING_FORMATS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "ipaddress.IPv4Address": "ipv4",
         "ipaddress.IPv6Address": "ipv6",
@@ -359,7 +359,7 @@ _KNOWN_CLASSES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def _unwrapped(schema: CoreSchema) -> tuple[CoreSchema, list[str]]:
-    """The fields of a model below its own validators, and the names of those."""
+    """The schema of a model's fields, and the names of the validators around it."""
     checks: list[str] = []
     while schema["type"].startswith("function-") and "schema" in schema:
         checks.append(getattr(schema["function"]["function"], "__name__", "?"))
@@ -372,7 +372,7 @@ def _type_name(cls: Any) -> str:
 
 
 def _documentation(cls: Any) -> str | None:
-    """The first paragraph of a docstring that the author wrote (dataclasses write one of their own)."""
+    """The first paragraph of the docstring, unless a dataclass has generated it."""
     text = cls.__doc__ if isinstance(cls.__doc__, str) else None
     if not text or text.startswith(f"{cls.__name__}("):
         return None

@@ -1,4 +1,4 @@
-"""Scalars of Pydantic's core schema, and terms of outlines in the fields of a model, as hole types."""
+"""Converts the scalars of Pydantic's core schema, and outlines terms in the fields of a model, to hole types."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from pastalang.values.patterns import find_problem
 
 
 class Refused(Exception):
-    """This part of a model has no hole type; the message says which part of it, in the user's words."""
+    """A part of a model that has no hole type; the message says which."""
 
 
 @dataclass(slots=True)
 class Site:
-    """Where a conversion stands: the model's configuration, and the notes made so far."""
+    """The context of one field: the configuration of its model, and the notes made so far."""
 
     config: Mapping[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -43,7 +43,7 @@ _ALWAYS: Final = frozenset({"type", "ref", "metadata", "serialization", "strict"
 def expect_keys(schema: CoreSchema, known: Collection[str]) -> None:
     unknown = [key for key, value in schema.items() if key not in _ALWAYS and key not in known and value is not None]
     if unknown:
-        raise Refused(f"`{unknown[0]}` of {schema['type']} has no counterpart")
+        raise Refused(f"`{unknown[0]}` of {schema['type']} is not supported")
 
 
 def string_type(schema: CoreSchema, site: Site) -> t.Type:
@@ -57,7 +57,7 @@ def string_type(schema: CoreSchema, site: Site) -> t.Type:
             site.note(f"the model {words} before it checks the value")
     pattern = schema.get("pattern")
     if schema.get("ascii_only") and pattern is not None:
-        raise Refused("`ascii_only` beside `pattern` has no counterpart")
+        raise Refused("`ascii_only` together with `pattern` is not supported")
     whole = r"[\x00-\x7f]*" if schema.get("ascii_only") else None if pattern is None else _pattern(pattern)
     return t.String(
         min_chars=schema.get("min_length", site.config.get("str_min_length")) or 0,
@@ -88,19 +88,19 @@ def float_type(schema: CoreSchema, site: Site) -> t.Type:
 
 
 def decimal_type(schema: CoreSchema, site: Site) -> t.Type:
-    """`decimal_places` is a step; `max_digits` beside it is a bound, alone it is only nearly one."""
+    """`decimal_places` becomes a step. `max_digits` becomes a bound, exact only together with `decimal_places`."""
     expect_keys(schema, {"ge", "le", "gt", "lt", "multiple_of", "allow_inf_nan", "max_digits", "decimal_places"})
     places, digits = schema.get("decimal_places"), schema.get("max_digits")
     bare = _number(schema)
     step = bare.multiple_of
     if places is not None:
         if step is not None:
-            raise Refused("`multiple_of` beside `decimal_places` has no counterpart")
+            raise Refused("`multiple_of` together with `decimal_places` is not supported")
         step = Decimal((0, (1,), -places))
     low, high = bare.exclusive_minimum, bare.exclusive_maximum
     if digits is not None:
         if places is None:
-            site.note("`max_digits` counts digits behind the point too")
+            site.note("`max_digits` counts the digits after the point too")
         bound = Decimal((0, (1,), digits - (places or 0)))
         low = -bound if low is None else max(low, -bound)
         high = bound if high is None else min(high, bound)
@@ -129,7 +129,7 @@ def datetime_type(schema: CoreSchema, site: Site) -> t.Type:
         case "naive":
             return t.String(format="local-date-time")
         case _:
-            raise Refused("a fixed offset of a datetime has no counterpart")
+            raise Refused("a fixed offset of a datetime is not supported")
 
 
 def date_type(schema: CoreSchema, site: Site) -> t.Type:
@@ -142,7 +142,7 @@ def time_type(schema: CoreSchema, site: Site) -> t.Type:
     if schema.get("tz_constraint") == "aware":
         return t.String(format="time")
     if schema.get("tz_constraint") is not None:
-        raise Refused("a time without an offset, or with a fixed one, has no counterpart")
+        raise Refused("a time without an offset, or with a fixed one, is not supported")
     return t.Temporal(t.Moment.TIME)
 
 
@@ -165,7 +165,7 @@ def url_type(schema: CoreSchema, site: Site) -> t.Type:
     expect_keys(schema, {*known, "preserve_empty_path"})
     schemes = schema.get("allowed_schemes")
     if schemes is not None and not {"http", "https"} <= set(schemes):
-        raise Refused(f"a URL of the schemes {', '.join(schemes)} has no counterpart")
+        raise Refused(f"a URL of the schemes {', '.join(schemes)} is not supported")
     site.note(
         "only `http` and `https` addresses are written" if schemes is None else "an address is rewritten by the model"
     )
@@ -173,7 +173,7 @@ def url_type(schema: CoreSchema, site: Site) -> t.Type:
 
 
 def key_pattern(schema: CoreSchema, site: Site) -> str | None:
-    """The keys of a dict as a pattern for JSON's string keys; None: any."""
+    """The pattern of a dict's keys as JSON strings; None if they may be any string."""
     match schema["type"]:
         case "any":
             return None
@@ -188,13 +188,11 @@ def key_pattern(schema: CoreSchema, site: Site) -> str | None:
             return MOMENTS[t.Moment.DATE]
         case "literal" | "enum":
             keys = literal_type(schema, site) if schema["type"] == "literal" else enum_type(schema, site)
-            arms = keys.arms if isinstance(keys, t.Union) else (keys,)
-            texts = [arm.value for arm in arms if isinstance(arm, t.Literal) and isinstance(arm.value, str)]
-            if len(texts) != len(arms):
-                raise Refused("keys that are not strings have no counterpart")
-            return "|".join(map(_escaped, texts))
+            return _literal_keys(keys)
+        case "function-plain" if (found := outlines_field(schema)) is not None:
+            return found.pattern if isinstance(found, t.Regex) else _literal_keys(found)
         case kind:
-            raise Refused(f"keys of the type {kind} have no counterpart")
+            raise Refused(f"keys of the type {kind} are not supported")
 
 
 def one_of(values: Iterable[t.Scalar]) -> t.Type:
@@ -202,7 +200,7 @@ def one_of(values: Iterable[t.Scalar]) -> t.Type:
     if not arms:
         raise Refused("an empty enum has no values")
     if len(arms) > MAX_ARMS:
-        raise Refused(f"an enum of {len(arms):,} values; {MAX_ARMS:,} are the limit")
+        raise Refused(f"an enum of {len(arms):,} values; the limit is {MAX_ARMS:,}")
     if all(arm == t.Null() or arm.value is None for arm in arms):
         return t.Null()
     shown: list[t.Type] = [t.Null() if arm.value is None else arm for arm in arms]
@@ -236,7 +234,7 @@ SCALARS: Final[Mapping[str, Callable[[CoreSchema, Site], t.Type]]] = MappingProx
 def _pattern(pattern: str | re.Pattern[str]) -> str:
     if isinstance(pattern, re.Pattern):
         if pattern.flags & ~re.UNICODE:
-            raise Refused("a compiled pattern with flags has no counterpart; write the classes out: `[Aa]`")
+            raise Refused("a compiled pattern with flags is not supported; write the classes out: `[Aa]`")
         pattern = pattern.pattern
     try:
         whole = patterns.whole_pattern(pattern)
@@ -262,12 +260,12 @@ def _decimal(schema: CoreSchema, name: str) -> Decimal | None:
         return None
     exact = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
     if not exact.is_finite():
-        raise Refused(f"`{name}` is {value}, which is no number in JSON; leave it out")
+        raise Refused(f"`{name}` is {value}, which is not a JSON number; remove it")
     return exact
 
 
 def _whole(schema: CoreSchema, name: str, *, up: bool) -> int | None:
-    """A bound of an integer may be written as a fraction: above 2.5 is from 3 on."""
+    """The bound of an integer, which may be written as a fraction: above 2.5 means 3 or more."""
     bound = _decimal(schema, name)
     if bound is None:
         return None
@@ -298,28 +296,37 @@ def _string_key(type: t.Type) -> str | None:
     assert isinstance(type, t.String)
     if type.pattern is not None:
         if type.min_chars or type.max_chars is not None:
-            raise Refused("keys with a pattern and a length have no counterpart")
+            raise Refused("keys with a pattern and a length are not supported")
         return type.pattern
     if not type.min_chars and type.max_chars is None:
         return None
     return rf"[\s\S]{{{type.min_chars},{'' if type.max_chars is None else type.max_chars}}}"
 
 
+def _literal_keys(keys: t.Type) -> str:
+    arms = keys.arms if isinstance(keys, t.Union) else (keys,)
+    texts = [arm.value for arm in arms if isinstance(arm, t.Literal) and isinstance(arm.value, str)]
+    if len(texts) != len(arms):
+        raise Refused("keys that are not strings are not supported")
+    return "|".join(map(_escaped, texts))
+
+
 def _escaped(text: str) -> str:
     return re.sub(r"([\\.^$|?*+()\[\]{}/-])", r"\\\1", text)
 
 
-# Those of the type itself, and of what annotates it.
-_WRITERS = ("pydantic_js_functions", "pydantic_js_annotation_functions")
+# The functions that write the JSON Schema of the type itself, and of its annotations.
+_JSON_SCHEMA_FUNCTIONS = ("pydantic_js_functions", "pydantic_js_annotation_functions")
 
 
 def outlines_field(schema: CoreSchema) -> t.Type | None:
-    """None where the validator is none of outlines; raises `Refused` where its pattern cannot be enforced.
+    """The hole type of an outlines term, or None for another validator.
 
-    Whatever the term says, Pydantic holds the value as text: of a choice of texts the texts are known.
+    Pydantic holds the value of any term as text: one of the texts of a choice, or a match of the term's pattern.
+    Raises `Refused` if the pattern cannot be enforced.
     """
     metadata = schema.get("metadata", {})
-    for function in chain.from_iterable(metadata.get(key, ()) for key in _WRITERS):
+    for function in chain.from_iterable(metadata.get(key, ()) for key in _JSON_SCHEMA_FUNCTIONS):
         owner: Any = getattr(function, "__self__", None)
         if type(owner).__module__.partition(".")[0] == "outlines":
             return _choice(owner) or _term_pattern(owner, function, schema)
@@ -335,6 +342,8 @@ def _choice(owner: Any) -> t.Type | None:
 
 
 def _term_pattern(owner: Any, function: Any, schema: CoreSchema) -> t.Regex:
+    if type(owner).__name__ == "CFG":
+        raise Refused("a grammar of outlines cannot be enforced; use a pattern")
     try:
         pattern = str(function(schema, None)["pattern"])
     except (TypeError, ValueError, NotImplementedError) as problem:

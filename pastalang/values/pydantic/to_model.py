@@ -1,7 +1,7 @@
-"""From a hole type to a Pydantic model that takes the same JSON values.
+"""Converts a hole type to a Pydantic model that accepts the same JSON values.
 
-Constraints that Pydantic knows are written in its words, so that the model's own JSON Schema tells them; the
-rest (steps of decimals, exact literals, items that differ, one spelling of a date) are validators here.
+Constraints that Pydantic has are passed to `Field`, so that the model's own JSON Schema includes them. The others
+(steps of decimals, exact literals, unique items, the single spelling of a date) are validators defined here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pydantic import (
 )
 
 from pastalang.program import types as t
-from pastalang.values.fit import value_fits
+from pastalang.values.fit import find_mismatches
 from pastalang.values.formats import FORMATS
 from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.lengths import NO_TYPES
@@ -42,7 +42,7 @@ CONFIG: Final = ConfigDict(extra="forbid", populate_by_name=True, protected_name
 
 
 def model_of(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, name: str = "Answer") -> type[BaseModel]:
-    """A model class of this type; where the type is no object, a `RootModel`."""
+    """A model class of this type; a `RootModel` if the type is not an object."""
     building = _Building(types)
     root = type
     while isinstance(root, t.Named):
@@ -58,13 +58,13 @@ def model_of(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, name: str 
 @dataclass(frozen=True, slots=True)
 class _Building:
     types: Mapping[str, t.Type]
-    made: dict[str, type[BaseModel]] = field(default_factory=dict)  # by the name that forward references use
+    made: dict[str, type[BaseModel]] = field(default_factory=dict)  # by the names that forward references use
     taken: set[str] = field(default_factory=set)
 
     def named(self, name: str) -> type[BaseModel]:
         if name not in self.made:
             self.taken.add(name)
-            self.made[name] = RootModel  # an opened type refers to itself by a forward reference
+            self.made[name] = RootModel  # a recursive type refers to itself by a forward reference
             self.made[name] = self.model(name, self.types[name])
         return self.made[name]
 
@@ -73,7 +73,7 @@ class _Building:
             return create_model(name, __base__=RootModel, root=(self.annotation(type, name), ...))
         fields = dict(self.model_field(field, names, name) for field, names in _python_names(type))
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # a name of Pydantic's own is given another one, not shadowed
+            warnings.simplefilter("error")  # `_python_names` avoids names that would shadow Pydantic's own
             return create_model(name, __config__=CONFIG, __doc__=type.description, **fields)  # type: ignore[call-overload,no-any-return]
 
     def model_field(self, field: t.Field, python_name: str, owner: str) -> tuple[str, tuple[Any, Any]]:
@@ -85,7 +85,7 @@ class _Building:
         return python_name, (self.annotation(field.type, f"{owner}_{python_name}"), Field(**about))
 
     def annotation(self, type: t.Type, name: str) -> Any:
-        """The Python type that stands for `type`; `name` is for the objects inside it."""
+        """The Python annotation for `type`. Objects inside it are named after `name`."""
         match type:
             case t.Object():
                 return self.model(self.free_name(type.name or _class_name(name)), type)
@@ -110,7 +110,7 @@ class _Building:
                 return _scalar(type)
 
     def union(self, type: t.Union, name: str) -> Any:
-        """Null stands apart: Pydantic keeps the choice among the others below it."""
+        """The annotation of a union. `Optional` wraps the other arms, because Pydantic chooses only among those."""
         texts, others = _split_texts(type.arms)
         members = [typing.Literal[texts]] if texts else []
         members += [self.annotation(arm, f"{name}_{at}") for at, arm in enumerate(others) if arm != t.Null()]
@@ -122,7 +122,7 @@ class _Building:
         return typing.Optional[joined] if t.Null() in others else joined  # noqa: UP045
 
     def is_tagged(self, union: t.Union) -> bool:
-        """Pydantic's tagged unions want objects only, the tag a string under its own name."""
+        """Whether Pydantic accepts it as a tagged union: only objects, each with a string tag under its own name."""
         arms = [arm for arm in union.arms if arm != t.Null()]
         shapes = [self.types[arm.name] if isinstance(arm, t.Named) else arm for arm in arms]
         tags = [
@@ -236,31 +236,31 @@ def _bounds(type: t.Integer | t.Number, convert: Callable[[Any], Any]) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    """1.0 is an integer of JSON."""
+    """Read 1.0 as 1, as JSON Schema does."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _checked(annotation: Any, type: t.Type) -> Any:
-    """What Pydantic cannot say, our own reading says."""
+    """The annotation with a validator for a constraint that Pydantic does not have."""
 
     def check(value: Any) -> Any:
-        misfits = value_fits(type, _as_json(value))
-        if misfits:
-            raise ValueError("; ".join(map(str, misfits)))
+        mismatches = find_mismatches(type, _as_json(value))
+        if mismatches:
+            raise ValueError("; ".join(map(str, mismatches)))
         return value
 
     return Annotated[annotation, BeforeValidator(check)]
 
 
 def _spelled(annotation: Any, type: t.Type) -> Any:
-    """Text is taken in the one spelling of the type; a Python object is taken as it is."""
+    """The annotation with a validator that accepts only the type's single spelling in text. Python objects pass."""
 
     def check(value: Any) -> Any:
         if isinstance(value, annotation):
             return value
-        misfits = value_fits(type, _as_json(value))
-        if misfits:
-            raise ValueError("; ".join(map(str, misfits)))
+        mismatches = find_mismatches(type, _as_json(value))
+        if mismatches:
+            raise ValueError("; ".join(map(str, mismatches)))
         return value
 
     return Annotated[annotation, BeforeValidator(check)]
@@ -282,14 +282,14 @@ def _as_json(value: Any) -> JsonValue:
 
 
 def _split_texts(arms: tuple[t.Type, ...]) -> tuple[tuple[str, ...], list[t.Type]]:
-    """String literals make one `Literal[...]`; the rest stays apart."""
+    """The string literals, which become one `Literal[...]`, and the other arms."""
     texts = tuple(arm.value for arm in arms if isinstance(arm, t.Literal) and isinstance(arm.value, str))
     others = [arm for arm in arms if not (isinstance(arm, t.Literal) and isinstance(arm.value, str))]
     return texts, others
 
 
 def _python_names(type: t.Object) -> list[tuple[t.Field, str]]:
-    """A Python name for every key: its own where it has one, else the key made fit."""
+    """A Python name for every field: its own if it has one, else one made from its key."""
     taken: set[str] = set()
     found: list[tuple[t.Field, str]] = []
     for place in type.fields:

@@ -1,1 +1,1 @@
-"""JSON Schemas to hole types."""
+"""The import of JSON Schemas as hole types."""

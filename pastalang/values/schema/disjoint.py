@@ -1,7 +1,7 @@
-"""Whether JSON Schemas can share a value: schemas come in; `True` goes out only where they certainly cannot.
+"""Finds JSON Schemas that certainly share no value.
 
-Kinds of values that differ, constants that differ, a key that one requires and the other forbids, a required key whose
-schemas are apart themselves. Where alternatives are apart, exactly one of them holds whenever any does.
+Two schemas are disjoint if they accept different kinds of values, if their constants differ, if one requires a key that
+the other forbids, or if the schemas of a required key are disjoint. `oneOf` of disjoint schemas equals `anyOf`.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ _MAX_VALUES: Final = 200
 Schema = Mapping[str, JsonValue]
 
 
-def all_apart(arms: Sequence[JsonValue], document: JsonValue, *, beside: Schema | None = None) -> bool:
-    """`beside` are the keywords that hold together with each of them; references lead into the document."""
+def are_disjoint(arms: Sequence[JsonValue], document: JsonValue, *, together_with: Schema | None = None) -> bool:
+    """Whether certainly no two of `arms` share a value.
+
+    The keywords `together_with` hold for each of them too. References lead into `document`.
+    """
     if len(arms) > _MAX_ARMS or _has_bases(document):
         return False
-    around: JsonValue = dict(beside or {})
-    wholes = [_Whole([around, arm], document) for arm in arms]
-    return all(_are_apart(left, right) for left, right in combinations(wholes, 2))
+    around: JsonValue = dict(together_with or {})
+    conjunctions = [_Conjunction([around, arm], document) for arm in arms]
+    return all(_disjoint(left, right) for left, right in combinations(conjunctions, 2))
 
 
-class _Whole:
-    """All schemas that hold at one place together: the schema, what it refers to, and what it joins."""
+class _Conjunction:
+    """All schemas that hold for one value: the schema itself, those it refers to, and those in its `allOf`."""
 
     def __init__(self, schemas: Sequence[JsonValue], document: JsonValue) -> None:
         self.document = document
@@ -45,7 +48,7 @@ class _Whole:
         return found
 
     def values(self) -> list[JsonValue] | None:
-        """The values that it may have at most, where they are listed."""
+        """The only values that the schema may accept, if it lists them."""
         for part in self.parts:
             if "const" in part:
                 return [part["const"]]
@@ -57,11 +60,11 @@ class _Whole:
         lists = [keys for part in self.parts if isinstance(keys := part.get("required"), list)]
         return frozenset(str(key) for keys in lists for key in keys)
 
-    def at(self, key: str) -> _Whole | None:
-        """What holds for the value of a key, as far as its name is said; None where nothing is."""
+    def at(self, key: str) -> _Conjunction | None:
+        """The schemas for the value of a key that `properties` names; None if there are none."""
         named = [part["properties"] for part in self.parts if isinstance(part.get("properties"), dict)]
         found = [properties[key] for properties in named if isinstance(properties, dict) and key in properties]
-        return _Whole(found, self.document) if found else None
+        return _Conjunction(found, self.document) if found else None
 
     def forbids(self, key: str) -> bool:
         for part in self.parts:
@@ -74,7 +77,7 @@ class _Whole:
         return False
 
 
-def _are_apart(left: _Whole, right: _Whole, depth: int = 0) -> bool:
+def _disjoint(left: _Conjunction, right: _Conjunction, depth: int = 0) -> bool:
     kinds = left.kinds() & right.kinds()
     if not kinds:
         return True
@@ -84,17 +87,17 @@ def _are_apart(left: _Whole, right: _Whole, depth: int = 0) -> bool:
     return (
         kinds == {"object"}
         and depth < _MAX_DEPTH
-        and (_objects_are_apart(left, right, depth) or _objects_are_apart(right, left, depth))
+        and (_objects_disjoint(left, right, depth) or _objects_disjoint(right, left, depth))
     )
 
 
-def _objects_are_apart(left: _Whole, right: _Whole, depth: int) -> bool:
-    """By a key that the left one requires."""
+def _objects_disjoint(left: _Conjunction, right: _Conjunction, depth: int) -> bool:
+    """Whether a key that `left` requires makes them disjoint."""
     for key in left.required():
         if right.forbids(key):
             return True
         mine, other = left.at(key), right.at(key)
-        if mine is not None and other is not None and _are_apart(mine, other, depth + 1):
+        if mine is not None and other is not None and _disjoint(mine, other, depth + 1):
             return True
     return False
 
@@ -103,7 +106,7 @@ def _joined(schema: JsonValue, document: JsonValue, depth: int) -> Iterator[Sche
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return
     reference = schema.get("$ref")
-    if isinstance(reference, str):  # what stands beside it says nothing in older drafts
+    if isinstance(reference, str):  # in older drafts, keywords next to `$ref` have no effect
         if reference == "#" or reference.startswith("#/"):
             yield from _joined(resolve(reference, document), document, depth + 1)
         return
@@ -113,7 +116,7 @@ def _joined(schema: JsonValue, document: JsonValue, depth: int) -> Iterator[Sche
 
 
 def _kinds(schema: Schema) -> frozenset[str]:
-    """The kinds of values that one schema by itself lets through, at most."""
+    """The kinds of values that one schema may accept."""
     given = schema.get("type")
     names = [given] if isinstance(given, str) else given if isinstance(given, list) else [*_KINDS]
     found = frozenset("number" if name == "integer" else str(name) for name in names)
@@ -138,7 +141,7 @@ def _kind(value: JsonValue) -> str:
 
 
 def _has_bases(document: JsonValue) -> bool:
-    """Whether some part has an identifier of its own, which moves what references mean."""
+    """Whether a part has an identifier of its own, which changes the meaning of references."""
     waiting: list[JsonValue] = [*document.values()] if isinstance(document, dict) else [document]
     while waiting:
         part = waiting.pop()

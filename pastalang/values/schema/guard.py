@@ -1,4 +1,4 @@
-"""Guards the import of JSON Schemas: refuses documents that are malformed or too large before anything walks them."""
+"""Finds documents that are malformed or too large before the import of JSON Schemas reads them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,165 @@ from pastalang import limits
 from pastalang.program.regex import RegexError
 from pastalang.values.json import JsonValue, write_json
 from pastalang.values.patterns import whole_pattern
-from pastalang.values.schema.keywords import NAMED, is_unknown
+from pastalang.values.schema.keywords import HOLDS_DATA, NAMED, is_unknown
+
+OWN_IDENTIFIER: Final = "urn:pasta:schema:"  # marks an embedded document with references of its own
+
+_UNRESOLVED: Final = {
+    "$dynamicRef": "a dynamic reference is not supported",
+    "$recursiveRef": "a dynamic reference is not supported",
+}
 
 
-def shape_problem(schema: Mapping[str, JsonValue]) -> tuple[str, str] | None:
-    """The first keyword with something else in it, and what belongs there."""
+def find_hostile(document: JsonValue) -> tuple[str, str] | None:
+    """The first problem as (JSON pointer, reason); None if the document is safe to read."""
+    waiting = deque([_Place("", document, True, 0, document)])
+    places = 0
+    while waiting:
+        place = waiting.popleft()
+        places += 1
+        if places > limits.MAX_SCHEMA_PLACES:
+            return "", f"a schema of more than {limits.MAX_SCHEMA_PLACES} parts is too large"
+        if place.depth > limits.MAX_SCHEMA_NESTING:
+            return place.pointer, f"schemas nest more than {limits.MAX_SCHEMA_NESTING} deep"
+        problem = _problem_of(place.value, place.document) if place.is_schema else None
+        if problem is not None:
+            return f"{place.pointer}/{problem[0]}", problem[1]
+        waiting.extend(place.parts())
+    return None
+
+
+def find_in_schemas(
+    schema: JsonValue, find: Callable[[dict[str, JsonValue]], tuple[str, str] | None]
+) -> tuple[str, str] | None:
+    """The first problem that `find` reports in the document, as (JSON pointer, reason)."""
+    waiting = deque([_Place("", schema, True, 0, schema)])
+    while waiting:
+        place = waiting.popleft()
+        if place.is_schema and isinstance(place.value, dict):
+            found = find(place.value)
+            if found is not None:
+                return f"{place.pointer}/{found[0]}", found[1]
+        waiting.extend(place.parts())
+    return None
+
+
+def resolve(pointer: str, document: JsonValue) -> JsonValue | None:
+    """The value that a local reference `#/a/b` points to, or None."""
+    found = document
+    for step in pointer.removeprefix("#").split("/")[1:]:
+        name = unescape(step)
+        if isinstance(found, dict) and name in found:
+            found = found[name]
+        elif isinstance(found, list) and name.isascii() and name.isdigit() and int(name[:9]) < len(found):
+            found = found[int(name[:9])]
+        else:
+            return None
+    return found
+
+
+def unescape(step: str) -> str:
+    from urllib.parse import unquote
+
+    return unquote(step).replace("~1", "/").replace("~0", "~")
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """One value inside a document. `is_schema` is false for data and for objects whose keys are names."""
+
+    pointer: str
+    value: JsonValue
+    is_schema: bool
+    depth: int
+    document: JsonValue
+
+    def parts(self) -> Iterator[_Place]:
+        if isinstance(self.value, list):
+            for at, part in enumerate(self.value):
+                yield _Place(f"{self.pointer}/{at}", part, self.is_schema, self.depth + 1, self.document)
+        if not isinstance(self.value, dict):
+            return
+        identifier = self.value.get("$id") if self.is_schema else None
+        own = isinstance(identifier, str) and identifier.startswith(OWN_IDENTIFIER)
+        for key, part in self.value.items():
+            if self.is_schema and (key in HOLDS_DATA or is_unknown(key)):
+                continue
+            step = key.replace("~", "~0").replace("/", "~1")
+            inner = not self.is_schema or key not in NAMED
+            yield _Place(f"{self.pointer}/{step}", part, inner, self.depth + 1, self.value if own else self.document)
+
+
+def _problem_of(schema: JsonValue, document: JsonValue) -> tuple[str, str] | None:
+    if not isinstance(schema, dict):
+        return None
+    identifier = schema.get("$id")
+    if isinstance(identifier, str) and identifier.startswith(OWN_IDENTIFIER):
+        document = schema
+    for keyword, reason in _UNRESOLVED.items():
+        if keyword in schema:
+            return keyword, reason
+    return (
+        _shape_problem(schema)
+        or _reference_problem(schema, document)
+        or _enum_problem(schema)
+        or _pattern_problem(schema)
+    )
+
+
+def _reference_problem(schema: dict[str, JsonValue], document: JsonValue) -> tuple[str, str] | None:
+    seen: set[str] = set()
+    target: JsonValue = schema
+    while isinstance(target, dict) and "$ref" in target:
+        reference = target["$ref"]
+        if not isinstance(reference, str):
+            return "$ref", "leads to a reference that is not a string"
+        if not reference.startswith("#"):
+            return "$ref", f"`{reference}` points outside the document, and nothing is fetched"
+        if reference != "#" and not reference.startswith("#/"):
+            return "$ref", f"`{reference}` is an anchor; use a path such as `#/$defs/name`"
+        first = reference.removeprefix("#/").partition("/")[0]
+        if reference != "#" and is_unknown(first):
+            return "$ref", f"`{reference}` points below `{first}`, which is not a keyword; use `$defs`"
+        if reference in seen:
+            return "$ref", f"`{reference}` refers to itself"
+        seen.add(reference)
+        target = resolve(reference, document)
+        if target is None or not isinstance(target, dict | bool):
+            return "$ref", f"`{reference}` points to nothing"
+    return None
+
+
+def _enum_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
+    values = schema.get("enum")
+    if not isinstance(values, list):
+        return None
+    if not values:
+        return "enum", "an empty enum has no value"
+    if len(values) > limits.MAX_SCHEMA_ENUM:
+        return "enum", f"an enum of {len(values)} values; the limit is {limits.MAX_SCHEMA_ENUM}"
+    size = len(write_json(values).encode())
+    if size > limits.MAX_SCHEMA_ENUM_BYTES:
+        return "enum", f"an enum of {size} bytes; the limit is {limits.MAX_SCHEMA_ENUM_BYTES}"
+    return None
+
+
+def _pattern_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
+    named = schema.get("patternProperties")
+    patterns = [("pattern", schema["pattern"])] if "pattern" in schema else []
+    patterns += [("patternProperties", pattern) for pattern in named] if isinstance(named, dict) else []
+    for keyword, pattern in patterns:
+        assert isinstance(pattern, str)
+        try:
+            whole_pattern(pattern)
+        except RegexError as problem:
+            shown = pattern if len(pattern) <= limits.MAX_NAME_CHARS else pattern[: limits.MAX_NAME_CHARS] + "…"
+            return keyword, f"the pattern `{shown}` cannot be enforced while decoding: {problem.message}"
+    return None
+
+
+def _shape_problem(schema: Mapping[str, JsonValue]) -> tuple[str, str] | None:
+    """The first keyword with a value of the wrong form, and the form it must have."""
     for keyword, value in schema.items():
         expected = _SHAPES.get(keyword)
         if expected is not None and not expected[0](value):
@@ -46,7 +200,9 @@ def _are_dependent(value: JsonValue) -> bool:
 
 
 def _is_number(value: JsonValue) -> bool:
-    return isinstance(value, int | Decimal)  # true and false too: draft 4 wrote them, and they get their own answer
+    return isinstance(
+        value, int | Decimal
+    )  # also true and false, as in draft 4: the import reports them with a better message
 
 
 def _is_count(value: JsonValue) -> bool:
@@ -68,12 +224,19 @@ def _is_text(value: JsonValue) -> bool:
 
 
 _Check = tuple[Callable[[JsonValue], bool], str]
+
 _SCHEMA: Final[_Check] = (_is_schema, "a schema")
+
 _SCHEMAS: Final[_Check] = (_are_schemas, "a list of schemas that is not empty")
+
 _NAMED: Final[_Check] = (_are_named_schemas, "an object of schemas")
+
 _NUMBER: Final[_Check] = (_is_number, "a number")
+
 _DEPENDENT: Final[_Check] = (_are_dependent, "an object of schemas or lists of different keys")
+
 _COUNT: Final[_Check] = (_is_count, "a whole number that is not negative")
+
 _TEXT: Final[_Check] = (_is_text, "a string")
 
 _SHAPES: Final[Mapping[str, _Check]] = MappingProxyType(
@@ -98,160 +261,3 @@ _SHAPES: Final[Mapping[str, _Check]] = MappingProxyType(
         **dict.fromkeys(("pattern", "format", "$ref", "$id"), _TEXT),
     }
 )
-
-
-_DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})  # what they hold is no schema
-_UNRESOLVED: Final = {
-    "$dynamicRef": "a dynamic reference is not supported",
-    "$recursiveRef": "a dynamic reference is not supported",
-}
-
-
-OWN_IDENTIFIER: Final = "urn:pasta:schema:"  # a document inside a document, with references of its own
-
-
-def find_hostile(document: JsonValue) -> tuple[str, str] | None:
-    """The first problem as (JSON pointer, reason); None where the document may be walked."""
-    waiting = deque([_Place("", document, True, 0, document)])
-    places = 0
-    while waiting:
-        place = waiting.popleft()
-        places += 1
-        if places > limits.MAX_SCHEMA_PLACES:
-            return "", f"a schema of more than {limits.MAX_SCHEMA_PLACES} places is too large"
-        if place.depth > limits.MAX_SCHEMA_NESTING:
-            return place.pointer, f"schemas nest more than {limits.MAX_SCHEMA_NESTING} deep"
-        problem = _problem_of(place.value, place.document) if place.is_schema else None
-        if problem is not None:
-            return f"{place.pointer}/{problem[0]}", problem[1]
-        waiting.extend(place.parts())
-    return None
-
-
-def find_in_schemas(
-    schema: JsonValue, find: Callable[[dict[str, JsonValue]], tuple[str, str] | None]
-) -> tuple[str, str] | None:
-    """The first thing that `find` finds in a document that is not hostile, as (JSON pointer, reason)."""
-    waiting = deque([_Place("", schema, True, 0, schema)])
-    while waiting:
-        place = waiting.popleft()
-        if place.is_schema and isinstance(place.value, dict):
-            found = find(place.value)
-            if found is not None:
-                return f"{place.pointer}/{found[0]}", found[1]
-        waiting.extend(place.parts())
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """One value inside a document; `is_schema` is false for data and for objects whose keys are names."""
-
-    pointer: str
-    value: JsonValue
-    is_schema: bool
-    depth: int
-    document: JsonValue
-
-    def parts(self) -> Iterator[_Place]:
-        if isinstance(self.value, list):
-            for at, part in enumerate(self.value):
-                yield _Place(f"{self.pointer}/{at}", part, self.is_schema, self.depth + 1, self.document)
-        if not isinstance(self.value, dict):
-            return
-        identifier = self.value.get("$id") if self.is_schema else None
-        own = isinstance(identifier, str) and identifier.startswith(OWN_IDENTIFIER)
-        for key, part in self.value.items():
-            if self.is_schema and (key in _DATA or is_unknown(key)):
-                continue
-            step = key.replace("~", "~0").replace("/", "~1")
-            inner = not self.is_schema or key not in NAMED
-            yield _Place(f"{self.pointer}/{step}", part, inner, self.depth + 1, self.value if own else self.document)
-
-
-def resolve(pointer: str, document: JsonValue) -> JsonValue | None:
-    """What a local reference `#/a/b` points to; None for nothing."""
-    found = document
-    for step in pointer.removeprefix("#").split("/")[1:]:
-        name = unescape(step)
-        if isinstance(found, dict) and name in found:
-            found = found[name]
-        elif isinstance(found, list) and name.isascii() and name.isdigit() and int(name[:9]) < len(found):
-            found = found[int(name[:9])]
-        else:
-            return None
-    return found
-
-
-def unescape(step: str) -> str:
-    from urllib.parse import unquote
-
-    return unquote(step).replace("~1", "/").replace("~0", "~")
-
-
-def _problem_of(schema: JsonValue, document: JsonValue) -> tuple[str, str] | None:
-    if not isinstance(schema, dict):
-        return None
-    identifier = schema.get("$id")
-    if isinstance(identifier, str) and identifier.startswith(OWN_IDENTIFIER):
-        document = schema
-    for keyword, reason in _UNRESOLVED.items():
-        if keyword in schema:
-            return keyword, reason
-    return (
-        shape_problem(schema)
-        or _reference_problem(schema, document)
-        or _enum_problem(schema)
-        or _pattern_problem(schema)
-    )
-
-
-def _reference_problem(schema: dict[str, JsonValue], document: JsonValue) -> tuple[str, str] | None:
-    seen: set[str] = set()
-    target: JsonValue = schema
-    while isinstance(target, dict) and "$ref" in target:
-        reference = target["$ref"]
-        if not isinstance(reference, str):
-            return "$ref", "leads to a reference that is no string"
-        if not reference.startswith("#"):
-            return "$ref", f"`{reference}` leads out of the document, and nothing is fetched"
-        if reference != "#" and not reference.startswith("#/"):
-            return "$ref", f"`{reference}` is an anchor; use a path such as `#/$defs/name`"
-        first = reference.removeprefix("#/").partition("/")[0]
-        if reference != "#" and is_unknown(first):
-            return "$ref", f"`{reference}` leads below `{first}`, which is no keyword; use `$defs`"
-        if reference in seen:
-            return "$ref", f"`{reference}` refers to itself"
-        seen.add(reference)
-        target = resolve(reference, document)
-        if target is None or not isinstance(target, dict | bool):
-            return "$ref", f"`{reference}` leads nowhere"
-    return None
-
-
-def _enum_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
-    values = schema.get("enum")
-    if not isinstance(values, list):
-        return None
-    if not values:
-        return "enum", "an empty enum has no value"
-    if len(values) > limits.MAX_SCHEMA_ENUM:
-        return "enum", f"an enum of {len(values)} values; {limits.MAX_SCHEMA_ENUM} are the limit"
-    size = len(write_json(values).encode())
-    if size > limits.MAX_SCHEMA_ENUM_BYTES:
-        return "enum", f"an enum of {size} bytes; {limits.MAX_SCHEMA_ENUM_BYTES} are the limit"
-    return None
-
-
-def _pattern_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
-    named = schema.get("patternProperties")
-    patterns = [("pattern", schema["pattern"])] if "pattern" in schema else []
-    patterns += [("patternProperties", pattern) for pattern in named] if isinstance(named, dict) else []
-    for keyword, pattern in patterns:
-        assert isinstance(pattern, str)
-        try:
-            whole_pattern(pattern)
-        except RegexError as problem:
-            shown = pattern if len(pattern) <= limits.MAX_NAME_CHARS else pattern[: limits.MAX_NAME_CHARS] + "…"
-            return keyword, f"the pattern `{shown}` cannot be enforced while decoding: {problem.message}"
-    return None

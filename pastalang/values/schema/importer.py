@@ -1,9 +1,9 @@
-"""From a JSON Schema document to a hole type: every keyword is said by the type, noted, carried, or refused.
+"""Imports a JSON Schema document as a hole type.
 
-A type may be *narrower* than its schema, never wider: what it lets a model write, the schema takes. Where it
-is narrower (keys that may be left out are always written, keys that nobody named never), a note says so. A
-part that only a grammar engine can enforce is carried whole as a `schema(...)` hole. The rest is refused with
-its JSON pointer.
+The type may be *narrower* than the schema, never wider: the schema accepts every value that the type lets a model
+write. Where the type is narrower, a note says so: optional keys are always written, keys without a name never. A part
+that only a grammar engine can enforce becomes an opaque `schema(...)` hole. Any other keyword is refused with its
+JSON pointer.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from types import MappingProxyType
 
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError
-from pastalang.values.cardinality import uninhabited
+from pastalang.values.cardinality import types_without_values
 from pastalang.values.conversion import Converted, Note, NotExpressible
-from pastalang.values.fit import value_fits
+from pastalang.values.fit import find_mismatches
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.mismatch import Mismatch
 from pastalang.values.overlap import find_discriminator, overlap
 from pastalang.values.patterns import whole_pattern
 from pastalang.values.schema import scalars
-from pastalang.values.schema.carry import carried_document
-from pastalang.values.schema.disjoint import all_apart
+from pastalang.values.schema.disjoint import are_disjoint
 from pastalang.values.schema.guard import OWN_IDENTIFIER, find_hostile, resolve
 from pastalang.values.schema.keywords import (
     ANNOTATIONS,
@@ -36,8 +35,9 @@ from pastalang.values.schema.keywords import (
     is_unknown,
     why_refused,
 )
+from pastalang.values.schema.opaque import opaque_document
 from pastalang.values.schema.scalars import SchemaRefused
-from pastalang.values.schema_validation import document_misfits
+from pastalang.values.schema_validation import document_mismatches
 
 Keywords = Mapping[str, JsonValue]
 
@@ -59,24 +59,24 @@ def _convert(document: JsonValue, name: str) -> Converted:
     title = document.get("title") if isinstance(document, dict) else None
     conversion = _Conversion(document, _type_name(str(title or name)))
     found = conversion.convert(document, "#")
-    empty = uninhabited(conversion.types)
+    empty = types_without_values(conversion.types)
     if empty and not conversion.problems:
         if is_endless(document):
             conversion.problems.append(_problem(conversion.pointers[empty[0]], "requires itself, so no value can end"))
-        else:  # a value ends only where a key is left out, and our objects write all of theirs
+        else:  # a value can end only by leaving out a key, and an object type writes all its keys
             whole = _Conversion(document, conversion.root_name)
             assert isinstance(document, dict)
-            return Converted(whole.carried(document, "#"), MappingProxyType({}), tuple(whole.notes))
+            return Converted(whole.opaque(document, "#"), MappingProxyType({}), tuple(whole.notes))
     if conversion.problems:
         raise NotExpressible(name, conversion.problems)
     return Converted(found, MappingProxyType(conversion.types), tuple(dict.fromkeys(conversion.notes)))
 
 
 def is_endless(document: JsonValue) -> bool:
-    """Whether values would not end even if every key that may be left out were left out."""
-    shortest = _Conversion(document, "Root", keep_optional=False)
-    shortest.convert(document, "#")
-    return bool(uninhabited(shortest.types))
+    """Whether no value can end, even without its optional keys."""
+    minimal = _Conversion(document, "Root", keep_optional=False)
+    minimal.convert(document, "#")
+    return bool(types_without_values(minimal.types))
 
 
 @dataclass
@@ -85,15 +85,15 @@ class _Conversion:
     root_name: str
     keep_optional: bool = True
     types: dict[str, t.Type] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)  # the pointer of a recursive schema -> its type's name
-    pointers: dict[str, str] = field(default_factory=dict)  # and back
+    names: dict[str, str] = field(default_factory=dict)  # the name of the type for each pointer to a recursive schema
+    pointers: dict[str, str] = field(default_factory=dict)  # the reverse of `names`
     done: dict[str, t.Type] = field(default_factory=dict)
     open: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     problems: list[Mismatch] = field(default_factory=list)
 
     def convert(self, schema: JsonValue, pointer: str) -> t.Type:
-        """The type at `pointer`; a refusal is kept and the walk goes on, so that all are told at once."""
+        """The type at `pointer`. Keeps a refusal and goes on, so that all are reported at once."""
         try:
             return self.resolved(schema, pointer)
         except SchemaRefused as refusal:
@@ -103,11 +103,11 @@ class _Conversion:
         return t.Null()
 
     def resolved(self, schema: JsonValue, pointer: str) -> t.Type:
-        """Follows references; a schema that the walk already stands inside of becomes a name."""
+        """Follows references. A schema that is already being converted is recursive and becomes a name."""
         if isinstance(schema, dict) and "$ref" in schema:
             others = {keyword for keyword in schema if is_constraint(keyword)} - {"$ref"}
             if others:
-                raise SchemaRefused(min(others), "stands beside `$ref`; put it into the schema that is referred to")
+                raise SchemaRefused(min(others), "cannot be combined with `$ref`; move it into the referenced schema")
             target = str(schema["$ref"])
             return self.resolved(resolve(target, self.document), target)
         if pointer in self.done:
@@ -141,62 +141,62 @@ class _Conversion:
         if schema is True or schema == {}:
             return t.Anything()
         if not isinstance(schema, dict):
-            raise SchemaRefused("", "`false` takes no value" if schema is False else "a schema is an object")
+            raise SchemaRefused("", "`false` accepts no value" if schema is False else "a schema must be an object")
         identifier = schema.get("$id")
         if isinstance(identifier, str) and identifier.startswith(OWN_IDENTIFIER):
             return t.Schema(write_json({key: part for key, part in schema.items() if key != "$id"}))
         if identifier is not None and pointer != "#":
-            raise SchemaRefused("$id", "moves what references mean; use `$defs` in one document")
-        said = {keyword for keyword in schema if is_constraint(keyword)}
+            raise SchemaRefused("$id", "changes the meaning of references; use `$defs` in one document")
+        constraints = {keyword for keyword in schema if is_constraint(keyword)}
         for keyword in schema:
             if is_refused(keyword):
                 raise SchemaRefused(keyword, why_refused(keyword))
             if is_unknown(keyword):
-                self.note(pointer, f"`{keyword}` is no keyword of JSON Schema, and is taken for a remark")
-        if not said:
+                self.note(pointer, f"`{keyword}` is not a keyword of JSON Schema and is ignored")
+        if not constraints:
             return t.Anything()
-        if said & {"enum", "const"} and not said.intersection(DEPENDENT):
-            return self.values(schema, said)
-        if said.intersection(DEPENDENT) or not self.is_plain(schema, said):
-            return self.carried(schema, pointer)
-        if said & {"anyOf", "oneOf"}:
+        if constraints & {"enum", "const"} and not constraints.intersection(DEPENDENT):
+            return self.values(schema, constraints)
+        if constraints.intersection(DEPENDENT) or not self.is_plain(schema, constraints):
+            return self.opaque(schema, pointer)
+        if constraints & {"anyOf", "oneOf"}:
             return self.union(schema, pointer, "anyOf" if "anyOf" in schema else "oneOf")
-        if "allOf" in said and said == {"allOf"}:
+        if constraints == {"allOf"}:
             (only,) = _schemas(schema["allOf"], "allOf")
             return self.convert(only, f"{pointer}/allOf/0")
-        kinds = self.kinds(schema, said, pointer)
+        kinds = self.kinds(schema, constraints, pointer)
         arms = [self.kind(kind, schema, pointer) for kind in kinds]
         return arms[0] if len(arms) == 1 else t.Union(tuple(arms))
 
-    def is_plain(self, schema: Keywords, said: set[str]) -> bool:
-        """Whether at most one of the ways to combine schemas is used, alone."""
-        combined = said & {"anyOf", "oneOf", "allOf"}
+    def is_plain(self, schema: Keywords, constraints: set[str]) -> bool:
+        """Whether the schema uses at most one of `anyOf`, `oneOf` and `allOf`, and no other keywords with it."""
+        combined = constraints & {"anyOf", "oneOf", "allOf"}
         if combined == {"allOf"}:
             only = isinstance(schema["allOf"], list) and len(schema["allOf"]) == 1
-            return only and (said == {"allOf"} or _is_second_pattern(schema))
-        return not combined or (said <= {*combined, "discriminator"} and len(combined) == 1)
+            return only and (constraints == {"allOf"} or _is_second_pattern(schema))
+        return not combined or (constraints <= {*combined, "discriminator"} and len(combined) == 1)
 
-    def kinds(self, schema: Keywords, said: set[str], pointer: str) -> list[str]:
+    def kinds(self, schema: Keywords, constraints: set[str], pointer: str) -> list[str]:
         given = schema.get("type")
         if given is not None:
             kinds = [given] if isinstance(given, str) else list(given) if isinstance(given, list) else []
             unknown = next((kind for kind in kinds if kind not in FAMILIES), None)
             if unknown is not None or not kinds or len(set(map(str, kinds))) < len(kinds):
-                raise SchemaRefused("type", f"{write_json(given)} names no types")
+                raise SchemaRefused("type", f"{write_json(given)} does not name types")
             if "number" in kinds and "integer" in kinds:
                 kinds.remove("integer")
             return [str(kind) for kind in kinds]
-        meant = [kind for kind, keywords in FAMILIES.items() if said & keywords and kind != "integer"]
+        meant = [kind for kind, keywords in FAMILIES.items() if constraints & keywords and kind != "integer"]
         if len(meant) != 1:
-            raise SchemaRefused("type", f"is missing, and {', '.join(sorted(said))} fit several types")
-        self.note(pointer, f"the schema names no type; {meant[0]} is written, as its keywords suggest")
+            raise SchemaRefused("type", f"is missing, and {', '.join(sorted(constraints))} fit several types")
+        self.note(pointer, f"the schema has no `type`; {meant[0]} is assumed from its keywords")
         return meant
 
     def kind(self, kind: str, schema: Keywords, pointer: str) -> t.Type:
         match kind:
             case "string":
                 if scalars.is_remark_format(schema):
-                    self.note(pointer, f"the format {schema['format']} is not known, and is taken for a remark")
+                    self.note(pointer, f"the format {schema['format']} is not known and is ignored")
                 return scalars.string_type(schema)
             case "integer":
                 return scalars.integer_type(schema)
@@ -211,16 +211,17 @@ class _Conversion:
             case _:
                 return self.object(schema, pointer)
 
-    def values(self, schema: Keywords, said: set[str]) -> t.Type:
-        """An enum; where other keywords stand beside it, those of its values that they take."""
+    def values(self, schema: Keywords, constraints: set[str]) -> t.Type:
+        """The values of an enum, without those that the other keywords of the schema refuse."""
         values = schema["enum"] if "enum" in schema else [schema["const"]]
         assert isinstance(values, list)
-        rest = {keyword: schema[keyword] for keyword in said - {"enum"} if keyword != "const" or "enum" in schema}
-        if "$ref" in write_json(dict(rest)):
-            raise SchemaRefused("enum", "stands beside a reference; leave one of them out")
-        kept = [value for value in values if not rest or not document_misfits(write_json(dict(rest)), value)]
+        others = constraints - ({"enum"} if "enum" in schema else {"const"})
+        rest: JsonValue = {keyword: schema[keyword] for keyword in others}
+        if "$ref" in write_json(rest):
+            raise SchemaRefused("enum", "cannot be combined with a reference; remove one of them")
+        kept = [value for value in values if not rest or not document_mismatches(write_json(rest), value)]
         if not kept:
-            raise SchemaRefused("enum" if "enum" in schema else "const", "has no value that its other keywords take")
+            raise SchemaRefused("enum" if "enum" in schema else "const", "has no value that the other keywords accept")
         arms = tuple(dict.fromkeys(_exactly(value) for value in kept))
         return arms[0] if len(arms) == 1 else t.Union(arms, find_discriminator(arms))
 
@@ -230,7 +231,7 @@ class _Conversion:
         for at, part in enumerate(parts):
             arm = self.convert(part, f"{pointer}/{keyword}/{at}")
             arms.extend(arm.arms if isinstance(arm, t.Union) else [arm])
-        if keyword == "oneOf" and len(arms) > 1 and not all_apart(parts, self.document):
+        if keyword == "oneOf" and len(arms) > 1 and not are_disjoint(parts, self.document):
             self.check_exclusive(parts, arms)
         different = tuple(dict.fromkeys(arms))
         if t.Anything() in different:
@@ -238,13 +239,12 @@ class _Conversion:
         return different[0] if len(different) == 1 else t.Union(different, find_discriminator(different))
 
     def check_exclusive(self, parts: list[JsonValue], arms: list[t.Type]) -> None:
-        """Exactly one alternative may take a value. A type is narrower than a schema that names none."""
+        """Refuse alternatives that may share a value. One without a `type` accepts more than its hole type."""
         untyped = next((at for at, part in enumerate(parts) if not self.is_typed(part)), None)
         if untyped is not None:
-            raise SchemaRefused(f"oneOf/{untyped}", "names no type, so that it takes values of the others too")
-        twice = overlap(arms, self.types)
-        if twice is not None:
-            raise SchemaRefused("oneOf", f"alternatives {twice[0] + 1} and {twice[1] + 1} may take the same value")
+            raise SchemaRefused(f"oneOf/{untyped}", "has no `type`, so it accepts values of the other alternatives too")
+        if (shared := overlap(arms, self.types)) is not None:
+            raise SchemaRefused("oneOf", f"alternatives {shared[0] + 1} and {shared[1] + 1} may accept the same value")
 
     def is_typed(self, schema: JsonValue, depth: int = 0) -> bool:
         while isinstance(schema, dict) and "$ref" in schema:
@@ -268,7 +268,7 @@ class _Conversion:
             item = self.convert(schema.get("items", True), f"{pointer}/items")
             return t.Array(item, least, most, unique=unique)
         if unique or least != len(prefix) or (rest is not False and most != len(prefix)):
-            return self.carried(schema, pointer)
+            return self.opaque(schema, pointer)
         return t.Tuple(tuple(self.convert(part, f"{pointer}/{word}/{at}") for at, part in enumerate(prefix)))
 
     # ── objects ──────────────────────────────────────────────────────────────────────────────────────────
@@ -277,7 +277,7 @@ class _Conversion:
         if "properties" not in schema and "required" not in schema:
             return self.map(schema, pointer)
         if {"patternProperties", "propertyNames", "minProperties", "maxProperties"} & set(schema):
-            return self.carried(schema, pointer)
+            return self.opaque(schema, pointer)
         properties = schema.get("properties", {})
         required = schema.get("required", [])
         if not isinstance(properties, dict) or not isinstance(required, list):
@@ -285,9 +285,9 @@ class _Conversion:
         extra = schema.get("additionalProperties", True)
         unnamed = [str(key) for key in dict.fromkeys(map(str, required)) if key not in properties]
         if unnamed and extra is False:
-            raise SchemaRefused("required", f"asks for {unnamed[0]!r}, which `additionalProperties` forbids")
+            raise SchemaRefused("required", f"requires {unnamed[0]!r}, which `additionalProperties` forbids")
         if extra is not False:
-            self.note(pointer, "the schema takes further keys; none are written or read")
+            self.note(pointer, "the schema allows further keys; none are written or read")
         written = {key: part for key, part in properties.items() if self.keep_optional or key in required}
         fields = [self.field(key, part, key in required, pointer) for key, part in written.items()]
         fields += [t.Field(key, self.convert(extra, f"{pointer}/additionalProperties")) for key in unnamed]
@@ -305,12 +305,12 @@ class _Conversion:
         default = None
         if isinstance(schema, dict) and "default" in schema and not is_required:
             unfinished = {name: t.Anything() for name in self.pointers if name not in self.types}
-            if value_fits(type, schema["default"], {**self.types, **unfinished}):
-                self.note(here, "its default does not fit it; the key is always written and read")
+            if find_mismatches(type, schema["default"], {**self.types, **unfinished}):
+                self.note(here, "its default does not fit its type; the key is always written and read")
             else:
                 default = t.Default(write_json(schema["default"]))
         elif not is_required:
-            self.note(here, "the key may be left out by the schema; it is always written and read")
+            self.note(here, "the key is optional in the schema; it is always written and read")
         return t.Field(key, type, description=about if isinstance(about, str) else None, default=default)
 
     def map(self, schema: Keywords, pointer: str) -> t.Type:
@@ -322,24 +322,24 @@ class _Conversion:
             pattern = _key_pattern(schema.get("propertyNames", True))
             return t.Map(self.convert(extra, f"{pointer}/additionalProperties"), pattern, least, most)
         if not isinstance(named, dict) or len(named) != 1 or extra is not False or "propertyNames" in schema:
-            return self.carried(schema, pointer)
+            return self.opaque(schema, pointer)
         ((search, part),) = named.items()
         value = self.convert(part, f"{pointer}/patternProperties/{search.replace('~', '~0').replace('/', '~1')}")
         return t.Map(value, whole_pattern(search), least, most)
 
-    # ── what only a grammar engine can say ───────────────────────────────────────────────────────────────
+    # ── opaque parts ─────────────────────────────────────────────────────────────────
 
-    def carried(self, schema: Keywords, pointer: str) -> t.Type:
-        """The part as one hole, with the definitions that it may refer to."""
+    def opaque(self, schema: Keywords, pointer: str) -> t.Type:
+        """The part as one hole, with the definitions it refers to."""
         if not self.keep_optional:
             return t.Anything()
-        document = carried_document(schema, self.document, is_root=pointer == "#")
-        self.note(pointer, "is enforced as one hole, so its parts are not decoded beside one another")
+        document = opaque_document(schema, self.document, is_root=pointer == "#")
+        self.note(pointer, "is enforced as one hole, so its parts are not decoded in parallel")
         return t.Schema(document)
 
 
 def _exactly(value: JsonValue) -> t.Type:
-    """The type of one value alone."""
+    """The type that has only this value."""
     match value:
         case None:
             return t.Null()
@@ -368,7 +368,7 @@ def _is_second_pattern(schema: Keywords) -> bool:
 
 
 def _places(schema: Keywords) -> tuple[list[JsonValue] | None, JsonValue, str]:
-    """The fixed places of an array, what stands behind them, and the keyword that says so (`items` in old drafts)."""
+    """The schemas of the first items, the schema of the items after them, and the keyword that holds the first."""
     prefix = schema.get("prefixItems")
     if isinstance(prefix, list):
         return prefix, schema.get("items", True), "prefixItems"
@@ -387,7 +387,7 @@ def _key_pattern(schema: JsonValue) -> str | None:
             least, most = scalars.length(schema, "minLength"), scalars.length(schema, "maxLength")
             return None if (least, most) == (None, None) else rf"[\s\S]{{{least or 0},{'' if most is None else most}}}"
         case _:
-            raise SchemaRefused("propertyNames", "says more than a pattern or lengths")
+            raise SchemaRefused("propertyNames", "may hold only a pattern or lengths")
 
 
 def _type_name(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The keywords of JSON Schema: enforced token by token, refused by name, or a remark that says nothing about values."""
+"""The keywords of JSON Schema: enforced token by token, refused by name, or remarks without effect on values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.values.formats import FORMATS
 from pastalang.values.to_schema import STANDARD_FORMATS
 
-# Say nothing about values, or are read where they stand (`description`, `title`, `default`).
+# Without effect on values, or read separately (`description`, `title`, `default`).
 ANNOTATIONS: Final = frozenset(
     {
         "title", "description", "$comment", "default", "examples", "example", "deprecated", "readOnly", "writeOnly",
@@ -22,7 +22,7 @@ ANNOTATIONS: Final = frozenset(
     }
 )  # fmt: skip
 
-# What each type's keywords are; together with `type` itself they become a hole type.
+# The keywords of each type. Together with `type` they become a hole type.
 FAMILIES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     {
         "string": frozenset({"minLength", "maxLength", "pattern", "format"}),
@@ -38,8 +38,8 @@ FAMILIES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     }
 )
 
-# Part of a type on their own, but not enforced inside a part that becomes one hole.
-NOT_CARRIED: Final[Mapping[str, str]] = MappingProxyType(
+# Enforced as part of a hole type, but not inside an opaque part.
+NOT_IN_OPAQUE: Final[Mapping[str, str]] = MappingProxyType(
     {
         "propertyNames": "cannot be enforced here; use `patternProperties` with `additionalProperties: false`",
         "additionalItems": "cannot be enforced here; use `prefixItems` with `items`",
@@ -78,9 +78,12 @@ NAMED: Final = frozenset(
     {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies", "dependentRequired"}
 )
 
+# Hold data, not schemas.
+HOLDS_DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})
+
 _CONSTRAINTS: Final = frozenset(COMBINING).union(REFUSED, DEPENDENT, *FAMILIES.values())
 
-# Formats of the standard that no expression of ours says. Other names that are not known are remarks.
+# Standard formats without a regular expression here. Other unknown names are remarks.
 REFUSED_FORMATS: Final = frozenset(
     {
         "regex", "json-pointer", "relative-json-pointer", "uri-reference", "uri-template", "iri", "iri-reference",
@@ -90,17 +93,17 @@ REFUSED_FORMATS: Final = frozenset(
 
 
 def is_constraint(keyword: str) -> bool:
-    """Whether it says something about values. An unknown keyword is a remark, as in the standard."""
+    """Whether the keyword constrains values. An unknown keyword is a remark, as in the standard."""
     return keyword in _CONSTRAINTS
 
 
 def is_refused(keyword: str) -> bool:
-    """A misspelt constraint is refused as well: it would be lost otherwise."""
-    return keyword in REFUSED or _slip(keyword) is not None
+    """Whether the keyword is refused. A misspelt constraint is refused too, because it would be lost as a remark."""
+    return keyword in REFUSED or _misspelt(keyword) is not None
 
 
 def why_refused(keyword: str) -> str:
-    return REFUSED.get(keyword, f"is not a keyword; did you mean `{_slip(keyword)}`?")
+    return REFUSED.get(keyword, f"is not a keyword; did you mean `{_misspelt(keyword)}`?")
 
 
 def is_unknown(keyword: str) -> bool:
@@ -108,30 +111,30 @@ def is_unknown(keyword: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _slip(keyword: str) -> str | None:
-    if not is_unknown(keyword) or not keyword.isalpha():  # `x-format`, `_format`: somebody meant another word
+def _misspelt(keyword: str) -> str | None:
+    if not is_unknown(keyword) or not keyword.isalpha():  # `x-format`, `_format`: not misspelt
         return None
     meant = did_you_mean(keyword, _CONSTRAINTS)
     if meant is None or abs(len(meant) - len(keyword)) > 2:
         return None
-    is_other_word = meant.startswith(keyword) or keyword.startswith(meant)  # `form` is no misspelt `format`
+    is_other_word = meant.startswith(keyword) or keyword.startswith(meant)  # `form` is not a misspelt `format`
     return None if is_other_word and abs(len(meant) - len(keyword)) > 1 else meant
 
 
 class Status(Enum):
-    ENFORCED = "enforced"  # no token is taken that breaks it
+    ENFORCED = "enforced"  # no token can break it
     REFUSED = "refused"  # the import stops and names it
-    REMARK = "remark"  # says nothing about values
+    REMARK = "remark"  # has no effect on values
 
 
 @dataclass(frozen=True, slots=True)
 class Keyword:
     name: str
     status: Status
-    words: str  # how it is written here, or why it is refused
+    explanation: str  # how it is written in PastaLang, or why it is refused
 
 
-_WORDS: Final[Mapping[str, str]] = MappingProxyType(
+_EXPLANATIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "type": "the type; several become a union",
         "enum": 'literals, `"a" | "b"`',
@@ -183,7 +186,7 @@ def keywords() -> tuple[Keyword, ...]:
 def keyword_table() -> str:
     """The table as Markdown, as `docs/constraints.md` holds it and `pasta check --explain-constraints` prints it."""
     rows = [("keyword", "what happens", "how")]
-    rows += [(f"`{keyword.name}`", keyword.status.value, keyword.words) for keyword in keywords()]
+    rows += [(f"`{keyword.name}`", keyword.status.value, keyword.explanation) for keyword in keywords()]
     rows += [(f"`format: {name}`", Status.ENFORCED.value, FORMATS[name].meaning) for name in sorted(STANDARD_FORMATS)]
     rows += [(f"`format: {name}`", Status.REFUSED.value, "cannot be enforced") for name in sorted(REFUSED_FORMATS)]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
@@ -201,8 +204,8 @@ def _rows() -> Iterator[Keyword]:
         (*COMBINING, *DEPENDENT, *(name for family in FAMILIES.values() for name in sorted(family)))
     )
     for name in understood:
-        yield Keyword(name, Status.ENFORCED, _WORDS[name])
+        yield Keyword(name, Status.ENFORCED, _EXPLANATIONS[name])
     for name, reason in REFUSED.items():
         yield Keyword(name, Status.REFUSED, reason)
     for name in sorted(ANNOTATIONS):
-        yield Keyword(name, Status.REMARK, _WORDS.get(name, "says nothing about values"))
+        yield Keyword(name, Status.REMARK, _EXPLANATIONS.get(name, "has no effect on values"))

@@ -1,4 +1,4 @@
-"""From the keywords of one scalar in a JSON Schema to its hole type; contradictions are refused by keyword."""
+"""Converts the keywords of one scalar in a JSON Schema to a hole type, and refuses contradictions by keyword."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Final
 
 from pastalang.program import types as t
 from pastalang.values import patterns
+from pastalang.values.cardinality import has_numbers
 from pastalang.values.formats import FORMATS, MOMENTS
 from pastalang.values.json import JsonValue
 from pastalang.values.lengths import decimal_text
@@ -18,7 +19,7 @@ from pastalang.values.to_schema import STANDARD_FORMATS, anchored
 
 
 class SchemaRefused(Exception):
-    """A keyword that no hole type can say here; `keyword` is the last step of its JSON pointer."""
+    """A keyword that no hole type can express here. `keyword` is the last step of its JSON pointer."""
 
     def __init__(self, keyword: str, reason: str) -> None:
         self.keyword = keyword
@@ -28,7 +29,7 @@ class SchemaRefused(Exception):
 
 Keywords = Mapping[str, JsonValue]
 
-# Patterns that this project writes for its own types, so that an exported schema comes back as it was.
+# Patterns that the export writes for hole types, so that an exported schema is imported unchanged.
 _OWN_PATTERNS: Final[Mapping[str, t.Type]] = {
     anchored(MOMENTS[t.Moment.DATETIME]): t.Temporal(t.Moment.DATETIME),
     anchored(MOMENTS[t.Moment.TIME]): t.Temporal(t.Moment.TIME),
@@ -62,7 +63,7 @@ def string_type(schema: Keywords) -> t.Type:
 def integer_type(schema: Keywords) -> t.Type:
     low, high, above, below, step = _bounds(schema)
     if step is not None and step != step.to_integral_value():
-        raise SchemaRefused("multipleOf", f"an integer cannot be held to multiples of {decimal_text(step)}")
+        raise SchemaRefused("multipleOf", f"an integer cannot be limited to multiples of {decimal_text(step)}")
     found = t.Integer(
         minimum=None if low is None else ceil(Fraction(low)),
         maximum=None if high is None else floor(Fraction(high)),
@@ -70,14 +71,7 @@ def integer_type(schema: Keywords) -> t.Type:
         exclusive_maximum=None if below is None else ceil(Fraction(below)),
         multiple_of=None if step is None else int(step),
     )
-    least = max(
-        (bound for bound in (found.minimum, _next(found.exclusive_minimum, 1)) if bound is not None), default=None
-    )
-    most = min(
-        (bound for bound in (found.maximum, _next(found.exclusive_maximum, -1)) if bound is not None), default=None
-    )
-    unit = found.multiple_of or 1
-    if least is not None and most is not None and most // unit * unit < least:
+    if not has_numbers(found):
         raise SchemaRefused(_a_bound(schema), "no integer lies between the bounds")
     return found
 
@@ -85,18 +79,8 @@ def integer_type(schema: Keywords) -> t.Type:
 def number_type(schema: Keywords) -> t.Type:
     low, high, above, below, step = _bounds(schema)
     found = t.Number(low, high, above, below, step)
-    lows = [(Fraction(bound), out) for bound, out in ((low, 0), (above, 1)) if bound is not None]
-    highs = [(Fraction(bound), -out) for bound, out in ((high, 0), (below, 1)) if bound is not None]
-    if lows and highs:
-        least, most = max(lows), min(highs)
-        is_empty = least[0] > most[0] or (least[0] == most[0] and (least[1] or most[1]))
-        if step is not None and not is_empty:
-            unit = Fraction(step)
-            last = floor(most[0] / unit) * unit
-            last -= unit if last == most[0] and most[1] else 0
-            is_empty = last < least[0] or (last == least[0] and bool(least[1]))
-        if is_empty:
-            raise SchemaRefused(_a_bound(schema), "no number lies between the bounds")
+    if not has_numbers(found):
+        raise SchemaRefused(_a_bound(schema), "no number lies between the bounds")
     return found
 
 
@@ -110,23 +94,23 @@ def length(schema: Keywords, keyword: str) -> int | None:
 
 
 def _second_pattern(schema: Keywords) -> str | None:
-    """`allOf` of one more pattern, as this project writes it for a format beside a pattern."""
+    """The pattern in an `allOf`, which the export writes for a string with both a format and a pattern."""
     match schema.get("allOf"):
         case [{"pattern": str(pattern), **rest}] if not rest:
             return pattern
         case None:
             return None
         case _:
-            raise SchemaRefused("allOf", "cannot be joined with a string")
+            raise SchemaRefused("allOf", "cannot be combined with a string")
 
 
 def format_name(name: JsonValue) -> str | None:
-    """Our name of a format of JSON Schema."""
+    """The name in PastaLang of a format of JSON Schema."""
     return str(name) if name in STANDARD_FORMATS else None
 
 
 def is_remark_format(schema: Keywords) -> bool:
-    """A name that the standard does not know says nothing about values."""
+    """Whether the schema names a format that the standard does not know, which has no effect on values."""
     name = schema.get("format")
     return name is not None and name not in STANDARD_FORMATS and name not in REFUSED_FORMATS
 
@@ -155,10 +139,6 @@ def _number(schema: Keywords, keyword: str) -> Decimal | None:
     if not isinstance(value, int | Decimal):
         raise SchemaRefused(keyword, "must be a number")
     return Decimal(value)
-
-
-def _next(bound: int | None, step: int) -> int | None:
-    return None if bound is None else bound + step
 
 
 def _a_bound(schema: Keywords) -> str:

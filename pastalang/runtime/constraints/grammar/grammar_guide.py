@@ -20,13 +20,13 @@ from pastalang.runtime.constraints.grammar.matcher import Matcher, Matchers, fin
 from pastalang.runtime.constraints.grammar.open_strings import OpenStrings, StringLimits
 from pastalang.runtime.constraints.guide import GuideError, Machine, NoEndingFits
 from pastalang.runtime.constraints.seam import Seam
-from pastalang.values.cardinality import uninhabited
+from pastalang.values.cardinality import types_without_values
 from pastalang.values.describe import counted, describe
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
-from pastalang.values.lengths import shortest_text
+from pastalang.values.lengths import min_length
 from pastalang.values.schema.guard import find_hostile
 from pastalang.values.schema.importer import is_endless
-from pastalang.values.token_limits import ADVICE, limited_strings, uncounted
+from pastalang.values.token_limits import ADVICE, limited_strings, unenforced_limit
 
 
 class GrammarGuide:
@@ -111,7 +111,7 @@ def compile_grammar_guide(
 ) -> GrammarGuide:
     """`plain` makes the machine of a string with a pattern or a verbatim, for strings inside the value."""
     _check_endings(type, types)
-    if (problem := uncounted(type, types)) is not None:
+    if (problem := unenforced_limit(type, types)) is not None:
         raise GuideError(f"{problem}: {ADVICE}")
     unique = unique_paths(type, types)
     grammar = grammar_of(type, types, follow=seam.follow.decode(), sources=sources)
@@ -126,9 +126,7 @@ def compile_grammar_guide(
     inside = OpenStrings(type, types, seam, plain) if is_followed else None
     limits = StringLimits(limited, inside, tokens) if limited and inside is not None else None
     try:
-        return GrammarGuide(
-            matchers, seam, unique, describe(type), grammar.strings, inside, limits, shortest_text(type)
-        )
+        return GrammarGuide(matchers, seam, unique, describe(type), grammar.strings, inside, limits, min_length(type))
     except GuideError as refused:
         empty = sorted(name for name, text in sources.items() if not text)
         raise GuideError(f"the text of `{empty[0]}`, to quote from, is empty") if empty else refused from refused
@@ -161,5 +159,5 @@ def _check_endings(type: t.Type, types: Mapping[str, t.Type]) -> None:
             raise GuideError(f"the schema cannot be read: {problem}") from problem
         if find_hostile(document) is None and is_endless(document):
             raise GuideError("the schema requires itself, so no value can end")
-    elif empty := uninhabited(types):
+    elif empty := types_without_values(types):
         raise GuideError(f"`{empty[0]}` requires itself, so no value can end")

@@ -30,8 +30,8 @@ from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.lengths import spell
 from pastalang.values.patterns import whole_pattern
-from pastalang.values.schema.carry import in_cases, map_schemas
 from pastalang.values.schema.guard import find_hostile
+from pastalang.values.schema.opaque import map_schemas, with_alternatives
 from pastalang.values.to_schema import Document, anchored, schema_of
 
 _OPTIONS: Document = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -274,7 +274,7 @@ def _readable(schema: Document, document: Document) -> Document:
     format = schema.get("format")
     if isinstance(format, str) and format not in _STANDARD_FORMATS:
         schema = {keyword: part for keyword, part in schema.items() if keyword != "format"}
-    return in_cases(_clamp_bounds(schema), document)
+    return with_alternatives(_clamp_bounds(schema), document)
 
 
 def _free_expression(type: t.String) -> str:

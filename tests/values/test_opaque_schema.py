@@ -1,4 +1,4 @@
-"""Keys that depend on each other, said as alternatives: no value tells the two apart for the `jsonschema` library."""
+"""Dependent keys rewritten as alternatives accept the same values, according to the `jsonschema` library."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from jsonschema import Draft7Validator, Draft202012Validator
 
 from pastalang.values.conversion import NotExpressible
 from pastalang.values.read import read
-from pastalang.values.schema.carry import MAX_DEPENDENT_KEYS, in_cases, in_new_words, map_schemas
-from pastalang.values.schema.disjoint import all_apart
+from pastalang.values.schema.disjoint import are_disjoint
 from pastalang.values.schema.importer import type_of_schema
+from pastalang.values.schema.opaque import MAX_DEPENDENT_KEYS, map_schemas, split_dependencies, with_alternatives
 
 
 def obj_with(key: str, value: Any = True) -> dict[str, Any]:
@@ -46,7 +46,7 @@ VALUES: st.SearchStrategy[Any] = st.one_of(
 
 @given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=8))
 def test_the_cases_take_what_the_keywords_take(schema: dict[str, Any], values: list[Any]) -> None:
-    cases = in_cases(schema, schema)
+    cases = with_alternatives(schema, schema)
     assert not {"dependentRequired", "dependentSchemas"} & set(cases) or "allOf" in cases or cases == schema
     for value in values:
         assert Draft202012Validator(cases).is_valid(value) == Draft202012Validator(schema).is_valid(value), value
@@ -93,9 +93,9 @@ TRIED = [
 
 
 @given(st.lists(ALTERNATIVES, min_size=2, max_size=3), LEAVES)
-def test_what_is_apart_shares_no_value(arms: list[Any], beside: Any) -> None:
-    around: dict[str, Any] = beside if isinstance(beside, dict) else {}
-    if all_apart(arms, {**around, "$defs": DEFINED, "oneOf": arms}, beside=around):
+def test_disjoint_schemas_share_no_value(arms: list[Any], together_with: Any) -> None:
+    around: dict[str, Any] = together_with if isinstance(together_with, dict) else {}
+    if are_disjoint(arms, {**around, "$defs": DEFINED, "oneOf": arms}, together_with=around):
         wholes = [Draft202012Validator({"$defs": DEFINED, "allOf": [around, arm]}) for arm in arms]
         for value in TRIED:
             assert sum(whole.is_valid(value) for whole in wholes) < 2, value
@@ -118,7 +118,7 @@ def test_what_is_apart_shares_no_value(arms: list[Any], beside: Any) -> None:
     ],
 )
 def test_when_schemas_are_apart(left: Any, right: Any, apart: bool) -> None:
-    assert all_apart([left, right], {}) == apart
+    assert are_disjoint([left, right], {}) == apart
 
 
 def test_alternatives_that_a_key_tells_apart_are_imported_and_enforced() -> None:
@@ -131,7 +131,7 @@ def test_alternatives_that_a_key_tells_apart_are_imported_and_enforced() -> None
 @given(st.dictionaries(KEYS, LISTS | PARTS, max_size=3), st.lists(VALUES, min_size=1, max_size=8))
 def test_new_words_take_what_the_old_one_takes(given: dict[str, Any], values: list[Any]) -> None:
     old: dict[str, Any] = {"properties": {"dependencies": {}}, "dependencies": given}
-    new = map_schemas(old, in_new_words)
+    new = map_schemas(old, split_dependencies)
     assert isinstance(new, dict) and "dependencies" not in new and new["properties"] == {"dependencies": {}}
     for value in values:
         assert Draft202012Validator(new).is_valid(value) == Draft7Validator(old).is_valid(value), value

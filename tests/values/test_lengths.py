@@ -1,4 +1,4 @@
-"""What is known about a type before decoding: its longest spelling, the room it gets, how it can begin."""
+"""Bounds known before decoding: the longest text of a type, its token limit and its first characters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pastalang import limits
 from pastalang.program import types as t
 from pastalang.values.json import parse_json
-from pastalang.values.lengths import decimal_text, default_max_tokens, first_characters, is_finite, longest_text, spell
+from pastalang.values.lengths import decimal_text, default_max_tokens, first_characters, is_finite, max_length, spell
 
 SIZES = t.Union((t.Literal("S"), t.Literal("extra large"), t.Null()))
 PAIR = t.Object((t.Field("a", t.Boolean()), t.Field("b", t.Integer(0, 100))))
@@ -44,7 +44,7 @@ PAIR = t.Object((t.Field("a", t.Boolean()), t.Field("b", t.Integer(0, 100))))
     ],
 )
 def test_the_longest_spelling_of_a_closed_type_is_known(type: t.Type, longest: int | None) -> None:
-    assert longest_text(type) == longest
+    assert max_length(type) == longest
 
 
 @pytest.mark.parametrize(
@@ -65,11 +65,11 @@ def test_the_longest_spelling_of_a_closed_type_is_known(type: t.Type, longest: i
         (t.Anything(), limits.DEFAULT_STRUCTURE_TOKENS),
     ],
 )
-def test_a_hole_without_a_limit_gets_the_room_that_its_type_needs(type: t.Type, tokens: int) -> None:
+def test_a_hole_without_a_limit_gets_the_tokens_that_its_type_needs(type: t.Type, tokens: int) -> None:
     assert default_max_tokens(type) == tokens
 
 
-def test_quotes_need_no_room_in_running_text() -> None:
+def test_quotes_need_no_tokens_in_running_text() -> None:
     assert default_max_tokens(t.Literal("abc"), quoted=False) == 3
     assert default_max_tokens(t.Literal("abc")) == 5
 

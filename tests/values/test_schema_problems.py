@@ -1,4 +1,4 @@
-"""A document that is to be one hole is judged before any engine sees it."""
+"""A document that becomes one hole is checked before the grammar engine reads it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ OPTIONAL_TREE: JsonValue = {"type": "object", "properties": {"left": {"$ref": "#
         {"allOf": [{"minLength": 1}, {"pattern": "a"}], "uniqueItems": True},
     ],
 )
-def test_a_document_that_an_engine_can_be_given_has_no_problem(document: JsonValue) -> None:
+def test_a_document_that_can_be_enforced_has_no_problem(document: JsonValue) -> None:
     assert document_problem(document) is None
 
 
 @pytest.mark.parametrize(
     ("document", "problem"),
     [
-        (False, "#: `false` takes no value"),
+        (False, "#: `false` accepts no value"),
         ({"$ref": "#"}, "#/$ref: `#` refers to itself"),
         ({**OPTIONAL_TREE, "required": ["left"]}, "#: requires itself, so no value can end"),  # type: ignore[dict-item]
         ({"items": {"contains": {}}}, "#/items/contains: cannot be enforced while decoding"),
@@ -38,5 +38,5 @@ def test_a_document_that_an_engine_can_be_given_has_no_problem(document: JsonVal
         ({"pattern": "(?!a)"}, "#/pattern: the pattern `(?!a)` cannot be enforced while decoding: look-around"),
     ],
 )  # fmt: skip
-def test_the_first_problem_is_told_with_its_pointer(document: JsonValue, problem: str) -> None:
+def test_the_first_problem_is_reported_with_its_pointer(document: JsonValue, problem: str) -> None:
     assert str(document_problem(document)) == problem

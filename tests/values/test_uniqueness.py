@@ -1,4 +1,4 @@
-"""More different items or keys than there are: refused with the path, whatever the type comes from."""
+"""Types that require more different items or keys than exist are refused with their path."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ def test_every_field_of_a_model_that_asks_for_too_many_is_named() -> None:
     with pytest.raises(NotExpressible) as refused:
         pastalang.from_model(Everything)
     assert [(problem.where, problem.reason) for problem in refused.value.problems] == [
-        ("boxes[].colors", "3 different items are asked for, but there are only 2 values"),
-        ("letters", "3 different keys are asked for, but no more than 2 can match"),
-        ("codes", "3 different items are asked for, but there are only 2 values"),
-        ("pair[1]", "3 different items are asked for, but there are only 2 values"),
+        ("boxes[].colors", "3 different items are required, but their type has only 2 values"),
+        ("letters", "3 different keys are required, but at most 2 match the pattern"),
+        ("codes", "3 different items are required, but their type has only 2 values"),
+        ("pair[1]", "3 different items are required, but their type has only 2 values"),
     ]
 
 
@@ -63,7 +63,7 @@ def test_a_schema_may_ask_for_all_there_are_and_for_no_more(document: dict[str, 
         if wanted == least:
             pastalang.from_schema(whole)
             continue
-        with pytest.raises(NotExpressible, match=f"a: {wanted} different items are asked for"):
+        with pytest.raises(NotExpressible, match=f"a: {wanted} different items are required"):
             pastalang.from_schema(whole)
 
 

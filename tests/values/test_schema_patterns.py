@@ -1,4 +1,4 @@
-"""A pattern that may match anywhere becomes one for whole values that means the same."""
+"""A pattern that matches anywhere becomes a pattern for whole values with the same meaning."""
 
 from __future__ import annotations
 

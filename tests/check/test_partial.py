@@ -1,4 +1,4 @@
-"""Syntax errors hide none of the mistakes that are certain without what could not be read."""
+"""A syntax error hides no finding that it cannot have caused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def codes(text: str) -> list[tuple[int, str]]:
     return [(one.source.place(one.span.start).line, one.code) for one in check_source(text)[1]]
 
 
-def test_wrong_types_are_reported_beside_a_wrong_field() -> None:
+def test_wrong_types_are_reported_next_to_a_syntax_error() -> None:
     text = "template t()\nassistant json {\n  a: str\n  b string\n  c: integer(5..1)\n  a: date\n}\n"
     assert codes(text) == [
         (3, "unknown-name"),
@@ -30,12 +30,12 @@ def test_a_name_that_an_unread_part_may_declare_is_not_called_unknown() -> None:
     ]
 
 
-def test_nothing_is_said_about_what_is_missing_or_never_used() -> None:
+def test_missing_and_unused_names_are_not_reported() -> None:
     text = 'template t(a: text)\nuser """\n{a b}\n"""\nassistant text """\n{promise x "y"}\n{async x: date with}\n"""\n'
     assert {code for _, code in codes(text)} <= {"unknown-tag", "unexpected-token"}
 
 
-def test_behind_a_bracket_that_is_not_closed_everything_is_a_guess() -> None:
+def test_nothing_after_an_unclosed_bracket_is_reported() -> None:
     text = "type A = { a: str }\ntemplate t()\nassistant json { a: A, b: string(max=5 }\ntype C = { b: int }\n"
     assert codes(text) == [(1, "unknown-name"), (3, "unclosed-parenthesis")]
 

@@ -1,0 +1,43 @@
+"""Walks over a hole type and the types inside it, with the path of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from pastalang.program import types as t
+
+Path: TypeAlias = tuple[str | int, ...]
+
+
+def walk(
+    type: t.Type, path: Path = (), *, enter: Callable[[t.Type], bool] = lambda _: True
+) -> Iterator[tuple[Path, t.Type]]:
+    """The type and every type inside it, outermost first. Skips the inside of types that `enter` rejects.
+
+    Names are not followed: the types of a program are finite only without them.
+    """
+    yield path, type
+    if enter(type):
+        for step, part in parts_of(type):
+            yield from walk(part, (*path, *step), enter=enter)
+
+
+def parts_of(type: t.Type) -> Iterator[tuple[Path, t.Type]]:
+    """The types directly inside a type, each with the steps that lead to it. An arm of a union has no step."""
+    match type:
+        case t.Array(item=item):
+            yield ("[]",), item
+        case t.Map(value=value):
+            yield ("{}",), value
+        case t.Tuple(items=items):
+            for index, item in enumerate(items):
+                yield (index,), item
+        case t.Object(fields=fields):
+            for field in fields:
+                yield (field.key,), field.type
+        case t.Union(arms=arms):
+            for arm in arms:
+                yield (), arm
+        case _:
+            return
