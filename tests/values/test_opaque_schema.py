@@ -147,3 +147,15 @@ def test_more_keys_than_can_be_enforced_are_refused_by_name() -> None:
     needs = {f"k{number}": ["a"] for number in range(MAX_DEPENDENT_KEYS + 1)}
     with pytest.raises(NotExpressible, match=r"dependentRequired.*more than 8 keys"):
         type_of_schema(json.dumps({"type": "object", "dependentRequired": needs}))
+
+
+@pytest.mark.parametrize("unique", [True, False])
+def test_what_an_import_accepts_can_be_decoded(unique: bool) -> None:
+    """An array with `prefixItems` becomes one hole, and no grammar compares its items."""
+    array = {"type": "array", "prefixItems": [{"type": "integer"}], "items": {"type": "integer"}, "uniqueItems": unique}
+    document = json.dumps({"type": "object", "properties": {"a": array}, "required": ["a"]})
+    if unique:
+        with pytest.raises(NotExpressible, match="#/properties/a/uniqueItems: cannot be enforced here"):
+            type_of_schema(document)
+    else:
+        assert "uniqueItems" not in repr(type_of_schema(document).type)

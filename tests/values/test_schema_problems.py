@@ -18,7 +18,7 @@ OPTIONAL_TREE: JsonValue = {"type": "object", "properties": {"left": {"$ref": "#
         {"x-mine": {"not": 1}, "_format": "x", "format": "colour"},
         {"type": "string"},
         OPTIONAL_TREE,
-        {"allOf": [{"minLength": 1}, {"pattern": "a"}], "uniqueItems": True},
+        {"allOf": [{"minLength": 1}, {"pattern": "a"}], "uniqueItems": False},
     ],
 )
 def test_a_document_that_can_be_enforced_has_no_problem(document: JsonValue) -> None:
@@ -35,6 +35,10 @@ def test_a_document_that_can_be_enforced_has_no_problem(document: JsonValue) -> 
         ({"anyOf": [{"format": "regex"}]}, "#/anyOf/0/format: the format regex cannot be enforced"),
         ({"items": {"minimun": 1}}, "#/items/minimun: is not a keyword; did you mean `minimum`?"),
         ({"items": {"minLength": -1}}, "#/items/minLength: must be a whole number that is not negative"),
+        (
+            {"prefixItems": [{"type": "null"}], "uniqueItems": True},
+            "#/uniqueItems: cannot be enforced here; it can for an array whose items have one schema",
+        ),
         ({"pattern": "(?!a)"}, "#/pattern: the pattern `(?!a)` cannot be enforced while decoding: look-around"),
     ],
 )  # fmt: skip

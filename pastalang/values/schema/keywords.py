@@ -43,6 +43,7 @@ NOT_IN_OPAQUE: Final[Mapping[str, str]] = MappingProxyType(
     {
         "propertyNames": "cannot be enforced here; use `patternProperties` with `additionalProperties: false`",
         "additionalItems": "cannot be enforced here; use `prefixItems` with `items`",
+        "uniqueItems": "cannot be enforced here; it can for an array whose items have one schema",
     }
 )
 
@@ -153,7 +154,7 @@ _EXPLANATIONS: Final[Mapping[str, str]] = MappingProxyType(
         "additionalItems": "the end of a tuple in older drafts",
         "minItems": "`[T](min=...)`",
         "maxItems": "`[T](max=...)`",
-        "uniqueItems": "`[T](unique=true)`",
+        "uniqueItems": "`[T](unique=true)`; refused inside a part that becomes one hole",
         "properties": "the fields of an object",
         "required": "every key is written; one that may be left out is noted",
         "additionalProperties": "`false` for objects, a schema for maps; other keys are never written",

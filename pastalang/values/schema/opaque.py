@@ -42,13 +42,22 @@ def opaque_document(schema: Mapping[str, JsonValue], document: JsonValue, *, is_
     refused = find_in_schemas(whole, opaque_problem)
     if refused is not None:
         raise SchemaRefused(refused[0].lstrip("/"), refused[1])
-    return write_json(map_schemas(whole, split_dependencies))
+    return write_json(map_schemas(whole, _enforceable))
+
+
+def _enforceable(schema: Schema) -> Schema:
+    return {keyword: part for keyword, part in split_dependencies(schema).items() if not _is_idle(keyword, part)}
+
+
+def _is_idle(keyword: str, part: JsonValue) -> bool:
+    """Whether a keyword allows every value, although the grammar does not know it."""
+    return keyword == "uniqueItems" and part is False
 
 
 def opaque_problem(schema: dict[str, JsonValue]) -> tuple[str, str] | None:
     """Why a schema inside an opaque part cannot be enforced, as (keyword, reason)."""
-    for keyword in schema:
-        if keyword in NOT_IN_OPAQUE:
+    for keyword, part in schema.items():
+        if keyword in NOT_IN_OPAQUE and not _is_idle(keyword, part):
             return keyword, NOT_IN_OPAQUE[keyword]
         if is_refused(keyword):
             return keyword, why_refused(keyword)
