@@ -10,7 +10,7 @@ from pastalang.plan.plan import Instance, Mode, Overrun, Plan, Release
 from pastalang.plan.positions import after_fork, after_join, tokens_left
 from pastalang.plan.simulate import Simulator, simulate
 from pastalang.program import types as t
-from pastalang.runtime.attention.plain_views import Fed, PlainViews
+from pastalang.runtime.attention.plain_views import FedToken, PlainViews
 from pastalang.runtime.step import CellId, RowId, Run, StepBatch, TokenId
 from tests.plan.programs import async_, field, hole, json_body, named, plan_of, sync, text, text_body
 
@@ -153,7 +153,7 @@ def test_figure_3_a_detail_and_the_next_root_are_issued_together_and_freed_at_th
 MAIN = RowId(0)
 
 
-def feed_tree(*parents: int | None) -> list[Fed]:
+def feed_tree(*parents: int | None) -> list[FedToken]:
     """Two accepted tokens, then a tree fed in one step: each node follows the node at `parents`, None the accepted."""
     views = PlainViews()
     accepted = views.feed(_step((Run(MAIN, 0, 2),), first_cell=0))

@@ -231,7 +231,7 @@ def test_tokens_are_drawn_from_fewer_rows_at_once(monkeypatch: pytest.MonkeyPatc
     assert sampler.sample(logits, asks) == expected and all(isinstance(one, Sample) for one in expected)
     limit = 0
     assert all(isinstance(one, NoMemory) for one in sampler.sample(logits, asks))
-    with pytest.raises(OutOfMemory, match="no memory left to draw a token: CUDA out of memory"):
+    with pytest.raises(OutOfMemory, match="no memory left to sample a token: CUDA out of memory"):
         engine_of(Small(at_most(1 << 15))).run(PRODUCT, {"title": "x"})
 
 
