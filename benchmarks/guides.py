@@ -214,9 +214,9 @@ def rival_rows(tokens: Tokens) -> Iterator[str]:
     from outlines_core import Guide, Index
     from outlines_core import Vocabulary as OutlinesVocabulary
 
-    from pastalang.runtime.constraints.grammar.matcher import tokenizer_of
+    from pastalang.runtime.constraints.grammar.matcher import llguidance_tokenizer
 
-    tokenizer = tokenizer_of(tokens)
+    tokenizer = llguidance_tokenizer(tokens)
     end = min(tokens.vocabulary.ends)
     spelled = {text: list(ids) for text, ids in tokens.by_text.items()}
     words = np.zeros((BRANCHES, (SIZE + 32) // 32), dtype=np.uint32)

@@ -112,7 +112,7 @@ def _compile_grammar(grammar: str, tokens: Tokens) -> Matcher:
 
 
 def _start(grammar: str, tokens: Tokens) -> LLMatcher:
-    tokenizer = tokens.cached("llguidance", lambda: _tokenizer_of(tokens))
+    tokenizer = tokens.cached("llguidance", lambda: llguidance_tokenizer(tokens))
     return LLMatcher(tokenizer, grammar, log_level=0, limits=LLParserLimits(**_LIMITS))
 
 
@@ -133,7 +133,7 @@ class _Words:
         return list(self._tokens.shortest(text) or ())
 
 
-def _tokenizer_of(tokens: Tokens) -> Any:
+def llguidance_tokenizer(tokens: Tokens) -> Any:
     return LLTokenizer(TokenizerWrapper(_Words(tokens)), n_vocab=tokens.size + 1)
 
 
