@@ -87,4 +87,4 @@ def test_the_work_of_parsing_grows_with_the_number_of_lines() -> None:
         assert parse_text(text).file is not None
         return calls_of(lambda: parse_text(text))
 
-    assert calls(1_000) < 2.1 * calls(500)
+    assert calls(600) < 2.1 * calls(300)
