@@ -9,6 +9,7 @@ A place also records the last bytes, as far as a stop text or a forbidden text b
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -47,15 +48,18 @@ class Spelling:
     closing: bytes  # closes the value between two characters; empty in running text
 
 
+@lru_cache(maxsize=64)
 def spell_json(forbidden: tuple[str, ...]) -> Spelling:
     return _tabulate(_json_step, Place(_OPEN, b""), (), _bytes(forbidden), b'"')
 
 
+@lru_cache(maxsize=64)
 def spell_text(stops: tuple[str, ...], forbidden: tuple[str, ...]) -> Spelling:
     """Plain text. Its only control characters are tabs, and line ends if they do not stop the value."""
     return _tabulate(_text_step, Place(_BETWEEN, b""), _bytes(stops), _bytes(forbidden), b"")
 
 
+@lru_cache(maxsize=1)
 def spell_characters() -> Spelling:
     """Any characters, without escapes."""
     return _tabulate(_utf8_step, Place(_BETWEEN, b""), (), (), b"")
