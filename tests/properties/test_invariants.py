@@ -31,7 +31,7 @@ assistant json {
 ''')
 
 
-@FEW(110)
+@FEW(95)
 @given(st.data())
 def test_a_run_is_what_the_slow_decoder_says_however_it_is_run(data: st.DataObject) -> None:
     invariants.check_everything(data)

@@ -35,7 +35,7 @@ from tests.properties.tally import Invariant, count
 
 
 @given(plans())
-@settings(max_examples=40)
+@settings(max_examples=30)
 def test_every_plan_obeys_every_rule(plan: Plan) -> None:
     check_plan(plan)
 
@@ -51,7 +51,7 @@ def test_the_same_program_gives_the_same_bytes_and_these_the_same_plan(program: 
 
 
 @given(st.data(), plans())
-@settings(max_examples=40)
+@settings(max_examples=30)
 def test_a_run_takes_exactly_the_passes_that_were_forecast(data: st.DataObject, plan: Plan) -> None:
     check_passes(plan, data.draw(runs(plan)))
 
@@ -65,7 +65,7 @@ def check_schedules(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=80)
+@settings(max_examples=70)
 def test_every_schedule_ends_and_shows_every_draw_the_same(data: st.DataObject) -> None:
     check_schedules(data)
 
@@ -78,7 +78,7 @@ class _EightEach:
 
 
 @given(st.data(), plans())
-@settings(max_examples=40)
+@settings(max_examples=30)
 def test_no_run_leaves_the_ranges_of_the_forecast(data: st.DataObject, plan: Plan) -> None:
     run = data.draw(runs(plan, max_items=3, max_draws=99))
     least = forecast(plan, Lengths(items={"points": 0, "note": 0}))

@@ -206,7 +206,7 @@ def schedules() -> st.SearchStrategy[int | None]:
     return st.none() | st.integers(0, 1 << 20)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_one_training_forward_gives_the_logits_of_every_schedule(data: st.DataObject) -> None:
     check_training(data)
