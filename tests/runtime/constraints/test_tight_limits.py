@@ -60,7 +60,7 @@ class Cautious:
 
 
 def test_where_nothing_else_is_known_to_fit_the_ending_is_followed_and_the_value_is_cut() -> None:
-    state = MachineGuide(Cautious(), Seam(TOKENS, b","), "a text").start(max_tokens=9)
+    state = MachineGuide(Cautious(), Seam(TOKENS, b",")).start(max_tokens=9)
     for byte in b"abcd":
         assert tokens_of(state.allowed()).tolist() == [byte]
         assert not state.truncated
