@@ -40,10 +40,10 @@ class Cautious:
     def accepts(self, state: MachineState) -> bool:
         return state == 4
 
-    def goes_on(self, state: MachineState) -> bool:
+    def can_continue(self, state: MachineState) -> bool:
         return state != 4
 
-    def trimmed(self, state: MachineState) -> int:
+    def stop_bytes(self, state: MachineState) -> int:
         return 0
 
     def forced(self, state: MachineState) -> bytes:
