@@ -1,11 +1,12 @@
 # What a person does with this repository. `make help` is made from the comments behind the targets.
 PYTHON ?= python3
 VENV := .venv
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo examples test test-long invariants fuzz holes conformance corpus-update recorded-update format lint types imports check clean
+.PHONY: help install demo examples test test-long invariants fuzz holes conformance corpus-update recorded-update pythons package format lint types imports check clean
 
 help: ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -45,6 +46,16 @@ conformance: install ## check every schema of two public suites (PASTALANG_SCHEM
 	@test -n "$$PASTALANG_SCHEMA_DATA" || { echo "PASTALANG_SCHEMA_DATA names the folder with the suites: PASTALANG_SCHEMA_DATA=FOLDER make conformance"; exit 1; }
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto -m "long or not long" tests/conformance
 
+pythons: ## run the tests with every supported Python that is installed (PYTHONS names them)
+	@for python in $(PYTHONS); do \
+		command -v $$python >/dev/null || { echo "$$python: not installed, skipped"; continue; }; \
+		echo "$$python: $$($$python --version)"; \
+		$(MAKE) --no-print-directory PYTHON=$$python VENV=.venvs/$$(basename $$python) test || exit 1; \
+	done
+
+package: install ## build the wheel and the sdist, install each into a clean environment and use it
+	$(BIN)/python -m pytest -q -m "long or not long" tests/packaging
+
 corpus-update: install ## write what is said about the invalid programs anew, to be read as a difference
 	PASTA_UPDATE_CORPUS=1 $(BIN)/python -m pytest -q tests/corpus
 
@@ -66,4 +77,4 @@ imports: install ## check that the layers hold
 check: lint types imports test ## everything that has to be green
 
 clean: ## remove what was built
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .venvs build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
