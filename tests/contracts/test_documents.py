@@ -37,6 +37,12 @@ def test_a_link_in_a_document_leads_to_a_file(path: Path) -> None:
         assert "://" in link or (path.parent / link).exists(), link
 
 
+def test_every_test_that_the_page_of_faults_names_exists() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", Path("docs/reliability.md").read_text("utf-8"))
+    assert len(named) > 40
+    assert [name for file, name in named if f"def {name}(" not in Path(file).read_text("utf-8")] == []
+
+
 LIMITS = {
     "bytes of one file": limits.MAX_FILE_BYTES,
     "words and marks of one file": limits.MAX_TOKENS,
