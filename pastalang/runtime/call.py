@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypedDict
-
-from pydantic import BaseModel
+from types import MappingProxyType
+from typing import Any, Final, TypedDict
 
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.plan.plan import Mode
+from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program, Template
 from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
 from pastalang.program.types import Sampling
@@ -25,7 +24,7 @@ class Options:
     any_mode       decode in a mode that the weights were not trained for
     seed           two runs with the same seed draw the same tokens
     sampling       for holes and decisions for which the program sets no sampling
-    model          a Pydantic model that validates the JSON answer; the value is then an instance of it
+    model          a Pydantic model, or any type that Pydantic knows: validates the JSON answer and makes the value
     repair         how many times a field that the model rejects is decoded again
     retry_below    decode a field again if its probability is below this
     keep_invalid   return an answer that stays invalid with its problems, instead of raising `Invalid`
@@ -37,7 +36,7 @@ class Options:
     any_mode: bool = False
     seed: int = 0
     sampling: Sampling | None = None
-    model: type[BaseModel] | None = None
+    model: Any = None
     repair: int = 0
     retry_below: float | None = None
     keep_invalid: bool = False
@@ -45,33 +44,83 @@ class Options:
 
 
 class RunOptions(TypedDict, total=False):
-    """The same names for type checkers and editors. `Options` says what they mean."""
+    """The same names for type checkers and editors, except `model`. `Options` says what they mean."""
 
     template: str | None
     mode: str | Mode
     any_mode: bool
     seed: int
     sampling: Sampling | None
-    model: type[BaseModel] | None
     repair: int
     retry_below: float | None
     keep_invalid: bool
     details: bool
 
 
-def options_of(given: RunOptions) -> Options:
+OPTIONS: Final = tuple(field.name for field in fields(Options))
+
+
+def options_of(given: Mapping[str, Any]) -> Options:
     """Raises `TypeError` for an unknown name, as any Python function does, and `BadInputs` with every wrong value."""
-    known = [field.name for field in fields(Options)]
-    for name in given:
-        if name not in known:
-            hint = did_you_mean(name, known)
-            raise TypeError(f"unknown option {name!r}" + (f"; did you mean {hint!r}?" if hint else ""))
-    values: Any = given
-    options = Options(**values)
+    check_names({name: value for name, value in given.items() if name not in OPTIONS}, ())
+    options = Options(**given)
     problems = _problems(options)
     if problems:
         raise BadInputs("\n".join(problems))
     return options
+
+
+def check_names(given: Mapping[str, object], inputs: Sequence[str], *, options: Sequence[str] = OPTIONS) -> None:
+    """Raises `TypeError` for a keyword that is neither an input nor an option, with the right one."""
+    for name, value in given.items():
+        if name in inputs:
+            continue
+        if name in _INSTEAD:
+            raise TypeError(f"there is no option `{name}`: {_INSTEAD[name].format(name=name, value=_short(value))}")
+        hint = did_you_mean(name, [*options, *inputs])
+        owner = "no option and no input" if inputs else "no option"
+        raise TypeError(f"there is {owner} `{name}`" + (f"; did you mean `{hint}`?" if hint else ""))
+
+
+# What people write who come from other libraries, and what it is here.
+_SAMPLED: Final = "write `sampling=pastalang.Sampling({name}={value})`"
+_LIMITED: Final = "a limit belongs to a type, as in `string(max=20)` of a program, so that every value has its own"
+_VALIDATED: Final = "the type of the answer is `model=`"
+_TOLD: Final = "messages are part of a program; `extract` takes `instructions=`"
+_LOADED: Final = "it belongs to the model: `pastalang.Engine.load(..., {name}={value})`"
+_INSTEAD: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("temperature", "top_k", "top_p", "min_p", "repetition_penalty"), _SAMPLED),
+        **dict.fromkeys(("max_tokens", "max_new_tokens", "max_length", "max_output_tokens"), _LIMITED),
+        **dict.fromkeys(("response_model", "response_format", "output_type", "output_schema", "schema"), _VALIDATED),
+        **dict.fromkeys(("prompt", "system", "system_prompt", "messages", "prompt_description"), _TOLD),
+        **dict.fromkeys(("device", "dtype", "cells", "limits", "prefix_cells", "packed"), _LOADED),
+        **dict.fromkeys(("retries", "max_retries", "num_retries", "max_attempts"), "write `repair={value}`"),
+        **dict.fromkeys(("random_seed", "random_state", "rng"), "write `seed=` with a whole number"),
+        "stream": "call `stream` in place of `run`, which yields events",
+        "tokenizer": "pass it with its model: `pastalang.Engine.load((model, tokenizer))`",
+        "stop": 'a text that ends a value belongs to its type, as in `string(stop=".")`',
+    }
+)
+
+
+def merged_inputs(inputs: Any, named: Mapping[str, Any], plan: Plan, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The inputs of a dict and those passed by keyword. `given` are all keywords, options included. Raises `BadInputs`.
+
+    Anything else than a dict goes through, for `bind_inputs` to report.
+    """
+    if not isinstance(inputs, Mapping):
+        return inputs  # type: ignore[no-any-return]
+    found = {**inputs, **named}
+    for name in named:
+        if name in inputs:
+            raise BadInputs(f"the input `{name}` is passed twice, in the dict and by keyword")
+    for input in plan.inputs:
+        if input.name in given and input.name in OPTIONS and input.name not in found and input.default is None:
+            raise BadInputs(
+                f'`{input.name}=` is an option; pass the input of this name in a dict: `{{"{input.name}": ...}}`'
+            )
+    return found
 
 
 def _problems(options: Options) -> list[str]:
@@ -99,6 +148,11 @@ def _problems(options: Options) -> list[str]:
         if value is not None and not bounds.accepts(value):
             problems.append(f"`{name}` must be {bounds.expected}, not {value!r}")
     return problems
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else "..."
 
 
 def check_size(name: str, value: object, *, minimum: int) -> None:

@@ -23,7 +23,7 @@ def bind_inputs(plan: Plan, given: Mapping[str, Any], *, spell: Callable[[Any], 
     """
     spell = spell or _short_repr
     if not isinstance(given, Mapping):
-        raise BadInputs(f"inputs have to be a dict by name, not {spell(given)}")
+        raise BadInputs(f"inputs have to be a dict by name{_example(plan)}, not {spell(given)}")
     declared = {input.name: input for input in plan.inputs}
     problems = [_unknown(name, declared) for name in given if name not in declared]
     values: dict[str, Any] = {}
@@ -73,6 +73,11 @@ def value_at(value: Any, path: tuple[str, ...]) -> Any:
     for name in path:
         value = value[name]
     return value
+
+
+def _example(plan: Plan) -> str:
+    names = [f'"{input.name}": ...' for input in plan.inputs if input.default is None]
+    return f", `{{{', '.join(names)}}}`" if names else ""
 
 
 def _type_of(input: Input) -> InputType:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+import os
+from pathlib import Path
+from typing import Any, TypeAlias
 
+from pastalang.compiler import load
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
@@ -14,6 +17,7 @@ from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.scheduler.threads import with_threads
 
 MOST = 64  # programs, and plans
+Runnable: TypeAlias = Program | Plan | str | os.PathLike[str]  # what a run takes: a text is the path of a file
 
 
 class PlanCache:
@@ -24,16 +28,19 @@ class PlanCache:
         self._make_guide = make_guide
         self._plans: dict[tuple[int, str | None, Mode], tuple[Program, Plan]] = {}
         self._bound: dict[int, tuple[Plan, BoundPlan]] = {}
+        self._files: dict[Path, Program] = {}
 
-    def plan(self, program: Program | Plan, *, template: str | None, mode: str | Mode) -> Plan:
+    def plan(self, program: Runnable, *, template: str | None, mode: str | Mode) -> Plan:
         mode = options_of({"mode": mode, "template": template}).mode
+        if isinstance(program, str | os.PathLike):
+            program = self._loaded(program)
         if isinstance(program, Plan):
             if template not in (None, program.template):
                 raise BadInputs(f"the plan belongs to the template `{program.template}`, not to `{template}`")
             return program
         given: Any = program
         if not isinstance(given, Program):
-            raise TypeError(f"expected a program from pastalang.compile or pastalang.load, not {given!r:.60}")
+            raise TypeError(_no_program(given))
         key = id(program), template, Mode(mode)
         known = self._plans.get(key)
         if known is None or known[0] is not program:
@@ -41,6 +48,17 @@ class PlanCache:
             chosen = template_of(program, template)
             known = self._plans[key] = program, build_plan(chosen, program, mode=Mode(mode))
         return known[1]
+
+    def _loaded(self, path: str | os.PathLike[str]) -> Program:
+        """The program in a file: read again at each call, so that edits count, and planned again only if it changed."""
+        if isinstance(path, str) and "\n" in path:
+            raise TypeError("a text is the path of a program here; pastalang.compile makes a program of its source")
+        found, at = load(path), Path(path).absolute()
+        known = self._files.get(at)
+        if known is None or known != found:
+            _make_room(self._files)
+            known = self._files[at] = found
+        return known
 
     def bound(self, plan: Plan) -> BoundPlan:
         """The plan bound to the tokenizer. Raises what is wrong with the plan for this tokenizer."""
@@ -52,6 +70,12 @@ class PlanCache:
             bound.check_limits()
             known = self._bound[id(plan)] = plan, bound
         return known[1]
+
+
+def _no_program(given: object) -> str:
+    if isinstance(given, type):
+        return f"a type is not a program: write `extract({given.__name__}, text)`, or run pastalang.from_model of it"
+    return f"expected a program, a plan or the path of a .pasta file, not {given!r:.60}"
 
 
 def _make_room(cache: dict[Any, Any]) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Generic
+
+from typing_extensions import TypeVar
 
 from pastalang.plan.plan import Plan
 from pastalang.runtime.errors import Problem, RunError
@@ -45,6 +47,7 @@ class Usage:
     attempts: int = 0
 
 
+T_co = TypeVar("T_co", default=Any, covariant=True)  # what `model=` makes of the answer
 BETWEEN = "\n\n"  # between the texts of stacked documents
 _SHOWN = 400  # characters of a value in a repr
 
@@ -109,7 +112,7 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Generic[T_co]):
     """One answer.
 
     value      a JSON answer as Python values; for running text its fields by name, forks as lists
@@ -118,7 +121,7 @@ class Answer:
     thinking   what the model wrote before the answer, if the template lets it think; not a part of `text`
     """
 
-    value: Any
+    value: T_co
     text: str
     fields: tuple[FieldResult, ...]
     stretches: tuple[Stretch, ...] = ()
@@ -133,7 +136,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Result:
+class Result(Generic[T_co]):
     """What a run returned. `value` is what most callers want.
 
     value, text, fields   of the answer; if documents were stacked, `value` is a list with one value for each
@@ -143,7 +146,7 @@ class Result:
     problems              what a validator still objects to; only with `keep_invalid`
     """
 
-    answers: tuple[Answer, ...]
+    answers: tuple[Answer[T_co], ...]
     is_stacked: bool
     usage: Usage
     trace: Trace
@@ -180,9 +183,13 @@ class Result:
         return " · ".join(parts)
 
     @property
-    def value(self) -> Any:
-        """The value; a list with one value for each stacked document."""
-        return [answer.value for answer in self.answers] if self.is_stacked else self.answers[0].value
+    def value(self) -> T_co:
+        """The value; a list with one value for each stacked document, which type checkers know from `answers` only."""
+        return self._values if self.is_stacked else self.answers[0].value
+
+    @property
+    def _values(self) -> Any:
+        return [answer.value for answer in self.answers]
 
     @property
     def exact(self) -> JsonValue:

@@ -83,7 +83,7 @@ def _check_given(kind: str, count: int, seed: int) -> None:
         type, pick, limit = rng.choice(SIMPLE + STRUCTURES), rng.choice(sorted(PICKS)), rng.choice(LIMITS)
         state = decode(_guide((kind, type), type, TYPES, tokens), limit, PICKS[pick], tokens, rng)
         if state is not None:
-            validate_value(_model(type), parse_json(state.text))
+            validate_value(TypeAdapter(_model(type)), parse_json(state.text))
 
 
 @lru_cache

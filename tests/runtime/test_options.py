@@ -1,14 +1,18 @@
 from __future__ import annotations
 
+import asyncio
 import math
 import re
+from contextlib import aclosing
 from dataclasses import fields
+from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
+from pydantic import BaseModel
 
 from pastalang.compiler import compile
-from pastalang.errors import InputError
+from pastalang.errors import FileError, InputError
 from pastalang.models import from_schema, model_of, schema_of
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode
@@ -16,13 +20,15 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.call import Options, RunOptions, options_of
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.events import Done, Event
+from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.fakes import uniform_model
+from pastalang.testing.fakes import hashed_model, uniform_model
 
 
 def test_type_checkers_and_the_runtime_know_the_same_options() -> None:
-    assert get_type_hints(RunOptions) == get_type_hints(Options)
+    assert get_type_hints(RunOptions) | {"model": Any} == get_type_hints(Options)
 
 
 def test_every_option_is_described_once() -> None:
@@ -38,7 +44,7 @@ def test_what_is_not_given_has_its_default() -> None:
 def test_a_name_that_is_no_option_is_told_with_the_right_one() -> None:
     engine = Engine(uniform_model(320), byte_tokenizer())
     program = compile("template t()\nassistant json {a: boolean}")
-    with pytest.raises(TypeError, match="unknown option 'sed'; did you mean 'seed'"):
+    with pytest.raises(TypeError, match="there is no option `sed`; did you mean `seed`"):
         engine.run(program, {}, sed=1)  # type: ignore[call-arg]
 
 
@@ -120,7 +126,7 @@ def test_an_engine_without_memory_is_refused() -> None:
         Engine.load("pasta-mini", cells=0)
 
 
-@pytest.mark.parametrize("inputs", [None, [1], "x", {1: 2}, {"x": b"bytes"}, {"x": 10**5000}, {"n": 10**5000}])
+@pytest.mark.parametrize("inputs", [0, [1], "x", {1: 2}, {"x": b"bytes"}, {"x": 10**5000}, {"n": 10**5000}])
 def test_inputs_that_are_none_are_told_and_leave_nothing_behind(inputs: Any) -> None:
     program = compile('template t(x: text = "", n: number = 1)\nuser """\n{x} {n}\n"""\nassistant json {a: boolean}')
     engine = Engine(uniform_model(320), byte_tokenizer())
@@ -148,7 +154,90 @@ def test_a_batch_whose_inputs_break_off_leaves_nothing_behind() -> None:
     assert engine.scheduler.is_idle
 
 
-@pytest.mark.parametrize("program", [None, "template t()", 3])
+TITLE = compile('template t(title: text, seed: text = "")\nuser """\n{title}{seed}\n"""\nassistant json {a: boolean}')
+
+
+def test_inputs_are_keywords_or_a_dict_or_both() -> None:
+    engine = Engine(hashed_model(320), byte_tokenizer(), prefix_cells=0)
+    wanted = engine.run(TITLE, {"title": "a"}).trace.drawn
+    given: Any = {"title": "a"}
+    assert engine.run(TITLE, **given).trace.drawn == engine.run(TITLE, {}, **given).trace.drawn == wanted
+    assert engine.run(TITLE, {"title": "a", "seed": "x"}, seed=0).trace.drawn != wanted
+    assert [one.trace.drawn for one in engine.batch(TITLE, [{}, {}], **given) if isinstance(one, Result)] == [
+        wanted
+    ] * 2
+
+
+def test_a_file_is_read_again_when_it_has_changed(tmp_path: Path) -> None:
+    engine, path = Engine(uniform_model(320), byte_tokenizer()), tmp_path / "a.pasta"
+    path.write_text("template t()\nassistant json {a: boolean}", encoding="utf-8")
+    assert engine.plan(path) is engine.plan(str(path))
+    assert engine.run(path).value.keys() == {"a"}
+    path.write_text("template t()\nassistant json {b: boolean}", encoding="utf-8")
+    assert engine.run(str(path)).value.keys() == {"b"}
+
+
+async def _events(engine: Engine) -> tuple[list[Event], Result]:
+    found = [event async for event in engine.astream(TITLE, title="a")]
+    async with aclosing(engine.astream(TITLE, title="b")) as left_early:
+        await anext(left_early)
+    return found, await engine.arun(TITLE, title="a")
+
+
+def test_the_events_of_an_asyncio_stream_are_those_of_a_stream() -> None:
+    engine = Engine(uniform_model(320), byte_tokenizer())
+    *found, done = asyncio.run(_events(engine))[0]
+    *wanted, end = engine.stream(TITLE, title="a")
+    assert found == wanted and isinstance(done, Done) and isinstance(end, Done)
+    assert done.result.value == end.result.value and engine.scheduler.is_idle
+
+
+class Record(BaseModel):
+    a: bool
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "told"),
+    [
+        (
+            lambda engine: engine.run(TITLE, title="a", temperature=0.7),
+            TypeError,
+            "there is no option `temperature`: write `sampling=pastalang.Sampling(temperature=0.7)`",
+        ),
+        (lambda engine: engine.run(TITLE, title="a", max_tokens=9), TypeError, "as in `string(max=20)` of a program"),
+        (lambda engine: engine.run(TITLE, title="a", response_model=Record), TypeError, "is `model=`"),
+        (lambda engine: engine.run(TITLE, title="a", prompt="Hi"), TypeError, "messages are part of a program"),
+        (lambda engine: engine.run(TITLE, title="a", max_retries=3), TypeError, "write `repair=3`"),
+        (lambda engine: engine.run(TITLE, title="a", device="cpu"), TypeError, "Engine.load(..., device='cpu')"),
+        (
+            lambda engine: engine.run(TITLE, tilte="a"),
+            TypeError,
+            "no option and no input `tilte`; did you mean `title`",
+        ),
+        (
+            lambda engine: engine.run(TITLE, "a"),
+            BadInputs,
+            "inputs have to be a dict by name, `{\"title\": ...}`, not 'a'",
+        ),
+        (lambda engine: engine.run(TITLE, {"title": "a"}, title="b"), BadInputs, "`title` is passed twice"),
+        (lambda engine: engine.run(Record, title="a"), TypeError, "write `extract(Record, text)`"),
+        (lambda engine: engine.run("template t()\n", title="a"), TypeError, "pastalang.compile"),
+        (lambda engine: engine.run("nowhere.pasta", title="a"), FileError, "nowhere.pasta"),
+        (lambda engine: engine.run(TITLE, title="a", model="Qwen/Qwen3-0.6B"), BadInputs, "`pastalang.Engine.load`"),
+        (lambda engine: engine.run(TITLE, title="a", model=Record(a=True)), BadInputs, "write `model=Record`"),
+        (lambda engine: engine.run(TITLE, title="a", model=Engine), BadInputs, "a type that Pydantic can validate"),
+        (lambda engine: engine.run(CLASH, seed=1), BadInputs, 'in a dict: `{"seed": ...}`'),
+    ],
+)
+def test_a_call_that_guesses_wrong_is_told_the_right_one(call: Any, error: type[Exception], told: str) -> None:
+    with pytest.raises(error, match=re.escape(told)):
+        call(Engine(uniform_model(320), byte_tokenizer()))
+
+
+CLASH = compile('template t(seed: text)\nuser """\n{seed}\n"""\nassistant json {a: boolean}')
+
+
+@pytest.mark.parametrize("program", [None, b"template t()", 3])
 def test_what_is_no_program_is_told(program: Any) -> None:
     engine = Engine(uniform_model(320), byte_tokenizer())
     with pytest.raises(TypeError, match="expected a program"):

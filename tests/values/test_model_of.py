@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 import pytest
-from pydantic import BaseModel, Field, RootModel, ValidationError
+from pydantic import BaseModel, Field, RootModel, TypeAdapter, ValidationError
 
 from pastalang.program import types as t
 from pastalang.values.pydantic.from_core import type_of_model, validate_value
@@ -90,4 +90,4 @@ def test_a_decimal_keeps_its_digits_on_the_way_into_a_model() -> None:
     found = type_of_model(Price)
     digits = "0.1000000000000000000000000001"
     value = read(f'{{"exact":{digits},"near":0.5}}', found.type).value
-    assert validate_value(Price, value) == Price(exact=Decimal(digits), near=0.5, limit=Decimal("0.1"))
+    assert validate_value(TypeAdapter(Price), value) == Price(exact=Decimal(digits), near=0.5, limit=Decimal("0.1"))

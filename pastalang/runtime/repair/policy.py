@@ -5,25 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel
-
 from pastalang.plan.plan import Plan
 from pastalang.program.sampling_bounds import SamplingBounds
 from pastalang.runtime.call import Options
 from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.repair.validation import Validator, validator_of
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What happens to a finished answer.
 
-    model          the Pydantic model that it is validated against
+    model          the type that it is validated against; None if it is not validated
     repair         how often a field that the model objects to is decoded again
     retry_below    fields with a lower probability are decoded again, once or as often as `repair` says
     keep_invalid   what is still wrong then is marked in the result; otherwise `Invalid` is raised
     """
 
-    model: type[BaseModel] | None = None
+    model: Validator | None = None
     repair: int = 0
     retry_below: float | None = None
     keep_invalid: bool = False
@@ -39,8 +38,7 @@ def policy_for(plan: Plan, options: Options) -> Policy | None:
     repair, retry_below, keep_invalid = options.repair, options.retry_below, options.keep_invalid
     if model is None and not repair and retry_below is None and not keep_invalid:
         return None
-    if model is not None and not (isinstance(model, type) and issubclass(model, BaseModel)):
-        raise BadInputs(f"`model` is a class derived from pydantic.BaseModel, not {model!r}")
+    validator = None if model is None else validator_of(model)
     if isinstance(repair, bool) or not isinstance(repair, int) or repair < 0:
         raise BadInputs(f"`repair` is a number of attempts, 0 or more, not {repair!r}")
     if retry_below is not None and not SamplingBounds(1, is_above=True).accepts(retry_below):
@@ -49,4 +47,4 @@ def policy_for(plan: Plan, options: Options) -> Policy | None:
         raise BadInputs("without `model` nothing is checked, so there is nothing to repair or to keep")
     if plan.output is None:
         raise BadInputs(f"`{plan.template}` writes running text; only a JSON answer is validated and repaired")
-    return Policy(model, repair, retry_below, keep_invalid)
+    return Policy(validator, repair, retry_below, keep_invalid)

@@ -14,8 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-
-from pydantic import BaseModel
+from typing import Any
 
 from pastalang.runtime.answer import Layout, layouts_of
 from pastalang.runtime.errors import Problem
@@ -68,7 +67,7 @@ class Review:
     """
 
     policy: Policy
-    models: tuple[BaseModel, ...] = ()
+    models: tuple[Any, ...] = ()
     problems: tuple[Problem, ...] = ()
     attempts: int = 0  # repairs and retries; a branch that is decoded again only because it joined one does not count
     _layouts: tuple[Layout, ...] = ()
@@ -102,14 +101,13 @@ class Review:
         if self.policy.model is None:
             return []
         failures: list[Failure] = []
-        models: list[BaseModel] = []
+        models: list[Any] = []
         for document, layout in enumerate(self._layouts):
-            found = validate(self.policy.model, layout.exact)
-            if isinstance(found, BaseModel):
-                models.append(found)
-            else:
+            found, objections = validate(self.policy.model, layout.exact)
+            models.append(found)
+            if objections:
                 tree = places_of(layout.answer.text)
-                failures += [Failure(document, layout, one, targets_of(layout, tree, one)) for one in found]
+                failures += [Failure(document, layout, one, targets_of(layout, tree, one)) for one in objections]
         if not failures:
             self.models = tuple(models)
         return failures

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from types import CodeType, TracebackType
 from typing import Any
 
-from pydantic import AliasChoices, AliasPath, BaseModel, ValidationError
+from pydantic import AliasChoices, AliasPath, BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from pastalang.runtime.errors import ValidatorFailed
+from pastalang.runtime.errors import BadInputs, ValidatorFailed
 from pastalang.values.json import JsonValue
-from pastalang.values.pydantic.from_core import validate_value
+from pastalang.values.pydantic.from_core import name_of_type, validate_value
 
 _PREFIX = re.compile(r"^(Value error|Assertion failed), ")  # by pydantic, before the message of a validator
 
@@ -27,20 +28,47 @@ class Objection:
     fields: tuple[str, ...] = ()
 
 
-def validate(model: type[BaseModel], value: JsonValue) -> BaseModel | tuple[Objection, ...]:
-    """The validated instance, or the objections. Raises `ValidatorFailed` if a validator fails instead of judging."""
+@dataclass(frozen=True, slots=True)
+class Validator:
+    """A type that validates answers: a Pydantic model, or any other type that Pydantic knows."""
+
+    name: str
+    model: Any
+    adapter: TypeAdapter[Any]
+
+
+def validator_of(model: Any) -> Validator:
+    """Raises `BadInputs` for what Pydantic cannot validate with."""
+    if isinstance(model, BaseModel):
+        raise BadInputs(f"`model` is a class, not an instance of one; write `model={type(model).__name__}`")
+    if isinstance(model, str | os.PathLike):
+        raise BadInputs(
+            f"`model` is the type of the answer, not {model!r}; a language model is loaded with `pastalang.Engine.load`"
+        )
+    try:
+        return Validator(name_of_type(model), model, TypeAdapter(model))
+    except (PydanticUserError, TypeError, NameError) as problem:
+        raise BadInputs(f"`model` is a type that Pydantic can validate, not {model!r:.200}") from problem
+
+
+def validate(validator: Validator, value: JsonValue) -> tuple[Any, tuple[Objection, ...]]:
+    """The validated value and no objections, or the objections.
+
+    Raises `ValidatorFailed` if a validator fails instead of judging.
+    """
+    model = validator.model
     try:
         try:
-            found: object = validate_value(model, value)
+            found: object = validate_value(validator.adapter, value)
         except ValidationError as problem:  # `errors` only now builds the messages, which may fail
-            return tuple(_objection(error) for error in problem.errors(include_url=False))
+            return None, tuple(_objection(error) for error in problem.errors(include_url=False))
     except Exception as problem:  # validators are programs of the caller and raise anything
         raise ValidatorFailed(
-            f"a validator of `{model.__name__}` raised {type(problem).__name__}: {problem}"
+            f"a validator of `{validator.name}` raised {type(problem).__name__}: {problem}"
         ) from problem
-    if not isinstance(found, model):
-        raise ValidatorFailed(f"a validator of `{model.__name__}` returned {type(found).__name__} instead of the model")
-    return found
+    if isinstance(model, type) and issubclass(model, BaseModel) and not isinstance(found, model):
+        raise ValidatorFailed(f"a validator of `{validator.name}` returned {type(found).__name__} instead of the model")
+    return found, ()
 
 
 def _objection(error: ErrorDetails) -> Objection:

@@ -15,9 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
-
-from pydantic import BaseModel
+from typing import Any, TypeAlias
 
 from pastalang.runtime.binding.spaced import leading_space_of
 from pastalang.runtime.errors import Problem
@@ -207,7 +205,7 @@ class Repair:
         self._tried: Counter[Key] = Counter()
         self._doubts: list[tuple[Target, Retake]] = []
         self._replaced: set[BranchState] = set()  # a branch that has joined one of these is out of date
-        self.models: tuple[BaseModel, ...] = ()
+        self.models: tuple[Any, ...] = ()
         self.problems: tuple[Problem, ...] = ()
 
     @property
@@ -242,11 +240,10 @@ class Repair:
         found = [] if model is None else [validate(model, layout.exact) for layout in self._layouts]
         failures = [
             Failure(document, layout, one, targets_of(layout, one))
-            for document, (layout, objections) in enumerate(zip(self._layouts, found, strict=bool(found)))
-            if isinstance(objections, tuple)
+            for document, (layout, (_, objections)) in enumerate(zip(self._layouts, found, strict=bool(found)))
             for one in objections
         ]
-        self.models = () if failures else tuple(one for one in found if isinstance(one, BaseModel))
+        self.models = () if failures else tuple(value for value, _ in found)
         return failures
 
     def _give_up(self, failures: Iterable[Failure]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, get_origin
 
 from pydantic import BaseModel, PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
 from typing_extensions import is_typeddict
@@ -45,14 +45,20 @@ def type_of_model(model: Any) -> Converted:
     conversion = _Conversion()
     found = conversion.convert(schema, Site(), ())
     if conversion.problems:
-        raise NotExpressible(getattr(model, "__name__", str(model)), conversion.problems)
+        raise NotExpressible(name_of_type(model), conversion.problems)
     notes = tuple(dict.fromkeys(conversion.notes))
     return Converted(found, MappingProxyType(conversion.types), notes)
 
 
-def validate_value(model: type[BaseModel], value: JsonValue) -> BaseModel:
-    """The model of an exact value. Pydantic reads JSON numbers as floats, so longer decimals are passed as strings."""
-    return model.model_validate_json(write_json(_exact(value)))
+def validate_value(adapter: TypeAdapter[Any], value: JsonValue) -> Any:
+    """An exact value as the adapter's type. Pydantic reads JSON numbers as floats, so longer decimals are passed as
+    strings."""
+    return adapter.validate_json(write_json(_exact(value)))
+
+
+def name_of_type(model: Any) -> str:
+    """How a type is named in messages: `Invoice`, `list[Invoice]`."""
+    return model.__name__ if isinstance(model, type) and get_origin(model) is None else str(model)
 
 
 def _exact(value: JsonValue) -> JsonValue:
@@ -73,7 +79,7 @@ def is_record(found: object) -> bool:
 
 
 def _core_schema(model: Any) -> CoreSchema:
-    name = getattr(model, "__name__", str(model))
+    name = name_of_type(model)
     if model is BaseModel:
         raise NotExpressible(name, [Mismatch((), "it is the base class of models; pass a model of your own")])
     try:

@@ -336,7 +336,7 @@ def test_who_waited_for_an_unsure_field_changes_only_when_the_field_does() -> No
 
 @pytest.mark.parametrize(
     "options",
-    [{"repair": -1, "model": BaseModel}, {"repair": 2}, {"retry_below": 0.0}, {"model": int}, {"keep_invalid": True}],
+    [{"repair": -1, "model": BaseModel}, {"repair": 2}, {"retry_below": 0.0}, {"model": 3}, {"keep_invalid": True}],
 )
 def test_wrong_options_are_refused_beforehand(options: dict[str, Any]) -> None:
     runner = engine()

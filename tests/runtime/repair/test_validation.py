@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -12,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from pastalang.program.types import Sampling
 from pastalang.runtime.errors import ValidatorFailed
-from pastalang.runtime.repair.validation import Objection, validate
+from pastalang.runtime.repair.validation import Objection, validate, validator_of
 from pastalang.runtime.result import Invalid
 from pastalang.values.json import JsonValue, parse_json, places_of
 from tests.runtime.repair.test_review import engine, program
@@ -34,9 +35,7 @@ class Ordered(BaseModel):
 
 
 def objections(model: type[BaseModel], text: str) -> tuple[Objection, ...]:
-    found = validate(model, parse_json(text))
-    assert isinstance(found, tuple)
-    return found
+    return validate(validator_of(model), parse_json(text))[1]
 
 
 def again(model: type[BaseModel], asked: Any = THREE) -> set[str]:
@@ -239,7 +238,7 @@ def test_a_validator_that_returns_something_else_is_an_error() -> None:
             return {"not": "a model"}
 
     with pytest.raises(ValidatorFailed, match="returned dict instead of the model"):
-        validate(Model, {"a": 1})
+        validate(validator_of(Model), {"a": 1})
 
 
 def test_a_root_model_of_a_list_is_validated() -> None:
@@ -247,8 +246,16 @@ def test_a_root_model_of_a_list_is_validated() -> None:
         pass
 
     value: JsonValue = [1, 2]
-    found = validate(Model, value)
-    assert isinstance(found, Model) and found.root == [1, 2]
+    assert validate(validator_of(Model), value) == (Model([1, 2]), ())
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "value"),
+    [(list[date], '["2024-02-29"]', [date(2024, 2, 29)]), (int | None, "null", None), (Literal["a", 1], "1", 1)],
+)
+def test_any_type_that_pydantic_knows_validates(model: Any, text: str, value: Any) -> None:
+    assert validate(validator_of(model), parse_json(text)) == (value, ())
+    assert validate(validator_of(model), parse_json("[[]]"))[1]
 
 
 def test_a_model_of_other_keys_is_told_what_is_missing() -> None:

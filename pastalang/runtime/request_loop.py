@@ -1,0 +1,201 @@
+"""The requests of an engine, and the forward passes that they share.
+
+A pass is: admit requests and build a step, run the model, commit what was fed, sample, and hand the tokens to their
+branches.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+
+from pastalang.errors import PastaError
+from pastalang.plan.plan import Mode, Plan
+from pastalang.runtime.binding.bound_plan import MakeGuide
+from pastalang.runtime.binding.guide_cache import GuideCache
+from pastalang.runtime.call import OPTIONS, Options, check_names, check_size, merged_inputs, options_of
+from pastalang.runtime.constraints.tagged_text import TaggedTextGuides
+from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.runtime.constraints.vocabulary import vocabulary_of
+from pastalang.runtime.device_memory import describe_shortage, empty_caches, is_out_of_memory
+from pastalang.runtime.encoder import Encoder
+from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.inputs import bind_inputs
+from pastalang.runtime.models.compatibility import check_tokenizer
+from pastalang.runtime.models.protocol import Model
+from pastalang.runtime.models.training_note import TrainingNote, check_mode
+from pastalang.runtime.outcome import outcome_of
+from pastalang.runtime.plan_cache import PlanCache, Runnable
+from pastalang.runtime.repair.policy import Policy, policy_for
+from pastalang.runtime.repair.review import Review
+from pastalang.runtime.result import Result
+from pastalang.runtime.sampling.sampler import Outcome, Sampler
+from pastalang.runtime.scheduler.probes import note_details
+from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.scheduler import Limits, PendingSample, ScheduleFilter, Scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a call asks for, the same for all inputs of a batch."""
+
+    plan: Plan
+    options: Options
+    policy: Policy | None
+
+
+class RequestLoop:
+    """What `Engine` runs its calls on: a model, a scheduler, and the requests in progress."""
+
+    # Whether every run compares its passes with those that its plan asks for. Runs with `details` always do.
+    checks_passes: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        model: Model,
+        tokenizer: Any,
+        *,
+        limits: Limits | None = None,
+        prefix_cells: int | None = None,
+        trained_for: TrainingNote | None = None,
+        guides: MakeGuide | None = None,
+        schedule_filter: ScheduleFilter | None = None,
+    ) -> None:
+        """Use `Engine.load` unless you bring a model of your own kind. `guides` and `schedule_filter` are for tests.
+
+        A run in a mode that is not in `trained_for` is refused unless it is called with `any_mode=True`.
+        """
+        if prefix_cells is not None:
+            check_size("prefix_cells", prefix_cells, minimum=0)
+        if limits is not None and not isinstance(limits, Limits):
+            raise BadInputs(f"`limits` must be a pastalang.Limits, not {limits!r:.60}")
+        self.encoder = Encoder(tokenizer)
+        check_tokenizer(model, self.encoder)
+        self.model = model
+        self.limits = limits or Limits()
+        self.trained_for = trained_for
+        self.scheduler = Scheduler(
+            cells=model.cells, max_position=model.max_position, limits=self.limits, schedule_filter=schedule_filter,
+            prefix_cells=model.cells // 4 if prefix_cells is None else prefix_cells,
+        )  # fmt: skip
+        vocabulary = vocabulary_of(tokenizer, size=model.vocabulary, ends=self.encoder.ends, encode=self.encoder.text)
+        self._vocabulary = Tokens(vocabulary)
+        make_guide = TaggedTextGuides(self._vocabulary, self.encoder, guides or GuideCache(self._vocabulary))
+        self._plans = PlanCache(self.encoder, make_guide)
+        self._sampler = Sampler(model.vocabulary)
+        self._lock = threading.RLock()
+        self._submitted = 0
+
+    def __repr__(self) -> str:
+        model = self.model
+        modes = (
+            ""
+            if self.trained_for is None
+            else f", trained for {', '.join(mode.value for mode in self.trained_for.modes)}"
+        )
+        size = f"{model.cells:,} cells, {model.max_position + 1:,} positions, {model.vocabulary:,} tokens"
+        return f"<Engine on {model.device} in {model.dtype}: {size}{modes}>"
+
+    def plan(self, program: Runnable, *, template: str | None = None, mode: str | Mode = Mode.STRICT) -> Plan:
+        """The plan that `run` uses; the same object for the same program. Raises `BadInputs` or `PlanError`."""
+        return self._plans.plan(program, template=template, mode=mode)
+
+    def check_integrity(self) -> None:
+        """Assert that no cell is lost or owned twice."""
+        with self._lock:
+            self.scheduler.check_integrity()
+
+    # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _call(self, program: Runnable, given: Mapping[str, Any]) -> tuple[Call, dict[str, Any]]:
+        """What is asked for, and the inputs that were passed by keyword."""
+        options = options_of({name: value for name, value in given.items() if name in OPTIONS})
+        plan = self.plan(program, template=options.template, mode=options.mode)
+        named = {name: value for name, value in given.items() if name not in OPTIONS}
+        check_names(named, [input.name for input in plan.inputs])
+        if not options.any_mode:
+            check_mode(self.trained_for, plan.mode)
+        return Call(plan, options, policy_for(plan, options)), named
+
+    def _single_request(
+        self, program: Runnable, inputs: Mapping[str, Any] | None, given: Mapping[str, Any], *, with_events: bool
+    ) -> RequestState:
+        call, named = self._call(program, given)
+        inputs = {} if inputs is None else inputs
+        return self._request(call, merged_inputs(inputs, named, call.plan, given), with_events=with_events)
+
+    def _request(self, call: Call, inputs: Mapping[str, Any], *, with_events: bool) -> RequestState:
+        values = bind_inputs(call.plan, inputs)
+        options = call.options
+        make_reviewer = None if call.policy is None else partial(Review, call.policy)
+        with self._lock:
+            self._submitted += 1
+            return RequestState(
+                self._plans.bound(call.plan), values, number=self._submitted, seed=options.seed, base=options.sampling,
+                make_reviewer=make_reviewer, details=options.details, with_events=with_events,
+            )  # fmt: skip
+
+    def _submit(self, request: RequestState) -> RequestState:
+        with self._lock:
+            request.started_at = time.perf_counter()
+            self.scheduler.submit(request)
+        return request
+
+    def _cancel(self, requests: Sequence[RequestState]) -> None:
+        with self._lock:
+            for request in requests:
+                self.scheduler.cancel(request)
+
+    def _outcome_of(self, request: RequestState) -> Result | PastaError:
+        return outcome_of(request, self.encoder, chunk=self.limits.chunk, check_passes=self.checks_passes)
+
+    # ── one forward pass ─────────────────────────────────────────────────────────────────────────────────
+
+    def _step_for(self, request: RequestState) -> None:
+        with self._lock:
+            if not request.is_over:
+                self._step()
+
+    def _step(self) -> None:
+        """One forward pass for all active requests."""
+        with self._lock:
+            logits = self._forward()
+            if logits is not None:
+                pending = self.scheduler.commit()
+                while pending:
+                    pending = self.scheduler.accept(self._sample(logits, pending))
+            for request in self.scheduler.end_step():
+                request.ended_at = time.perf_counter()
+
+    def _forward(self) -> torch.Tensor | None:
+        """The logits of the next step; None if there is nothing to feed. A device that runs out of memory is given
+        smaller steps."""
+        while (step := self.scheduler.schedule()) is not None:
+            try:
+                return self.model.forward(step.batch)
+            except BaseException as problem:
+                if not is_out_of_memory(problem):
+                    self.scheduler.roll_back()
+                    raise
+                reason, can_be_smaller = describe_shortage(problem, tokens=len(step.batch))
+            empty_caches(self.model.device)  # only now: the exception held on to the tensors of the failed pass
+            self.scheduler.shrink_step(reason, can_be_smaller=can_be_smaller)
+        return None
+
+    def _sample(self, logits: torch.Tensor, pending: list[PendingSample]) -> list[tuple[PendingSample, Outcome]]:
+        asked = [(one, ask) for one in pending if (ask := self.scheduler.request_sample(one)) is not None]
+        rows = [one.row for one, _ in asked]
+        chosen = logits if rows == list(range(len(logits))) else logits[rows]
+        outcomes = self._sampler.sample(chosen, [ask for _, ask in asked])
+        for (one, _), row in zip(asked, chosen, strict=True):
+            request = one.branch.request
+            if request.details and not request.is_over:
+                with self.scheduler.failing(request):
+                    note_details(one.branch, row)
+        return list(zip((one for one, _ in asked), outcomes, strict=True))
