@@ -1,8 +1,12 @@
 """PastaLang: declare what a language model should write, and decode its independent parts at the same time.
 
-    program = pastalang.load("product.pasta")
+    class Product(BaseModel):
+        brand: str | None
+        inches: int | None
+
+    pastalang.extract(Product, "Sharp 42 inch TV")    # one call, from a type
     engine = pastalang.Engine.load("pasta-mini")
-    engine.run(program, {"title": "Sharp 42 inch TV"}).value
+    engine.run("product.pasta", title="Sharp 42 inch TV").value    # a program
 
 Names are imported when they are first used, so `import pastalang` costs nothing.
 """
@@ -25,6 +29,9 @@ if TYPE_CHECKING:
     from pastalang.errors import PastaError as PastaError
     from pastalang.errors import ProgramError as ProgramError
     from pastalang.errors import RuntimeFailure as RuntimeFailure
+    from pastalang.extraction import Extraction as Extraction
+    from pastalang.extraction import aextract as aextract
+    from pastalang.extraction import extract as extract
     from pastalang.models import from_model as from_model
     from pastalang.models import from_outlines as from_outlines
     from pastalang.models import from_schema as from_schema
@@ -71,6 +78,9 @@ _HOMES = {
     "check_source": "pastalang.compiler",
     "compile": "pastalang.compiler",
     "load": "pastalang.compiler",
+    "Extraction": "pastalang.extraction",
+    "aextract": "pastalang.extraction",
+    "extract": "pastalang.extraction",
     "from_model": "pastalang.models",
     "from_outlines": "pastalang.models",
     "from_schema": "pastalang.models",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_origin
+from typing import TYPE_CHECKING, Any, get_origin
 
 from pastalang.compiler import compile
 from pastalang.errors import InputError
@@ -16,21 +16,30 @@ if TYPE_CHECKING:  # importing Pydantic takes long, and only models need it
     from pastalang.values.to_schema import Document
 
 
-def from_model(model: type[BaseModel], *, name: str | None = None) -> Program:
+def from_model(model: Any, *, name: str | None = None) -> Program:
     """A program that reads a `text` and answers with the model.
 
-    The model is a Pydantic model, a dataclass or a `TypedDict`; a term of `outlines.types` is accepted too.
-    Raises `NotExpressible` with the path of every part of the model that cannot be enforced.
+    The model is a Pydantic model, a dataclass, a `TypedDict`, an enum, or any other type that Pydantic knows, such as
+    `list[Model]`, `A | B` or `Literal["a", "b"]`; a term of `outlines.types` is accepted too. Raises `NotExpressible`
+    with the path of every part of the model that cannot be enforced.
     """
-    from pastalang.values.pydantic.from_core import is_record, type_of_model
+    from pastalang.values.pydantic.from_core import is_type, type_of_model
 
-    if not is_record(model):
-        if _is_outlines_term(model):
-            return from_outlines(model, name=name or "answer")
+    if _is_outlines_term(model):
+        return from_outlines(model, name=name or "answer")
+    if not is_type(model):
         raise TypeError(
-            f"from_model takes a Pydantic model, a dataclass or a TypedDict, as a class, not {model!r:.200}"
+            "from_model takes a Pydantic model, a dataclass, a TypedDict or another type, as a class, "
+            f"not {model!r:.200}"
         )
-    return _compiled(type_of_model(model), name or model.__name__)
+    return _compiled(type_of_model(model), name or _template_name(model))
+
+
+def extraction_program(model: Any) -> Program:
+    """The program of `extract`: that of `from_model`, with an input `instructions`. Raises as `from_model` does."""
+    from pastalang.values.pydantic.from_core import type_of_model
+
+    return _compiled(type_of_model(model), _template_name(model), is_instructed=True)
 
 
 def from_outlines(term: object, *, name: str = "answer") -> Program:
@@ -84,10 +93,17 @@ def _is_outlines_term(value: object) -> bool:
     return any(cls.__module__.partition(".")[0] == "outlines" for cls in type(value).__mro__)
 
 
-def _compiled(found: Converted, name: str) -> Program:
+def _template_name(model: object) -> str:
+    """That of a class of the user's; `answer` for other types, such as `int` and `list[Line]`."""
+    if isinstance(model, type) and get_origin(model) is None and model.__module__ != "builtins":
+        return model.__name__
+    return "answer"
+
+
+def _compiled(found: Converted, name: str, *, is_instructed: bool = False) -> Program:
     if not isinstance(name, str):
         raise TypeError(f"`name` is a text, not {name!r:.60}")
-    return compile(program_source(found, name=name), name=f"<{name}>")
+    return compile(program_source(found, name=name, is_instructed=is_instructed), name=f"<{name}>")
 
 
 def _answer(program: Program, template: str | None) -> tuple[JsonBody, str]:

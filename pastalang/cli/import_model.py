@@ -48,11 +48,11 @@ def command(
 def _convert(source: str) -> tuple[Converted, str]:
     module, colon, name = source.rpartition(":")
     if colon and not source.endswith(".json"):
-        from pastalang.values.pydantic.from_core import is_record, type_of_model
+        from pastalang.values.pydantic.from_core import is_type, type_of_model
 
         model = _find_model(module, name)
-        if not is_record(model):
-            raise Refused(f"{source} is not a Pydantic model, a dataclass or a TypedDict", EXIT_USAGE)
+        if not is_type(model):
+            raise Refused(f"{source} is not a Pydantic model, a dataclass, a TypedDict or another type", EXIT_USAGE)
         return type_of_model(model), name.rpartition(".")[2]
     from pastalang.values.schema.importer import type_of_schema
 

@@ -43,10 +43,9 @@ class Options:
     details: bool = False
 
 
-class RunOptions(TypedDict, total=False):
-    """The same names for type checkers and editors, except `model`. `Options` says what they mean."""
+class DecodingOptions(TypedDict, total=False):
+    """The options that `run` and `extract` share, for type checkers and editors. `Options` says what they mean."""
 
-    template: str | None
     mode: str | Mode
     any_mode: bool
     seed: int
@@ -54,6 +53,12 @@ class RunOptions(TypedDict, total=False):
     repair: int
     retry_below: float | None
     keep_invalid: bool
+
+
+class RunOptions(DecodingOptions, total=False):
+    """The options of `run`, except `model`."""
+
+    template: str | None
     details: bool
 
 
@@ -70,13 +75,23 @@ def options_of(given: Mapping[str, Any]) -> Options:
     return options
 
 
-def check_names(given: Mapping[str, object], inputs: Sequence[str], *, options: Sequence[str] = OPTIONS) -> None:
-    """Raises `TypeError` for a keyword that is neither an input nor an option, with the right one."""
+def check_names(
+    given: Mapping[str, object],
+    inputs: Sequence[str],
+    *,
+    options: Sequence[str] = OPTIONS,
+    instead: Mapping[str, str] = MappingProxyType({}),
+) -> None:
+    """Raises `TypeError` for a keyword that is neither an input nor an option, with the right one.
+
+    `instead` says what to write for names that other libraries use, where a call differs from `run`.
+    """
+    advice = {**_INSTEAD, **instead}
     for name, value in given.items():
         if name in inputs:
             continue
-        if name in _INSTEAD:
-            raise TypeError(f"there is no option `{name}`: {_INSTEAD[name].format(name=name, value=_short(value))}")
+        if name in advice:
+            raise TypeError(f"there is no option `{name}`: {advice[name].format(name=name, value=_short(value))}")
         hint = did_you_mean(name, [*options, *inputs])
         owner = "no option and no input" if inputs else "no option"
         raise TypeError(f"there is {owner} `{name}`" + (f"; did you mean `{hint}`?" if hint else ""))

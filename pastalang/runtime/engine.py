@@ -9,7 +9,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 import torch
 
@@ -25,6 +25,9 @@ from pastalang.runtime.request_loop import RequestLoop
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import Limits
+
+if TYPE_CHECKING:  # stands above the engine, and is imported by the call
+    from pastalang.extraction import Extraction, ExtractOptions
 
 M = TypeVar("M")
 
@@ -201,6 +204,53 @@ class Engine(RequestLoop):
         is closed; `contextlib.aclosing` does that at once.
         """
         return self._astream(self._single_request(program, inputs, given, with_events=True))
+
+    @overload
+    def extract(
+        self, type: type[M], text: str, *, details: Literal[False] = False, **options: Unpack[ExtractOptions]
+    ) -> M: ...
+    @overload
+    def extract(
+        self, type: type[M], text: str, *, details: Literal[True], **options: Unpack[ExtractOptions]
+    ) -> Extraction[M]: ...
+    @overload
+    def extract(
+        self, type: object, text: str, *, details: Literal[False] = False, **options: Unpack[ExtractOptions]
+    ) -> Any: ...
+    @overload
+    def extract(
+        self, type: object, text: str, *, details: Literal[True], **options: Unpack[ExtractOptions]
+    ) -> Extraction[Any]: ...
+    def extract(self, type: Any, text: str, **options: Any) -> Any:
+        """Read a text and return an instance of the type, or an `Extraction` with `details=True`.
+
+        Called like `pastalang.extract`, with the model of this engine.
+        """
+        from pastalang.extraction import question_of
+
+        return question_of(type, text, options).ask(self)
+
+    @overload
+    async def aextract(
+        self, type: type[M], text: str, *, details: Literal[False] = False, **options: Unpack[ExtractOptions]
+    ) -> M: ...
+    @overload
+    async def aextract(
+        self, type: type[M], text: str, *, details: Literal[True], **options: Unpack[ExtractOptions]
+    ) -> Extraction[M]: ...
+    @overload
+    async def aextract(
+        self, type: object, text: str, *, details: Literal[False] = False, **options: Unpack[ExtractOptions]
+    ) -> Any: ...
+    @overload
+    async def aextract(
+        self, type: object, text: str, *, details: Literal[True], **options: Unpack[ExtractOptions]
+    ) -> Extraction[Any]: ...
+    async def aextract(self, type: Any, text: str, **options: Any) -> Any:
+        """`extract` for asyncio: concurrent calls share forward passes."""
+        from pastalang.extraction import question_of
+
+        return await question_of(type, text, options).aask(self)
 
     # ── events ───────────────────────────────────────────────────────────────────────────────────────────
 

@@ -28,12 +28,15 @@ def type_source(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> str:
     return print_type(_Writer(types, declare=False).node(type))
 
 
-def program_source(converted: Converted, *, name: str) -> str:
-    """A file with every named type, and a template `name` that reads a text and answers with the type."""
-    return print_file(program_file(converted, name=name))
+def program_source(converted: Converted, *, name: str, is_instructed: bool = False) -> str:
+    """A file with every named type, and a template `name` that reads a text and answers with the type.
+
+    With `is_instructed`, the template has the inputs of `extract`: its instructions are an input too.
+    """
+    return print_file(program_file(converted, name=name, is_instructed=is_instructed))
 
 
-def program_file(converted: Converted, *, name: str) -> nodes.File:
+def program_file(converted: Converted, *, name: str, is_instructed: bool = False) -> nodes.File:
     """Raises `NotExpressible` if the type leaves nothing for a model to fill in, or exceeds the limits of a program."""
     if isinstance(converted.type, t.Object) and not converted.type.fields:
         raise NotExpressible(name, [Mismatch((), "it has no fields, so there is nothing to fill in")])
@@ -41,13 +44,15 @@ def program_file(converted: Converted, *, name: str) -> nodes.File:
         raise NotExpressible(
             name, [Mismatch((), "every field has only one possible value, so there is nothing to fill in")]
         )
+    if not isinstance(converted.type, t.Object) and count_values(converted.type) == 1:
+        raise NotExpressible(name, [Mismatch((), "it has only one possible value, so there is nothing to fill in")])
     check_enum_budget(converted, name)
     check_uniqueness(converted, name)
     writer = _Writer(converted.types, declare=True)
     for declared, type in converted.types.items():
         writer.declare_recursive(declared, type)
     body = writer.body(converted.type)
-    template = _template(_template_name(name), body, _description(converted))
+    template = _template(_template_name(name), body, _description(converted), is_instructed=is_instructed)
     return nodes.File((*writer.declarations, template), _NOWHERE)
 
 
@@ -289,23 +294,36 @@ def _argument(name: str | None, value: nodes.Value) -> nodes.Argument:
 # ── the template ─────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _template(name: str, body: nodes.TypeNode, description: str | None) -> nodes.TemplateDeclaration:
-    text = _plain("text")
-    reference = nodes.Reference(nodes.PathValue((_name("text"),), _NOWHERE), _NOWHERE)
-    instruction = nodes.TextBlock((nodes.TextPiece(_INSTRUCTION, _NOWHERE),), _NOWHERE)
+def _template(
+    name: str, body: nodes.TypeNode, description: str | None, *, is_instructed: bool
+) -> nodes.TemplateDeclaration:
+    inputs = [_text_input("text", None)]
+    instruction: nodes.Piece = nodes.TextPiece(_INSTRUCTION, _NOWHERE)
+    if is_instructed:
+        inputs.append(_text_input("instructions", _INSTRUCTION))
+        instruction = _reference("instructions")
     messages = (
-        nodes.Message(nodes.Role.SYSTEM, instruction, _NOWHERE),
-        nodes.Message(nodes.Role.USER, nodes.TextBlock((reference,), _NOWHERE), _NOWHERE),
+        nodes.Message(nodes.Role.SYSTEM, nodes.TextBlock((instruction,), _NOWHERE), _NOWHERE),
+        nodes.Message(nodes.Role.USER, nodes.TextBlock((_reference("text"),), _NOWHERE), _NOWHERE),
         nodes.Message(nodes.Role.ASSISTANT, nodes.JsonBody(body, _NOWHERE), _NOWHERE),
     )
     return nodes.TemplateDeclaration(
         name=_name(name),
-        inputs=(nodes.InputNode(_name("text"), False, text, None, _NOWHERE),),
+        inputs=tuple(inputs),
         sampling=(),
         description=nodes.StringValue(description, _NOWHERE) if description else None,
         messages=messages,
         span=_NOWHERE,
     )
+
+
+def _text_input(name: str, default: str | None) -> nodes.InputNode:
+    value = None if default is None else nodes.StringValue(default, _NOWHERE)
+    return nodes.InputNode(_name(name), False, _plain("text"), value, _NOWHERE)
+
+
+def _reference(name: str) -> nodes.Reference:
+    return nodes.Reference(nodes.PathValue((_name(name),), _NOWHERE), _NOWHERE)
 
 
 def _template_name(name: str) -> str:

@@ -75,9 +75,11 @@ def test_what_cannot_be_expressed_is_told_with_every_path() -> None:
         pastalang.from_model(Photo)
 
 
-@pytest.mark.parametrize("given", [None, 3, int, list[int], "Ticket", Size(width=1.0)], ids=str)
-def test_a_program_is_made_of_a_class_with_fields(given: Any) -> None:
-    with pytest.raises(TypeError, match="takes a Pydantic model, a dataclass or a TypedDict, as a class, not "):
+@pytest.mark.parametrize("given", [None, 3, [int], "Ticket", Size(width=1.0)], ids=str)
+def test_a_program_is_made_of_a_type(given: Any) -> None:
+    with pytest.raises(
+        TypeError, match="takes a Pydantic model, a dataclass, a TypedDict or another type, as a class, not "
+    ):
         pastalang.from_model(given)
 
 

@@ -9,13 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias, get_origin
+from typing import Any, Final, NewType, TypeAlias, get_origin
 
-from pydantic import BaseModel, PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
-from typing_extensions import is_typeddict
+from pydantic import (
+    BaseModel,
+    PydanticUndefinedAnnotation,
+    PydanticUserError,
+    TypeAdapter,
+)
+from typing_extensions import TypeAliasType
 
 from pastalang.program import types as t
 from pastalang.values.conversion import Converted, Note, NotExpressible
@@ -73,9 +78,9 @@ def _exact(value: JsonValue) -> JsonValue:
             return value
 
 
-def is_record(found: object) -> bool:
-    """Whether it is a class with named fields: a Pydantic model, a dataclass or a `TypedDict`."""
-    return isinstance(found, type) and (issubclass(found, BaseModel) or is_dataclass(found) or is_typeddict(found))
+def is_type(found: object) -> bool:
+    """Whether it is a class, or a form such as `list[int]`, `A | B`, `Literal[...]`, `Annotated[...]`, a type alias."""
+    return isinstance(found, type | NewType | TypeAliasType) or found is Any or get_origin(found) is not None
 
 
 def _core_schema(model: Any) -> CoreSchema:

@@ -1,0 +1,316 @@
+"""One call from a type and a text to a value: `extract`, on an engine or on a model that is loaded once.
+
+type ── from_model ── Program (once per type) ── engine.run(text, instructions) ── value, or Extraction with `details`
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, Unpack, get_origin, overload
+from weakref import WeakKeyDictionary
+
+from pydantic import BaseModel
+
+from pastalang.models import extraction_program
+from pastalang.program.program import Program
+from pastalang.runtime.call import OPTIONS, DecodingOptions, check_names
+from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.models.source import DEFAULT, check_source, shipped_folder
+from pastalang.runtime.result import FieldResult, Result, T_co, Usage
+from pastalang.values.pydantic.from_core import is_type, name_of_type
+
+if TYPE_CHECKING:  # only `extract` without an engine loads torch
+    from pastalang.runtime.engine import Engine
+
+T = TypeVar("T")
+
+
+class ExtractOptions(DecodingOptions, total=False):
+    """The options of `extract`: those of a run, and what the model reads besides the text.
+
+    instructions   what to do, in place of "Read the text and fill in the record."
+    """
+
+    instructions: str | None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Extraction(Generic[T_co]):
+    """What `extract` returns with `details=True`: the value, and where it comes from.
+
+    value        an instance of the type
+    fields       every field with its text, confidence and place in the source
+    confidence   the probability of the least certain field; 1 if there are no fields
+    truncated    whether a limit ended a value
+    usage        tokens, forward passes, memory and time
+    result       the whole run, with its trace
+    """
+
+    result: Result[T_co]
+
+    def __repr__(self) -> str:
+        return f"<Extraction {self.value!r:.400}, confidence {self.confidence:.2f}>"
+
+    @property
+    def value(self) -> T_co:
+        return self.result.value
+
+    @property
+    def fields(self) -> tuple[FieldResult, ...]:
+        return self.result.fields
+
+    @property
+    def confidence(self) -> float:
+        return min((field.confidence for field in self.fields), default=1.0)
+
+    @property
+    def truncated(self) -> bool:
+        return self.result.truncated
+
+    @property
+    def usage(self) -> Usage:
+        return self.result.usage
+
+
+# ── on a model that is loaded once ───────────────────────────────────────────────────────────────────────
+
+
+@overload
+def extract(
+    type: type[T], text: str, *, model: str | Path = ..., details: Literal[False] = False,
+    **options: Unpack[ExtractOptions],
+) -> T: ...  # fmt: skip
+@overload
+def extract(
+    type: type[T], text: str, *, model: str | Path = ..., details: Literal[True], **options: Unpack[ExtractOptions]
+) -> Extraction[T]: ...
+@overload
+def extract(
+    type: object, text: str, *, model: str | Path = ..., details: Literal[False] = False,
+    **options: Unpack[ExtractOptions],
+) -> Any: ...  # fmt: skip
+@overload
+def extract(
+    type: object, text: str, *, model: str | Path = ..., details: Literal[True], **options: Unpack[ExtractOptions]
+) -> Extraction[Any]: ...
+def extract(type: Any, text: str, *, model: str | Path = DEFAULT, **options: Any) -> Any:
+    """Read a text and return an instance of the type.
+
+        class Coffee(BaseModel):
+            brand: str
+            roast: Literal["light", "medium", "dark"] | None
+
+        coffee = pastalang.extract(Coffee, "Norvika Coffee, Dark Roast, 12 oz")
+
+    The type is a Pydantic model, a dataclass, a `TypedDict`, an enum, or any other type that Pydantic knows, such as
+    `list[Line]`, `Invoice | Receipt` or `Literal["yes", "no"]`. `model` is the language model, as for `Engine.load`. It
+    is loaded by the first call and kept; load an `Engine` to choose its device or its memory.
+
+    `instructions` says what to do. `details=True` returns an `Extraction` with the confidence and the source of every
+    field. The other options are those of `Engine.run`. Raises `NotExpressible` for a type that cannot be decoded,
+    `Invalid` for a value that the type's own validators refuse, and what `Engine.run` raises.
+    """
+    question = question_of(type, text, options)  # a mistake is reported before a model is loaded
+    return question.ask(shared_engine(model))
+
+
+@overload
+async def aextract(
+    type: type[T], text: str, *, model: str | Path = ..., details: Literal[False] = False,
+    **options: Unpack[ExtractOptions],
+) -> T: ...  # fmt: skip
+@overload
+async def aextract(
+    type: type[T], text: str, *, model: str | Path = ..., details: Literal[True], **options: Unpack[ExtractOptions]
+) -> Extraction[T]: ...
+@overload
+async def aextract(
+    type: object, text: str, *, model: str | Path = ..., details: Literal[False] = False,
+    **options: Unpack[ExtractOptions],
+) -> Any: ...  # fmt: skip
+@overload
+async def aextract(
+    type: object, text: str, *, model: str | Path = ..., details: Literal[True], **options: Unpack[ExtractOptions]
+) -> Extraction[Any]: ...
+async def aextract(type: Any, text: str, *, model: str | Path = DEFAULT, **options: Any) -> Any:
+    """`extract` for asyncio: concurrent calls share forward passes."""
+    question = question_of(type, text, options)
+    return await question.aask(await asyncio.to_thread(shared_engine, model))
+
+
+class SharedEngines:
+    """One engine for each model, loaded when it is first asked for. May be used from several threads."""
+
+    def __init__(self) -> None:
+        self._engines: dict[str, Engine] = {}
+        self._loading = threading.Lock()
+
+    def __call__(self, model: str | Path) -> Engine:
+        name = _model_name(model)
+        found = self._engines.get(name)
+        if found is None:
+            with self._loading:
+                found = self._engines.get(name) or self._load(name)
+        return found
+
+    def _load(self, name: str) -> Engine:
+        from pastalang.runtime.engine import Engine
+
+        found = self._engines[name] = Engine.load(name)
+        return found
+
+
+shared_engine: Final = SharedEngines()
+
+
+def _model_name(model: object) -> str:
+    """A name on the hub as it is, a folder as a full path. Raises `BadInputs`."""
+    if is_type(model):
+        raise BadInputs(f"`model` is the language model; the type comes first: `extract({name_of_type(model)}, text)`")
+    if not isinstance(model, str | Path):
+        raise BadInputs(
+            f"`model` is a folder or a name on the hub, not {model!r:.60}; an engine that you have loaded is called "
+            "as `engine.extract(type, text)`"
+        )
+    check_source(model)
+    is_folder = shipped_folder(model) is None and Path(model).is_dir()
+    return str(Path(model).resolve()) if is_folder else str(model)
+
+
+# ── what is asked ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A call of `extract`, checked: what an engine runs."""
+
+    type: Any
+    program: Program
+    inputs: Mapping[str, Any]
+    options: Mapping[str, Any]
+
+    def ask(self, engine: Engine) -> Any:
+        return self._answer(engine.run(self.program, self.inputs, model=self.type, **self.options))
+
+    async def aask(self, engine: Engine) -> Any:
+        return self._answer(await engine.arun(self.program, self.inputs, model=self.type, **self.options))
+
+    def _answer(self, result: Result[Any]) -> Any:
+        return Extraction(result) if self.options.get("details") else result.value
+
+
+def question_of(type: Any, text: str, given: Mapping[str, Any]) -> Question:
+    """Raises `TypeError` for a call that cannot be meant, `NotExpressible` for a type that cannot be decoded."""
+    _check_type(type, text)
+    _check_text(type, text)
+    run_options = {name: value for name, value in given.items() if name in _RUN_OPTIONS}
+    check_names(
+        {name: value for name, value in given.items() if name not in _RUN_OPTIONS},
+        _OWN_OPTIONS,
+        options=(*_RUN_OPTIONS, *_OWN_OPTIONS),
+        instead=_INSTEAD,
+    )
+    if given.get("keep_invalid") and not given.get("details"):
+        raise BadInputs("with `keep_invalid` the value may be invalid: add `details=True`, and look at its problems")
+    inputs = {"text": text}
+    if given.get("instructions") is not None:
+        inputs["instructions"] = given["instructions"]
+    return Question(type, program_for(type), inputs, run_options)
+
+
+_OWN_OPTIONS: Final = ("instructions",)
+_RUN_OPTIONS: Final = tuple(name for name in OPTIONS if name not in ("template", "model"))
+_INSTRUCTED: Final = "write `instructions={value}`"
+_FIRST: Final = "the type of the answer comes first: `extract(Model, text)`"
+_INSTEAD: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("prompt", "system", "system_prompt", "prompt_description", "instruction"), _INSTRUCTED),
+        **dict.fromkeys(("response_model", "response_format", "output_type", "output_schema", "schema"), _FIRST),
+        "model": "an engine has its model already; `pastalang.extract` takes one by name",
+        "template": "the program is made from the type; `run` takes a program and a template",
+        "stream": "call `engine.stream` with `pastalang.from_model(Model)`, which yields events",
+    }
+)
+
+
+def _check_type(type: object, text: object) -> None:
+    if is_type(type):
+        return
+    if isinstance(type, str) and is_type(text):
+        raise TypeError(f"the type comes first: `extract({name_of_type(text)}, text)`")
+    if isinstance(type, str | Path | Program):
+        raise TypeError(f"`extract` takes a type; a program or its file is run: `engine.run({_named(type)}, text=...)`")
+    if isinstance(type, BaseModel):
+        name = type.__class__.__name__
+        raise TypeError(f"`extract` takes a class, not an instance of it: write `extract({name}, text)`")
+    raise TypeError(f"`extract` takes a type, such as a Pydantic model, not {type!r:.100}")
+
+
+def _named(program: str | Path | Program) -> str:
+    return "program" if isinstance(program, Program) else repr(str(program)[:40])
+
+
+def _check_text(type: object, text: object) -> None:
+    name = name_of_type(type)
+    match text:
+        case str():
+            return
+        case Path():
+            advice = 'pass what the file contains: `path.read_text(encoding="utf-8")`'
+        case bytes():
+            advice = 'decode it first: `text.decode("utf-8")`'
+        case list() | tuple():
+            advice = (
+                f"for many texts, write `engine.batch(pastalang.from_model({name}), "
+                f'[{{"text": text}} for text in texts], model={name})`'
+            )
+        case _:
+            advice = f'write `extract({name}, "...")`'
+    raise TypeError(f"`extract` reads one text, not {_kind(text)}; {advice}")
+
+
+def _kind(text: object) -> str:
+    return "None" if text is None else f"a {type(text).__name__}"
+
+
+# ── the program of a type ────────────────────────────────────────────────────────────────────────────────
+
+_MOST_FORMS: Final = 64
+
+
+class ProgramsByType:
+    """The program of each type, made once. Classes are held weakly, and the last 64 forms such as `list[Line]`."""
+
+    def __init__(self) -> None:
+        self._of_class: WeakKeyDictionary[Any, Program] = WeakKeyDictionary()
+        self._of_form: dict[Any, Program] = {}
+        self._lock = threading.Lock()
+
+    def __call__(self, found: Any) -> Program:
+        try:
+            hash(found)
+        except TypeError:  # such as `Annotated` with a list
+            return extraction_program(found)
+        is_class = isinstance(found, type) and get_origin(found) is None
+        with self._lock:
+            known = (self._of_class if is_class else self._of_form).get(found)
+            if known is None:
+                known = extraction_program(found)
+                self._keep(found, known, is_class=is_class)
+            return known
+
+    def _keep(self, found: Any, program: Program, *, is_class: bool) -> None:
+        if is_class:
+            self._of_class[found] = program
+            return
+        if len(self._of_form) >= _MOST_FORMS:
+            del self._of_form[next(iter(self._of_form))]
+        self._of_form[found] = program
+
+
+program_for: Final = ProgramsByType()

@@ -1,0 +1,157 @@
+"""One call from a type and a text to a value."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import re
+import threading
+import weakref
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import pytest
+from pydantic import BaseModel, Field, TypeAdapter, field_validator
+from typing_extensions import TypedDict
+
+import pastalang
+from pastalang.extraction import ProgramsByType, SharedEngines
+from pastalang.runtime.engine import Engine
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+from pastalang.testing.fakes import hashed_model, uniform_model
+
+
+class Line(BaseModel):
+    kind: Literal["fee", "item"]
+    count: Annotated[int, Field(ge=0, le=9)]
+
+
+class Note(BaseModel):
+    urgent: bool
+
+
+class Colour(Enum):
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Point:
+    x: bool
+
+
+class Shape(TypedDict):
+    colour: Colour
+
+
+def engine(seed: int = 0) -> Engine:
+    return Engine(hashed_model(320, seed=seed), byte_tokenizer())
+
+
+TYPES: tuple[Any, ...] = (
+    Line, Annotated[list[Line], Field(max_length=2)], Line | Note, Note | None, Colour, Literal["yes", "no"], Point,
+    Shape, Annotated[int, Field(ge=3, le=5)], set[Literal["a", "b"]], tuple[bool, Colour], bool,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("wanted", TYPES, ids=str)
+def test_the_value_is_of_the_type_whatever_the_type_is(wanted: Any) -> None:
+    value = engine().extract(wanted, "Two fees.")
+    assert TypeAdapter(wanted).validate_python(value, strict=True) == value
+    found = engine().extract(wanted, "Two fees.", details=True)
+    assert found.value == value and found.fields == found.result.fields
+    assert found.confidence == min((field.confidence for field in found.fields), default=1)
+    assert asyncio.run(engine().aextract(wanted, "Two fees.")) == value
+
+
+def test_instructions_are_in_the_place_of_the_usual_ones() -> None:
+    def prompt(**given: Any) -> str:
+        found = engine().extract(Note, "Now!", details=True, **given)
+        return "".join(one.text for one in found.result.trace.fed if one.forward_pass == 1 and one.lane == 0)
+
+    assert "Read the text and fill in the record." in prompt() and "Now!" in prompt()
+    told = prompt(instructions="Is it urgent? {text}")
+    assert "Is it urgent? {text}" in told and "Read the text" not in told
+
+
+def test_a_value_that_the_model_rejects_is_decoded_again_or_reported() -> None:
+    class Picky(Note):
+        @field_validator("urgent")
+        @classmethod
+        def judge(cls, urgent: bool) -> bool:
+            raise ValueError("never right")
+
+    with pytest.raises(pastalang.Invalid, match="never right"):
+        engine().extract(Picky, "x", repair=1)
+    with pytest.raises(pastalang.BadInputs, match="add `details=True`"):
+        engine().extract(Picky, "x", keep_invalid=True)
+    assert engine().extract(Picky, "x", keep_invalid=True, details=True).result.problems
+
+
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: pastalang.extract("a text", Note), "the type comes first: `extract(Note, text)`"),
+        (lambda: pastalang.extract(Note(urgent=True), "x"), "write `extract(Note, text)`"),
+        (lambda: pastalang.extract(3, "x"), "takes a type, such as a Pydantic model, not 3"),
+        (lambda: pastalang.extract("note.pasta", "x"), "`engine.run('note.pasta', text=...)`"),
+        (lambda: pastalang.extract(Note, ["x", "y"]), '[{"text": text} for text in texts], model=Note)`'),
+        (lambda: pastalang.extract(Note, Path("x.txt")), "`path.read_text(encoding="),
+        (lambda: pastalang.extract(Note, b"x"), '`text.decode("utf-8")`'),
+        (lambda: pastalang.extract(Note, None), "reads one text, not None"),
+        (lambda: pastalang.extract(Note, "x", temperature=0.5), "`sampling=pastalang.Sampling(temperature=0.5)`"),
+        (lambda: pastalang.extract(Note, "x", system_prompt="Hi"), "write `instructions='Hi'`"),
+        (lambda: pastalang.extract(Note, "x", response_model=Note), "comes first: `extract(Model, text)`"),
+        (lambda: pastalang.extract(Note, "x", instrutions="Hi"), "did you mean `instructions`?"),
+        (lambda: pastalang.extract(Note, "x", model=Note), "the type comes first: `extract(Note, text)`"),
+        (lambda: pastalang.extract(Note, "x", model=engine()), "`engine.extract(type, text)`"),
+        (lambda: engine().extract(Note, "x", model="gpt"), "an engine has its model already"),
+        (lambda: engine().extract(Note, "x", stream=True), "`engine.stream` with `pastalang.from_model(Model)`"),
+        (lambda: pastalang.extract(bytes, "x"), "use a string"),
+        (lambda: pastalang.extract(Literal["a"], "x"), "only one possible value, so there is nothing to fill in"),
+    ],
+)
+def test_a_call_that_guesses_wrong_is_told_the_right_one(call: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Engine, "load", lambda *_: pytest.fail("a model is loaded for a call that cannot run"))
+    with pytest.raises((TypeError, pastalang.PastaError), match=re.escape(told)):
+        call()
+
+
+def test_a_model_is_loaded_once_for_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[Any] = []
+
+    def load(name: Any) -> Engine:
+        loaded.append(name)
+        return Engine(uniform_model(320), byte_tokenizer())
+
+    monkeypatch.setattr(Engine, "load", load)
+    engines, found = SharedEngines(), []
+    barrier = threading.Barrier(4)
+
+    def ask() -> None:
+        barrier.wait()
+        found.append(engines("some/model"))
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert loaded == ["some/model"] and len(set(map(id, found))) == 1
+
+
+def test_a_program_is_made_once_for_a_type_and_does_not_keep_the_type() -> None:
+    programs = ProgramsByType()
+    assert programs(Note) is programs(Note) and programs(list[Note]) is programs(list[Note])
+    assert programs(Note) is not programs(Line)
+
+    class Passing(BaseModel):
+        x: bool
+
+    programs(Passing)
+    gone = weakref.ref(Passing)
+    del Passing
+    gc.collect()
+    assert gone() is None
