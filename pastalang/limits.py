@@ -59,13 +59,21 @@ MAX_NUMBER_EXPONENT: Final = 400
 # ── values ───────────────────────────────────────────────────────────────────────────────────────────────
 
 # Tokens of a hole whose type names no limit and has no longest value.
-DEFAULT_STRING_TOKENS: Final = 64
-DEFAULT_INTEGER_TOKENS: Final = 20  # every 64-bit integer
-DEFAULT_NUMBER_TOKENS: Final = 32
-DEFAULT_STRUCTURE_TOKENS: Final = 256  # arrays, maps and JSON of any shape, decoded as one hole
+DEFAULT_NUMBER_TOKENS: Final = 12  # billions with cents, at a token for each digit
 
-# Items of a list of objects that names no maximum: a gap has to be reserved for every one of them.
-DEFAULT_ITEMS: Final = 16
+# Characters of a token of ordinary text, on average: a string of at most 400 characters is reckoned at 100 tokens.
+CHARS_PER_TOKEN: Final = 4
+
+# Limits of types that set none: tokens of a string, items of a list of objects, tokens of another value that nests and
+# is one hole. The first row is taken with which the answer needs at most `ANSWER_POSITIONS`, else the last row.
+DEFAULT_LIMITS: Final = (
+    (64, 16, 256), (64, 12, 192), (64, 10, 160), (64, 8, 128), (48, 8, 128), (48, 6, 96), (48, 5, 80), (32, 5, 80),
+    (32, 4, 64),
+)  # fmt: skip
+ANSWER_POSITIONS: Final = 1_250
+
+# Inside a list the defaults of strings and lists are divided by this.
+LISTED_DIVISOR: Final = 2
 
 # Digits up to which a number is written without an exponent.
 PLAIN_NUMBER_DIGITS: Final = 40

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_origin
 
 from pastalang.compiler import compile
 from pastalang.errors import InputError
+from pastalang.plan.chosen_limits import chosen_limits
 from pastalang.program.program import JsonBody, Program
 from pastalang.values.conversion import Converted
 from pastalang.values.to_source import program_source
@@ -17,7 +19,8 @@ if TYPE_CHECKING:  # importing Pydantic takes long, and only models need it
 
 
 def from_model(model: Any, *, name: str | None = None) -> Program:
-    """A program that reads a `text` and answers with the model.
+    """A program that reads a `text` and answers with the model. Its `notes` name what only the model checks, and the
+    limits that were chosen for strings and lists that have none.
 
     The model is a Pydantic model, a dataclass, a `TypedDict`, an enum, or any other type that Pydantic knows, such as
     `list[Model]`, `A | B` or `Literal["a", "b"]`; a term of `outlines.types` is accepted too. Raises `NotExpressible`
@@ -103,7 +106,8 @@ def _template_name(model: object) -> str:
 def _compiled(found: Converted, name: str, *, is_instructed: bool = False) -> Program:
     if not isinstance(name, str):
         raise TypeError(f"`name` is a text, not {name!r:.60}")
-    return compile(program_source(found, name=name, is_instructed=is_instructed), name=f"<{name}>")
+    program = compile(program_source(found, name=name, is_instructed=is_instructed), name=f"<{name}>")
+    return replace(program, notes=(*map(str, found.notes), *chosen_limits(program)))
 
 
 def _answer(program: Program, template: str | None) -> tuple[JsonBody, str]:

@@ -16,8 +16,9 @@ from pastalang.cli.output import echo_document, echo_error, reason_of, refuse_ov
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.program_files import refused_findings
 from pastalang.compiler import check_source
-from pastalang.limits import DEFAULT_ITEMS, MAX_SCHEMA_BYTES
-from pastalang.values.conversion import Converted, NotExpressible, unbounded_lists
+from pastalang.limits import MAX_SCHEMA_BYTES
+from pastalang.plan.chosen_limits import chosen_limits
+from pastalang.values.conversion import Converted, NotExpressible
 from pastalang.values.to_source import program_source
 
 
@@ -37,11 +38,11 @@ def command(
         raise Refused(str(refusal), EXIT_PROBLEMS) from None
     for note in found.notes:
         echo_error(f"note: {note}")
-    for path in unbounded_lists(found):
-        echo_error(f"note: {path or 'the list'}: limited to {DEFAULT_ITEMS} items, because it has no maximum")
     program, findings = check_source(text, name=str(output or "<import>"))
     if program is None:
         raise refused_findings(findings, EXIT_PROBLEMS)
+    for limit in chosen_limits(program):
+        echo_error(f"note: {limit}")
     _write(text, output)
 
 

@@ -7,17 +7,20 @@ from enum import Enum
 from typing import TypeVar
 
 from pastalang.errors import InputError
+from pastalang.limits import ANSWER_POSITIONS
 from pastalang.plan.builder import BranchBody, PlanBuilder
 from pastalang.plan.follow_text import with_follow_texts
 from pastalang.plan.liveness import releases_of
-from pastalang.plan.plan import ROOT, Branch, BranchId, Hole, Mode, Overrun, Plan, Segments
+from pastalang.plan.plan import ROOT, Branch, BranchId, Hole, Mode, Overrun, Plan, Segments, TurnStart
 from pastalang.plan.policies.turns import write_stacked, write_turns
 from pastalang.plan.structure import Origin, origins_of, walk
+from pastalang.plan.token_bounds import max_tokens_of
 from pastalang.plan.verify import verify
 from pastalang.plan.views import views_of
 from pastalang.program import types as t
 from pastalang.program.program import AutoBody, AutoPolicy, JsonBody, Program, Template
 from pastalang.program.types import Type
+from pastalang.values.lengths import DEFAULT_LIMITS, DefaultLimits
 
 E = TypeVar("E", bound=Enum)
 
@@ -29,10 +32,7 @@ def build_plan(
     if not isinstance(program, Program) or not isinstance(template, Template):
         raise TypeError(f"a plan is built for a template of a program, not for {template!r:.60} of {program!r:.60}")
     mode, overrun = _named(Mode, "mode", mode), _named(Overrun, "overrun", overrun)
-    builder = PlanBuilder(mode, template.name, program.types, program.spans, template.sampling)
-    root = builder.start("")
-    assert root == ROOT
-    builder.finish(root, _write_template(builder, template))
+    builder = _written(template, program, mode, _default_limits(template, program))
     branches = complete(builder.branches, overrun=overrun)
     plan = Plan(
         template=template.name,
@@ -55,6 +55,30 @@ def _named(kind: type[E], name: str, given: E | str) -> E:
     except ValueError as problem:
         known = ", ".join(one.value for one in kind)
         raise InputError(f"`{name}` is one of {known}, not {given!r:.60}") from problem
+
+
+def _written(template: Template, program: Program, mode: Mode, defaults: DefaultLimits) -> PlanBuilder:
+    builder = PlanBuilder(mode, template.name, program.types, program.spans, template.sampling, defaults)
+    root = builder.start("")
+    assert root == ROOT
+    builder.finish(root, _write_template(builder, template))
+    return builder
+
+
+def _default_limits(template: Template, program: Program) -> DefaultLimits:
+    """The roomiest limits with which the answer does not need too many positions. They are the same in every mode."""
+    for defaults in DEFAULT_LIMITS[:-1]:
+        builder = _written(template, program, Mode.STRICT, defaults)
+        if not builder.has_open_lists or _answer_room(builder) <= ANSWER_POSITIONS:
+            return defaults
+    return DEFAULT_LIMITS[-1]
+
+
+def _answer_room(builder: PlanBuilder) -> int:
+    """The positions that the answer takes with everything at its limit, text counted in bytes."""
+    body = next(one for one in reversed(builder.branches) if any(isinstance(part, TurnStart) for part in one.segments))
+    start = max(index for index, part in enumerate(body.segments) if isinstance(part, TurnStart))
+    return max_tokens_of(body.segments[start:], builder.reserves)
 
 
 def _write_template(builder: PlanBuilder, template: Template) -> Segments:

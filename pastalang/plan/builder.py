@@ -15,6 +15,7 @@ from pastalang.errors import PastaError
 from pastalang.plan.plan import BranchId, LockStep, Mode, Segment
 from pastalang.program.types import Sampling, Type
 from pastalang.source import Span
+from pastalang.values.lengths import DEFAULT_LIMITS, DefaultLimits
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,8 @@ class PlanBuilder:
     types: Mapping[str, Type]
     spans: Mapping[str, Span]
     sampling: Sampling  # the template's
+    defaults: DefaultLimits = DEFAULT_LIMITS[0]
+    has_open_lists: bool = False  # whether a list, or another value that nests, got its limit from `defaults`
     reserves: dict[BranchId, int] = field(default_factory=dict)
     holes: dict[str, tuple[str, Type]] = field(default_factory=dict)  # of running text: their field and type
     branches_of: dict[str, tuple[BranchId, ...]] = field(default_factory=dict)  # what a `sync` of a name waits for

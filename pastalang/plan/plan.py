@@ -166,6 +166,7 @@ class Repeat:
     item: str = ""
     over: str | None = None
     over_hole: bool = False
+    has_default_maximum: bool = False  # the program names no maximum, so the planner has chosen one
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,12 +108,16 @@ class Template:
 
 @dataclass(frozen=True, repr=False)
 class Program:
-    """`types` holds every named type (recursive ones are referred to by `types.Named`)."""
+    """`types` holds every named type (recursive ones are referred to by `types.Named`).
+
+    `notes` says, for a program made from a model or a schema, what only the model checks and which limits were chosen.
+    """
 
     source: Source
     types: Mapping[str, Type]
     templates: Mapping[str, Template]
     spans: Mapping[str, Span]  # "template.field.path" -> where it is declared, for messages while decoding
+    notes: tuple[str, ...] = ()
 
     @property
     def only_template(self) -> Template:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pastalang.errors import PastaError
 from pastalang.limits import MAX_FILE_BYTES, MAX_TYPE_PLACES
 from pastalang.program import types as t
 from pastalang.values.cardinality import count_values
-from pastalang.values.mismatch import Mismatch, path_text
+from pastalang.values.mismatch import Mismatch
 from pastalang.values.walk import Path, walk
 
 
@@ -66,17 +66,9 @@ def check_enum_budget(converted: Converted, name: str) -> None:
     )
 
 
-def unbounded_lists(converted: Converted) -> Iterator[str]:
-    """The path of every list of objects without a maximum length that the program decodes item by item."""
-    for path, type in _parts(converted, enter=_is_decoded_in_parts):
-        is_unbounded = isinstance(type, t.Array) and type.max_items is None and isinstance(type.item, t.Object)
-        if is_unbounded and _is_decoded_in_parts(type):
-            yield path_text(path)
-
-
-def _parts(converted: Converted, enter: Callable[[t.Type], bool] = lambda _: True) -> Iterator[tuple[Path, t.Type]]:
+def _parts(converted: Converted) -> Iterator[tuple[Path, t.Type]]:
     for type in (converted.type, *converted.types.values()):
-        yield from walk(type, enter=enter)
+        yield from walk(type)
 
 
 def _too_few_values(path: Path, type: t.Type) -> Mismatch | None:
@@ -112,10 +104,3 @@ def _enum(path: Path, type: t.Type) -> _Enum | None:
         return None
     size = sum(len(str(literal.value).encode()) + _SEPARATOR_BYTES for literal in literals)
     return _Enum(path, len(literals), size)
-
-
-def _is_decoded_in_parts(type: t.Type) -> bool:
-    """Whether the parts of the type are decoded separately, not as one hole."""
-    if isinstance(type, t.Array):
-        return type.max_tokens is None and not type.unique
-    return isinstance(type, t.Object | t.Union)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Final, assert_never
 
@@ -131,7 +132,32 @@ def max_length(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted: 
             assert_never(type)
 
 
-def default_max_tokens(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted: bool = True) -> int:
+@dataclass(frozen=True, slots=True)
+class DefaultLimits:
+    """The limits of types that set none: tokens of a string, items of a list of objects, tokens of other structures."""
+
+    string: int
+    items: int
+    structure: int
+
+    @property
+    def in_a_list(self) -> DefaultLimits:
+        """The same inside a list, where each of them counts once for every item."""
+        parts = (self.string, self.items, self.structure)
+        return DefaultLimits(*(part // limits.LISTED_DIVISOR for part in parts))
+
+
+# From the roomiest to the tightest.
+DEFAULT_LIMITS: Final = tuple(DefaultLimits(*row) for row in limits.DEFAULT_LIMITS)
+
+
+def default_max_tokens(
+    type: t.Type,
+    types: Mapping[str, t.Type] = NO_TYPES,
+    *,
+    quoted: bool = True,
+    defaults: DefaultLimits = DEFAULT_LIMITS[0],
+) -> int:
     """The token limit of a hole.
 
     The limit that the type sets; otherwise all that a closed type can need, or a default for an open one.
@@ -139,13 +165,24 @@ def default_max_tokens(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, 
     own = declared_max_tokens(type)
     if own is not None:
         return own
-    usual = _usual_tokens(type, types, quoted=quoted)
+    usual = _usual_tokens(type, types, defaults, quoted=quoted)
     longest = max_length(type, types, quoted=quoted)
     if longest is None:
         return usual
     if is_finite(type, types):  # a value that the program spells out is never cut off
         return max(longest, 1)
     return max(min(longest, usual), 1)
+
+
+def has_open_structure(type: t.Type) -> bool:
+    """Whether the limit of a hole of this type depends on the defaults of lists."""
+    match type:
+        case t.Array() | t.Tuple() | t.Map() | t.Schema() | t.Anything():
+            return type.max_tokens is None
+        case t.Union(arms=arms, max_tokens=None):
+            return any(map(has_open_structure, arms))
+        case _:
+            return isinstance(type, t.Object | t.Named)
 
 
 def declared_max_tokens(type: t.Type) -> int | None:
@@ -244,29 +281,49 @@ def literal_bytes(value: t.Scalar, *, quoted: bool) -> int:
 # ── default token limits ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _usual_tokens(type: t.Type, types: Mapping[str, t.Type], *, quoted: bool) -> int:
+def _usual_tokens(type: t.Type, types: Mapping[str, t.Type], defaults: DefaultLimits, *, quoted: bool) -> int:
     match type:
-        case t.String(min_chars=least, max_chars=most):
-            # One token per character is enough for most scripts; the closing quote counts too.
-            asked = max(limits.DEFAULT_STRING_TOKENS, 0 if most is None else most + 2)
-            return max(asked, least + 2 if least else 0)
+        case t.String():
+            return _usual_string_tokens(type, defaults.string)
         case t.Regex(pattern=pattern):
             width = patterns.width(pattern)
             if width is not None and width[1] is not None and patterns.is_spelled_plainly(pattern):
-                return max(min(limits.DEFAULT_STRING_TOKENS, width[1] + 2), width[0] + 2)
+                return max(min(defaults.string, width[1] + 2), width[0] + 2)
             least = 0 if width is None else width[0]
-            return max(limits.DEFAULT_STRING_TOKENS, least + 2)
+            return max(defaults.string, least + 2)
         case t.Verbatim():
-            return limits.DEFAULT_STRING_TOKENS
-        case t.Integer():
-            return limits.DEFAULT_INTEGER_TOKENS
-        case t.Number():
-            return limits.DEFAULT_NUMBER_TOKENS
+            return defaults.string
+        case t.Integer() | t.Number():
+            return _usual_number_tokens(type)
         case t.Union(arms=arms):
-            return max(default_max_tokens(arm, types, quoted=quoted) for arm in arms)
+            return max(default_max_tokens(arm, types, quoted=quoted, defaults=defaults) for arm in arms)
         case _:
             # Twice the bytes of the shortest value, so that a type that requires many items has room for them.
-            return max(limits.DEFAULT_STRUCTURE_TOKENS, min(2 * min_length(type), limits.MAX_HOLE_TOKENS))
+            return max(defaults.structure, min(2 * min_length(type), limits.MAX_HOLE_TOKENS))
+
+
+# The longest address that Pydantic's `HttpUrl` accepts. It says nothing about the addresses in a text.
+_LONGEST_URL: Final = 2_083
+
+
+def _usual_string_tokens(type: t.String, usual: int) -> int:
+    """A limit of characters raises the default once that many characters take more tokens, its quote included."""
+    most = None if type.format == "url" and type.max_chars == _LONGEST_URL else type.max_chars
+    asked = usual if most is None else max(usual, most // limits.CHARS_PER_TOKEN + 2)
+    return max(asked, type.min_chars + 2 if type.min_chars else 0)
+
+
+def _usual_number_tokens(type: t.Integer | t.Number) -> int:
+    """All that a number between two bounds can need; else a default, and some digits more than its bounds have."""
+    longest = max_length(type)
+    if longest is not None:
+        return longest
+    bounds = (type.minimum, type.maximum, type.exclusive_minimum, type.exclusive_maximum, type.multiple_of)
+    digits = [len(format(Decimal(bound), "f")) for bound in bounds if bound is not None]
+    return max(limits.DEFAULT_NUMBER_TOKENS, max(digits, default=0) + _DIGITS_BEYOND_BOUNDS)
+
+
+_DIGITS_BEYOND_BOUNDS: Final = 4
 
 
 # ── lengths ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from pastalang.program import types as t
@@ -10,17 +10,14 @@ from pastalang.program import types as t
 Path: TypeAlias = tuple[str | int, ...]
 
 
-def walk(
-    type: t.Type, path: Path = (), *, enter: Callable[[t.Type], bool] = lambda _: True
-) -> Iterator[tuple[Path, t.Type]]:
-    """The type and every type inside it, outermost first. Skips the inside of types that `enter` rejects.
+def walk(type: t.Type, path: Path = ()) -> Iterator[tuple[Path, t.Type]]:
+    """The type and every type inside it, outermost first.
 
     Names are not followed: the types of a program are finite only without them.
     """
     yield path, type
-    if enter(type):
-        for step, part in parts_of(type):
-            yield from walk(part, (*path, *step), enter=enter)
+    for step, part in parts_of(type):
+        yield from walk(part, (*path, *step))
 
 
 def parts_of(type: t.Type) -> Iterator[tuple[Path, t.Type]]:

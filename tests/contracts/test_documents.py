@@ -66,7 +66,7 @@ LIMITS = {
     "brackets inside one another in a saved plan": limits.MAX_PLAN_NESTING,
     "values of all enums of an imported model together": limits.MAX_TYPE_PLACES,
     "bytes of all enums of an imported model together": limits.MAX_FILE_BYTES,
-    "items of a list of objects that names no maximum": limits.DEFAULT_ITEMS,
+    "positions that an answer should need, for limits that a program leaves open": limits.ANSWER_POSITIONS,
     "digits of a number in JSON that is read": limits.MAX_JSON_DIGITS,
     "characters of a regular expression": regex.MAX_PATTERN_CHARS,
     "counted repetition of a regular expression": regex.MAX_REPETITION,
@@ -80,6 +80,12 @@ LIMITS = {
 def test_the_documented_limits_are_the_limits() -> None:
     rows = re.findall(r"^\| (.+?) \| ([\d,]+) \|$", Path("docs/limits.md").read_text("utf-8"), re.MULTILINE)
     assert {what: int(number.replace(",", "")) for what, number in rows} == LIMITS
+
+
+def test_the_documented_limits_of_open_types_are_those_of_the_planner() -> None:
+    text = Path("docs/limits.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\d+) tokens \| (\d+) \| (\d+) tokens \|$", text, re.MULTILINE)
+    assert tuple(tuple(map(int, row)) for row in rows) == limits.DEFAULT_LIMITS
 
 
 CALL = re.compile(r"^```text\n\$ pasta ([^\n]+)\n(.*?)^```", re.DOTALL | re.MULTILINE)

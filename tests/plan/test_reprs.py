@@ -43,7 +43,7 @@ def test_a_template_prints_its_inputs_and_what_is_decoded() -> None:
 def test_a_plan_prints_its_fields_and_what_it_saves() -> None:
     assert repr(plan_named("product")) == (
         "<Plan product, strict: brand, size.width, size.height, headline\n"
-        " 6 branches, at most 36 passes instead of 100 one value after another>"
+        " 6 branches, at most 36 passes instead of 60 one value after another>"
     )
 
 

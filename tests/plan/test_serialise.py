@@ -121,7 +121,7 @@ def test_a_limit_that_changed_is_said_with_what_it_costs() -> None:
         "a: its reserve is 40 instead of 8",
         "a: 'a' has another type",
         "a: 'a' may take 40 tokens instead of 8",
-        "takes 2-72 passes instead of 2-40",
+        "takes 2-52 passes instead of 2-20",
     )
 
 

@@ -64,6 +64,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+# It refers to itself, so all of it is one hole.
+INVOICE_NOTE = "note: at most 256 tokens, because no limit of tokens is set: answer\n"
+
+
 def run(*arguments: str) -> tuple[int, str, str]:
     app = typer.Typer()
     app.command()(command)
@@ -73,7 +77,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 def test_a_model_becomes_a_program(folder: Path) -> None:
     code, text, problems = run("shop_models:Invoice")
-    assert (code, problems) == (0, "")
+    assert (code, problems) == (0, INVOICE_NOTE)
     assert (
         text
         == '''\
@@ -135,15 +139,18 @@ def test_a_list_of_objects_without_a_maximum_is_told_to_end(folder: Path) -> Non
     sys.modules.pop("shop_orders", None)
     code, _, problems = run("shop_orders:Order")
     assert code == 0
-    ends = "limited to 16 items, because it has no maximum"
-    assert problems.splitlines() == [f"note: lines: {ends}", f"note: deep[]: {ends}"]
+    assert problems.splitlines()[:3] == [
+        "note: at most 4 items, because no maximum is set: lines, deep",
+        "note: at most 2 items, because no maximum is set: deep[]",
+        "note: at most 64 tokens, because no limit of tokens is set: previous, notes",
+    ]
 
 
 def test_what_a_module_prints_is_no_part_of_the_program(folder: Path) -> None:
     (folder / "loud.py").write_text("print('loading')\n" + MODELS, encoding="utf-8")
     sys.modules.pop("loud", None)
     code, text, problems = run("loud:Invoice")
-    assert (code, text, problems) == (0, run("shop_models:Invoice")[1], "loading\n")
+    assert (code, text, problems) == (0, run("shop_models:Invoice")[1], "loading\n" + INVOICE_NOTE)
 
 
 def test_enums_that_are_too_many_together_are_refused_by_their_fields(folder: Path) -> None:

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from pastalang import limits
 from pastalang.program import types as t
 from pastalang.values.json import parse_json
-from pastalang.values.lengths import decimal_text, default_max_tokens, first_characters, is_finite, max_length, spell
+from pastalang.values.lengths import (
+    DEFAULT_LIMITS,
+    decimal_text,
+    default_max_tokens,
+    first_characters,
+    is_finite,
+    max_length,
+    spell,
+)
 
 SIZES = t.Union((t.Literal("S"), t.Literal("extra large"), t.Null()))
 PAIR = t.Object((t.Field("a", t.Boolean()), t.Field("b", t.Integer(0, 100))))
@@ -51,18 +59,23 @@ def test_the_longest_spelling_of_a_closed_type_is_known(type: t.Type, longest: i
     ("type", "tokens"),
     [
         (t.String(max_tokens=7), 7),
-        (t.String(), limits.DEFAULT_STRING_TOKENS),
-        (t.String(max_chars=500), 502),
+        (t.String(), DEFAULT_LIMITS[0].string),
+        (t.String(max_chars=100), DEFAULT_LIMITS[0].string),
+        (t.String(max_chars=500), 127),
+        (t.String(max_chars=2_083, format="url"), DEFAULT_LIMITS[0].string),
         (t.String(min_chars=300), 302),
         (t.String(max_chars=1), 14),
         (t.Integer(0, 100), 3),
-        (t.Integer(), limits.DEFAULT_INTEGER_TOKENS),
+        (t.Integer(), limits.DEFAULT_NUMBER_TOKENS),
         (t.Number(), limits.DEFAULT_NUMBER_TOKENS),
+        (t.Integer(minimum=10**30), 31 + 4),
+        (t.Integer(0, 10**30), 31),
+        (t.Number(exclusive_maximum=Decimal("1e-20"), exclusive_minimum=Decimal(0)), 22 + 4),
         (SIZES, len('"extra large"')),
         (t.Union((t.Literal("x" * 300), t.Null())), 302),
-        (t.Union((t.String(), t.Null())), limits.DEFAULT_STRING_TOKENS),
-        (t.Array(t.String()), limits.DEFAULT_STRUCTURE_TOKENS),
-        (t.Anything(), limits.DEFAULT_STRUCTURE_TOKENS),
+        (t.Union((t.String(), t.Null())), DEFAULT_LIMITS[0].string),
+        (t.Array(t.String()), DEFAULT_LIMITS[0].structure),
+        (t.Anything(), DEFAULT_LIMITS[0].structure),
     ],
 )
 def test_a_hole_without_a_limit_gets_the_tokens_that_its_type_needs(type: t.Type, tokens: int) -> None:
@@ -135,8 +148,8 @@ def test_true_is_not_the_number_one() -> None:
 def test_a_pattern_of_plain_characters_is_given_a_token_per_character_and_its_quotes() -> None:
     assert default_max_tokens(t.Regex("[A-Z]{2}-[0-9]{4}")) == 9
     assert default_max_tokens(t.Regex("[a-z]{80}")) == 82
-    assert default_max_tokens(t.Regex("[a-z]{1,900}")) == limits.DEFAULT_STRING_TOKENS
+    assert default_max_tokens(t.Regex("[a-z]{1,900}")) == DEFAULT_LIMITS[0].string
 
 
 def test_a_pattern_of_characters_that_json_escapes_keeps_the_usual_room() -> None:
-    assert default_max_tokens(t.Regex('["\\\\]{30}')) == limits.DEFAULT_STRING_TOKENS
+    assert default_max_tokens(t.Regex('["\\\\]{30}')) == DEFAULT_LIMITS[0].string

@@ -23,6 +23,7 @@ class JsonContext:
     span: Span  # where to point when nothing better is known
     in_order: bool = False  # everything left to right in one branch
     in_chain: bool = False  # an item of a list: its first field is decoded in the list's own branch
+    in_list: bool = False  # anywhere inside an item of a list
     group: int | None = None  # the lock-step group that its values belong to
     declared: str = ""  # the path as the program declares it, without arms and quotes
 
@@ -44,7 +45,9 @@ class JsonContext:
 
     def item(self) -> JsonContext:
         path, declared = f"{self.path}[]", f"{self.declared}[]"
-        return replace(self, path=path, declared=declared, depth=self.depth + 1, in_chain=True, group=None)
+        return replace(
+            self, path=path, declared=declared, depth=self.depth + 1, in_chain=True, in_list=True, group=None
+        )
 
     def arm(self, label: str | None) -> JsonContext:
         """Inside one arm of a choice; where several arms have fields the label keeps their names apart."""

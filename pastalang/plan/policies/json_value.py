@@ -19,7 +19,6 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, replace
 
-from pastalang import limits
 from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import Arm, BranchId, Choose, Fork, Form, Hole, Join, Repeat, Segment, Segments, Text
 from pastalang.plan.policies.json_text import (
@@ -35,7 +34,7 @@ from pastalang.plan.policies.json_text import (
 from pastalang.plan.token_bounds import max_tokens_of
 from pastalang.program import types as t
 from pastalang.program.types import Field, Object
-from pastalang.values.lengths import default_max_tokens
+from pastalang.values.lengths import DefaultLimits, default_max_tokens, has_open_structure
 
 
 def write_value(builder: PlanBuilder, type: t.Type, at: JsonContext) -> Segments:
@@ -54,7 +53,8 @@ def write_value(builder: PlanBuilder, type: t.Type, at: JsonContext) -> Segments
 
 
 def json_hole(builder: PlanBuilder, type: t.Type, at: JsonContext) -> Hole:
-    limit = default_max_tokens(type, builder.types)
+    limit = default_max_tokens(type, builder.types, defaults=_defaults(builder, at))
+    builder.has_open_lists |= has_open_structure(type)
     field = builder.name_field(at.field)
     return Hole(field, type, Form.JSON, limit, at.sampling, "", builder.span_of(at.declared, at.span))
 
@@ -231,7 +231,12 @@ def is_list(array: t.Array) -> bool:
     return is_structured(array)
 
 
+def _defaults(builder: PlanBuilder, at: JsonContext) -> DefaultLimits:
+    return builder.defaults.in_a_list if at.in_list else builder.defaults
+
+
 def write_list(builder: PlanBuilder, array: t.Array, at: JsonContext) -> Repeat:
+    builder.has_open_lists |= array.max_items is None
     field = builder.name_field(at.field)
     body = merge_texts(write_value(builder, array.item, at.item()))
     lead = ""
@@ -241,7 +246,7 @@ def write_list(builder: PlanBuilder, array: t.Array, at: JsonContext) -> Repeat:
     return Repeat(
         field=field,
         minimum=array.min_items,
-        maximum=most_items(array),
+        maximum=most_items(array, _defaults(builder, at)),
         first=(Text("[" + line),),
         between=(Text("," + line),),
         stop=at.line() + "]",
@@ -249,11 +254,12 @@ def write_list(builder: PlanBuilder, array: t.Array, at: JsonContext) -> Repeat:
         body=body,
         sampling=at.sampling,
         span=builder.span_of(at.declared, at.span),
+        has_default_maximum=array.max_items is None,
     )
 
 
-def most_items(array: t.Array) -> int:
-    return max(array.min_items, limits.DEFAULT_ITEMS) if array.max_items is None else array.max_items
+def most_items(array: t.Array, defaults: DefaultLimits) -> int:
+    return max(array.min_items, defaults.items) if array.max_items is None else array.max_items
 
 
 def is_choice(union: t.Union) -> bool:

@@ -30,12 +30,12 @@ from pastalang.plan.plan import (
     Text,
 )
 from pastalang.plan.policies.json_text import JsonContext, merge_texts
-from pastalang.plan.policies.json_value import most_items, write_value
+from pastalang.plan.policies.json_value import is_list, most_items, write_value
 from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.program.pieces import Async, Promise, Sync
 from pastalang.program.types import Array
-from pastalang.values.lengths import default_max_tokens
+from pastalang.values.lengths import DEFAULT_LIMITS, default_max_tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def _write_hole(builder: PlanBuilder, hole: p.Hole, where: TextContext) -> Segme
     builder.holes[hole.name] = (path, hole.type)
     if _form(hole.type) is Form.JSON:
         return _write_json(builder, hole, path)
-    limit = default_max_tokens(hole.type, builder.types, quoted=False)
+    limit = default_max_tokens(hole.type, builder.types, quoted=False, defaults=builder.defaults)
     sampling = hole.sampling.over(builder.sampling)
     return (Hole(builder.name_field(path), hole.type, Form.TEXT, limit, sampling, "", hole.span),)
 
@@ -274,5 +274,7 @@ def _list_of(builder: PlanBuilder, each: p.Each) -> tuple[str, int]:
     if not each.over_hole:
         return name, limits.MAX_BRANCHES
     field, type = builder.holes[each.over[0]]
-    maximum = most_items(type) if isinstance(type, Array) and len(each.over) == 1 else limits.MAX_ITEMS
+    maximum = limits.MAX_ITEMS
+    if isinstance(type, Array) and len(each.over) == 1:
+        maximum = most_items(type, builder.defaults if is_list(type) else DEFAULT_LIMITS[0])
     return ".".join((field, *each.over[1:])), maximum

@@ -1,0 +1,64 @@
+"""The limits that the planner chose because the program names none, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from pastalang.plan.build import build_plan
+from pastalang.plan.builder import PlanError
+from pastalang.plan.plan import Form, Hole, Plan, Repeat
+from pastalang.plan.structure import walk_plan
+from pastalang.program import types as t
+from pastalang.program.program import Program
+from pastalang.values.describe import counted
+from pastalang.values.lengths import declared_max_tokens, max_length
+from pastalang.values.token_limits import arms_of
+
+_SHOWN = 8  # fields in one note
+
+
+def chosen_limits(program: Program) -> tuple[str, ...]:
+    """The notes of all templates. Nothing is said of a template that cannot be planned."""
+    notes: dict[str, None] = {}
+    for template in program.templates.values():
+        with suppress(PlanError):
+            notes |= dict.fromkeys(limit_notes(build_plan(template, program)))
+    return tuple(notes)
+
+
+def limit_notes(plan: Plan) -> tuple[str, ...]:
+    """A note for each number of items or tokens, with the fields that got it. Lists come first."""
+    items: dict[int, list[str]] = {}
+    tokens: dict[int, list[str]] = {}
+    for _, _, segment in walk_plan(plan):
+        match segment:
+            case Repeat(has_default_maximum=True):
+                items.setdefault(segment.maximum, []).append(segment.field)
+            case Hole() if segment.form is not Form.THOUGHT and may_be_cut(segment, plan):
+                tokens.setdefault(segment.max_tokens, []).append(segment.field)
+    return (*_notes(items, "item", "maximum"), *_notes(tokens, "token", "limit of tokens"))
+
+
+def may_be_cut(hole: Hole, plan: Plan) -> bool:
+    """Whether the planner chose the limit of a hole, and a value could be longer. Of numbers, only absurd ones could."""
+    types, quoted = dict(plan.types), hole.form is Form.JSON
+    is_whole = declared_max_tokens(hole.type) is not None or not isinstance(hole.type, t.Union)
+    for arm in (hole.type,) if is_whole else arms_of(hole.type, types):
+        if isinstance(arm, t.Integer | t.Number):
+            continue
+        longest = max_length(arm, types, quoted=quoted)
+        if declared_max_tokens(arm) is None and (longest is None or longest > hole.max_tokens):
+            return True
+    return False
+
+
+def _notes(fields_by_limit: dict[int, list[str]], unit: str, missing: str) -> Iterator[str]:
+    for limit, fields in sorted(fields_by_limit.items(), reverse=True):
+        yield f"at most {counted(limit, unit)}, because no {missing} is set: {_listed(dict.fromkeys(fields))}"
+
+
+def _listed(fields: Iterable[str]) -> str:
+    names = list(fields)
+    rest = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {rest:,} more" if rest > 0 else "")
