@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,14 +10,14 @@ from pastalang.check.lower import Lowering
 from pastalang.check.modules import DeclaredTemplate, DeclaredType, Loader, Module, Parse
 from pastalang.check.report import Report
 from pastalang.check.templates import TemplateChecker
-from pastalang.check.type_facts import Facts, TypeTable, check_branches, report_waits
+from pastalang.check.type_facts import Facts, TypeTable, check_branches, report_unenforced_recursion, report_waits
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.grammar import nodes
 from pastalang.program import types as t
 from pastalang.program.program import Program, Template
 from pastalang.source import Source, Span
 from pastalang.toposort import components
-from pastalang.values.cardinality import types_without_values
+from pastalang.values.cardinality import alternatives_of_themselves, types_without_values
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ class _Checker:
 
     def check(self) -> Checked:
         table = self._lower_types()
+        self._check_own_alternatives(table)
+        self._check_recursive_types(table)
         self._check_impossible_types(table)
         used: set[str] = set()
         spans: dict[str, Span] = {}
@@ -93,6 +95,30 @@ class _Checker:
     def _lowering(self, module: Module, table: TypeTable) -> Lowering:
         return Lowering(module, table, self.report.for_source(module.source), self.loader.folder)
 
+    def _check_own_alternatives(self, table: TypeTable) -> None:
+        by_key = {one.key: one for one in self._declared()}
+        for key in alternatives_of_themselves(table.types):
+            declared = by_key[key]
+            self.report.for_source(declared.module.source).add(
+                "impossible-type",
+                f"`{declared.node.name.text}` is one of its own alternatives",
+                declared.node.name.span,
+                message="a value of it would be a value of itself, without an end",
+                help="leave it out of the union: it adds no value",
+            )
+
+    def _check_recursive_types(self, table: TypeTable) -> None:
+        """Check one type of each circle: the walk meets all others."""
+        by_key = {one.key: one for one in self._declared()}
+        needs = {key: _named_types(by_key[key]) for key in table.types}
+        met: set[str] = set()
+        for key in table.types:
+            if key in table.recursive and key not in met:
+                met |= _closure({key}, needs)
+                declared = by_key[key]
+                report = self.report.for_source(declared.module.source)
+                report_unenforced_recursion(key, table.types, declared.node.name.span, report)
+
     def _check_impossible_types(self, table: TypeTable) -> None:
         by_key = {one.key: one for one in self._declared()}
         for key in types_without_values(table.types):
@@ -131,7 +157,7 @@ class _Checker:
             spans.update({f"{name}.{path}": span for path, span in checker.spans.items()})
             for message in node.messages:
                 if isinstance(message.body, nodes.JsonBody):
-                    spans.update(field_spans(message.body.type, module, name))
+                    spans.update(field_spans(message.body.type, module, name, whole=table.recursive))
         return template
 
     def _check_unused_types(self, used: set[str]) -> None:
@@ -197,56 +223,54 @@ def _place(found: Diagnostic) -> tuple[str, Span]:
     return found.source.name, found.span
 
 
-def field_spans(node: nodes.TypeNode, module: Module, prefix: str) -> Iterator[tuple[str, Span]]:
-    """The place of every field, with named types expanded.
+def field_spans(
+    node: nodes.TypeNode, module: Module, prefix: str, *, whole: Collection[str] = ()
+) -> Iterator[tuple[str, Span]]:
+    """The place of every field, with named types expanded, but not those in `whole`: they have no fields of their own.
 
     A field of another file gets the place in this file that names its type.
     """
-    return _walk(node, module, prefix, None, ())
+    yield from _Fields(whole).walk(node, module, prefix, None)
 
 
-def _walk(
-    node: nodes.TypeNode, module: Module, prefix: str, outer: Span | None, inside: tuple[DeclaredType, ...]
-) -> Iterator[tuple[str, Span]]:
-    """`outer` is the place in the program's own file that names a type of another file, if the walk is in one.
-    `inside` holds the declared types that the walk is expanding, so that recursion ends."""
-    match node:
-        case nodes.ObjectType(members=members):
-            yield from _members(members, module, prefix, outer, inside)
-        case nodes.ArrayType(item=item):
-            yield from _walk(item, module, f"{prefix}[]", outer, inside)
-        case nodes.UnionType(arms=arms):
-            for arm in arms:
-                yield from _walk(arm, module, prefix, outer, inside)
-        case nodes.NamedType(name=name):
-            yield from _named(name, node.span, module, prefix, outer, inside)
-        case nodes.LiteralType() | nodes.RegexType() | nodes.TupleType() | nodes.MapType():
-            pass
+@dataclass(frozen=True, slots=True)
+class _Fields:
+    """`outer` is the place in the program's own file that names a type of another file, if the walk is in one."""
 
+    whole: Collection[str]
 
-def _named(
-    name: nodes.Name, span: Span, module: Module, prefix: str, outer: Span | None, inside: tuple[DeclaredType, ...]
-) -> Iterator[tuple[str, Span]]:
-    declared = module.types.get(name.text)
-    if declared is not None and declared not in inside:
-        place = outer if outer is not None else (span if declared.module is not module else None)
-        yield from _walk(declared.node.type, declared.module, prefix, place, (*inside, declared))
+    def walk(self, node: nodes.TypeNode, module: Module, prefix: str, outer: Span | None) -> Iterator[tuple[str, Span]]:
+        match node:
+            case nodes.ObjectType(members=members):
+                yield from self.members(members, module, prefix, outer)
+            case nodes.ArrayType(item=item):
+                yield from self.walk(item, module, f"{prefix}[]", outer)
+            case nodes.UnionType(arms=arms):
+                for arm in arms:
+                    yield from self.walk(arm, module, prefix, outer)
+            case nodes.NamedType(name=name):
+                yield from self.named(name, node.span, module, prefix, outer)
+            case nodes.LiteralType() | nodes.RegexType() | nodes.TupleType() | nodes.MapType():
+                pass
 
+    def named(
+        self, name: nodes.Name, span: Span, module: Module, prefix: str, outer: Span | None
+    ) -> Iterator[tuple[str, Span]]:
+        declared = module.types.get(name.text)
+        if declared is not None and declared.key not in self.whole:
+            place = outer if outer is not None else (span if declared.module is not module else None)
+            yield from self.walk(declared.node.type, declared.module, prefix, place)
 
-def _members(
-    members: tuple[nodes.Member, ...],
-    module: Module,
-    prefix: str,
-    outer: Span | None,
-    inside: tuple[DeclaredType, ...],
-) -> Iterator[tuple[str, Span]]:
-    for member in members:
-        match member:
-            case nodes.FieldNode():
-                path = f"{prefix}.{member.key.text}"
-                yield path, outer if outer is not None else member.span
-                yield from _walk(member.type, module, path, outer, inside)
-            case nodes.SequentialGroup(members=inner):
-                yield from _members(inner, module, prefix, outer, inside)
-            case nodes.Spread(name=name, span=span):
-                yield from _named(name, span, module, prefix, outer, inside)
+    def members(
+        self, members: tuple[nodes.Member, ...], module: Module, prefix: str, outer: Span | None
+    ) -> Iterator[tuple[str, Span]]:
+        for member in members:
+            match member:
+                case nodes.FieldNode():
+                    path = f"{prefix}.{member.key.text}"
+                    yield path, outer if outer is not None else member.span
+                    yield from self.walk(member.type, module, path, outer)
+                case nodes.SequentialGroup(members=inner):
+                    yield from self.members(inner, module, prefix, outer)
+                case nodes.Spread(name=name, span=span):
+                    yield from self.named(name, span, module, prefix, outer)

@@ -13,13 +13,13 @@ from pastalang.check.modules import BUILT_IN_TYPES, DeclaredType, Module
 from pastalang.check.objects import ObjectBuilder, build_union
 from pastalang.check.report import Report
 from pastalang.check.schemas import read_schema
-from pastalang.check.type_facts import Facts, TypeTable, VerbatimUse, Wait, report_waits
+from pastalang.check.type_facts import Facts, TypeTable, VerbatimUse, Wait, report_unenforced, report_waits
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_HOLE_TOKENS, MAX_ITEMS, MAX_TYPE_DEPTH, MAX_TYPE_PLACES
 from pastalang.program import types as t
 from pastalang.source import Span
 from pastalang.values.cardinality import count_values
-from pastalang.values.token_limits import ADVICE, is_always_one_hole, unenforced_limit
+from pastalang.values.token_limits import is_always_one_hole
 
 OTHER_NAMES = {
     "str": "string", "text": "string", "char": "string", "varchar": "string", "int": "integer", "long": "integer",
@@ -63,9 +63,7 @@ class Lowering:
         lowered = self._lowered(node, depth)
         is_written_here = isinstance(node, nodes.ArrayType | nodes.TupleType | nodes.MapType)
         if is_written_here and len(self.report.found) == before and is_always_one_hole(lowered):
-            problem = unenforced_limit(lowered, self.table.types)
-            if problem is not None:
-                self.report.add("wrong-argument", problem, node.span, help=ADVICE)
+            report_unenforced(lowered, node.span, self.report)
         return lowered
 
     def _lowered(self, node: nodes.TypeNode, depth: int) -> t.Type:

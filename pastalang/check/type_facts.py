@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, assert_never
 
@@ -14,6 +14,8 @@ from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody, Template, TextBody
 from pastalang.source import Span
+from pastalang.values.token_limits import ADVICE, unenforced_limit_of_recursion, unenforced_limit_written_in
+from pastalang.values.unique_places import DIFFER_ADVICE, ambiguous_items
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,22 @@ def report_waits(waits: Iterable[Wait], report: Report) -> None:
             wait.span,
             help="move the field that it waits for before it",
         )
+
+
+def report_unenforced(type: t.Type, span: Span, report: Report) -> None:
+    """Report what cannot be enforced inside a value that is written as a whole, without the types that it names."""
+    if (problem := unenforced_limit_written_in(type)) is not None:
+        report.add("wrong-argument", problem, span, help=ADVICE)
+    elif (problem := ambiguous_items(type)) is not None:
+        report.add("not-enforceable", problem, span, help=DIFFER_ADVICE)
+
+
+def report_unenforced_recursion(name: str, types: Mapping[str, t.Type], span: Span, report: Report) -> None:
+    """Report what cannot be enforced in a recursive type, which is always written as a whole."""
+    if (problem := unenforced_limit_of_recursion(name, types)) is not None:
+        report.add("wrong-argument", problem, span, help=ADVICE)
+    elif (problem := ambiguous_items(t.Named(name), types)) is not None:
+        report.add("not-enforceable", problem, span, help=DIFFER_ADVICE)
 
 
 def check_branches(template: Template, report: Report) -> None:

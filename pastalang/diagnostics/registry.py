@@ -84,6 +84,7 @@ TYPES = (
     Code("wrong-argument", "a limit that the type does not take, or of the wrong kind"),
     Code("contradictory-limits", "limits that leave no value"),
     Code("impossible-type", "a type that no value can have"),
+    Code("not-enforceable", "a type that cannot be enforced while a value is written"),
     Code("unsupported-regex", "a regular expression that cannot be enforced token by token"),
     Code("wrong-default", "a default that does not fit its type"),
     Code("duplicate-arm", "a union that names the same value or type twice"),

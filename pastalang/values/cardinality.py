@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from math import ceil, floor
@@ -12,6 +12,7 @@ from typing import assert_never
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
 from pastalang.program.regex_tree import texts_of
+from pastalang.toposort import components
 from pastalang.values.lengths import spell
 
 _MANY = 1_000  # the texts of a pattern are counted up to this number
@@ -27,6 +28,21 @@ def types_without_values(types: Mapping[str, t.Type]) -> tuple[str, ...]:
             return tuple(waiting)
         with_value |= found
         waiting = {name: type for name, type in waiting.items() if name not in found}
+
+
+def alternatives_of_themselves(types: Mapping[str, t.Type]) -> tuple[str, ...]:
+    """The declared types that are among their own alternatives, directly or through others."""
+    needs = {name: [arm.name for arm in _flat(type) if isinstance(arm, t.Named)] for name, type in types.items()}
+    circles = {name for group in components(needs) for name in group if len(group) > 1 or name in needs[name]}
+    return tuple(name for name in types if name in circles)
+
+
+def _flat(type: t.Type) -> Iterator[t.Type]:
+    if isinstance(type, t.Union):
+        for arm in type.arms:
+            yield from _flat(arm)
+    else:
+        yield type
 
 
 def _has_value(type: t.Type, with_value: set[str]) -> bool:

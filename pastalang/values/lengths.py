@@ -12,6 +12,7 @@ from pastalang import limits
 from pastalang.program import types as t
 from pastalang.values import patterns
 from pastalang.values.formats import FORMATS
+from pastalang.values.walk import arms_of
 
 _TEMPORAL: Final = {t.Moment.DATE: 10, t.Moment.DATETIME: 19, t.Moment.TIME: 8}
 _UUID: Final = 36
@@ -233,10 +234,9 @@ def first_characters(
             return frozenset("[")
         case t.Map() | t.Object():
             return frozenset("{")
-        case t.Union(arms=arms):
-            return _join(first_characters(arm, types, quoted=quoted) for arm in arms)
-        case t.Named(name=name):
-            return None if name not in types else _first_of_named(name, types, quoted=quoted)
+        case t.Union() | t.Named():
+            arms = arms_of(type, types)
+            return _join(first_characters(arm, types, quoted=quoted) for arm in arms) if arms else None
         case t.Schema() | t.Anything():
             return None
         case _:
@@ -383,8 +383,3 @@ def _join(parts: Iterable[frozenset[str] | None]) -> frozenset[str] | None:
             return None
         together |= part
     return together
-
-
-def _first_of_named(name: str, types: Mapping[str, t.Type], *, quoted: bool) -> frozenset[str] | None:
-    rest = {other: type for other, type in types.items() if other != name}  # ends a circle of names
-    return first_characters(types[name], rest, quoted=quoted)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pastalang.program import types as t
 from pastalang.values.describe import describe
 from pastalang.values.lengths import NO_TYPES, declared_max_tokens
-from pastalang.values.walk import parts_of
+from pastalang.values.walk import arms_of, parts_of
 
 Quoted = t.String | t.Regex | t.Verbatim
 
@@ -33,10 +33,23 @@ def is_always_one_hole(type: t.Type) -> bool:
 
 def unenforced_limit(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> str | None:
     """Why a token limit inside the type cannot be enforced; None if all can."""
-    outermost = arms_of(type, types)
-    if (ambiguous := _ambiguous_bracket(outermost, types)) is not None:
+    if (ambiguous := _ambiguous_bracket(arms_of(type, types), types)) is not None:
         return _limit_message("max", ambiguous)
-    for part in _inside(type, types):
+    return _first_unenforced(_inside(type, types), types)
+
+
+def unenforced_limit_written_in(type: t.Type) -> str | None:
+    """The same for what the type itself spells out: it does not look into the types that it names."""
+    return _first_unenforced(_inside(type, NO_TYPES), NO_TYPES)
+
+
+def unenforced_limit_of_recursion(name: str, types: Mapping[str, t.Type]) -> str | None:
+    """The same for a recursive type, which is inside itself, so that its own limit counts too."""
+    return _first_unenforced(_inside(t.Tuple((t.Named(name),)), types), types)
+
+
+def _first_unenforced(parts: Iterable[t.Type], types: Mapping[str, t.Type]) -> str | None:
+    for part in parts:
         if declared_max_tokens(part) is not None and not isinstance(part, Quoted):
             limit = "max" if isinstance(part, t.Anything) else "max_tokens"
             return _limit_message(limit, part)
@@ -92,23 +105,6 @@ def _ambiguous_bracket(arms: list[t.Type], types: Mapping[str, t.Type]) -> t.Typ
             if strings := limited_strings(arm, types):
                 return strings[0]
     return None
-
-
-def arms_of(type: t.Type | None, types: Mapping[str, t.Type]) -> list[t.Type]:
-    """The types that a value may have, with names and unions resolved. Unknown names add nothing."""
-    waiting: list[t.Type | None] = [type]
-    met: set[str] = set()
-    found: list[t.Type] = []
-    while waiting:
-        arm = waiting.pop()
-        if isinstance(arm, t.Named):
-            waiting += [types.get(arm.name)] if arm.name not in met else []
-            met.add(arm.name)
-        elif isinstance(arm, t.Union):
-            waiting += reversed(arm.arms)
-        elif arm is not None:
-            found.append(arm)
-    return found
 
 
 def opens(type: t.Type, *, is_object: bool) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeAlias
 
 from pastalang.program import types as t
@@ -38,3 +38,20 @@ def parts_of(type: t.Type) -> Iterator[tuple[Path, t.Type]]:
                 yield (), arm
         case _:
             return
+
+
+def arms_of(type: t.Type | None, types: Mapping[str, t.Type]) -> list[t.Type]:
+    """The types that a value may have, with names and unions resolved. Unknown names add nothing."""
+    waiting: list[t.Type | None] = [type]
+    met: set[str] = set()
+    found: list[t.Type] = []
+    while waiting:
+        arm = waiting.pop()
+        if isinstance(arm, t.Named):
+            waiting += [types.get(arm.name)] if arm.name not in met else []
+            met.add(arm.name)
+        elif isinstance(arm, t.Union):
+            waiting += reversed(arm.arms)
+        elif arm is not None:
+            found.append(arm)
+    return found

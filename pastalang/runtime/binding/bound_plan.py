@@ -19,7 +19,8 @@ from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import DeadEnd
 from pastalang.values.describe import counted
 from pastalang.values.lengths import min_length
-from pastalang.values.token_limits import arms_of, quotes
+from pastalang.values.token_limits import quotes
+from pastalang.values.walk import arms_of
 
 
 class MakeGuide(Protocol):

@@ -38,6 +38,7 @@ from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.values.describe import describe
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.lengths import NO_TYPES, spell
+from pastalang.values.walk import arms_of
 
 Closed = t.Boolean | t.Null | t.Literal
 _CLOSED = (t.Boolean, t.Null, t.Literal)  # unions may have very many of them
@@ -97,10 +98,8 @@ class _Compiler:
 
     def is_simple(self, type: t.Type) -> bool:
         """Whether a machine over bytes can recognise it. Nested values and schemas need a grammar."""
-        type = self.resolve(type)
-        if isinstance(type, t.Union):
-            return all(isinstance(arm, t.Literal) or self.is_simple(arm) for arm in type.arms)
-        return not isinstance(type, t.Array | t.Tuple | t.Map | t.Object | t.Schema | t.Anything)
+        nested = (t.Array, t.Tuple, t.Map, t.Object, t.Schema, t.Anything)
+        return not any(isinstance(arm, nested) for arm in arms_of(type, self.types))
 
     def machine(self, type: t.Type) -> Machine:
         type = self.resolve(type)
@@ -148,7 +147,7 @@ class _Compiler:
 
     def union(self, type: t.Union) -> Machine:
         """All literals share one list. A verbatim arm is left out if its text is empty."""
-        arms = _flat(type, self.types)
+        arms = arms_of(type, self.types)
         closed: list[bytes] = []
         others: list[t.Type] = []
         for arm in arms:
@@ -167,15 +166,6 @@ def _spellings(type: Closed, *, quoted: bool) -> list[bytes]:
     if isinstance(type, t.Literal):
         return [spell(type.value, quoted=quoted).encode()]
     return [b"true", b"false"] if isinstance(type, t.Boolean) else [b"null"]
-
-
-def _flat(type: t.Type, types: Mapping[str, t.Type]) -> list[t.Type]:
-    while isinstance(type, t.Named):
-        type = types[type.name]
-    if isinstance(type, t.Union):
-        parts = ([arm] if isinstance(arm, t.Literal) else _flat(arm, types) for arm in type.arms)
-        return [inner for part in parts for inner in part]
-    return [type]
 
 
 def prepare_vocabulary(vocabulary: Tokens) -> None:

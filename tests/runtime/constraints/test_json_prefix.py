@@ -7,7 +7,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pastalang.program import types as t
 from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
+from pastalang.values.unique_places import UniquePlaces, unique_places
 
 TEXTS = st.text(alphabet='ab"\\é😀[]{},: ', max_size=5)
 VALUES = st.recursive(
@@ -15,13 +17,12 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=6,
 )
-UNIQUE = st.sampled_from([frozenset(), frozenset({()}), frozenset({(None,)})])
+DIFFERENT = t.Array(t.Integer(), unique=True)
+UNIQUE = st.sampled_from([t.Array(t.Integer()), DIFFERENT, t.Map(DIFFERENT)]).map(unique_places)
 
 
 @given(VALUES, st.booleans(), UNIQUE, st.binary(max_size=3), st.data())
-def test_pieces_add_up(
-    value: object, ascii_: bool, unique: frozenset[tuple[None, ...]], more: bytes, data: st.DataObject
-) -> None:
+def test_pieces_add_up(value: object, ascii_: bool, unique: UniquePlaces, more: bytes, data: st.DataObject) -> None:
     raw = json.dumps(value, ensure_ascii=ascii_).encode() + more
     cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=4)))
     whole = by_piece = by_byte = JsonPrefix(unique)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from itertools import islice
 from typing import TypeAlias
@@ -21,7 +21,11 @@ Strings: TypeAlias = tuple[
 _LONGEST_ENDING = 4_000  # bytes: a type with a longer shortest value is refused
 _LONGEST_STRING = 400
 _MOST_CLOSINGS = 256  # endings to try for a string that must differ from others
+_BYTES_PER_STEP = 64  # bytes written again after going back cost steps too
 _MAX_STEPS = 700  # of one search: what needs more is refused within half a second
+_MAX_STEPS_OF_DIFFERENT = 2_500  # where items must differ, more attempts are needed
+
+_CLOSERS = frozenset(b",]}")
 
 # The order in which the search tries bytes: those that close the value first.
 _OPENERS = b'0123456789"ntf[{-'
@@ -52,7 +56,7 @@ def find_ending(
         allowed = [byte for byte in range(256) if _has(mask, tokens, byte)]
         # if the beginning is forced, the mask may have one longer token and no single byte
         beginnings = [bytes((byte,)) for byte in sorted(allowed, key=_start_rank)[:12]] or beginnings
-    left = [_MAX_STEPS + least]
+    left = [(_MAX_STEPS_OF_DIFFERENT if prefix.unique else _MAX_STEPS) + least]
     found = [
         ending for first in beginnings if (ending := _search(matcher, prefix, tokens, first, strings, left)) is not None
     ]
@@ -88,47 +92,108 @@ def _has(mask: TokenMask, tokens: Tokens, byte: int) -> bool:
 def _search(
     matcher: Matcher, prefix: JsonPrefix, tokens: Tokens, first: bytes, strings: Strings, left: list[int]
 ) -> bytes | None:
-    """Write byte by byte what closes soonest. Bytes that were used often come later, so that the search does not loop.
+    """Write byte by byte what closes soonest, and go back to the last choice where that leads nowhere.
 
-    `left` counts down the steps of all searches of one ending.
+    Bytes that were used often come later, so that the search does not loop. `left` counts down the steps of all
+    searches of one ending.
     """
-    matcher, written, used = matcher.copy(), bytearray(), [0] * 256
-    if first:
-        if not matcher.take([tokens.ids[first]]):
-            return None
-        prefix, written = prefix.extended(first), bytearray(first)
-    longest = len(written) + _LONGEST_ENDING + left[0]
-    while len(written) < longest and left[0]:
+    start, here, choices = matcher, _Written(matcher.copy(), prefix), list[_Chosen]()
+    if first and not here.take(first, tokens):
+        return None
+    longest = len(first) + _LONGEST_ENDING + left[0]
+    while len(here.text) < longest and left[0] > 0:
         left[0] -= 1
-        if prefix.is_invalid or matcher.inner.is_error():
-            return None
-        if prefix.end is not None or (matcher.accepts and _is_whole(prefix)):
-            return bytes(written)
-        if forced := bytes(matcher.inner.compute_ff_bytes()):
-            spelled = tokens.shortest(forced)
-            if spelled is not None and matcher.take(spelled):
-                prefix = prefix.extended(forced)
-                written += forced
+        if not here.is_lost:
+            if here.is_whole:
+                return bytes(here.text)
+            if here.follow(tokens, strings):
                 continue
-        takes = _Takes(matcher, tokens)
-        closing = _close_string(matcher, prefix, tokens, strings) if prefix.in_string and not takes(0x22) else None
-        if not prefix.in_string and not takes(0x5D) and not takes(0x7D):
-            closing = _close_number(matcher, prefix, tokens, strings)
-        if closing is not None:
-            prefix = prefix.extended(closing)
-            written += closing
-            continue
-        if prefix.string is not None and len(prefix.raw) - prefix.string > _LONGEST_STRING:
+            chosen = _Chosen(len(here.text), here.prefix, here.used)
+            if chosen.take_best(here, tokens):
+                choices.append(chosen)
+                continue
+        left[0] -= len(here.text) // _BYTES_PER_STEP
+        back = next((chosen for chosen in _latest(choices) if chosen.go_back(start, here, tokens)), None)
+        if back is None:
             return None
-        byte = _best_byte(takes, prefix, used)
-        if byte is None or not matcher.take([tokens.ids[bytes((byte,))]]):
-            return None
-        used[byte] += 1
-        if not prefix.in_string and byte in b",]}":
-            used = [0] * 256
-        prefix = prefix.extended(bytes((byte,)))
-        written.append(byte)
+        choices.append(back)
     return None
+
+
+def _latest(choices: list[_Chosen]) -> Iterator[_Chosen]:
+    while choices:
+        yield choices.pop()
+
+
+class _Written:
+    """What a search has written so far."""
+
+    def __init__(self, matcher: Matcher, prefix: JsonPrefix) -> None:
+        self.matcher, self.prefix = matcher, prefix
+        self.text = bytearray()
+        self.used = [0] * 256
+
+    @property
+    def is_lost(self) -> bool:
+        string = self.prefix.string
+        is_long = string is not None and len(self.prefix.raw) - string > _LONGEST_STRING
+        return self.prefix.is_invalid or is_long or bool(self.matcher.inner.is_error())
+
+    @property
+    def is_whole(self) -> bool:
+        return self.prefix.end is not None or (self.matcher.accepts and _is_whole(self.prefix))
+
+    def take(self, text: bytes, tokens: Tokens) -> bool:
+        spelled = tokens.shortest(text)
+        if spelled is None or not self.matcher.take(spelled):
+            return False
+        self.wrote(text)
+        return True
+
+    def wrote(self, text: bytes) -> None:
+        self.prefix = self.prefix.extended(text)
+        self.text += text
+        if not self.prefix.in_string and not _CLOSERS.isdisjoint(text):
+            self.used = [0] * 256
+
+    def follow(self, tokens: Tokens, strings: Strings) -> bool:
+        """Write what must follow, or the rest of the open string or number, where that is known."""
+        if (forced := bytes(self.matcher.inner.compute_ff_bytes())) and self.take(forced, tokens):
+            return True
+        closing, takes = None, _Takes(self.matcher, tokens)
+        if self.prefix.in_string and not takes(0x22):
+            closing = _close_string(self.matcher, self.prefix, tokens, strings)
+        elif not self.prefix.in_string and not takes(0x5D) and not takes(0x7D):
+            closing = _close_number(self.matcher, self.prefix, tokens, strings)
+        if closing is None:
+            return False
+        self.wrote(closing)
+        return True
+
+
+class _Chosen:
+    """A place at which several bytes could follow, and those that were tried."""
+
+    def __init__(self, length: int, prefix: JsonPrefix, used: list[int]) -> None:
+        self._length, self._prefix, self._used = length, prefix, used
+        self._tried: set[int] = set()
+
+    def take_best(self, here: _Written, tokens: Tokens) -> bool:
+        byte = _best_byte(_Takes(here.matcher, tokens), self._prefix, self._used, self._tried)
+        if byte is None:
+            return False
+        self._tried.add(byte)
+        here.used = list(self._used)
+        here.used[byte] += 1
+        return here.take(bytes((byte,)), tokens)
+
+    def go_back(self, start: Matcher, here: _Written, tokens: Tokens) -> bool:
+        """Return to this place, and take a byte that was not tried. Whether there was one."""
+        matcher, text = start.copy(), bytes(here.text[: self._length])
+        if text and not matcher.take(tokens.shortest(text) or ()):
+            return False
+        here.matcher, here.prefix, here.text = matcher, self._prefix, bytearray(text)
+        return self.take_best(here, tokens)
 
 
 class _Takes:
@@ -218,10 +283,11 @@ def _is_whole(prefix: JsonPrefix) -> bool:
     return prefix.is_scalar and not prefix.closed_word().is_invalid
 
 
-def _best_byte(takes: _Takes, prefix: JsonPrefix, used: list[int]) -> int | None:
+def _best_byte(takes: _Takes, prefix: JsonPrefix, used: list[int], tried: Collection[int]) -> int | None:
     closing = 0x22 if prefix.in_string else None
     if (
         closing is not None
+        and closing not in tried
         and takes(closing)
         and not prefix.extended(b'"').is_invalid
         and not _repeats(prefix, closing)
@@ -230,7 +296,7 @@ def _best_byte(takes: _Takes, prefix: JsonPrefix, used: list[int]) -> int | None
     order = _STRING_ORDER if prefix.in_string else _ORDER
     second: int | None = None
     for byte in _by_use(order, used):
-        if not takes(byte) or prefix.extended(bytes((byte,))).is_invalid:
+        if byte in tried or not takes(byte) or prefix.extended(bytes((byte,))).is_invalid:
             continue
         if not _repeats(prefix, byte):
             return byte

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pastalang.program import types as t
 from pastalang.runtime.constraints.grammar.ending import Strings, find_ending
 from pastalang.runtime.constraints.grammar.grammar_state import GrammarState, Position
-from pastalang.runtime.constraints.grammar.json_prefix import JsonPath, JsonPrefix, unique_paths
+from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.grammar.lark import NO_SOURCES, grammar_of
 from pastalang.runtime.constraints.grammar.matcher import Matcher, Matchers, find_refused_part, refusal_of
 from pastalang.runtime.constraints.grammar.open_strings import OpenStrings, StringLimits
@@ -27,6 +27,7 @@ from pastalang.values.lengths import min_length
 from pastalang.values.schema.guard import find_hostile
 from pastalang.values.schema.importer import is_endless
 from pastalang.values.token_limits import ADVICE, limited_strings, unenforced_limit
+from pastalang.values.unique_places import AmbiguousItems, UniquePlaces, unique_places
 
 
 class GrammarGuide:
@@ -36,7 +37,7 @@ class GrammarGuide:
         self,
         matchers: Matchers,
         seam: Seam,
-        unique: frozenset[JsonPath],
+        unique: UniquePlaces,
         meaning: str,
         patterns: Strings,
         open_strings: OpenStrings | None,
@@ -113,7 +114,7 @@ def compile_grammar_guide(
     _check_endings(type, types)
     if (problem := unenforced_limit(type, types)) is not None:
         raise GuideError(f"{problem}: {ADVICE}")
-    unique = unique_paths(type, types)
+    unique = _unique_places(type, types)
     grammar = grammar_of(type, types, follow=seam.follow.decode(), sources=sources)
     try:
         matchers = Matchers(grammar.text, seam.tokens)
@@ -130,6 +131,13 @@ def compile_grammar_guide(
     except GuideError as refused:
         empty = sorted(name for name, text in sources.items() if not text)
         raise GuideError(f"the text of `{empty[0]}`, to quote from, is empty") if empty else refused from refused
+
+
+def _unique_places(type: t.Type, types: Mapping[str, t.Type]) -> UniquePlaces:
+    try:
+        return unique_places(type, types)
+    except AmbiguousItems as problem:
+        raise GuideError(str(problem)) from problem
 
 
 def _located(type: t.Schema, seam: Seam, problem: GuideError) -> GuideError:

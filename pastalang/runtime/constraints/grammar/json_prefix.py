@@ -2,23 +2,19 @@
 
 It checks what a grammar cannot: duplicate keys, items that must differ, depth, and numbers that readers do not accept.
 
-The type gives the paths of arrays whose items differ. A path has one step for each array or object around the array:
-the key for a field of an object, otherwise None. A type in which such a path is ambiguous is refused.
+The type gives the places of arrays whose items differ: see `values.unique_places`.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeAlias, assert_never
+from typing import TypeAlias
 
 from pastalang import limits
-from pastalang.program import types as t
-from pastalang.runtime.constraints.guide import GuideError
-from pastalang.values.describe import describe
 from pastalang.values.json import NotJson, parse_json, same_json, write_json
+from pastalang.values.unique_places import NOWHERE, JsonPath, UniquePlaces
 
 _MAX_DEPTH = limits.MAX_JSON_NESTING - 4
 _MAX_NUMBER = 60
@@ -28,8 +24,6 @@ _WHOLE_DIGITS, _EXPONENT_DIGITS = 30, 2  # far below the largest double
 _FEW_DIGITS = 14  # after so few digits no token makes the number too long
 _NUMBER = re.compile(rb"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 _BEGUN = re.compile(rb"-?(?:0|[1-9][0-9]*)?(?:(?<=[0-9])\.[0-9]*)?(?:(?<=[0-9])[eE][+-]?[0-9]*)?|[a-z]+")
-
-JsonPath: TypeAlias = tuple[str | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +44,7 @@ _Stack: TypeAlias = tuple[_Open, ...]
 class JsonPrefix:
     """The beginning of a JSON text. `end` is set when the value is complete: the first `end` bytes are the value."""
 
-    unique: frozenset[JsonPath] = frozenset()  # paths of arrays whose items differ
+    unique: UniquePlaces = NOWHERE  # the arrays whose items differ
     raw: bytes = b""
     stack: _Stack = ()
     string: int | None = None  # the start of the open string
@@ -175,7 +169,7 @@ class JsonPrefix:
         """Compare an item with those before it when it ends, if the items must differ."""
         here = replace(self, raw=raw)
         top = self.stack[-1]
-        if not self.unique or top.is_object or not any(_paths_overlap(self._path(), path) for path in self.unique):
+        if not self.unique or top.is_object or not self.unique.must_differ(self._path()):
             return here
         item = _canonical(raw[top.since : -1])
         if item is None:
@@ -242,78 +236,3 @@ def _is_read(word: bytes) -> bool:
     except NotJson:
         return _NUMBER.fullmatch(word) is None
     return True
-
-
-def unique_paths(type: t.Type, types: Mapping[str, t.Type]) -> frozenset[JsonPath]:
-    """The paths of all arrays whose items differ. Raises `GuideError` if another type may be at the same path."""
-    found = list(_places(type, types, (), ()))
-    unique = {path: part for path, part, is_unique in found if is_unique}
-    for path, part, is_unique in found:
-        if is_unique:
-            continue
-        for wanted, array in unique.items():
-            shared = wanted[: len(path)] if not isinstance(part, t.Array | t.Tuple) else wanted
-            if len(shared) == len(path) and _paths_overlap(shared, path):
-                raise GuideError(
-                    f"that the items of {describe(array)} differ cannot be enforced, "
-                    f"because {describe(part)} may be in the same place"
-                )
-    return frozenset(unique)
-
-
-def _paths_overlap(path: JsonPath, other: JsonPath) -> bool:
-    """Whether some value may be at both paths."""
-    steps = zip(path, other, strict=False)
-    return len(path) == len(other) and all(a == b or a is None or b is None for a, b in steps)
-
-
-def _places(
-    type: t.Type, types: Mapping[str, t.Type], path: JsonPath, inside: tuple[str, ...]
-) -> Iterator[tuple[JsonPath, t.Type, bool]]:
-    """Every array, and every type that may contain any array, as (path, type, whether its items differ)."""
-    match type:
-        case t.Named(name=name):
-            if name not in inside:
-                yield from _places(types[name], types, path, (*inside, name))
-            elif _holds_unique(types[name], types, (name,)):
-                raise GuideError(f"items that differ inside the recursive type `{name}` cannot be enforced")
-        case t.Union(arms=arms):
-            for arm in arms:
-                yield from _places(arm, types, path, inside)
-        case t.Array(item=item, unique=unique):
-            yield path, type, unique
-            yield from _places(item, types, (*path, None), inside)
-        case t.Tuple(items=items):
-            yield path, type, False
-            for item in items:
-                yield from _places(item, types, (*path, None), inside)
-        case t.Map(value=value):
-            yield from _places(value, types, (*path, None), inside)
-        case t.Object(fields=fields):
-            for field in fields:
-                yield from _places(field.type, types, (*path, field.key), inside)
-        case t.Schema() | t.Anything():
-            yield path, type, False
-        case (
-            t.String() | t.Integer() | t.Number() | t.Boolean() | t.Null() | t.Literal() | t.Regex() | t.Temporal()
-            | t.Uuid() | t.Verbatim()
-        ):  # fmt: skip
-            return
-        case _:
-            assert_never(type)
-
-
-def _holds_unique(type: t.Type, types: Mapping[str, t.Type], seen: tuple[str, ...]) -> bool:
-    match type:
-        case t.Named(name=name):
-            return name not in seen and _holds_unique(types[name], types, (*seen, name))
-        case t.Array(unique=True):
-            return True
-        case t.Array(item=item) | t.Map(value=item):
-            return _holds_unique(item, types, seen)
-        case t.Union(arms=parts) | t.Tuple(items=parts):
-            return any(_holds_unique(part, types, seen) for part in parts)
-        case t.Object(fields=fields):
-            return any(_holds_unique(field.type, types, seen) for field in fields)
-        case _:
-            return False

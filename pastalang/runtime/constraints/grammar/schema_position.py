@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from collections import deque
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from pastalang.program import types as t
@@ -13,12 +13,12 @@ from pastalang.runtime.constraints.grammar.json_prefix import JsonPrefix
 from pastalang.runtime.constraints.grammar.lark import Patterned
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.values.json import parse_json, write_json
-from pastalang.values.token_limits import Quoted, arms_of, may_be_text, opens
+from pastalang.values.token_limits import Quoted, may_be_text, opens
+from pastalang.values.walk import arms_of
 
 StringType: TypeAlias = Quoted | Patterned
 KeepMask: TypeAlias = Callable[[TokenMask], None]
 _FIRST = 2  # beginnings whose masks are computed in advance
-_DEEPEST = 6  # levels to search for the first string
 _SHORT, _MAX_KEPT = 64, 128  # bytes of a prefix that is its own cache key, and masks to cache
 _STRING, _WORD = re.compile(rb'"(?:[^"\\]|\\.)*"'), re.compile(rb"[-+.0-9a-zA-Z]+")
 # The stages of a number: after a sign, a zero, whole digits, the exponent's letter, its sign, its digits.
@@ -83,23 +83,27 @@ def _within(type: t.Type, key: str | None) -> t.Type | None:
             return None
 
 
-def openings(type: t.Type, types: Mapping[str, t.Type]) -> Iterator[bytes]:
-    """A few of the texts up to the first string of a value."""
-    return islice(_openings(type, types, _DEEPEST), _FIRST)
-
-
-def _openings(type: t.Type, types: Mapping[str, t.Type], deepest: int) -> Iterator[bytes]:
-    for arm in arms_of(type, types) if deepest else ():
-        match arm:
-            case t.Array(item=item) | t.Tuple(items=(item, *_)):
-                yield from (b"[" + rest for rest in _openings(item, types, deepest - 1))
-            case t.Object(fields=(place, *_)):
-                key = b"{" + write_json(place.key).encode() + b": "
-                yield from (key + rest for rest in _openings(place.type, types, deepest - 1))
-            case t.Anything():
-                yield b'"'
-            case _ if may_be_text(arm) and not isinstance(arm, t.Literal | t.Schema):
-                yield b'"'
+def openings(type: t.Type, types: Mapping[str, t.Type]) -> list[bytes]:
+    """A few of the texts up to the first string of a value. Each type is entered once, so the search is short."""
+    found: dict[bytes, None] = {}
+    waiting: deque[tuple[bytes, t.Type]] = deque([(b"", type)])
+    met: set[int] = set()
+    while waiting and len(found) < _FIRST:
+        before, here = waiting.popleft()
+        for arm in arms_of(here, types):
+            if id(arm) in met:
+                continue
+            met.add(id(arm))
+            match arm:
+                case t.Array(item=item) | t.Tuple(items=(item, *_)):
+                    waiting.append((before + b"[", item))
+                case t.Object(fields=(place, *_)):
+                    waiting.append((before + b"{" + write_json(place.key).encode() + b": ", place.type))
+                case t.Anything():
+                    found[before + b'"'] = None
+                case _ if may_be_text(arm) and not isinstance(arm, t.Literal | t.Schema):
+                    found[before + b'"'] = None
+    return list(found)[:_FIRST]
 
 
 # ── holes in the same position ─────────────────────────────────────────────────────────────────────────────

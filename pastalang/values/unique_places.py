@@ -1,0 +1,168 @@
+"""Where inside a value items must differ: every place in the value at which an array with `unique` stands.
+
+A place is all that stands at one path: the types that a value may have there. Recursive types lead back to places that
+are known already, so the places of any type are few, although its paths may have no end.
+
+While a value is written, only its path is known. So at one place the items of all arrays differ, or those of none; a
+type that asks for both is refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from pastalang import limits
+from pastalang.program import types as t
+from pastalang.values.describe import describe
+from pastalang.values.lengths import NO_TYPES
+from pastalang.values.walk import arms_of, parts_of
+
+# One step for each array or object around a place: None for an array, the key for an object.
+JsonPath: TypeAlias = tuple[str | None, ...]
+
+
+class AmbiguousItems(ValueError):
+    """Items that must differ, at a place where it is not known whether they must."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """`differ`: the items of an array that stands here must differ. The others are the places one step further on."""
+
+    differ: bool
+    item: int | None
+    keys: Mapping[str, int | None]
+    other_keys: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class UniquePlaces:
+    """The places of one type, the first for the whole value. It is true if items differ at any of them."""
+
+    places: tuple[_Place, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.places)
+
+    def must_differ(self, path: JsonPath) -> bool:
+        """Whether the items of an array at the path must differ."""
+        at: int | None = 0
+        for step in path:
+            if at is None or not self.places:
+                return False
+            place = self.places[at]
+            at = place.item if step is None else place.keys.get(step, place.other_keys)
+        return at is not None and bool(self.places) and self.places[at].differ
+
+
+NOWHERE: Final = UniquePlaces()
+DIFFER_ADVICE: Final = "write `unique=true` for all lists that may stand there, or for none of them"
+
+
+def unique_places(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> UniquePlaces:
+    """The places inside a value that is written as a whole. Raises `AmbiguousItems`."""
+    holding = _holding(type, types)
+    return _Places(types, holding).all(type) if id(type) in holding else NOWHERE
+
+
+def ambiguous_items(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> str | None:
+    """Why items inside the type cannot be made to differ; None if they can, or need not."""
+    try:
+        unique_places(type, types)
+    except AmbiguousItems as problem:
+        return str(problem)
+    return None
+
+
+class _Places:
+    def __init__(self, types: Mapping[str, t.Type], holding: frozenset[int]) -> None:
+        self._types = types
+        self._holding = holding
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._arms: list[list[t.Type]] = []
+
+    def all(self, type: t.Type) -> UniquePlaces:
+        self._number([type])
+        places: list[_Place] = []
+        while len(places) < len(self._arms):
+            places.append(self._place(self._arms[len(places)]))
+        return UniquePlaces(tuple(places))
+
+    def _number(self, parts: Iterable[t.Type]) -> int | None:
+        """The number of the place of these types; None if no items differ there or further in."""
+        arms = list({id(arm): arm for part in parts for arm in arms_of(part, self._types)}.values())
+        if not any(id(arm) in self._holding for arm in arms):
+            return None
+        key = tuple(sorted(map(id, arms)))
+        if key not in self._numbers:
+            if len(self._arms) >= limits.MAX_TYPE_PLACES:
+                raise AmbiguousItems(f"its parts stand at more than {limits.MAX_TYPE_PLACES:,} different places")
+            self._numbers[key] = len(self._arms)
+            self._arms.append(arms)
+        return self._numbers[key]
+
+    def _place(self, arms: list[t.Type]) -> _Place:
+        differ = _differ(arms)
+        objects = [arm for arm in arms if isinstance(arm, t.Object | t.Map)]
+        anything = [arm for arm in arms if isinstance(arm, t.Schema | t.Anything)]
+        names = dict.fromkeys(field.key for one in objects if isinstance(one, t.Object) for field in one.fields)
+        free = [one.value for one in objects if isinstance(one, t.Map)]
+        return _Place(
+            differ,
+            item=self._number([*_items(arms), *anything]),
+            keys=MappingProxyType({key: self._number([*_at(key, objects), *free, *anything]) for key in names}),
+            other_keys=self._number([*free, *anything]),
+        )
+
+
+def _differ(arms: list[t.Type]) -> bool:
+    arrays = [arm for arm in arms if isinstance(arm, t.Array | t.Tuple | t.Schema | t.Anything)]
+    unique = [arm for arm in arrays if isinstance(arm, t.Array) and arm.unique]
+    other = next((arm for arm in arrays if not (isinstance(arm, t.Array) and arm.unique)), None)
+    if unique and other is not None:
+        repeated = "a list whose items may repeat" if isinstance(other, t.Array | t.Tuple) else describe(other)
+        raise AmbiguousItems(f"that items differ cannot be enforced where {repeated} may stand as well")
+    return bool(unique)
+
+
+def _items(arms: list[t.Type]) -> Iterator[t.Type]:
+    for arm in arms:
+        if isinstance(arm, t.Array):
+            yield arm.item
+        elif isinstance(arm, t.Tuple):
+            yield from arm.items
+
+
+def _at(key: str, objects: list[t.Object | t.Map]) -> Iterator[t.Type]:
+    for one in objects:
+        if isinstance(one, t.Object):
+            yield from (field.type for field in one.fields if field.key == key)
+
+
+def _holding(type: t.Type, types: Mapping[str, t.Type]) -> frozenset[int]:
+    """The ids of the types, in the type and those it names, that are or contain an array whose items differ."""
+    holders: dict[int, list[int]] = {}  # each type with the types directly around it
+    unique: list[int] = []
+    waiting = [type]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, t.Array) and part.unique:
+            unique.append(id(part))
+        inner = (
+            [types[part.name]]
+            if isinstance(part, t.Named) and part.name in types
+            else [inside for _, inside in parts_of(part)]
+        )
+        for inside in inner:
+            if id(inside) not in holders:
+                holders[id(inside)] = []
+                waiting.append(inside)
+            holders[id(inside)].append(id(part))
+    found, frontier = set(unique), unique
+    while frontier:
+        frontier = [around for one in frontier for around in holders.get(one, ()) if around not in found]
+        found.update(frontier)
+    return frozenset(found)
