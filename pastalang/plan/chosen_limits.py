@@ -41,7 +41,7 @@ def limit_notes(plan: Plan) -> tuple[str, ...]:
 
 
 def may_be_cut(hole: Hole, plan: Plan) -> bool:
-    """Whether the planner chose the limit of a hole, and a value could be longer. Of numbers, only absurd ones could."""
+    """Whether the planner chose the limit of a hole, and a value could be longer. Only absurd numbers could."""
     types, quoted = dict(plan.types), hole.form is Form.JSON
     is_whole = declared_max_tokens(hole.type) is not None or not isinstance(hole.type, t.Union)
     for arm in (hole.type,) if is_whole else arms_of(hole.type, types):
