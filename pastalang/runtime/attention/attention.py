@@ -73,7 +73,8 @@ def _gathered(states: torch.Tensor, call: AttentionCall) -> torch.Tensor:
 def _by_token(out: torch.Tensor, groups: int) -> torch.Tensor:
     """(clusters x tokens, heads, size), for `out` of (clusters, kv heads, groups x tokens, size)."""
     clusters, kv_heads, _, size = out.shape
-    return out.view(clusters, kv_heads, groups, -1, size).permute(0, 3, 1, 2, 4).reshape(-1, kv_heads * groups, size)
+    by_token = out.view(clusters, kv_heads, groups, -1, size).permute(0, 3, 1, 2, 4)
+    return by_token.reshape(-1, kv_heads * groups, size).contiguous()  # as some families expect it
 
 
 def _explicit_attention(

@@ -2,21 +2,27 @@
 
 Branches need three things of a model. It takes the position of every token (`position_ids`). The keys and values of
 a token depend only on the token, its position and what it sees. And its attention goes through the attention
-interface of transformers. Configurations and modules give most other models away. The rest is found by a trial: a
-few tokens with forks, gaps, cells out of order and a join, compared with the reference.
+interface of transformers. Configurations and modules give most other models away. The rest is found by two trials.
+`check_attention` compares what every layer attends to with the model's own masks, at the start of a text and as deep
+in a text as the model goes, so beyond every window. `check_logits` feeds a few tokens with forks, gaps, cells out of
+order and a join, and compares them with the reference.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-from pastalang.runtime.attention.masks import FULL, SLIDING, layer_types
+from pastalang.errors import PastaError
+from pastalang.runtime.attention.masks import FULL, SLIDING, Window, layer_types
 from pastalang.runtime.attention.plain_views import PlainViews
+from pastalang.runtime.device_memory import first_sentence, is_out_of_memory
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import LoadError
+from pastalang.runtime.models.attention_calls import AttentionInput, fast_inputs, plain_inputs
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.reference import reference_logits
 from pastalang.runtime.step import Capture, CellId, Empty, RowId, Run, StepBatch, TokenId
@@ -27,6 +33,9 @@ OWN_ATTENTION = "its attention does not go through the attention interface of tr
 _ALIBI = frozenset({"bloom", "mpt"})
 _OWN_ATTENTION_FAMILIES = frozenset({"falcon", "gptj", "codegen"})
 _RESCALING = frozenset({"dynamic", "longrope", "su"})
+_DYNAMIC_INT8 = ("torch.ao.nn.quantized.dynamic", "torch.ao.nn.intrinsic.quantized.dynamic")
+_PLAIN_TOKENS = 4  # as few as show a window's border at several tokens
+_VISIBLE = -1e4  # a mask adds less than this where a token may not look
 _TABLE_NAMES = ("wpe", "embed_positions", "position_embeddings", "position_embedding")
 
 
@@ -52,6 +61,21 @@ def check_modules(model: Any) -> None:
         raise UnsupportedModel(model_name(model.config), reason)
 
 
+def check_attention(fast: Model, model: Any, windows: Sequence[Window]) -> None:
+    """Raises `UnsupportedModel` if a layer of `fast` would attend to other tokens than in `model`, which it wraps.
+
+    `windows` has the window of every layer. Both are fed a few tokens at the start of a text and at the last positions.
+    """
+    tokens = _trial_tokens(fast.vocabulary)[:_PLAIN_TOKENS]
+    for start in sorted({0, max(fast.max_position + 1 - len(tokens), 0)}):
+        with _failing(model, "its own forward pass"):
+            own = plain_inputs(model, tokens, start=start)
+        with _failing(model, "a step with branches"):
+            ours = fast_inputs(fast, model, tokens, start=start)
+        for reason in _differences(own, ours, windows, start=start, tolerance=_tolerance(fast.dtype)):
+            raise UnsupportedModel(model_name(model.config), reason)
+
+
 def check_logits(fast: Model, model: Any) -> None:
     """Raises `UnsupportedModel` if `fast`, which wraps `model`, differs from the reference.
 
@@ -60,12 +84,17 @@ def check_logits(fast: Model, model: Any) -> None:
     views = PlainViews()
     for batch in _trial_steps(fast.vocabulary):
         fed = views.feed(batch)
-        for index, logits in zip(batch.wanted, fast.forward(batch), strict=True):
-            error = _relative_error(logits, reference_logits(model, fed[index]))
+        with _failing(model, "a step with branches"):
+            found = fast.forward(batch)
+        for index, logits in zip(batch.wanted, found, strict=True):
+            with _failing(model, "its own forward pass"):
+                expected = reference_logits(model, fed[index])
+            error = _relative_error(logits, expected)
             if not error <= _tolerance(fast.dtype):
                 raise UnsupportedModel(
                     model_name(model.config),
-                    f"its logits depend on more than what a branch sees (they differ by {error:.2g} of their range)",
+                    f"its logits depend on more than what a branch sees (they differ by {error:.2g} of their range)"
+                    + _quantization(model.config),
                 )
 
 
@@ -103,10 +132,15 @@ def _reasons_in_config(config: Any) -> Iterator[str]:
 
 
 def _reasons_in_modules(model: Any) -> Iterator[str]:
+    if any(type(module).__module__.startswith(_DYNAMIC_INT8) for module in model.modules()):
+        yield (
+            "its weights are quantized dynamically to int8, which scales all tokens of a step together, "
+            "so a branch would depend on the others; weights in bfloat16 or float32 can be used"
+        )
     if getattr(model, "_is_stateful", False):
         yield "it has recurrent layers, whose state cannot be forked, joined or hidden from a branch"
     words = model.get_input_embeddings()
-    for name, module in model.named_modules():
+    for name, module in model.get_decoder().named_modules():  # a model of images has tables for them
         is_table = isinstance(module, torch.nn.Embedding) and module is not words
         if is_table and name.rpartition(".")[2] in _TABLE_NAMES:
             yield f"its positions are a learned table of {module.num_embeddings} rows ({name}): gaps would use it up"
@@ -132,7 +166,7 @@ def _rope_parts(config: Any) -> Iterator[Mapping[str, Any]]:
 def _trial_steps(vocabulary: int) -> tuple[StepBatch, ...]:
     """A prompt with two forks, two branches with gaps, and a join of both branches."""
     main, left, right = RowId(0), RowId(1), RowId(2)
-    tokens = [TokenId((7919 * index + 17) % vocabulary) for index in range(12)]
+    tokens = _trial_tokens(vocabulary)
     prompt = StepBatch(
         tokens=tuple(tokens[:5]),
         positions=(0, 1, 2, 3, 24),
@@ -157,6 +191,92 @@ def _trial_steps(vocabulary: int) -> tuple[StepBatch, ...]:
         wanted=(0, 1, 2),
     )
     return prompt, branches, join
+
+
+def _trial_tokens(vocabulary: int) -> list[TokenId]:
+    return [TokenId((7919 * index + 17) % vocabulary) for index in range(12)]
+
+
+def _differences(
+    own: Sequence[AttentionInput],
+    ours: Sequence[AttentionInput],
+    windows: Sequence[Window],
+    *,
+    start: int,
+    tolerance: float,
+) -> Iterator[str]:
+    """What the layers attend to, and with which queries, keys and values, where `ours` is not what the model does."""
+    layers = [call.layer for call in own]
+    if layers != [call.layer for call in ours] or set(layers) != set(range(len(windows))):
+        yield OWN_ATTENTION
+        return
+    compared: set[tuple[int, Window]] = set()  # layers of one kind share a mask, which may be long
+    for call, other in zip(own, ours, strict=True):
+        kind = id(call.mask), windows[call.layer]
+        if kind not in compared:
+            compared.add(kind)
+            yield from _mask_differences(call, windows[call.layer], start=start)
+        for name, states in call.tensors.items():
+            if states.shape != other.tensors[name].shape or not _is_near(states, other.tensors[name], tolerance):
+                yield f"at position {start:,}, the {name} of its layer {call.layer} are not those of a plain text"
+
+
+def _mask_differences(call: AttentionInput, window: Window, *, start: int) -> Iterator[str]:
+    count = call.tensors["queries"].shape[2]
+    if call.mask is None:
+        yield f"its layer {call.layer} has no causal mask, so tokens would see what comes after them"
+        return
+    visible = call.mask if call.mask.dtype is torch.bool else call.mask > _VISIBLE
+    token = torch.arange(start, start + count, device=visible.device)[:, None]
+    seen = torch.arange(start + count, device=visible.device)[None]
+    expected = seen <= token if window is None else (seen <= token) & (token - seen < window)
+    if visible.shape[-2:] != expected.shape:
+        yield f"its layer {call.layer} has a mask of another size than the text"
+    elif (visible & (seen > token)).any():
+        yield f"in its layer {call.layer}, tokens attend to tokens that come after them"
+    elif not (visible == expected).all():
+        named = "no window" if window is None else f"a window of {window:,} tokens"
+        found = _describe(visible[0, 0, -1])
+        yield f"its configuration names {named} for its layer {call.layer}, and the layer attends to {found}"
+    elif call.mask.dtype is not torch.bool and call.mask[expected.expand_as(call.mask)].any():
+        yield f"its layer {call.layer} adds a bias of its own to the mask, which a view cannot hold"
+
+
+def _describe(visible: torch.Tensor) -> str:
+    """What a token attends to; `visible` has one entry for each token of the text, (tokens,)."""
+    count = int(visible.sum())
+    if count == len(visible):
+        return "all tokens before it"
+    return f"the last {count:,} tokens" if bool(visible[-count:].all()) else f"{count:,} of {len(visible):,} tokens"
+
+
+def _is_near(states: torch.Tensor, other: torch.Tensor, tolerance: float) -> bool:
+    difference = (states.double() - other.double()).abs().max()
+    return bool(difference <= tolerance * states.double().abs().max())
+
+
+@contextmanager
+def _failing(model: Any, what: str) -> Iterator[None]:
+    """Turns any error of the model's own code into an `UnsupportedModel`."""
+    try:
+        yield
+    except (PastaError, MemoryError):
+        raise
+    except Exception as problem:  # anything: the code of a family, or of a user
+        if is_out_of_memory(problem):
+            raise
+        reason = f"{what} fails in {str(model.dtype).removeprefix('torch.')}: {first_sentence(problem)}"
+        raise UnsupportedModel(model_name(model.config), reason + _quantization(model.config)) from problem
+
+
+def _quantization(config: Any) -> str:
+    """A quantized model is named as such, because its kernels are the likeliest cause."""
+    found = getattr(config, "quantization_config", None)
+    if found is None:
+        return ""
+    method = found.get("quant_method") if isinstance(found, Mapping) else getattr(found, "quant_method", None)
+    named = getattr(method, "value", method) or "method unknown"
+    return f"; its weights are quantized ({named}), which may be the cause"
 
 
 def _relative_error(logits: torch.Tensor, expected: torch.Tensor) -> float:

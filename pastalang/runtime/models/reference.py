@@ -26,7 +26,7 @@ def reference_path(model: Any, token: FedToken) -> torch.Tensor:
     """The logits of everything that a token sees and of the token itself, which is last: (tokens, vocabulary)."""
     tokens = _dependencies(token)
     device = model.device
-    with _eager(model):
+    with attention_of(model, "eager"):
         logits: torch.Tensor = model(
             input_ids=torch.tensor([[fed.token for fed in tokens]], device=device),
             position_ids=torch.tensor([[fed.position for fed in tokens]], device=device),
@@ -66,9 +66,10 @@ def _mask(model: Any, tokens: list[FedToken], *, window: int | None) -> torch.Te
 
 
 @contextmanager
-def _eager(model: Any) -> Iterator[None]:
+def attention_of(model: Any, name: str) -> Iterator[None]:
+    """The model attends with the implementation of this name in transformers."""
     before = model.config._attn_implementation
-    model.set_attn_implementation("eager")
+    model.set_attn_implementation(name)
     try:
         yield
     finally:

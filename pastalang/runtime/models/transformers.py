@@ -18,6 +18,7 @@ from pastalang.runtime.models.compatibility import (
     CELLS_FOR_CHECK,
     OWN_ATTENTION,
     UnsupportedModel,
+    check_attention,
     check_logits,
     check_modules,
     model_name,
@@ -26,18 +27,21 @@ from pastalang.runtime.step import StepBatch
 
 
 class TransformersModel:
-    """Owns the KV cache and the view rows. Switches the attention implementation of the wrapped model for good.
+    """Owns the KV cache and the view rows. Sets the attention implementation and `return_dict` of the model for good.
 
-    `check` compares the model with the reference on a few tokens; only tests have a reason to skip it. `costs` decide
-    when a step is split into clusters, which changes how long it takes and nothing else.
+    `check` compares the model with its own masks and, on a few tokens, with the reference; only tests have a reason to
+    skip it. `costs` decide when a step is split into clusters, which changes how long it takes and nothing else.
     """
 
     def __init__(self, model: Any, *, cells: int, check: bool = True, costs: Costs | None = None) -> None:
         check_modules(model)
-        if check:
-            check_logits(TransformersModel(model, cells=CELLS_FOR_CHECK, check=False), model)
         config = model.config.get_text_config()
         model.eval()
+        model.config.return_dict = config.return_dict = True  # with tuples, the families' own code fails
+        if check:
+            fast = TransformersModel(model, cells=CELLS_FOR_CHECK, check=False)
+            check_attention(fast, model, layer_windows(config))
+            check_logits(fast, model)
         model.set_attn_implementation(ATTENTION)
         self.cells = cells
         self.vocabulary = int(config.vocab_size)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import pytest
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
+from transformers.masking_utils import create_sliding_window_causal_mask
+from transformers.models.gemma3 import modeling_gemma3
+from transformers.models.mistral import modeling_mistral
 
 from pastalang.runtime.attention.kv_cache import KVCache
 from pastalang.runtime.models.compatibility import UnsupportedModel, check_config, check_logits
 from pastalang.runtime.models.transformers import TransformersModel
-from pastalang.testing.toy_models import toy_model
+from pastalang.runtime.step import CellId, Empty, RowId, Run, StepBatch, TokenId
+from pastalang.testing.toy_models import Family, toy_model
+
+PROMPT = StepBatch(
+    (TokenId(5), TokenId(6)), (0, 1), (CellId(3), CellId(1)), (Run(RowId(0), 0, 2),), (1,), edits=(Empty(RowId(0)),)
+)
 
 SMALL = {"vocab_size": 64, "pad_token_id": None, "bos_token_id": None, "eos_token_id": None}
 LLAMA = {
@@ -25,6 +35,9 @@ LLAMA = {
 }
 GPT = {**SMALL, "n_embd": 32, "n_layer": 2, "n_head": 4}
 WIDE = {**SMALL, "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+
+
+Mask = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # whether a query (by place) attends to a key
 
 
 def build(family: str, **options: Any) -> Any:
@@ -143,7 +156,7 @@ def test_a_model_that_ignores_positions_it_is_given_is_refused() -> None:
         return angles(states, torch.tensor([[next(counter) for _ in range(position_ids.shape[1])]]))
 
     model.model.rotary_emb.forward = by_order_of_arrival
-    with pytest.raises(UnsupportedModel, match="its logits depend on more than what a branch sees"):
+    with pytest.raises(UnsupportedModel, match="the queries of its layer 0 are not those of a plain text"):
         TransformersModel(model, cells=32)
 
 
@@ -153,6 +166,109 @@ def test_a_model_that_lets_neighbours_mix_is_refused() -> None:
     inner = mlp.forward
     mlp.forward = lambda states: inner(states) + states.mean(dim=1, keepdim=True)
     with pytest.raises(UnsupportedModel, match="its logits depend on more than what a branch sees"):
+        TransformersModel(model, cells=32)
+
+
+MASKS = [
+    (lambda query, key: (key <= query) & (query - key < 5), "a window of 4 tokens .* attends to the last 5 tokens"),
+    (lambda query, key: key <= query, "a window of 4 tokens for its layer 0, and the layer attends to all tokens"),
+    (lambda query, key: (key <= query) & ((query - key < 4) | (key < 2)), "attends to 6 of 8,192 tokens"),
+    (lambda query, key: (key <= query) & (query // 100 == key // 100), "attends to the last 92 tokens"),
+    (lambda query, key: abs(query - key) < 4, "in its layer 0, tokens attend to tokens that come after them"),
+    (lambda query, key: torch.where(key <= query, 0.5, -1e30), "its layer 0 adds a bias of its own to the mask"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("mask", "reason"), MASKS)
+def test_a_model_whose_masks_are_not_those_of_its_configuration_is_refused(
+    mask: Mask, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def own(past_key_values: Any, inputs_embeds: torch.Tensor, **_: Any) -> torch.Tensor:
+        tokens = inputs_embeds.shape[1]
+        start = past_key_values.get_seq_length() if past_key_values is not None else 0
+        values = mask(torch.arange(start, start + tokens)[:, None], torch.arange(start + tokens)[None])
+        return values.expand(1, 1, -1, -1) if values.dtype is torch.float32 else values[None, None]
+
+    monkeypatch.setattr(modeling_mistral, "create_sliding_window_causal_mask", own)
+    with pytest.raises(UnsupportedModel, match=f"^mistral cannot be used: .*{reason}"):
+        TransformersModel(toy_model(Family.MISTRAL, window=4, positions=8192), cells=32)
+
+
+@pytest.mark.parametrize("window", [4, 1000, 4096, 100_000])
+def test_windows_of_every_size_are_compared_without_a_text_of_their_length(
+    window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wider = lambda config, **rest: create_sliding_window_causal_mask(_with(config, sliding_window=window + 1), **rest)  # noqa: E731
+    TransformersModel(toy_model(Family.GEMMA3, window=window, positions=1 << 17), cells=32)
+    monkeypatch.setattr(modeling_gemma3, "create_sliding_window_causal_mask", wider)
+    with pytest.raises(UnsupportedModel, match=f"layer 0, and the layer attends to the last {window + 1:,} tokens"):
+        TransformersModel(toy_model(Family.GEMMA3, window=window, positions=1 << 17), cells=32)
+
+
+def _with(config: Any, **changes: Any) -> Any:
+    other = copy(config)
+    for name, value in changes.items():
+        setattr(other, name, value)
+    return other
+
+
+def test_a_family_that_never_applies_its_window_is_refused() -> None:
+    model = build("moshi", **LLAMA, ffn_dim=32, sliding_window=8)
+    reason = (
+        "its configuration names a window of 8 tokens for its layer 0, and the layer attends to all tokens before it"
+    )
+    with pytest.raises(UnsupportedModel, match=f"^moshi cannot be used: {reason}"):
+        TransformersModel(model, cells=32)
+
+
+def test_a_model_that_scales_its_queries_deep_in_a_text_by_their_place_is_refused() -> None:
+    model = toy_model()
+    attention = model.model.layers[1].self_attn
+    inner = attention.forward
+
+    def tempered(hidden_states: torch.Tensor, past_key_values: Any = None, **rest: Any) -> Any:
+        seen = 0 if past_key_values is None else past_key_values.get_seq_length()
+        return inner(hidden_states * (2.0 if seen > 1000 else 1.0), past_key_values=past_key_values, **rest)
+
+    attention.forward = tempered
+    with pytest.raises(
+        UnsupportedModel, match="at position 65,532, the queries of its layer 1 are not those of a plain"
+    ):
+        TransformersModel(model, cells=32)
+
+
+# ── models that fail, or are not what they seem ──────────────────────────────────────────────────────────
+
+
+def test_a_model_that_returns_tuples_is_made_to_return_what_is_read() -> None:
+    expected = TransformersModel(toy_model(), cells=32).forward(PROMPT)
+    model = toy_model()
+    model.config.return_dict = False
+    assert torch.equal(TransformersModel(model, cells=32).forward(PROMPT), expected)
+
+
+def test_a_model_that_cannot_compute_in_a_precision_says_so() -> None:
+    model = build("xglm", **SMALL, d_model=32, ffn_dim=32, num_layers=2, attention_heads=4).double()
+    with pytest.raises(
+        UnsupportedModel, match=r"^xglm cannot be used: its own forward pass fails in float64: value cannot"
+    ):
+        TransformersModel(model, cells=32)
+
+
+@pytest.mark.filterwarnings("ignore")  # torch is moving its quantization elsewhere
+def test_a_model_quantized_dynamically_is_refused_for_its_quantization() -> None:
+    model = torch.ao.quantization.quantize_dynamic(toy_model(), {torch.nn.Linear}, dtype=torch.qint8)
+    with pytest.raises(UnsupportedModel, match="its weights are quantized dynamically to int8"):
+        TransformersModel(model, cells=32)
+
+
+def test_a_quantized_model_that_differs_is_refused_with_the_likely_cause() -> None:
+    model = toy_model()
+    model.config.quantization_config = {"quant_method": "some_8bit"}
+    mlp = model.model.layers[0].mlp
+    inner = mlp.forward
+    mlp.forward = lambda states: inner(states) + states.mean(dim=1, keepdim=True)
+    with pytest.raises(UnsupportedModel, match=r"of their range\); its weights are quantized \(some_8bit\)"):
         TransformersModel(model, cells=32)
 
 
