@@ -50,7 +50,11 @@ class UnsupportedModel(LoadError):
 
 def check_config(config: Any) -> None:
     """Raises `UnsupportedModel` if the configuration shows a reason. No weights are needed."""
-    for reason in _reasons_in_config(config.get_text_config()):
+    try:
+        text_config = config.get_text_config()
+    except ValueError:
+        raise UnsupportedModel(model_name(config), "its configuration describes several models of text") from None
+    for reason in _reasons_in_config(text_config):
         raise UnsupportedModel(model_name(config), reason)
 
 
@@ -126,7 +130,9 @@ def _reasons_in_config(config: Any) -> Iterator[str]:
         yield f"its rotary positions are rescaled as the sequence grows ({kind}), which makes cached keys wrong"
     if _has_several_axes(config):
         yield "its rotary positions have several axes (M-RoPE); a branch has one"
-    if getattr(config, "num_hidden_layers", None) is not None:
+    if getattr(config, "num_hidden_layers", None) is None:
+        yield "its configuration has no num_hidden_layers, so its layers are unknown"
+    else:
         for kind in sorted(set(layer_types(config)) - {FULL, SLIDING}):
             yield f"it has layers of the kind {kind}; only full and sliding attention follow a view exactly"
 

@@ -93,7 +93,7 @@ class Verdict:
 
 def verdict_of(family: str) -> Verdict:
     """Builds the family and compares it with the bare model in float64."""
-    with _quietly():
+    with quietly():
         try:
             model = build(family)
         except Exception as problem:  # anything: configurations that no general rule can shrink
@@ -102,9 +102,14 @@ def verdict_of(family: str) -> Verdict:
             return _verdict(model.double())
 
 
+def default_config(family: str) -> Any:
+    """The configuration of a model of usual size."""
+    return CONFIG_MAPPING[family]()
+
+
 def build(family: str) -> Any:
     """A tiny random model of the family in float32."""
-    config = AutoConfig.for_model(family, **_options(CONFIG_MAPPING[family]()) | _OWN.get(family, {}))
+    config = AutoConfig.for_model(family, **_options(default_config(family)) | _OWN.get(family, {}))
     with torch.device("meta"):
         count = sum(weight.numel() for weight in AutoModelForCausalLM.from_config(config).parameters())
     if count > MOST_WEIGHTS:
@@ -222,7 +227,8 @@ def _can_set(base: Any, name: str) -> bool:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
+    """Without what transformers says about tiny and unusual models."""
     verbosity = logging.get_verbosity()
     logging.set_verbosity(logging.CRITICAL)
     try:

@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter, defaultdict
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import transformers
 
-from tests.runtime.models.families import FAMILIES, Outcome, Verdict, verdict_of
+from pastalang.runtime.attention.masks import layer_windows
+from pastalang.runtime.models.compatibility import UnsupportedModel, check_config
+from tests.runtime.models.families import FAMILIES, Outcome, Verdict, default_config, quietly, verdict_of
 
 PAGE = Path(__file__).parents[3] / "docs" / "models.md"
 BEGIN, END = "<!-- families: written by `make families` -->", "<!-- families: end -->"
@@ -29,6 +32,15 @@ def test_the_sample_is_what_the_page_says() -> None:
             what, families = row.strip("| ").split(" | ")
             line = next((line for line in page.splitlines() if line.startswith(f"| {what} |")), "")
             assert set(families.split(", ")) <= set(line.strip("| ").rpartition(" | ")[2].split(", ")), what
+
+
+def test_every_configuration_is_accepted_or_refused_in_words() -> None:
+    with quietly():
+        for family in set(FAMILIES) - {"gemma4_assistant"}:  # its own validation refuses its defaults
+            with suppress(UnsupportedModel):
+                config = default_config(family)
+                check_config(config)
+                assert layer_windows(config.get_text_config())
 
 
 @pytest.mark.long
