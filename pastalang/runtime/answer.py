@@ -40,17 +40,17 @@ class Layout:
 
 def answers_of(request: RequestState) -> tuple[tuple[Answer, ...], bool]:
     """The answers, and whether documents were stacked."""
-    sheets, is_stacked = layouts_of(request)
-    return tuple(sheet.answer for sheet in sheets), is_stacked
+    documents, is_stacked = documents_of(request)
+    return tuple(layout_of(document).answer for document in documents), is_stacked
 
 
-def layouts_of(request: RequestState) -> tuple[tuple[Layout, ...], bool]:
-    root = latest(request.root)
-    stack = next((one for one in root.written if isinstance(one, WrittenLoop) and one.stacked), None)
+def documents_of(request: RequestState) -> tuple[tuple[BranchState, ...], bool]:
+    """The branch that each answer began with, and whether they are stacked documents."""
+    written = latest(request.root).written
+    stack = next((one for one in written if isinstance(one, WrittenLoop) and one.stacked), None)
     if stack is None:
-        return (_layout(request, root),), False
-    documents = [latest(one.branch) for [one] in stack.items if isinstance(one, WrittenBranch)]
-    return tuple(_layout(request, document) for document in documents), True
+        return (request.root,), False
+    return tuple(one.branch for [one] in stack.items if isinstance(one, WrittenBranch)), True
 
 
 def run_outcomes_of(request: RequestState, *, chunk: int | None = None) -> RunOutcomes:
@@ -62,13 +62,15 @@ def run_outcomes_of(request: RequestState, *, chunk: int | None = None) -> RunOu
     return RunOutcomes(runs, chunk, request.kept_tokens)
 
 
-def _layout(request: RequestState, branch: BranchState) -> Layout:
-    page = _LayoutBuilder(request, branch)
-    page.write(branch.written, branch, page.values)
+def layout_of(document: BranchState) -> Layout:
+    """The answer that began with this branch, as it is now."""
+    request, document = document.request, latest(document)
+    page = _LayoutBuilder(request, document)
+    page.write(document.written, document, page.values)
     text = "".join(stretch.text for stretch in page.stretches)
     value, exact = _split(page.values)
     if request.plan.output is not None:
-        exact, value = _typed(request, branch, text)
+        exact, value = _typed(request, document, text)
     answer = Answer(value, text, tuple(page.fields), tuple(page.stretches), page.thinking, exact)
     typed = None if request.plan.output is None else exact
     return Layout(answer, typed, tuple(page.written_fields), tuple(page.written_branches))

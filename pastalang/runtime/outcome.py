@@ -36,8 +36,9 @@ def outcome_of(
     except RunError as problem:
         return problem
     review = request.reviewer if isinstance(request.reviewer, Review) else None
-    if review is not None and review.models:
-        answers = tuple(replace(one, value=value) for one, value in zip(answers, review.models, strict=True))
+    if review is not None:
+        pairs = zip(answers, review.models, strict=True)
+        answers = tuple(one if model is None else replace(one, value=model) for one, model in pairs)
     problems = () if review is None else review.problems
     result = Result(answers, is_stacked, usage, trace_of(request), problems)
     if review is not None and problems and not review.policy.keep_invalid:

@@ -204,19 +204,32 @@ def check_cells(data: st.DataObject) -> None:
 
 def check_stack(data: st.DataObject) -> None:
     """Each document of a stack gets the answer that it would have had alone, token for token."""
-    case = data.draw(cases(stacked=True, most=1))
+    check_each_document(data, data.draw(cases(stacked=True, most=1)))
+
+
+def check_repaired_stack(data: st.DataObject) -> None:
+    """The same where much of each document is decoded again, in different rounds."""
+    check_each_document(data, data.draw(repaired_cases(stacked=True)))
+
+
+def check_each_document(data: st.DataObject, case: Case) -> None:
     [inputs] = case.requests
     [name] = [one.name for one in case.plan.inputs if one.each]
     with wide_softmax():
-        alone = [case.slowly({**inputs, name: [document]}) for document in inputs[name]]
-        assume(not any(isinstance(one, slow.Refused) for one in alone))
+        found_alone = [case.slowly({**inputs, name: [document]}) for document in inputs[name]]
+        alone = [one for one in found_alone if isinstance(one, slow.Decoded)]
+        assume(len(alone) == len(found_alone))
         way = data.draw(ways())
         [found] = run(case, case.kind.model(way.cells or PLENTY), way)
-    if isinstance(found, Invalid):  # one document that cannot be right ends the repairs of all
-        assert any(one.problems for one in alone if isinstance(one, slow.Decoded)), "each document alone is right"
-    elif not is_excused(found, way):
-        check_answers(found, [answer for one in alone if not isinstance(one, slow.Refused) for answer in one.answers])
-        count(Invariant.CONFLUENCE, case.key, way, "stack")
+    if is_excused(found, way):
+        return
+    assert isinstance(found, Invalid) == any(one.is_refused for one in alone)
+    result = found.result if isinstance(found, Invalid) else found
+    check_answers(result, [answer for one in alone for answer in one.answers])
+    assert isinstance(result, Result)
+    problems = [replace(one, document=number) for number, each in enumerate(alone) for one in each.problems]
+    assert list(result.problems) == problems, "other problems"
+    count(Invariant.CONFLUENCE, case.key, way, "stack")
 
 
 def check_cancelling(data: st.DataObject) -> None:

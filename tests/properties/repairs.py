@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 import pastalang
-from tests.properties.cases import SEEDS, Case, planned, samplings
+from tests.properties.cases import SEEDS, TEXTS, Case, planned, samplings
 from tests.properties.models import KINDS, WORDS
 from tests.properties.wishes import wishes
 
@@ -37,6 +37,12 @@ def program(fields: str) -> pastalang.Program:
     return pastalang.compile(f'template t()\nuser """\nGo.\n"""\nassistant json {{\n  {fields}\n}}\n')
 
 
+def stack(fields: str) -> pastalang.Program:
+    return pastalang.compile(
+        f'template t(each title: text)\nuser """\n{{title}}\n"""\nassistant json {{\n  {fields}\n}}\n'
+    )
+
+
 @st.composite
 def fields(draw: st.DrawFn) -> str:
     """Members of an object, some of which wait for others, some of which stand in a group."""
@@ -52,8 +58,10 @@ def fields(draw: st.DrawFn) -> str:
 
 
 @st.composite
-def repaired_cases(draw: st.DrawFn) -> Case:
+def repaired_cases(draw: st.DrawFn, *, stacked: bool = False) -> Case:
     """A share of everything is objected to, so there are several rounds in most of them."""
-    plan = draw(planned(st.one_of(st.sampled_from(SHAPES), fields()).map(program)))
+    made = st.one_of(st.sampled_from(SHAPES), fields()).map(stack if stacked else program)
+    plan = draw(planned(made))
+    inputs = {"title": draw(st.lists(TEXTS, min_size=2, max_size=4))} if stacked else {}
     kind, words = draw(st.sampled_from(KINDS)), draw(st.sampled_from(sorted(WORDS)))
-    return Case(plan, ({},), draw(SEEDS), draw(samplings()), kind, words, draw(wishes()))
+    return Case(plan, (inputs,), draw(SEEDS), draw(samplings()), kind, words, draw(wishes()))

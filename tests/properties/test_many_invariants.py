@@ -42,6 +42,7 @@ class Part:
 PROPERTIES = (  # what is checked, how many examples a part has, how many parts there are
     (invariants.check_everything, 45, 190),
     (invariants.check_stack, 50, 24),
+    (invariants.check_repaired_stack, 50, 24),
     (invariants.check_cancelling, 50, 40),
     (invariants.check_failing, 50, 24),
     (invariants.check_repairs, 50, 40),

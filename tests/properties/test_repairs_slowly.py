@@ -34,6 +34,12 @@ def test_what_is_decoded_again_is_what_the_slow_decoder_says(data: st.DataObject
     invariants.check_repairs(data)
 
 
+@FEW(16)
+@given(st.data())
+def test_each_document_of_a_stack_is_repaired_as_if_it_were_alone(data: st.DataObject) -> None:
+    invariants.check_repaired_stack(data)
+
+
 @pytest.mark.parametrize(
     ("body", "mode", "wish", "seed", "sampling", "kind", "words"),
     [

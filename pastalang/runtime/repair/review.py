@@ -1,4 +1,4 @@
-"""Reviews finished answers in rounds, until an answer is accepted or no attempts are left.
+"""Reviews finished answers in rounds, until each answer is accepted or no attempts are left.
 
 answer complete ── validate ──┬── all valid, nothing out of date ──> done
       ^                       ├── fields fail, attempts are left ──> decode those fields again, in the same passes
@@ -6,6 +6,8 @@ answer complete ── validate ──┬── all valid, nothing out of date �
 
 A field that fails is *repaired*: the new value replaces the old one. A field that is only unsure is *retried*: the
 value with the higher probability stays.
+
+Stacked documents share the passes of a round and nothing else: each is reviewed as if it were alone.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pastalang.runtime.answer import Layout, layouts_of
+from pastalang.runtime.answer import Layout, documents_of, layout_of
 from pastalang.runtime.errors import Problem
 from pastalang.runtime.events import FieldAgain
 from pastalang.runtime.repair.policy import Policy
@@ -32,10 +34,8 @@ from pastalang.values.mismatch import path_text
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An objection to one answer, and the fields that have to be decoded again for it."""
+    """An objection to an answer, and the fields that have to be decoded again for it."""
 
-    document: int
-    layout: Layout
     objection: Objection
     targets: tuple[Target, ...]
 
@@ -63,73 +63,104 @@ class Attempt:
 class Review:
     """The reviewer of one request; see `scheduler.request.Reviewer`.
 
-    In the end either `models` holds a valid instance for each answer, or `problems` says what is wrong.
+    In the end every answer either has a valid instance in `models`, or something in `problems` says what is wrong.
     """
 
     policy: Policy
-    models: tuple[Any, ...] = ()
+    _answers: list[AnswerReview] = field(default_factory=list)
+
+    @property
+    def models(self) -> tuple[Any, ...]:
+        return tuple(one.model for one in self._answers)
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return tuple(problem for one in self._answers for problem in one.problems)
+
+    @property
+    def attempts(self) -> int:
+        """Repairs and retries. A branch that is decoded again only because it joined one does not count."""
+        return sum(one.attempts for one in self._answers)
+
+    def review(self, request: RequestState) -> bool:
+        """Starts the next round. Returns whether there is anything to decode."""
+        documents, _ = documents_of(request)
+        if not self._answers:
+            self._answers = [AnswerReview(self.policy, number) for number in range(len(documents))]
+        rounds = [one.review(document) for one, document in zip(self._answers, documents, strict=True)]
+        return any(rounds)
+
+
+@dataclass(slots=True)
+class AnswerReview:
+    """Reviews one answer. `document` is its number in a stack."""
+
+    policy: Policy
+    document: int
+    model: Any = None
     problems: tuple[Problem, ...] = ()
-    attempts: int = 0  # repairs and retries; a branch that is decoded again only because it joined one does not count
-    _layouts: tuple[Layout, ...] = ()
+    attempts: int = 0
+    _is_over: bool = False
     _tried: Counter[Key] = field(default_factory=Counter)
     _retries: list[Retry] = field(default_factory=list)
     # Branches that are no longer in the answer. Branches that joined them are out of date.
     _replaced: set[BranchState] = field(default_factory=set)
 
-    def review(self, request: RequestState) -> bool:
-        """Starts the next round. Returns whether there is anything to decode."""
-        failures = self._validate(request)
-        if self._resolve_retries(failures):
-            failures = self._validate(request)
-        outdated = joiners_of(request, self._replaced)
+    def review(self, document: BranchState) -> bool:
+        """Starts the next round of the answer that began with `document`. Returns whether there is one."""
+        self._is_over = self._is_over or not self._starts_round(document)
+        return not self._is_over
+
+    def _starts_round(self, document: BranchState) -> bool:
+        layout = layout_of(document)
+        failures = self._validate(layout)
+        if self._resolve_retries(layout, failures):
+            layout = layout_of(document)
+            failures = self._validate(layout)
+        outdated = joiners_of(self._replaced)
         stale = {one for point in outdated.values() for one in branches_after(point)}
         failures = [one for one in failures if stale.isdisjoint(_branches(one.targets))]
         if not self.policy.keep_invalid and not all(map(self._is_repairable, failures)):
-            self._give_up(failures)
+            self._give_up(layout, failures)
             return False
-        if self._decode_again(request, failures, stale):
+        if self._decode_again(layout, failures, stale):
             return True
         if outdated:
             rewind_to([(point, "") for point in outdated.values()])
         else:
-            self._give_up(failures)
+            self._give_up(layout, failures)
         return bool(outdated)
 
-    def _validate(self, request: RequestState) -> list[Failure]:
-        self._layouts, _ = layouts_of(request)
-        self.models = ()
+    def _validate(self, layout: Layout) -> list[Failure]:
+        self.model = None
         if self.policy.model is None:
             return []
-        failures: list[Failure] = []
-        models: list[Any] = []
-        for document, layout in enumerate(self._layouts):
-            found, objections = validate(self.policy.model, layout.exact)
-            models.append(found)
-            if objections:
-                tree = places_of(layout.answer.text)
-                failures += [Failure(document, layout, one, targets_of(layout, tree, one)) for one in objections]
-        if not failures:
-            self.models = tuple(models)
-        return failures
+        found, objections = validate(self.policy.model, layout.exact)
+        if not objections:
+            self.model = found
+            return []
+        tree = places_of(layout.answer.text)
+        return [Failure(one, targets_of(layout, tree, one)) for one in objections]
 
     # ── what is decoded again ────────────────────────────────────────────────────────────────────────────
 
-    def _decode_again(self, request: RequestState, failures: list[Failure], stale: set[BranchState]) -> bool:
+    def _decode_again(self, layout: Layout, failures: list[Failure], stale: set[BranchState]) -> bool:
         """Rewinds the failing and the unsure fields. Returns whether there are any."""
-        wrong = self._to_repair(failures)
-        unsure = self._to_retry(stale) if self.policy.retry_below is not None else {}
-        repaired = _independent(request, [attempt.target for attempt in wrong.values()])
+        wrong = self._to_repair(layout, failures)
+        unsure = self._to_retry(layout, stale) if self.policy.retry_below is not None else {}
+        repaired = _independent([attempt.target for attempt in wrong.values()])
         unsure_targets = [target for key, target in unsure.items() if key not in wrong]
-        retried = [one for one in _independent(request, [*repaired, *unsure_targets]) if one not in repaired]
+        retried = [one for one in _independent([*repaired, *unsure_targets]) if one not in repaired]
         # An unsure field that a failing one depends on waits until the failing one is right.
         retried = [one for one in retried if set(branches_after(one.checkpoint)).isdisjoint(_branches(repaired))]
         attempts = [wrong[target.key] for target in repaired]
-        attempts += [Attempt(one, retry_text(self._text(one), one.place), "unsure") for one in retried]
+        attempts += [Attempt(one, retry_text(layout.answer.text, one.place), "unsure") for one in retried]
         replaced = {attempt.target.key: frozenset(branches_after(attempt.target.checkpoint)) for attempt in attempts}
         for attempt in attempts:
             self._tried[attempt.target.key] += 1
             self.attempts += 1
-            request.events.report(FieldAgain(attempt.target.name, attempt.target.items, attempt.reason))
+            events = attempt.target.checkpoint.branch.request.events
+            events.report(FieldAgain(attempt.target.name, attempt.target.items, attempt.reason))
         retakes = rewind_to([(attempt.target.checkpoint, attempt.text) for attempt in attempts])
         for target in repaired:
             self._replaced |= replaced[target.key]
@@ -138,23 +169,22 @@ class Review:
             self._retries.append(Retry(target, target.field, retake, replaced[target.key]))
         return bool(retakes)
 
-    def _to_repair(self, failures: list[Failure]) -> dict[Key, Attempt]:
+    def _to_repair(self, layout: Layout, failures: list[Failure]) -> dict[Key, Attempt]:
         """The failing fields that have attempts left."""
         wrong: dict[Key, Attempt] = {}
         for failure in failures:
             for target in failure.targets:
                 if self._tried[target.key] < self.policy.repair:
                     reason = failure.objection.reason
-                    text = repair_text(failure.layout.answer.text, target.place, reason)
+                    text = repair_text(layout.answer.text, target.place, reason)
                     wrong.setdefault(target.key, Attempt(target, text, reason))
         return wrong
 
-    def _to_retry(self, stale: set[BranchState]) -> dict[Key, Target]:
+    def _to_retry(self, layout: Layout, stale: set[BranchState]) -> dict[Key, Target]:
         """The unsure fields that have attempts left."""
         threshold = self.policy.retry_below or 0.0
         return {
             target.key: target
-            for layout in self._layouts
             for target in field_targets(layout)
             if target.field is not None
             and _confidence(target.field) < threshold
@@ -162,21 +192,15 @@ class Review:
             and stale.isdisjoint(_branches([target]))
         }
 
-    def _text(self, target: Target) -> str:
-        for layout in self._layouts:
-            if any(one is target.field for one, _ in layout.fields):
-                return layout.answer.text
-        raise AssertionError(f"`{target.name}` is in no answer")
-
     # ── what stays ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _resolve_retries(self, failures: list[Failure]) -> bool:
+    def _resolve_retries(self, layout: Layout, failures: list[Failure]) -> bool:
         """Keeps the surer value of each retried field, unless a validator objects to it.
 
         A retry that gives the same value again is undone, whatever its probability. Returns whether one was undone.
         """
         retries, self._retries = self._retries, []
-        now = {target.key: target.field for layout in self._layouts for target in field_targets(layout)}
+        now = {target.key: target.field for target in field_targets(layout)}
         refused = {target.key for failure in failures for target in failure.targets}
         was_undone = False
         for retry in retries:
@@ -193,35 +217,35 @@ class Review:
     def _is_repairable(self, failure: Failure) -> bool:
         return any(self._tried[target.key] < self.policy.repair for target in failure.targets)
 
-    def _give_up(self, failures: list[Failure]) -> None:
+    def _give_up(self, layout: Layout, failures: list[Failure]) -> None:
         """Ends the review: the remaining failures become problems of the result."""
         for failure in failures:
             for target in failure.targets:
                 if target.field is not None:
                     target.field.problem = failure.objection.reason
-        self.problems = tuple(self._problem(failure) for failure in failures)
+        self.problems = tuple(self._problem(layout, failure) for failure in failures)
 
-    def _problem(self, failure: Failure) -> Problem:
-        node = places_of(failure.layout.answer.text).at(failure.objection.path)
+    def _problem(self, layout: Layout, failure: Failure) -> Problem:
+        node = places_of(layout.answer.text).at(failure.objection.path)
         return Problem(
             path_text(failure.objection.path),
             failure.objection.reason,
-            failure.layout.answer.text[node.place.start : node.place.end],
+            layout.answer.text[node.place.start : node.place.end],
             1 + max((self._tried[target.key] for target in failure.targets), default=0),
-            failure.document,
+            self.document,
         )
 
 
-def _independent(request: RequestState, targets: Sequence[Target]) -> list[Target]:
+def _independent(targets: Sequence[Target]) -> list[Target]:
     """Without the targets that are decoded again anyway, because another target is."""
-    invalidated = {target.key: _invalidated(request, target) for target in targets}
+    invalidated = {target.key: _invalidated(target) for target in targets}
     return [one for one in targets if not any(_covers(other, one, invalidated[other.key]) for other in targets)]
 
 
-def _invalidated(request: RequestState, target: Target) -> set[BranchState]:
+def _invalidated(target: Target) -> set[BranchState]:
     """The branches that decoding a target again replaces."""
     own = set(branches_after(target.checkpoint))
-    return own | {one for point in joiners_of(request, own).values() for one in branches_after(point)}
+    return own | {one for point in joiners_of(own).values() for one in branches_after(point)}
 
 
 def _covers(other: Target, one: Target, invalidated: set[BranchState]) -> bool:

@@ -160,6 +160,11 @@ class BranchState:
         return self.spec.name
 
     @property
+    def document(self) -> tuple[int, ...]:
+        """The number of its document in a stack: the items that its random draws do not depend on."""
+        return self.items[: len(self.items) - len(self.draw_items)]
+
+    @property
     def purpose(self) -> str:
         """Sets its random draws apart from those of the branches that it replaces."""
         return "" if self.attempt == 1 else f"attempt {self.attempt}"

@@ -117,6 +117,7 @@ class RequestState(BranchOwner):
         self.reviewer = None if self._make_reviewer is None else self._make_reviewer()
         self.first_answer: FirstAnswerStats | None = None
         self._by_instance: dict[BranchId, dict[tuple[int, ...], BranchState]] = {}
+        self._by_document: dict[tuple[int, ...], dict[BranchState, None]] = {}
         self.decoded: Counter[tuple[str, tuple[int, ...]]] = Counter()  # how often, by field and items
         self._made: Counter[tuple[BranchId, tuple[int, ...]]] = Counter()
 
@@ -207,16 +208,22 @@ class RequestState(BranchOwner):
         """Make them the instances of their branches."""
         for branch in branches:
             self._by_instance.setdefault(branch.spec.id, {})[branch.items] = branch
+            self._by_document.setdefault(branch.document, {})[branch] = None
 
     def hide(self, *branches: BranchState) -> None:
         """Take them out of the answer: other branches may be the instances."""
         for branch in branches:
             del self._by_instance[branch.spec.id][branch.items]
+            del self._by_document[branch.document][branch]
 
     @property
     def live(self) -> Iterator[BranchState]:
-        """The branches that the answer is made of."""
-        return chain.from_iterable(known.values() for known in self._by_instance.values())
+        """The branches that the answers are made of."""
+        return chain.from_iterable(self._by_document.values())
+
+    def live_with(self, branch: BranchState) -> Iterator[BranchState]:
+        """Those of the same answer as `branch`: in a stack, the branches of its document."""
+        return iter(self._by_document[branch.document])
 
     def instances(self, id: BranchId, prefix: tuple[int, ...]) -> list[BranchState]:
         """The instances of a branch so far whose items begin with `prefix`, in order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pastalang.runtime.binding.spaced import leading_space_of
@@ -25,14 +25,14 @@ class Retake:
 
 
 def rewind_to(places: Iterable[tuple[Checkpoint, str]]) -> list[Retake]:
-    """Decode again from each checkpoint. The text is forced first and is not part of the answer.
+    """Decode again from each checkpoint of one answer. The text is forced first and is not part of the answer.
 
     All new branches exist before the first one advances: a branch that waits for others must find the new ones.
     """
     retakes: list[Retake] = []
     hidden: set[BranchState] = set()
     places = list(places)
-    live = [one for checkpoint, _ in places[:1] for one in checkpoint.branch.request.live]
+    live = _answer_with(places[0][0].branch) if places else ()
     free = 1 + max(map(highest_seen, live), default=0)
     for checkpoint, lead in places:
         if latest(checkpoint.branch) not in hidden:  # otherwise a retake of an earlier branch decodes it anew
@@ -47,7 +47,7 @@ def rewind_to(places: Iterable[tuple[Checkpoint, str]]) -> list[Retake]:
 
 def _retake(checkpoint: Checkpoint, lead: str, free: int) -> Retake:
     """A branch with its lead is longer than its gap. A branch that joins it may see what stands after the gap as well,
-    so the new one stands at `free`, after everything else: no two visible tokens share a position."""
+    so the new one stands at `free`, after all of its answer: no two visible tokens share a position."""
     request = checkpoint.branch.request
     old = latest(checkpoint.branch)
     hidden = tuple(one for one in branches_after(checkpoint) if one is not old)
@@ -84,7 +84,7 @@ def _given_at(checkpoint: Checkpoint) -> str:
 def undo(again: Retake) -> None:
     """The old branch is in the answer again, and all that was hidden with it, and the caller is reported so."""
     request: RequestState = again.new.request
-    request.hide(*(one for one in request.live if _descends_from(one, again.new)))
+    request.hide(*[one for one in request.live_with(again.new) if _descends_from(one, again.new)])
     request.show(again.old, *again.hidden)
     again.old.replaced_by = None
     report_again(again.old, again.old.reported[again.reported :])
@@ -104,7 +104,7 @@ def branches_after(checkpoint: Checkpoint) -> list[BranchState]:
     current = latest(checkpoint.branch)
     gone: list[BranchState] = []
     known: set[BranchState] = set()
-    for one in sorted(checkpoint.branch.request.live, key=lambda one: one.origin):  # parents first
+    for one in sorted(_answer_with(checkpoint.branch), key=lambda one: one.origin):  # parents first
         parent = None if one.parent is None else latest(one.parent)
         is_after = one.origin >= checkpoint.branches if parent is current else parent in known
         if one is current or is_after:
@@ -113,20 +113,28 @@ def branches_after(checkpoint: Checkpoint) -> list[BranchState]:
     return gone
 
 
-def joiners_of(request: RequestState, gone: set[BranchState]) -> dict[BranchState, Checkpoint]:
-    """The branches that joined any of these, directly or through others, each with its first such join."""
+def joiners_of(gone: set[BranchState]) -> dict[BranchState, Checkpoint]:
+    """The branches that joined any of these, directly or through others, each with its first such join.
+
+    All of `gone` belong to one answer.
+    """
     found: dict[BranchState, Checkpoint] = {}
+    live = list(_answer_with(next(iter(gone)))) if gone else []
     gone = set(gone)
     grows = True
     while grows:
         grows = False
-        for one in request.live:
+        for one in live:
             checkpoint = None if one in gone else _first_join(one, gone)
             if checkpoint is not None:
                 found[one] = checkpoint
                 gone.update(branches_after(checkpoint))
                 grows = True
     return found
+
+
+def _answer_with(branch: BranchState) -> Iterator[BranchState]:
+    return branch.request.live_with(branch)
 
 
 def _first_join(branch: BranchState, gone: set[BranchState]) -> Checkpoint | None:

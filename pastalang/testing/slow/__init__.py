@@ -78,8 +78,8 @@ def decode(
     except ValidatorFailed as problem:
         raise Refused(problem.code, str(problem)) from problem
     answers = _answers_of(run)
-    if repair.models:
-        answers = tuple(replace(one, value=model) for one, model in zip(answers, repair.models, strict=True))
+    pairs = zip(answers, repair.models, strict=True)
+    answers = tuple(one if model is None else replace(one, value=model) for one, model in pairs)
     is_refused = bool(repair.problems) and not policy.keep_invalid
     return Decoded(answers, first, run.cost, repair.attempts, repair.problems, is_refused)
 

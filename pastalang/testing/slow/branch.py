@@ -116,6 +116,11 @@ class BranchState:
         return (*self.own_before, *self.tokens)
 
     @property
+    def document(self) -> tuple[int, ...]:
+        """The items of the stacks around it: which answer it belongs to."""
+        return self.items[: len(self.items) - len(self.draw_items)]
+
+    @property
     def latest(self) -> BranchState:
         """The branch that stands for it in the answer: mostly itself."""
         return self if self.replaced_by is None else self.replaced_by.latest

@@ -1,4 +1,6 @@
-"""Repair: decode branches of a finished run again, round by round, until the answer is valid or attempts run out.
+"""Repair: decode branches of a finished run again, round by round, until each answer is valid or attempts run out.
+
+Every stacked document is repaired as if it were alone. The rounds of all documents begin together.
 
 A round    1  compares the unsure fields with their retakes, and keeps the surer of each two
            2  decodes the fields again that the validator objects to or that are unsure, all at once
@@ -122,15 +124,15 @@ def all_branches_after(checkpoints: Iterable[Checkpoint]) -> set[BranchState]:
     return {one for checkpoint in checkpoints for one in branches_after(checkpoint)}
 
 
-def joiners_of(run: Run, replaced: set[BranchState]) -> list[Checkpoint]:
+def joiners_of(live: Sequence[BranchState], replaced: set[BranchState]) -> list[Checkpoint]:
     """The first joins of other branches with any of these, or with branches that are decoded again because of them.
 
-    A branch that is decoded again because of another join is left out.
+    A branch that is decoded again because of another join is left out. `live` are the branches of the answer.
     """
     found: Mapping[BranchState, Checkpoint] = {}
     while True:
         gone = replaced | all_branches_after(found.values())
-        first = {one: _first_join(one, gone) for one in run.live if one not in replaced}
+        first = {one: _first_join(one, gone) for one in live if one not in replaced}
         now = {one: checkpoint for one, checkpoint in first.items() if checkpoint is not None}
         if now.keys() == found.keys() and all(now[one] is found[one] for one in now):
             return [checkpoint for one, checkpoint in now.items() if not _comes_with_another(one, now)]
@@ -147,12 +149,13 @@ def _comes_with_another(branch: BranchState, checkpoints: Mapping[BranchState, C
     )
 
 
-def rewind_to(run: Run, leads: Sequence[tuple[Checkpoint, str]]) -> list[Retake]:
+def rewind_to(run: Run, live: Sequence[BranchState], leads: Sequence[tuple[Checkpoint, str]]) -> list[Retake]:
     """Decode again from each checkpoint, after its lead. All new branches exist before the first one is written.
 
-    A joined branch with a lead is longer than its gap, so it moves to positions after the whole answer.
+    A joined branch with a lead is longer than its gap, so it moves to positions after the whole answer, whose branches
+    are `live`.
     """
-    free = 1 + max(token.position for one in run.live for token in one.path)
+    free = 1 + max(token.position for one in live for token in one.path)
     retakes = []
     for checkpoint, text in leads:
         lead = run.request.encoder.text(text.removesuffix(leading_space_of(checkpoint.segment)))
@@ -190,34 +193,67 @@ def undo(retake: Retake) -> None:
 class Failure:
     """An objection to a value, and the parts of the answer to decode again for it."""
 
-    document: int
-    layout: Layout
     objection: Objection
     targets: Sequence[Target]
 
 
 class Repair:
-    """`models` holds an instance for each answer if all are valid, `problems` the objections that remain."""
+    """`models` holds an instance for each answer that is valid, `problems` the objections that remain."""
 
     def __init__(self, run: Run, policy: Policy) -> None:
+        count = len(layouts_of(run.request.plan, run.branches[0]))
+        self._answers = [_AnswerRepair(run, policy, number) for number in range(count)]
+
+    @property
+    def models(self) -> list[Any]:
+        return [one.model for one in self._answers]
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        return tuple(problem for one in self._answers for problem in one.problems)
+
+    @property
+    def attempts(self) -> int:
+        return sum(one.attempts for one in self._answers)
+
+    def starts_round(self) -> bool:
+        """Prepare the next round. Returns False if nothing is decoded again."""
+        rounds = [one.starts_round() for one in self._answers]  # of all of them
+        return any(rounds)
+
+
+class _AnswerRepair:
+    """The repair of one answer. `document` is its number."""
+
+    def __init__(self, run: Run, policy: Policy, document: int) -> None:
         self._run = run
         self._policy = policy
+        self._document = document
+        self._is_done = False
         self._tried: Counter[Key] = Counter()
         self._doubts: list[tuple[Target, Retake]] = []
         self._replaced: set[BranchState] = set()  # a branch that has joined one of these is out of date
-        self.models: tuple[Any, ...] = ()
+        self.model: Any = None
         self.problems: tuple[Problem, ...] = ()
 
     @property
     def attempts(self) -> int:
         return sum(self._tried.values())
 
+    @property
+    def _live(self) -> list[BranchState]:
+        """The branches of this answer. With a stack, the root belongs to none."""
+        return [one for one in self._run.live if one.document in ((), (self._document,))]
+
     def starts_round(self) -> bool:
-        """Prepare the next round. Returns False if nothing is decoded again."""
+        self._is_done = self._is_done or not self._decodes_again()
+        return not self._is_done
+
+    def _decodes_again(self) -> bool:
         failures = self._validate()
         if self._resolve_doubts(failures):
             failures = self._validate()
-        late = joiners_of(self._run, self._replaced)
+        late = joiners_of(self._live, self._replaced)
         waiting = all_branches_after(late)  # they are validated when they have been decoded again
         failures = [one for one in failures if waiting.isdisjoint(target.branch for target in one.targets)]
         is_lost = any(all(self._tried[key] >= self._policy.repair for key in _keys(one)) for one in failures)
@@ -227,7 +263,7 @@ class Repair:
         if self._retake_fields(failures, waiting):
             return True
         if late:
-            rewind_to(self._run, [(checkpoint, "") for checkpoint in late])
+            rewind_to(self._run, self._live, [(checkpoint, "") for checkpoint in late])
             return True
         self._give_up(failures)
         return False
@@ -235,16 +271,12 @@ class Repair:
     # ── validation ───────────────────────────────────────────────────────────────────────────────────────
 
     def _validate(self) -> list[Failure]:
-        self._layouts = layouts_of(self._run.request.plan, self._run.branches[0])
-        model = self._policy.model
-        found = [] if model is None else [validate(model, layout.exact) for layout in self._layouts]
-        failures = [
-            Failure(document, layout, one, targets_of(layout, one))
-            for document, (layout, (_, objections)) in enumerate(zip(self._layouts, found, strict=bool(found)))
-            for one in objections
-        ]
-        self.models = () if failures else tuple(value for value, _ in found)
-        return failures
+        self._layout = layouts_of(self._run.request.plan, self._run.branches[0])[self._document]
+        if self._policy.model is None:
+            return []
+        found, objections = validate(self._policy.model, self._layout.exact)
+        self.model = None if objections else found
+        return [Failure(one, targets_of(self._layout, one)) for one in objections]
 
     def _give_up(self, failures: Iterable[Failure]) -> None:
         self.problems = tuple(map(self._problem, failures))
@@ -254,11 +286,11 @@ class Repair:
                     target.field.problem = failure.objection.reason
 
     def _problem(self, failure: Failure) -> Problem:
-        path, text = failure.objection.path, failure.layout.text
+        path, text = failure.objection.path, self._layout.text
         value = places_of(text).at(path).place
         attempts = 1 + max((self._tried[key] for key in _keys(failure)), default=0)
         return Problem(
-            path_text(path), failure.objection.reason, text[value.start : value.end], attempts, failure.document
+            path_text(path), failure.objection.reason, text[value.start : value.end], attempts, self._document
         )  # fmt: skip
 
     # ── retakes ──────────────────────────────────────────────────────────────────────────────────────────
@@ -277,7 +309,9 @@ class Repair:
         leads = [_lead(one, f"not accepted: {_on_one_line(objected[one.key][1], 160)}") for one in failing]
         leads += [_lead(one, "not sure, once more:") for one in doubted]
         gone = all_branches_after(target.checkpoint for target in failing)
-        retakes = rewind_to(self._run, list(zip((one.checkpoint for one in (*failing, *doubted)), leads, strict=True)))
+        retakes = rewind_to(
+            self._run, self._live, list(zip((one.checkpoint for one in (*failing, *doubted)), leads, strict=True))
+        )
         self._replaced |= gone
         self._tried.update(target.key for target in (*failing, *doubted))
         self._doubts = list(zip(doubted, retakes[len(failing) :], strict=True))
@@ -287,8 +321,7 @@ class Repair:
         policy = self._policy
         return [
             target
-            for layout in self._layouts
-            for target in field_targets(layout)
+            for target in field_targets(self._layout)
             if target.confidence < (policy.retry_below or 0.0)
             and self._tried[target.key] < policy.retries
             and target.branch not in waiting
@@ -302,13 +335,13 @@ class Repair:
         if one.branch is other.branch:
             return other.span.start < one.span.start
         seen = set(branches_after(other.checkpoint))
-        return one.branch in seen | all_branches_after(joiners_of(self._run, seen))
+        return one.branch in seen | all_branches_after(joiners_of(self._live, seen))
 
     # ── unsure fields ────────────────────────────────────────────────────────────────────────────────────
 
     def _resolve_doubts(self, failures: Iterable[Failure]) -> bool:
         """Keep the surer of each old value and its retake. Returns whether any retake was undone."""
-        now = {target.key: target for layout in self._layouts for target in field_targets(layout)}
+        now = {target.key: target for target in field_targets(self._layout)}
         refused = {key for failure in failures for key in _keys(failure)}
         was_undone = False
         for before, retake in self._doubts:
