@@ -73,6 +73,18 @@ class Extraction(Generic[T_co]):
         return self.result.truncated
 
     @property
+    def sources(self) -> dict[str, str]:
+        """The texts that values may quote. `field.source` says where in them a value stands."""
+        return self.result.sources
+
+    def field(self, path: str, *items: int) -> FieldResult:
+        return self.result.answers[0].field(path, *items)
+
+    def to_html(self) -> str:
+        """One self-contained page: the text with the quotations marked, next to the values of the fields."""
+        return self.result.to_html()
+
+    @property
     def usage(self) -> Usage:
         return self.result.usage
 

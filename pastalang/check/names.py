@@ -289,15 +289,29 @@ class Resolver:
         else:
             self._report_no_source(use, names[0], scope, report)
             return
-        rest = tuple(nodes.Name(name, use.span) for name in names[1:])
-        part = self._part(type, rest, names[0])
+        part = self._quoted_part(type, [nodes.Name(name, use.span) for name in names[1:]], names[0])
         if part is not None and not _is_text(part):
             report.add(
                 "wrong-argument",
                 f"`{use.path}` is not a text, so nothing can be copied from it",
                 use.span,
-                help="name an input of type `text`",
+                help=_quotable(part, use.path),
             )
+
+    def _quoted_part(
+        self, type: InputType | t.Type | None, rest: list[nodes.Name], shown: str
+    ) -> InputType | t.Type | None:
+        """The type that `.name.name` leads to, through at most one list of an input: any of its items is quoted."""
+        is_in_list = False
+        while type is not None:
+            if isinstance(type, ListOf) and not is_in_list:
+                type, is_in_list = type.item, True
+            elif not rest:
+                return type
+            else:
+                name = rest.pop(0)
+                type, shown = self._part(type, (name,), shown), f"{shown}.{name.text}"
+        return None
 
     def _report_no_source(self, use: VerbatimUse, name: str, scope: Scope, report: Report) -> None:
         found = self.declared.get(name)
@@ -360,6 +374,11 @@ class Resolver:
                     help="loop over an input such as `points: [text]` or a hole such as `{points: [string](2..5)}`",
                 )
                 return None
+
+
+def _quotable(part: InputType | t.Type, path: str) -> str:
+    texts = [f"{path}.{name}" for name, type in part.fields if _is_text(type)] if isinstance(part, RecordOf) else []
+    return f"name one of its texts: {listed(texts)}" if texts else "name an input of type `text` or `[text]`"
 
 
 def _is_text(type: InputType | t.Type) -> bool:

@@ -95,6 +95,7 @@ def _as_json(result: Result) -> str:
         {
             "field": field.path, "items": field.items, "text": field.text, "truncated": field.truncated,
             "log_probability": field.log_probability, "span": field.span,
+            **({"sources": [dataclasses.asdict(span) for span in field.sources]} if field.sources else {}),
         }
         for field in result.fields
     ]  # fmt: skip

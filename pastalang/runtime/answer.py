@@ -9,7 +9,8 @@ from typing import Any
 from pastalang.plan.outcomes import InstanceOutcomes, RunOutcomes
 from pastalang.plan.plan import Form, Instance
 from pastalang.runtime.errors import NotTheType
-from pastalang.runtime.result import Answer, FieldResult, Stretch
+from pastalang.runtime.quotations import SourceSpan, last_name, spans_of, texts_of
+from pastalang.runtime.result import Answer, FieldResult, Stretch, named
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.rewind import latest
@@ -71,7 +72,7 @@ def layout_of(document: BranchState) -> Layout:
     value, exact = _split(page.values)
     if request.plan.output is not None:
         exact, value = _typed(request, document, text)
-    answer = Answer(value, text, tuple(page.fields), tuple(page.stretches), page.thinking, exact)
+    answer = Answer(value, text, tuple(page.fields), tuple(page.stretches), page.thinking, exact, page.sources)
     typed = None if request.plan.output is None else exact
     return Layout(answer, typed, tuple(page.written_fields), tuple(page.written_branches))
 
@@ -80,7 +81,7 @@ def _typed(request: RequestState, branch: BranchState, text: str) -> tuple[JsonV
     plan = request.plan
     types = dict(plan.types)
     assert plan.output is not None
-    reading = read(text, plan.output, types, sources=sources_of(branch))
+    reading = read(text, plan.output, types, sources=sources_of(branch, branch.items))
     if not reading.fits:
         path, reason = reading.mismatches[0].path, reading.mismatches[0].reason
         raise NotTheType(f"the answer does not fit its type: {reason}", plan=plan, field=".".join(map(str, path)))
@@ -118,6 +119,7 @@ class _LayoutBuilder:
         self.fields: list[FieldResult] = []
         self.values: dict[str, Any] = {}
         self.thinking: str | None = None
+        self.sources: dict[str, str] = {}
         self.written_fields: list[tuple[Field, Place]] = []
         self.written_branches: list[tuple[BranchState, Place]] = []
         self._request = request
@@ -139,7 +141,7 @@ class _LayoutBuilder:
                     self._branch(latest(forked), into)
                 case WrittenLoop(name=name, items=items):
                     values: list[dict[str, Any]] = []
-                    into[_last_name(name)] = values
+                    into[last_name(name)] = values
                     for item in items:
                         values.append({})
                         self.write(item, branch, values[-1])
@@ -179,9 +181,10 @@ class _LayoutBuilder:
                 field.problem,
                 None if field.details is None else tuple(field.details.masked_probability),
                 None if field.details is None else _options(field.details),
+                self._quotations(field, branch, value.exact),
             ),
         )
-        into[_last_name(field.path)] = value
+        into[last_name(field.path)] = value
 
     def _text_with_threads(
         self, text: str, threads: Sequence[Thread], branch: BranchState, into: dict[str, Any]
@@ -196,9 +199,18 @@ class _LayoutBuilder:
             into.setdefault("threads", []).append({"topic": thread.topic, "text": next(iter(written.values()))})
         self._text(text[done:], branch, is_forced=False)
 
+    def _quotations(self, field: Field, branch: BranchState, value: JsonValue) -> tuple[SourceSpan, ...]:
+        hole = self._request.tokens.quoting.get(field.path)
+        if hole is None:
+            return ()
+        sources = texts_of(hole, self._request.values, field.items, sources_of(branch, field.items), named)
+        self.sources |= {source.path: source.text for found in sources.values() for source in found}
+        return tuple(spans_of(field.type, value, self._types, sources))
+
     def _value(self, field: Field, branch: BranchState) -> _Value:
         is_json = field.form is Form.JSON
-        reading = read(field.text, field.type, self._types, quoted=is_json, sources=sources_of(branch))
+        sources = sources_of(branch, field.items)
+        reading = read(field.text, field.type, self._types, quoted=is_json, sources=sources)
         if reading.fits:
             return _Value(to_python(field.type, reading.value, self._types), reading.value)
         value = _as_json(field.text) if is_json else field.text
@@ -209,10 +221,6 @@ def _options(details: Details) -> tuple[tuple[str, float], ...] | None:
     """The options, likeliest first; None if the type is not a closed choice."""
     options = details.weights.options()
     return tuple(sorted(options.items(), key=lambda option: (-option[1], option[0]))) or None
-
-
-def _last_name(path: str) -> str:
-    return path.rsplit(".", 1)[-1].removesuffix("[]")
 
 
 def _as_json(text: str) -> JsonValue:

@@ -20,10 +20,14 @@ def answer_html(stretches: Iterable[Stretch], names: dict[int, str], caption: st
     return f'<div><pre style="{_PRE}">{spans}</pre><div style="{_CAPTION}">{escape(caption)}</div></div>'
 
 
+def hue(number: int) -> str:
+    """The hue of a lane or a field. Neighbouring numbers are easy to tell apart."""
+    return f"{number * _HUE_STEP % 360:.0f}"
+
+
 def _span(stretch: Stretch, name: str) -> str:
     text = escape(stretch.text)
     if stretch.is_forced:
         return f'<span style="color:#6b7385">{text}</span>'
-    hue = stretch.lane * _HUE_STEP % 360
-    shade = f"background:hsl({hue:.0f} 62% 88%);color:#1d2330;border-radius:3px"
+    shade = f"background:hsl({hue(stretch.lane)} 62% 88%);color:#1d2330;border-radius:3px"
     return f'<span style="{shade}" title="{escape(name)}">{text}</span>'

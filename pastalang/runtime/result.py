@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic
 
 from typing_extensions import TypeVar
@@ -12,6 +13,7 @@ from typing_extensions import TypeVar
 from pastalang.plan.plan import Plan
 from pastalang.runtime.errors import Problem, RunError
 from pastalang.runtime.notebook import answer_html
+from pastalang.runtime.quotations import SourceSpan
 from pastalang.runtime.trace import Trace
 from pastalang.values.json import JsonValue
 
@@ -64,6 +66,7 @@ class FieldResult:
     attempts            how many times it was decoded
     problem             why there is no value, or what a validator objects to
     masked_probability  with `details`: for each sampled token, the probability of the tokens that its type ruled out
+    sources             for values that quote: where each quotation stands; `source` is the first of them
     options             with `details`, for a closed choice: the spellings with their probabilities, likeliest first;
                         probability that could not be attributed is missing from their sum
     """
@@ -80,6 +83,7 @@ class FieldResult:
     problem: str | None = None
     masked_probability: tuple[float, ...] | None = None
     options: tuple[tuple[str, float], ...] | None = None
+    sources: tuple[SourceSpan, ...] = ()
 
     def __repr__(self) -> str:
         notes = [f"confidence {self.confidence:.2f}"]
@@ -91,6 +95,11 @@ class FieldResult:
     def moved(self, offset: int) -> FieldResult:
         """The same field in a longer text that contains its own from `offset` on."""
         return self if not offset else replace(self, span=(self.span[0] + offset, self.span[1] + offset))
+
+    @property
+    def source(self) -> SourceSpan | None:
+        """Where the value stands in its source, if it is a quotation; the first one of a value that holds several."""
+        return self.sources[0] if self.sources else None
 
     @property
     def log_probability(self) -> float:
@@ -117,6 +126,7 @@ class Answer(Generic[T_co]):
 
     value      a JSON answer as Python values; for running text its fields by name, forks as lists
     exact      the value in JSON, digit for digit: dates as strings, whole numbers as `int`, others as `Decimal`
+    sources    the texts that its values may quote, by their paths
     text       the text of the answer
     thinking   what the model wrote before the answer, if the template lets it think; not a part of `text`
     """
@@ -127,11 +137,12 @@ class Answer(Generic[T_co]):
     stretches: tuple[Stretch, ...] = ()
     thinking: str | None = None
     exact: JsonValue = None
+    sources: Mapping[str, str] = field(default_factory=dict)
 
     def field(self, path: str, *items: int) -> FieldResult:
-        for field in self.fields:
-            if field.path == path and (not items or field.items[-len(items) :] == items):
-                return field
+        for one in self.fields:
+            if one.path == path and (not items or one.items[-len(items) :] == items):
+                return one
         raise KeyError(path)
 
 
@@ -210,6 +221,17 @@ class Result(Generic[T_co]):
             found += [field.moved(offset) for field in answer.fields]
             offset += len(answer.text) + len(BETWEEN)
         return tuple(found)
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The texts that `verbatim` values may quote, by their paths in the inputs: "title", "pages[2]"."""
+        return {path: text for answer in self.answers for path, text in answer.sources.items()}
+
+    def to_html(self) -> str:
+        """One self-contained page: the sources with their quotations marked, next to the values of the fields."""
+        from pastalang.runtime.display.sources import sources_page
+
+        return sources_page(self.fields, self.sources)
 
     @property
     def thinking(self) -> tuple[str | None, ...]:

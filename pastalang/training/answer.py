@@ -19,6 +19,7 @@ from pastalang.training.errors import BadRow
 from pastalang.values.fit import fit
 from pastalang.values.json import JsonValue
 from pastalang.values.lengths import decimal_text
+from pastalang.values.quotable import quotable_texts
 
 _STEP = re.compile(r'"(?:[^"\\]|\\.)*"|\[\]|\([^()]*\)|[^.\[("]+')
 
@@ -100,17 +101,6 @@ def arm_for(value: JsonValue, arms: Sequence[Arm]) -> int | None:
     return max(fitting, key=lambda index: len(arms[index].lead), default=None)
 
 
-def _quotable_texts(values: Mapping[str, Any]) -> dict[str, str]:
-    """The texts that may be quoted, by the names that programs use for them."""
-    found: dict[str, str] = {}
-    for name, value in values.items():
-        if isinstance(value, str):
-            found[name] = value
-        elif isinstance(value, Mapping):
-            found |= {f"{name}.{key}": text for key, text in _quotable_texts(value).items()}
-    return found
-
-
 def stop_of(hole: Hole) -> str:
     """The text that the model writes after the value to end it."""
     if hole.form is Form.TEXT and isinstance(hole.type, t.String):
@@ -125,7 +115,7 @@ def _fitted(plan: Plan, value: JsonValue, inputs: Mapping[str, Any], name: str) 
         if not isinstance(value, dict):
             raise BadRow(f"{name}: has to be an object with the template's fields")
         return value
-    fitted, mismatches = fit(plan.output, value, dict(plan.types), sources=_quotable_texts(inputs))
+    fitted, mismatches = fit(plan.output, value, dict(plan.types), sources=quotable_texts(inputs))
     if mismatches:
         raise BadRow("; ".join(f"{name}: {mismatch}" for mismatch in mismatches))
     return fitted

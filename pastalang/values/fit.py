@@ -16,6 +16,7 @@ from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.json import JsonValue, kind_of, parse_json, same_json, write_json
 from pastalang.values.lengths import NO_TYPES, decimal_text, spell
 from pastalang.values.mismatch import Mismatch
+from pastalang.values.quotable import is_quotation
 
 NO_SOURCES: Final[Mapping[str, str]] = {}
 Mismatches: TypeAlias = tuple[Mismatch, ...]
@@ -125,7 +126,7 @@ class _Fitting:
     def verbatim_mismatches(self, source: str, text: str) -> Mismatches:
         if not text:
             return _one(f"a span of `{source}` has at least one character")
-        if source not in self.sources or text in self.sources[source]:
+        if source not in self.sources or is_quotation(text, self.sources[source]):
             return ()
         return _one(f"{_shown(text)} does not occur in `{source}`")
 

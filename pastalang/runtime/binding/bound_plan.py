@@ -17,6 +17,7 @@ from pastalang.runtime.binding.whitespace import move_whitespace
 from pastalang.runtime.constraints.guide import Guide, GuideError, TokenMask
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import DeadEnd
+from pastalang.runtime.quotations import QuotingHole, quoting_holes
 from pastalang.values.describe import counted
 from pastalang.values.lengths import min_length
 from pastalang.values.token_limits import quotes
@@ -91,6 +92,11 @@ class BoundPlan:
     @cached_property
     def nesting(self) -> Nesting:
         return nesting_of(self.plan)
+
+    @cached_property
+    def quoting(self) -> Mapping[str, QuotingHole]:
+        """The holes whose values quote, by their fields."""
+        return quoting_holes(self.plan, self.nesting)
 
     @cached_property
     def placed(self) -> frozenset[BranchId]:

@@ -26,7 +26,7 @@ def start_guide(branch: BranchState, hole: Hole) -> tuple[State, tuple[int, ...]
     request = branch.request
     room = request.room(branch)
     limit = hole.max_tokens if room is None else min(hole.max_tokens, room)
-    sources, tokens = sources_of(branch), request.tokens
+    sources, tokens = sources_of(branch, branch.items_here()), request.tokens
     guide = tokens.make_guide(hole, request.plan, sources)
     try:
         return guide.start(max_tokens=limit), ()

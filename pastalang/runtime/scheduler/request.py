@@ -17,6 +17,7 @@ from pastalang.runtime.errors import RunError
 from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Seen, Source
 from pastalang.runtime.scheduler.event_log import EventLog
 from pastalang.runtime.scheduler.lockstep import fix_values_before
+from pastalang.values.quotable import no_texts, quotable_texts
 
 
 class Pace(Enum):
@@ -85,6 +86,7 @@ class RequestState(BranchOwner):
         self.tokens = tokens
         self.plan = tokens.bound
         self.values = values
+        self.texts = no_texts(self.plan.inputs) | quotable_texts(values)
         self.number = number
         self.seed = seed
         self.base = base or Sampling()

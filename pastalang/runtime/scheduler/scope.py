@@ -8,6 +8,7 @@ from typing import Any
 from pastalang.plan.plan import Form
 from pastalang.runtime.errors import BadList
 from pastalang.runtime.inputs import value_at
+from pastalang.runtime.quotations import last_name
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.transcript import (
     Field,
@@ -16,16 +17,16 @@ from pastalang.runtime.scheduler.transcript import (
     WrittenLoop,
 )
 from pastalang.source import Span
+from pastalang.values.quotable import quotable_texts
 from pastalang.values.read import read, to_plain
 
 
-def sources_of(branch: BranchState) -> dict[str, str]:
-    """The texts that a `verbatim` value may copy from: inputs, elements of enclosing loops, visible fields."""
-    sources: dict[str, str] = {}
-    for name, value in {**branch.request.values, **names_here(branch)}.items():
-        _add_texts(sources, name, value)
-    for written in _fields_seen(branch):
-        sources.setdefault(written.path, written.text)
+def sources_of(branch: BranchState, items: tuple[int, ...]) -> dict[str, str]:
+    """The texts that a `verbatim` value may copy from: inputs, elements of enclosing loops, fields of these items."""
+    sources = {**branch.request.texts, **quotable_texts(names_here(branch))}
+    for field in _fields_before(branch):
+        if field.items == items[: len(field.items)]:
+            sources.setdefault(last_name(field.path), field.text)
     return sources
 
 
@@ -36,23 +37,6 @@ def names_here(branch: BranchState) -> dict[str, Any]:
         if frame.repeat is not None and frame.elements is not None:
             names[frame.repeat.item] = frame.elements[frame.item]
     return names
-
-
-def _add_texts(sources: dict[str, str], name: str, value: Any) -> None:
-    if isinstance(value, str):
-        sources[name] = value
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            _add_texts(sources, f"{name}.{key}", part)
-
-
-def _fields_seen(branch: BranchState) -> list[Field]:
-    return [
-        written.field
-        for seen in (*(seen.branch for seen in branch.view), branch)
-        for written in seen.written
-        if isinstance(written, WrittenField) and written.field.is_done
-    ]
 
 
 def elements_of(branch: BranchState, over: str, *, over_hole: bool, maximum: int, span: Span) -> tuple[Any, ...]:
@@ -96,6 +80,8 @@ def _fields_before(branch: BranchState) -> Iterator[Field]:
     """Finished fields, the nearest first: of this item, of this branch, of branches that it sees."""
     for frame in reversed(branch.frames):
         yield from _finished(frame.written)
+    if not branch.frames:  # it has ended
+        yield from _finished(branch.written)
     for seen in reversed(branch.view):
         yield from _finished(seen.branch.written)
 

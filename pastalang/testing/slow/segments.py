@@ -18,6 +18,7 @@ from pastalang.testing.slow.branch import BranchState, Frame
 from pastalang.testing.slow.free_text import think, write_tagged_text
 from pastalang.testing.slow.holes import Refused, decide, fill
 from pastalang.testing.slow.run import Run
+from pastalang.values.quotable import BORDER
 from pastalang.values.read import read, to_plain
 
 Waits: TypeAlias = Iterator[Callable[[], bool]]
@@ -224,7 +225,7 @@ def sources_of(run: Run, branch: BranchState, loops: LoopItems) -> dict[str, str
     for name, value in {**run.request.values, **branch.names}.items():
         sources.update(_texts(name, value))
     for field in _fields(run, branch, loops):
-        sources.setdefault(field.hole.field, field.text)
+        sources.setdefault(field.hole.field.rsplit(".", 1)[-1], field.text)
     return sources
 
 
@@ -234,6 +235,11 @@ def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
     elif isinstance(value, dict):
         for key, part in value.items():
             yield from _texts(f"{name}.{key}", part)
+    elif isinstance(value, list | tuple) and all(isinstance(part, str) for part in value):
+        yield name, BORDER.join(value) if any(value) else ""
+    elif isinstance(value, list | tuple) and all(isinstance(part, dict) for part in value):
+        for key in value[0]:
+            yield from _texts(f"{name}.{key}", [part[key] for part in value])
 
 
 def _fields(run: Run, branch: BranchState, loops: LoopItems) -> Iterator[Field]:

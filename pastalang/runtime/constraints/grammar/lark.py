@@ -30,6 +30,7 @@ from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.lengths import spell
 from pastalang.values.patterns import whole_pattern
+from pastalang.values.quotable import BORDER
 from pastalang.values.schema.guard import find_hostile
 from pastalang.values.schema.opaque import map_schemas, with_alternatives
 from pastalang.values.to_schema import Document, anchored, schema_of
@@ -216,11 +217,16 @@ class _Writer:
         text = self.sources.get(source)
         if text is None:
             raise GuideError(f"the text of `{source}` is needed to quote from it")
+        names = [self.span(part) for part in text.split(BORDER) if part or BORDER not in text]
+        quoted = f"QUOTED_{names[-1]}"
+        self.lines.append(f'{quoted}: "\\"" (({" | ".join(names)}) & /(?s:.+)/) "\\""')
+        return quoted
+
+    def span(self, text: str) -> str:
         chunks = [json.dumps(character, ensure_ascii=False)[1:-1] for character in text]
         name = f"SPAN_{len(self.lines)}"
         self.lines.append(f"{name}: %regex {json.dumps({'substring_chunks': chunks})}")
-        self.lines.append(f'QUOTED_{name}: "\\"" ({name} & /(?s:.+)/) "\\""')
-        return f"QUOTED_{name}"
+        return name
 
     def schema(self, document: Document) -> str:
         for pattern in _patterns(document):

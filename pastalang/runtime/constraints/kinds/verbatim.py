@@ -21,12 +21,14 @@ from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import ranges
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints, TokenTrie
+from pastalang.values.quotable import BORDER
 
 _MAX_MASKS = 256
 _MAX_PLACES = 2_000  # spans whose positions are cached
 _FEW_NODES = 16  # nodes: for so few, looking up duplicates is quicker than removing them
 _NEVER = 10**9 + 1
-_NOTHING = -1  # marks the end of a source among its bytes
+_NOTHING = -1  # marks the end of a source, and the borders in it, among its bytes
+_BORDER_BYTE = 0xFF  # no byte of UTF-8
 _MAX_SOURCES = 16  # sources that are cached
 _OPEN, _CLOSED = "open", "closed"
 _QUOTE = 0x22
@@ -63,7 +65,7 @@ class VerbatimMachine:
         self._quoted = quoted
         self._matches = matches_of(source, seam.tokens)
         self.start: MachineState = _OPEN if quoted else _BEGIN
-        self._places: dict[Span, Ints] = {_BEGIN: source.begins}
+        self._places: dict[Span, Ints] = {_BEGIN: source.starts}
         self._masks: dict[tuple[MachineState, int | None], TokenMask] = {}
         self._costs: dict[bytes, int] = {}
 
@@ -129,7 +131,7 @@ class VerbatimMachine:
         """The positions after every occurrence of the span, ascending."""
         found = self._places.get(span)
         if found is None:
-            here, found = _BEGIN, self._source.begins
+            here, found = _BEGIN, self._source.starts
             for byte in self._source.spelled[span.first : span.first + span.length]:
                 longer = self._longer(here, found, byte)
                 assert longer is not None, "a span that does not occur in its source"
@@ -142,7 +144,7 @@ class VerbatimMachine:
             return None
         longer = Span(int(following[0]) - span.length - 1, span.length + 1)
         if len(self._places) >= _MAX_PLACES:
-            self._places = {_BEGIN: self._source.begins}
+            self._places = {_BEGIN: self._source.starts}
         self._places[longer] = following
         return longer
 
@@ -153,7 +155,7 @@ class VerbatimMachine:
         return bool(self._source.is_cut[state.first + state.length])
 
     def _has_followers(self, state: MachineState) -> bool:
-        return isinstance(state, Span) and int(self._places_of(state)[0]) < len(self._source.spelled)
+        return isinstance(state, Span) and bool(np.any(self._source.letters[self._places_of(state)] != _NOTHING))
 
     def _nearest(self, span: Span) -> bytes:
         """The fewest bytes to the end of a character, so that the span has at least one."""
@@ -257,7 +259,8 @@ class _Closers:
 class SpelledSource:
     """A source as the value spells it. Character k begins at byte `cuts[k]` of `spelled`; the last cut is the end.
 
-    `letters` are the same bytes and an end marker. `which[p]` is the character that begins at byte p.
+    `letters` are the same bytes with a marker for each border between two texts, and one at the end. `which[p]` is the
+    character that begins at byte p.
     """
 
     spelled: bytes
@@ -275,18 +278,26 @@ class SpelledSource:
     def begins(self) -> Ints:
         return self.cuts[:-1]
 
+    @cached_property
+    def starts(self) -> Ints:
+        """The characters that a span may begin with: all but borders."""
+        found: Ints = self.begins[self.letters[self.begins] != _NOTHING]
+        return found
+
 
 @lru_cache(maxsize=_MAX_SOURCES)
 def spell_source(text: str, *, quoted: bool) -> SpelledSource:
     spelling = {
         character: (json.dumps(character, ensure_ascii=False)[1:-1] if quoted else character).encode()
-        for character in set(text)
+        for character in set(text) - {BORDER}
     }
+    spelling[BORDER] = bytes([_BORDER_BYTE])
     parts = [spelling[character] for character in text]
     cuts = np.zeros(len(parts) + 1, dtype=np.int64)
     np.cumsum(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)), out=cuts[1:])
     spelled = b"".join(parts)
     letters = np.append(np.frombuffer(spelled, dtype=np.uint8), _NOTHING).astype(np.int64)
+    letters[letters == _BORDER_BYTE] = _NOTHING
     is_cut = np.zeros(len(spelled) + 1, dtype=np.bool_)
     is_cut[cuts] = True
     return SpelledSource(spelled, cuts, letters, is_cut)

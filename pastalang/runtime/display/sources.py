@@ -1,0 +1,105 @@
+"""Draws the sources of an answer as one self-contained HTML page: each text with its quotations marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import pairwise
+from typing import Final
+
+from pastalang.runtime.notebook import hue
+from pastalang.runtime.quotations import SourceSpan
+from pastalang.runtime.result import FieldResult, named
+
+_SHOWN: Final = 300  # characters of a value
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A quotation in a text. `number` is the row of its field in the table, `colour` that of all items of the field."""
+
+    field: FieldResult
+    span: SourceSpan
+    number: int
+    colour: int
+
+    @property
+    def label(self) -> str:
+        where = f", the first of {self.span.occurrences:,} places" if self.span.occurrences > 1 else ""
+        return f"{named(self.field.path, self.field.items)} · confidence {self.field.confidence:.2f}{where}"
+
+
+def sources_page(fields: Sequence[FieldResult], sources: Mapping[str, str], *, title: str = "Sources") -> str:
+    """The HTML of the page. Everything that a model or a document wrote is escaped; there is no script."""
+    marks = tuple(_marks(fields))
+    rows = "".join(_row(number, field, marks) for number, field in enumerate(fields))
+    texts = "".join(
+        _source(path, text, [mark for mark in marks if mark.span.path == path]) for path, text in sources.items()
+    )
+    page = _PAGE.format(title=escape(title), rows=rows, texts=texts or "<p>No field quotes a source.</p>")
+    return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def marked_text(text: str, marks: Sequence[Mark]) -> str:
+    """The text as HTML with a `mark` for each quotation. Where quotations overlap, the shortest is seen."""
+    edges = sorted({0, len(text), *(edge for mark in marks for edge in (mark.span.start, mark.span.end))})
+    return "".join(
+        _piece(text[start:end], start, [mark for mark in marks if mark.span.start < end and start < mark.span.end])
+        for start, end in pairwise(edges)
+    )
+
+
+def _marks(fields: Sequence[FieldResult]) -> Iterator[Mark]:
+    colours: dict[str, int] = {}
+    for number, field in enumerate(fields):
+        for span in field.sources:
+            yield Mark(field, span, number, colours.setdefault(field.path, len(colours)))
+
+
+def _piece(text: str, start: int, over: Sequence[Mark]) -> str:
+    if not over:
+        return escape(text)
+    shortest = min(over, key=lambda mark: mark.span.end - mark.span.start)
+    anchors = "".join(f'<a id="f{mark.number}"></a>' for mark in over if mark.span.start == start)
+    labels = escape("\n".join(mark.label for mark in over))
+    return f'{anchors}<mark style="--hue:{hue(shortest.colour)}" title="{labels}">{escape(text)}</mark>'
+
+
+def _source(path: str, text: str, marks: Sequence[Mark]) -> str:
+    return f'<section><h2>{escape(path)}</h2><div class="text">{marked_text(text, marks)}</div></section>'
+
+
+def _row(number: int, field: FieldResult, marks: Sequence[Mark]) -> str:
+    mine = [mark for mark in marks if mark.number == number]
+    value = field.text if len(field.text) <= _SHOWN else field.text[:_SHOWN] + "…"
+    name = escape(named(field.path, field.items) or "(answer)")
+    if mine:
+        name = f'<a class="name" style="--hue:{hue(mine[0].colour)}" href="#f{number}">{name}</a>'
+    places = ", ".join(f"{escape(mark.span.path)} {mark.span.start}–{mark.span.end}" for mark in mine)
+    return f"<tr><td>{name}</td><td>{escape(value)}</td><td>{field.confidence:.2f}</td><td>{places}</td></tr>\n"
+
+
+_PAGE: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title}</title><style>
+:root {{ color-scheme: light dark; --line: #8885; --light: 86%; }}
+@media (prefers-color-scheme: dark) {{ :root {{ --light: 30%; }} }}
+body {{ margin: 0 auto; padding: 24px 28px 60px; max-width: 1400px; display: grid; gap: 28px; align-items: start;
+  grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); font: 15px/1.55 system-ui, sans-serif; }}
+h1 {{ grid-column: 1 / -1; font-size: 22px; margin: 0; }}
+h2 {{ font: 600 13px ui-monospace, Menlo, Consolas, monospace; margin: 0 0 8px; opacity: 0.7; }}
+section {{ border: 1px solid var(--line); border-radius: 10px; padding: 14px 18px; margin-bottom: 16px; }}
+.text, td {{ white-space: pre-wrap; overflow-wrap: anywhere; }}
+mark, .name {{ background: hsl(var(--hue) 62% var(--light)); color: inherit; border-radius: 3px; padding: 1px 0; }}
+.name {{ padding: 1px 4px; text-decoration: none; }}
+a:target + mark {{ outline: 2px solid; }}
+table {{ border-collapse: collapse; width: 100%; position: sticky; top: 12px; font-size: 13.5px; }}
+th, td {{ text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); padding: 5px 8px; }}
+td:nth-child(3) {{ font-variant-numeric: tabular-nums; }}
+@media (max-width: 900px) {{ body {{ grid-template-columns: minmax(0, 1fr); }} }}
+</style></head><body><h1>{title}</h1>
+<main>{texts}</main>
+<table><thead><tr><th>field</th><th>value</th><th>confidence</th><th>source</th></tr></thead><tbody>
+{rows}</tbody></table></body></html>
+"""
