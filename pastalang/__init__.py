@@ -72,6 +72,10 @@ if TYPE_CHECKING:
     from pastalang.runtime.scheduler.scheduler import Limits as Limits
     from pastalang.runtime.trace import Trace as Trace
     from pastalang.values.conversion import NotExpressible as NotExpressible
+    from pastalang.values.pydantic.annotations import After as After
+    from pastalang.values.pydantic.annotations import Sequential as Sequential
+    from pastalang.values.pydantic.annotations import Tokens as Tokens
+    from pastalang.values.pydantic.annotations import Verbatim as Verbatim
 
 _HOMES = {
     "check_path": "pastalang.compiler",
@@ -87,6 +91,10 @@ _HOMES = {
     "model_of": "pastalang.models",
     "schema_of": "pastalang.models",
     "NotExpressible": "pastalang.values.conversion",
+    "After": "pastalang.values.pydantic.annotations",
+    "Sequential": "pastalang.values.pydantic.annotations",
+    "Tokens": "pastalang.values.pydantic.annotations",
+    "Verbatim": "pastalang.values.pydantic.annotations",
     "Diagnostic": "pastalang.diagnostics.diagnostic",
     "FileError": "pastalang.errors",
     "InputError": "pastalang.errors",

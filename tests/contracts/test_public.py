@@ -20,6 +20,7 @@ EXAMPLES = sorted(Path("examples").glob("*.pasta"))
 
 def test_the_public_names_are_these_and_can_be_used() -> None:
     assert sorted(pastalang.__all__) == [
+        "After",
         "Answer",
         "BadInputs",
         "BadList",
@@ -55,11 +56,14 @@ def test_the_public_names_are_these_and_can_be_used() -> None:
         "RunError",
         "RuntimeFailure",
         "Sampling",
+        "Sequential",
         "TextDelta",
+        "Tokens",
         "TooLong",
         "Trace",
         "Usage",
         "ValidatorFailed",
+        "Verbatim",
         "WrongMode",
         "aextract",
         "build_plan",

@@ -27,6 +27,7 @@ from pastalang.values.conversion import Converted, Note, NotExpressible
 from pastalang.values.fit import find_mismatches
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.mismatch import Mismatch
+from pastalang.values.pydantic.annotations import field_marks, in_order, layers_of, with_marks
 from pastalang.values.pydantic.defaults import Undefined, default_json
 from pastalang.values.pydantic.scalars import (
     SCALARS,
@@ -124,6 +125,7 @@ class _Conversion:
     names: dict[str, str] = field(default_factory=dict)  # reference -> name, for the recursive ones
     done: dict[str, t.Type] = field(default_factory=dict)
     open: list[str] = field(default_factory=list)
+    of_fields: set[int] = field(default_factory=set)  # the core schemas that are all of a field's type
     notes: list[Note] = field(default_factory=list)
     problems: list[Mismatch] = field(default_factory=list)
 
@@ -170,6 +172,10 @@ class _Conversion:
         return self.names[ref]
 
     def structure(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
+        found = self.unmarked(schema, site, path)
+        return with_marks(found, schema, site, is_field=id(schema) in self.of_fields)
+
+    def unmarked(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
         kind = schema["type"]
         if kind in SCALARS:
             return SCALARS[kind](schema, site)
@@ -202,7 +208,8 @@ class _Conversion:
             case "custom-error":
                 return self.referred(schema["schema"], site, path)
             case "chain":
-                site.note("the steps of a chain after the first")
+                if len(schema["steps"]) > 1:
+                    site.note("the steps of a chain after the first")
                 return self.referred(schema["steps"][0], site, path)
             case "function-plain" if (pattern := outlines_field(schema)) is not None:
                 return pattern
@@ -292,11 +299,14 @@ class _Conversion:
         twice = next((key for key in keys if keys.count(key) > 1), None)
         if twice is not None:
             raise Refused(f"two fields share the key {twice!r}")
+        marks = [field_marks(place["schema"]) for place in places.values()]
+        fields = in_order(dict(zip(places, fields, strict=True)), marks)
         return t.Object(tuple(fields), name=_type_name(cls), description=_documentation(cls))
 
     def field(self, cls: Any, name: str, place: CoreSchema, site: Site, path: Path) -> t.Field:
         key = self.key(name, place, site, (*path, name))
         here = (*path, key)
+        self.of_fields |= set(map(id, layers_of(place["schema"])))
         type = self.convert(place["schema"], site, here)
         default = self.default(place["schema"], type, here)
         if default is None and place["type"] == "typed-dict-field" and place.get("required") is False:
