@@ -13,7 +13,7 @@ from pastalang.program import types as t
 from pastalang.program.program import Program
 from pastalang.values.describe import counted
 from pastalang.values.lengths import declared_max_tokens, max_length
-from pastalang.values.token_limits import arms_of
+from pastalang.values.walk import arms_of
 
 _SHOWN = 8  # fields in one note
 
