@@ -18,7 +18,7 @@ from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_N
 from transformers.utils import logging
 
 from pastalang.runtime.attention.masks import layer_windows
-from pastalang.runtime.models.compatibility import UnsupportedModel
+from pastalang.runtime.models.compatibility import UnsupportedModel, check_config
 from pastalang.runtime.models.reference import attention_of, reference_logits
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.step import CellId, Empty, RowId, Run, StepBatch, TokenId
@@ -97,7 +97,7 @@ def verdict_of(family: str) -> Verdict:
         try:
             model = build(family)
         except Exception as problem:  # anything: configurations that no general rule can shrink
-            return Verdict(Outcome.NOT_BUILT, f"{type(problem).__name__}: {problem}")
+            return _verdict_of_config(family) or Verdict(Outcome.NOT_BUILT, f"{type(problem).__name__}: {problem}")
         with wide():
             return _verdict(model.double())
 
@@ -148,6 +148,16 @@ class _Wide(TorchFunctionMode):
 
 def _wider(value: Any) -> Any:
     return torch.float64 if value is torch.float32 else value
+
+
+def _verdict_of_config(family: str) -> Verdict | None:
+    try:
+        check_config(default_config(family))
+    except UnsupportedModel as refusal:
+        return Verdict(Outcome.REFUSED, refusal.reason)
+    except Exception:  # anything: its own validation refuses its defaults
+        return None
+    return None
 
 
 def _verdict(model: Any) -> Verdict:
