@@ -1,7 +1,8 @@
 """A request that runs alone in some memory runs in that memory next to any other requests, with the same answer.
 
 Alone it runs in the cells that it reports as its peak, and it is preempted a bounded number of times: once for each
-request in front of it, and at most four times for its own sake (once to be alone, twice to run another way).
+request in front of it, and at most four times for its own sake (once to be alone, once without the prompts of others,
+twice to run another way).
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pastalang
+from pastalang.plan.build import build_plan
+from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import OutOfMemory
 from pastalang.runtime.result import Result
@@ -80,6 +83,26 @@ def check_fair_memory(data: st.DataObject) -> None:
 @given(st.data())
 def test_what_runs_alone_runs_next_to_others(data: st.DataObject) -> None:
     check_fair_memory(data)
+
+
+TITLES = pastalang.compile(
+    'template t(title: text)\nsystem """\nBe brief.\n"""\nuser """\n{title}\n"""\n'
+    'assistant text """\nSay {h: string(max=1)}\n"""\n'
+)
+
+
+@pytest.mark.parametrize("spare", [0, 6, 12, 18])
+def test_a_prompt_of_which_a_part_is_kept_fits_where_it_fits_alone(spare: int) -> None:
+    """The second request went on from the middle of the first one's prompt. The rest of both prompts was kept, first
+    because the second one waited with it, then because it saw a part."""
+    requests = [{"title": "a 12"}, {"title": ""}]
+    case = Case(
+        build_plan(TITLES.templates["t"], TITLES), tuple(requests), 0, Sampling(), Hashes(5, 0.0), "bytes", None, {}
+    )
+    way = Way(kept=4096)
+    alone = [run(case, [one], PLENTY, way)[0] for one in requests]
+    cells = max(one.usage.peak_cells for one in alone if isinstance(one, Result)) + spare
+    assert [is_same(*pair) for pair in zip(run(case, requests, cells, way), alone, strict=True)] == [True, True]
 
 
 NESTED = pastalang.compile(

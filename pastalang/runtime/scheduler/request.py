@@ -98,9 +98,10 @@ class RequestState(BranchOwner):
         self.is_over = False
         self.pace = Pace.RESERVED
         self.preemptions = 0
-        self._reset()
+        self.reset()
 
-    def _reset(self) -> None:
+    def reset(self) -> None:
+        """As before it was prepared. All of its memory has been given back."""
         self.branches: list[BranchState] = []
         self.probes: dict[BranchState, None] = {}  # fed for the options of a choice, not part of the answer
         self.is_prepared = False
@@ -137,6 +138,11 @@ class RequestState(BranchOwner):
         """Whether anything is still to be drawn or joined."""
         return bool(self.drawing or self.joining)
 
+    @property
+    def keeps_unseen_tokens(self) -> bool:
+        """Whether it goes on from the middle of a kept stretch, whose end takes cells that it does not need."""
+        return any(seen.length < len(seen.branch.tokens) for seen in self.root.view)
+
     def review(self) -> bool:
         """Let the reviewer judge the complete answer. Says whether anything is decoded again."""
         self.first_answer = self.first_answer or self.stats
@@ -152,7 +158,7 @@ class RequestState(BranchOwner):
         """Start again later, with the same tokens. All of its memory has been given back."""
         self.events.start_again()
         self.preemptions += 1
-        self._reset()
+        self.reset()
         self.was_held_back = True
 
     def begin(self, prefix: Prefix) -> BranchState:

@@ -300,12 +300,16 @@ class Scheduler:
             names = ", ".join(f"`{branch.name}`" for branch in request.joining) or "nothing"
             error = RunError(f"internal error: no branch can go on, {names} still waits", plan=request.plan)
             self._fail(request, error)
-        if stuck or self.prefix.evict(self.memory):
+        if stuck or self.prefix.evict(self.memory) or self._send_back():
             return
         newest = self._active[-1]
         if len(self._active) > 1 or newest.had_company:
             newest.pace = Pace.RESERVED
             self._preempt(newest)
+        elif newest.keeps_unseen_tokens:
+            self._preempt(newest)
+            while self.prefix.evict(self.memory):
+                pass
         elif newest.pace.next is None:
             self._fail(newest, too_small(newest, self.memory))
         else:
@@ -322,6 +326,16 @@ class Scheduler:
             if not request.is_waiting:
                 self._finish(request)
         return bool(crowded)
+
+    def _send_back(self) -> bool:
+        """A prepared request that waits for room keeps the stretches of its prompt from being evicted. It lets go of
+        them until another request has left. Says whether there was one."""
+        prepared = [request for request in self._waiting if request.is_prepared]
+        for request in prepared:
+            self._admission_paused = True
+            release_all(request, self.memory)
+            request.reset()
+        return bool(prepared)
 
     def _preempt(self, request: RequestState) -> None:
         """It starts again, first in the queue, once it is alone or another request has left. Earlier, it would take
