@@ -53,6 +53,8 @@ def test_what_needs_each_other_is_one_component_after_all_that_it_needs() -> Non
 def test_a_value_needs_its_key_and_what_it_waits_for_and_nothing_else() -> None:
     plan = plan_of(json_body(field("a"), field("b"), field("c", after=("a",))))
     a, b, c = (named(plan, name).id for name in "abc")
-    before = networkx.ancestors(networkx.DiGraph(dependencies_of(plan).edges), Piece(c, (2,)))
+    graph = networkx.DiGraph()
+    graph.add_edges_from(dependencies_of(plan).edges)
+    before = networkx.ancestors(graph, Piece(c, (2,)))
     assert Piece(a, (0,)) in before and Piece(a, WHOLE) in before
     assert Piece(b, (0,)) not in before

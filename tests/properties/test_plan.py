@@ -109,7 +109,8 @@ def test_ten_thousand_plans_runs_and_schedules(data: st.DataObject, plan: Plan) 
 @settings(max_examples=20)
 def test_the_graph_and_the_views_say_the_same_about_who_sees_whom(plan: Plan) -> None:
     dependencies = dependencies_of(plan)
-    graph = networkx.DiGraph(dependencies.edges)
+    graph = networkx.DiGraph()
+    graph.add_edges_from(dependencies.edges)
     graph.add_nodes_from(dependencies.pieces)
     sight = _Sight(plan)
     for piece in dependencies.pieces:

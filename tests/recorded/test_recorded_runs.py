@@ -1,7 +1,8 @@
 """Runs that were recorded once: the same programs, models and seeds give the same answers, token for token.
 
 `make recorded-update` records them anew, after a change that was meant to change an answer; the difference between
-the files of `data` is then read by a person.
+the files of `data` is then read by a person. Random weights are those of one version of torch, so runs are compared
+with that version only.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tests.recorded.compare import difference
 from tests.recorded.plans import PLANNED, plan_records
@@ -19,9 +21,20 @@ from tests.recorded.record import record
 from tests.recorded.runs import GROUPS
 
 DATA = Path(__file__).parent / "data"
+TORCH = DATA / "torch-version"
 MUST_UPDATE = os.environ.get("PASTA_UPDATE_RECORDED") == "1"
 LONG = {"examples-lockstep", "examples-sequential", "corpus-warm", "holes-other-modes"}
 SHOWN = 12
+
+
+@pytest.fixture(autouse=True)
+def same_torch() -> None:
+    found = torch.__version__.partition("+")[0]
+    if MUST_UPDATE:
+        TORCH.write_text(f"{found}\n", encoding="utf-8")
+    recorded = TORCH.read_text("utf-8").strip()
+    if found != recorded:
+        pytest.skip(f"recorded with torch {recorded}, this is {found}")
 
 
 def check(name: str, found: list[dict[str, Any]]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from math import fsum
 
 NARROW = frozenset("iljtfrI.,:;'|!()[]{}-/ `\"")
 BROAD = frozenset("mwMW@%&")
@@ -11,7 +12,7 @@ MONOSPACED = 0.61  # em per character, a little more than DejaVu Sans Mono takes
 
 def text_width(text: str, size: float, *, mono: bool = False) -> float:
     """Pixels at most, for ordinary fonts at this size."""
-    return size * sum(_em(character, mono) for character in text)
+    return size * fsum(_em(character, mono) for character in text)  # `sum` rounds otherwise from Python 3.12 on
 
 
 def ellipsise(text: str, room: float, size: float, *, mono: bool = False) -> str:
