@@ -96,3 +96,8 @@ MAX_SCHEMA_NESTING: Final = 64
 MAX_SCHEMA_PLACES: Final = 10_000
 MAX_SCHEMA_ENUM: Final = 1_000
 MAX_SCHEMA_ENUM_BYTES: Final = 64_000
+
+# Parts of a JSON Schema that become one hole each hold copies of what they refer to. If all copies together are more
+# than this many times the schema, or a schema of so many bytes, the whole schema is one hole.
+MAX_SCHEMA_COPIES: Final = 3
+SMALL_SCHEMA_BYTES: Final = 4_000

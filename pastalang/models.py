@@ -9,6 +9,7 @@ from pastalang.compiler import compile
 from pastalang.errors import InputError
 from pastalang.plan.chosen_limits import chosen_limits
 from pastalang.program.program import JsonBody, Program
+from pastalang.program.types import Object
 from pastalang.values.conversion import Converted
 from pastalang.values.to_source import program_source
 
@@ -81,7 +82,10 @@ def model_of(program: Program, *, template: str | None = None) -> type[BaseModel
     from pastalang.values.pydantic.to_model import model_of as model_of_type
 
     body, name = _answer(program, template)
-    return model_of_type(body.type, program.types, name=_class_name(name))
+    type, about = body.type, program.templates[name].description
+    if isinstance(type, Object) and type.description is None:  # a program writes what a model is about at its template
+        type = replace(type, description=about)
+    return model_of_type(type, program.types, name=_class_name(name))
 
 
 def schema_of(program: Program, *, template: str | None = None) -> Document:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pastalang.errors import PastaError
@@ -40,6 +42,38 @@ class NotExpressible(PastaError):
         self.name = name
         self.problems = tuple(problems)
         super().__init__(f"{name} cannot be expressed:\n" + "\n".join(f"  {problem}" for problem in self.problems))
+
+
+def type_name(text: str) -> str:
+    """A name for a type: `OrderLine` for `order line`."""
+    name = "".join(word[:1].upper() + word[1:] for word in re.findall("[A-Za-z0-9_]+", text))
+    return name if re.match("[A-Za-z]", name) else f"Type{name}"
+
+
+def definition_name(pointer: str) -> str | None:
+    """The name of the definition that a JSON pointer leads to."""
+    around, _, name = pointer.rpartition("/")
+    return type_name(name) if around in ("#/$defs", "#/definitions") else None
+
+
+class _TooLarge(Exception):
+    """More parts than a type may have."""
+
+
+def check_parts(count: int) -> None:
+    """Ends a conversion within `refuses_large_types` if a type, all names written out, has grown too large."""
+    if count > MAX_TYPE_PLACES:
+        raise _TooLarge
+
+
+@contextmanager
+def refuses_large_types(name: str) -> Iterator[None]:
+    """Raises `NotExpressible` for a conversion that `check_parts` ends."""
+    try:
+        yield
+    except _TooLarge:
+        reason = f"with everything that it refers to written out, it has more than {MAX_TYPE_PLACES:,} parts"
+        raise NotExpressible(name, [Mismatch((), reason)]) from None
 
 
 def check_uniqueness(converted: Converted, name: str) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from itertools import zip_longest
+from itertools import islice, zip_longest
 from typing import Final, assert_never
 
 from pastalang.grammar import nodes
@@ -14,10 +14,11 @@ from pastalang.grammar.printer import print_file, print_type
 from pastalang.program import types as t
 from pastalang.source import Span
 from pastalang.values.cardinality import count_values
-from pastalang.values.conversion import Converted, NotExpressible, check_enum_budget, check_uniqueness
+from pastalang.values.conversion import Converted, NotExpressible, check_enum_budget, check_uniqueness, type_name
 from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.lengths import NO_TYPES, decimal_text
 from pastalang.values.mismatch import Mismatch
+from pastalang.values.walk import parts_of, walk
 
 _NOWHERE: Final = Span(0, 0)
 _INSTRUCTION: Final = "Read the text and fill in the record. Write null where the text does not say."
@@ -48,7 +49,7 @@ def program_file(converted: Converted, *, name: str, is_instructed: bool = False
         raise NotExpressible(name, [Mismatch((), "it has only one possible value, so there is nothing to fill in")])
     check_enum_budget(converted, name)
     check_uniqueness(converted, name)
-    writer = _Writer(converted.types, declare=True)
+    writer = _Writer(converted.types, declare=True, shared=_shared(converted))
     for declared, type in converted.types.items():
         writer.declare_recursive(declared, type)
     body = writer.body(converted.type)
@@ -58,12 +59,14 @@ def program_file(converted: Converted, *, name: str, is_instructed: bool = False
 
 @dataclass
 class _Writer:
-    """Writes types. With `declare`, each object with a name is declared once and referred to by name."""
+    """Writes types. With `declare`, each object with a name is declared once and referred to by name, and so is each
+    type in `shared`."""
 
     types: Mapping[str, t.Type]
     declare: bool
+    shared: Mapping[t.Type, str] = field(default_factory=dict)  # with a name for each
     declarations: list[nodes.TypeDeclaration] = field(default_factory=list)
-    declared: dict[t.Object, str] = field(default_factory=dict)
+    declared: dict[t.Type, str] = field(default_factory=dict)
 
     def body(self, type: t.Type) -> nodes.TypeNode:
         """The type of the answer. An object is written inline, not declared."""
@@ -81,7 +84,14 @@ class _Writer:
     def node(self, type: t.Type) -> nodes.TypeNode:
         match type:
             case t.Object(name=str(name)) if self.declare:
-                return nodes.NamedType(_name(self.declare_object(name, type)), (), _NOWHERE)
+                return nodes.NamedType(_name(self.declare_once(name, type)), (), _NOWHERE)
+            case _ if isinstance(type, _SHARED) and type in self.shared:
+                return nodes.NamedType(_name(self.declare_once(self.shared[type], type)), (), _NOWHERE)
+            case _:
+                return self.written(type)
+
+    def written(self, type: t.Type) -> nodes.TypeNode:
+        match type:
             case t.Object():
                 return self.object(type)
             case t.Named(name=name):
@@ -105,15 +115,15 @@ class _Writer:
             case _:
                 return _scalar_node(type)
 
-    def declare_object(self, wanted: str, type: t.Object) -> str:
+    def declare_once(self, wanted: str, type: t.Type) -> str:
         if type not in self.declared:
-            node = self.object(type)  # declares the types inside it first
+            node = self.written(type)  # declares the types inside it first
             taken = {*self.types, *self.declared.values()}
             name, number = wanted, 2
             while name in taken:
                 name, number = f"{wanted}{number}", number + 1
             self.declared[type] = name
-            self.add(name, node, type.description)
+            self.add(name, node, type.description if isinstance(type, t.Object) else None)
         return self.declared[type]
 
     def object(self, type: t.Object) -> nodes.ObjectType:
@@ -141,6 +151,34 @@ class _Writer:
             description=nodes.StringValue(place.description, _NOWHERE) if place.description else None,
             span=_NOWHERE,
         )
+
+
+_SHARED: Final = (t.Object, t.Union, t.Array, t.Tuple, t.Map, t.Schema)
+_SHARED_PARTS: Final = 8  # a type with fewer is written out wherever it stands
+_SHARED_TEXT: Final = 200  # the same for the text of a schema
+
+
+def _shared(converted: Converted) -> dict[t.Type, str]:
+    """The large types that stand at several places, each with a name made from the first of them."""
+    names: dict[t.Type, str] = {}
+    twice: set[t.Type] = set()
+    waiting = [(name, type) for name, type in converted.types.items()] + [("Answer", converted.type)]
+    while waiting:
+        name, type = waiting.pop()
+        if isinstance(type, _SHARED) and type in names:
+            twice.add(type)
+            continue
+        if isinstance(type, _SHARED):
+            names[type] = name
+        for step, part in reversed([*parts_of(type)]):
+            waiting.append((type_name(str(step[0])) if step and step[0] not in ("[]", "{}") else name, part))
+    return {type: name for type, name in names.items() if type in twice and _is_large(type)}
+
+
+def _is_large(type: t.Type) -> bool:
+    if isinstance(type, t.Schema):
+        return len(type.document) > _SHARED_TEXT
+    return sum(1 for _ in islice(walk(type), _SHARED_PARTS)) == _SHARED_PARTS
 
 
 def value_node(value: JsonValue) -> nodes.Value:

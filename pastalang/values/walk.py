@@ -55,3 +55,14 @@ def arms_of(type: t.Type | None, types: Mapping[str, t.Type]) -> list[t.Type]:
         elif arm is not None:
             found.append(arm)
     return found
+
+
+def named_types(type: t.Type, types: Mapping[str, t.Type]) -> dict[str, t.Type]:
+    """Those of the declared types that the type refers to by name, directly or through others, as they are declared."""
+    met: set[str] = set()
+    waiting = [type]
+    while waiting:
+        names = {part.name for _, part in walk(waiting.pop()) if isinstance(part, t.Named)} - met
+        met |= names
+        waiting += [types[name] for name in names]
+    return {name: part for name, part in types.items() if name in met}

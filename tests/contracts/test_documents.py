@@ -49,7 +49,7 @@ LIMITS = {
     "brackets and blocks inside one another": limits.MAX_NESTING,
     "characters of a name": limits.MAX_NAME_CHARS,
     "files of one program": limits.MAX_FILES,
-    "places of one type, all names written out": limits.MAX_TYPE_PLACES,
+    "places of one type, also of an imported one, all names written out": limits.MAX_TYPE_PLACES,
     "levels of one type, all names written out": limits.MAX_TYPE_DEPTH,
     "items of an array, a map or a fork": limits.MAX_ITEMS,
     "alternatives of a union, values of an enum": limits.MAX_ARMS,

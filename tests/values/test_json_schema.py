@@ -158,26 +158,6 @@ def _read(document: str) -> None:
         assert refusal.problems
 
 
-def test_definitions_that_double_at_every_level_stay_small() -> None:
-    """Thirty levels, each twice the one below: read once each, however often they are referred to."""
-
-    def calls(depth: int) -> int:
-        levels = {
-            str(at): {
-                "type": "array",
-                "prefixItems": [{"$ref": f"#/$defs/{at + 1}"}] * 2,
-                "items": False,
-                "minItems": 2,
-            }
-            for at in range(depth)
-        }
-        document = json.dumps({"$ref": "#/$defs/0", "$defs": {**levels, str(depth): {"type": "null"}}})
-        return calls_of(lambda: type_of_schema(document))
-
-    calls(2)
-    assert calls(30) < 2.5 * calls(15)
-
-
 def test_what_a_type_is_narrower_in_is_noted() -> None:
     found = type_of_schema(
         '{"type":"object","properties":{"a":{"type":"null"},"b":{"minLength":1,"x-mine":1,"format":"colour"}}}'

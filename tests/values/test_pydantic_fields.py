@@ -8,6 +8,7 @@ import ipaddress
 import uuid
 from collections.abc import Callable, Sequence
 from decimal import Decimal
+from functools import partial
 from typing import Annotated, Any, Literal, Optional, Union
 
 import pytest
@@ -245,3 +246,29 @@ def test_an_enum_of_too_many_values_is_refused_by_its_field(count: int) -> None:
     model = create_model("Listing", name=(str, ...), codes=(list[code], ...))
     with pytest.raises(NotExpressible, match=rf"codes\[\]: an enum of {count:,} values; the limit is 5,000"):
         type_of_model(model)
+
+
+class _Checks:
+    def __call__(self, value: int) -> int:
+        return value
+
+
+def _checked(limit: int, value: int) -> int:
+    return value
+
+
+def test_notes_are_the_same_in_every_run() -> None:
+    """The names of validators and defaults have no addresses in memory."""
+
+    class Odd(BaseModel):
+        a: Annotated[int, AfterValidator(partial(_checked, 3))]
+        b: Annotated[int, AfterValidator(_Checks())]
+        c: Any = object()
+        d: int = Field(default_factory=partial(int, 3))
+
+    assert [str(note) for note in type_of_model(Odd).notes] == [
+        "a: the validator `_checked`",
+        "b: the validator `_Checks`",
+        "c: its default <object object> has no JSON spelling; the key is always written and read",
+        "d: its default is made by `int`; the key is always written and read",
+    ]

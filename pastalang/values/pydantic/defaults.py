@@ -14,6 +14,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from pastalang.values.json import JsonValue, write_json
+from pastalang.values.pydantic.classes import shown, validator_name
 
 # Factories that always make the same value, so that the default is a constant.
 _CONSTANT_FACTORIES: Final = (list, dict, set, frozenset, tuple, str, int, float, bool)
@@ -30,7 +31,7 @@ def default_json(schema: Mapping[str, Any]) -> str:
     factory = schema["default_factory"]
     if factory in _CONSTANT_FACTORIES or (isinstance(factory, type) and issubclass(factory, BaseModel)):
         return write_json(_json(factory()))
-    raise Undefined(f"its default is made by `{getattr(factory, '__name__', 'a function')}`")
+    raise Undefined(f"its default is made by `{validator_name(factory)}`")
 
 
 def _json(value: Any) -> JsonValue:
@@ -64,4 +65,4 @@ def _json(value: Any) -> JsonValue:
 
 
 def _refuse(value: Any) -> JsonValue:
-    raise Undefined(f"its default {value!r} has no JSON spelling")
+    raise Undefined(f"its default {shown(value)} has no JSON spelling")

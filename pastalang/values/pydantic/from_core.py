@@ -23,11 +23,18 @@ from pydantic import (
 from typing_extensions import TypeAliasType
 
 from pastalang.program import types as t
-from pastalang.values.conversion import Converted, Note, NotExpressible
+from pastalang.values.conversion import Converted, Note, NotExpressible, check_parts, refuses_large_types
 from pastalang.values.fit import find_mismatches
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.mismatch import Mismatch
 from pastalang.values.pydantic.annotations import field_marks, in_order, layers_of, with_marks
+from pastalang.values.pydantic.classes import (
+    class_name,
+    documentation,
+    field_description,
+    fields_and_checks,
+    validator_name,
+)
 from pastalang.values.pydantic.defaults import Undefined, default_json
 from pastalang.values.pydantic.scalars import (
     SCALARS,
@@ -47,13 +54,12 @@ def type_of_model(model: Any) -> Converted:
     if isinstance(model, type) and "__pasta_type__" in vars(model):  # made by `model_of`
         origin, types = vars(model)["__pasta_type__"]
         return Converted(origin, MappingProxyType(types))
-    schema = _core_schema(model)
-    conversion = _Conversion()
-    found = conversion.convert(schema, Site(), ())
+    name, schema, conversion = name_of_type(model), _core_schema(model), _Conversion()
+    with refuses_large_types(name):
+        found = conversion.convert(schema, Site(), ())
     if conversion.problems:
-        raise NotExpressible(name_of_type(model), conversion.problems)
-    notes = tuple(dict.fromkeys(conversion.notes))
-    return Converted(found, MappingProxyType(conversion.types), notes)
+        raise NotExpressible(name, conversion.problems)
+    return Converted(found, MappingProxyType(conversion.types), tuple(dict.fromkeys(conversion.notes)))
 
 
 def validate_value(adapter: TypeAdapter[Any], value: JsonValue) -> Any:
@@ -123,7 +129,8 @@ class _Conversion:
     definitions: dict[str, CoreSchema] = field(default_factory=dict)
     types: dict[str, t.Type] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)  # reference -> name, for the recursive ones
-    done: dict[str, t.Type] = field(default_factory=dict)
+    done: dict[str, tuple[t.Type, int]] = field(default_factory=dict)  # with the number of its parts
+    parts: int = 0
     open: list[str] = field(default_factory=list)
     of_fields: set[int] = field(default_factory=set)  # the core schemas that are all of a field's type
     notes: list[Note] = field(default_factory=list)
@@ -146,10 +153,13 @@ class _Conversion:
             self.definitions |= {definition["ref"]: definition for definition in schema["definitions"]}
             return self.referred(schema["schema"], site, path)
         ref = schema["schema_ref"] if schema["type"] == "definition-ref" else schema.get("ref")
+        before = self.parts
+        self.parts += self.done[ref][1] if ref in self.done else 1
+        check_parts(self.parts)
         if ref is None:
             return self.structure(schema, site, path)
         if ref in self.done:
-            return self.done[ref]
+            return self.done[ref][0]
         if ref in self.open:
             return t.Named(self.name_of(ref))
         self.open.append(ref)
@@ -158,7 +168,7 @@ class _Conversion:
         if ref in self.names:
             self.types[self.names[ref]] = found
             found = t.Named(self.names[ref])
-        self.done[ref] = found
+        self.done[ref] = found, self.parts - before
         return found
 
     def name_of(self, ref: str) -> str:
@@ -249,7 +259,7 @@ class _Conversion:
         if known is not None and isinstance(inner, t.String):
             return replace(inner, format=known)
         if schema["schema"]["type"] != "url":
-            site.note(f"the validator `{getattr(function, '__name__', repr(function))}`")
+            site.note(f"the validator `{validator_name(function)}`")
         return inner
 
     def tagged_union(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
@@ -273,7 +283,7 @@ class _Conversion:
             raise Refused(f'`extra="allow"`: the keys of {schema["cls"].__name__} are not known')
         if schema.get("custom_init"):
             site.note(f"`{schema['cls'].__name__}.__init__`")
-        body, checks = _unwrapped(schema["schema"])
+        body, checks = fields_and_checks(schema["schema"])
         for check in checks:
             site.note(f"the validator `{check}`")
         if schema.get("root_model"):
@@ -287,7 +297,7 @@ class _Conversion:
             raise Refused(f'`extra="allow"`: the keys of {schema["cls"].__name__} are not known')
         if schema["type"] == "typed-dict":
             return self.object(schema["cls"], schema["fields"], inner, path)
-        body, checks = _unwrapped(schema["schema"])
+        body, checks = fields_and_checks(schema["schema"])
         for check in checks:
             site.note(f"the validator `{check}`")
         fields = {place["name"]: place for place in body["fields"] if place.get("init", True)}
@@ -301,7 +311,7 @@ class _Conversion:
             raise Refused(f"two fields share the key {twice!r}")
         marks = [field_marks(place["schema"]) for place in places.values()]
         fields = in_order(dict(zip(places, fields, strict=True)), marks)
-        return t.Object(tuple(fields), name=_type_name(cls), description=_documentation(cls))
+        return t.Object(tuple(fields), name=class_name(cls), description=documentation(cls))
 
     def field(self, cls: Any, name: str, place: CoreSchema, site: Site, path: Path) -> t.Field:
         key = self.key(name, place, site, (*path, name))
@@ -313,7 +323,7 @@ class _Conversion:
             self.notes.append(Note(Mismatch(here, "").where, "the key may be left out, but is always written"))
         return t.Field(
             key=key, type=type, name=name if name != key else None,
-            description=_description(cls, name, place), default=default,
+            description=field_description(cls, name, place), default=default,
         )  # fmt: skip
 
     def key(self, name: str, place: CoreSchema, site: Site, path: Path) -> str:
@@ -377,32 +387,3 @@ _STRING_FORMATS: Final[Mapping[str, str]] = MappingProxyType(
         "pydantic.networks.EmailStr._validate": "email",
     }
 )
-
-
-def _unwrapped(schema: CoreSchema) -> tuple[CoreSchema, list[str]]:
-    """The schema of a model's fields, and the names of the validators around it."""
-    checks: list[str] = []
-    while schema["type"].startswith("function-") and "schema" in schema:
-        checks.append(getattr(schema["function"]["function"], "__name__", "?"))
-        schema = schema["schema"]
-    return schema, checks
-
-
-def _type_name(cls: Any) -> str:
-    return re.sub(r"\W+", "_", cls.__name__).strip("_")
-
-
-def _documentation(cls: Any) -> str | None:
-    """The first paragraph of the docstring, unless a dataclass has generated it."""
-    text = cls.__doc__ if isinstance(cls.__doc__, str) else None
-    if not text or text.startswith(f"{cls.__name__}("):
-        return None
-    return " ".join(text.strip().split("\n\n")[0].split()) or None
-
-
-def _description(cls: Any, name: str, place: CoreSchema) -> str | None:
-    info = getattr(cls, "model_fields", {}).get(name)
-    if info is not None:
-        return info.description or None
-    updates = place.get("metadata", {}).get("pydantic_js_updates", {})
-    return updates.get("description") or None

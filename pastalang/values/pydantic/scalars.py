@@ -18,6 +18,7 @@ from pastalang.program.regex import RegexError, parse_regex
 from pastalang.values import patterns
 from pastalang.values.formats import MOMENTS, UUID
 from pastalang.values.patterns import find_problem
+from pastalang.values.pydantic.classes import shown
 
 
 class Refused(Exception):
@@ -282,7 +283,7 @@ def _scalar(value: object) -> t.Scalar:
         case float():
             return Decimal(repr(plain))
         case _:
-            raise Refused(f"the value {plain!r} has no JSON spelling")
+            raise Refused(f"the value {shown(plain)} has no JSON spelling")
 
 
 def _note_bounds(schema: CoreSchema, site: Site) -> None:
@@ -348,8 +349,8 @@ def _term_pattern(owner: Any, function: Any, schema: CoreSchema) -> t.Regex:
         pattern = str(function(schema, None)["pattern"])
     except (TypeError, ValueError, NotImplementedError) as problem:
         raise Refused(
-            f"{owner!r} has no pattern ({problem}); for a text that may be null use `Field(pattern=...)`"
+            f"{shown(owner)} has no pattern ({problem}); for a text that may be null use `Field(pattern=...)`"
         ) from problem
     if (reason := find_problem(pattern)) is not None:
-        raise Refused(f"the pattern of {owner!r} cannot be enforced: {reason}")
+        raise Refused(f"the pattern of {shown(owner)} cannot be enforced: {reason}")
     return t.Regex(pattern)

@@ -37,12 +37,14 @@ from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.lengths import NO_TYPES
 from pastalang.values.patterns import engine_pattern
 from pastalang.values.read import to_plain
+from pastalang.values.walk import named_types
 
 CONFIG: Final = ConfigDict(extra="forbid", populate_by_name=True, protected_namespaces=(), allow_inf_nan=False)
 
 
 def model_of(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, name: str = "Answer") -> type[BaseModel]:
     """A model class of this type; a `RootModel` if the type is not an object."""
+    types = named_types(type, types)
     building = _Building(types)
     root = type
     while isinstance(root, t.Named):
@@ -51,7 +53,7 @@ def model_of(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, name: str 
     for made in building.made.values():
         made.model_rebuild(_types_namespace={**building.made, **vars(typing)}, force=True)
     model.model_rebuild(_types_namespace={**building.made, **vars(typing)}, force=True)
-    model.__pasta_type__ = (type, dict(types))  # type: ignore[attr-defined]
+    model.__pasta_type__ = (type, types)  # type: ignore[attr-defined]
     return model
 
 
@@ -60,6 +62,7 @@ class _Building:
     types: Mapping[str, t.Type]
     made: dict[str, type[BaseModel]] = field(default_factory=dict)  # by the names that forward references use
     taken: set[str] = field(default_factory=set)
+    nested: dict[t.Object, type[BaseModel]] = field(default_factory=dict)
 
     def named(self, name: str) -> type[BaseModel]:
         if name not in self.made:
@@ -88,7 +91,11 @@ class _Building:
         """The Python annotation for `type`. Objects inside it are named after `name`."""
         match type:
             case t.Object():
-                return self.model(self.free_name(type.name or _class_name(name)), type)
+                if type.name is None:
+                    return self.model(self.free_name(_class_name(name)), type)
+                if type not in self.nested:
+                    self.nested[type] = self.model(self.free_name(type.name), type)
+                return self.nested[type]
             case t.Named(name=target):
                 self.named(target)
                 return ForwardRef(target)

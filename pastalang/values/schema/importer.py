@@ -8,16 +8,24 @@ JSON pointer.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from types import MappingProxyType
+from typing import Final
 
+from pastalang import limits
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError
 from pastalang.values.cardinality import types_without_values
-from pastalang.values.conversion import Converted, Note, NotExpressible
+from pastalang.values.conversion import (
+    Converted,
+    Note,
+    NotExpressible,
+    check_parts,
+    definition_name,
+    refuses_large_types,
+    type_name,
+)
 from pastalang.values.fit import find_mismatches
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.mismatch import Mismatch
@@ -27,7 +35,6 @@ from pastalang.values.schema import scalars
 from pastalang.values.schema.disjoint import are_disjoint
 from pastalang.values.schema.guard import OWN_IDENTIFIER, find_hostile, resolve
 from pastalang.values.schema.keywords import (
-    ANNOTATIONS,
     DEPENDENT,
     FAMILIES,
     is_constraint,
@@ -38,8 +45,10 @@ from pastalang.values.schema.keywords import (
 from pastalang.values.schema.opaque import opaque_document
 from pastalang.values.schema.scalars import SchemaRefused
 from pastalang.values.schema_validation import document_mismatches
+from pastalang.values.walk import walk
 
 Keywords = Mapping[str, JsonValue]
+_REPEATED: Final = "several parts would each repeat most of its definitions"
 
 
 def type_of_schema(document: str | JsonValue, *, name: str = "Schema") -> Converted:
@@ -57,18 +66,19 @@ def type_of_schema(document: str | JsonValue, *, name: str = "Schema") -> Conver
 
 def _convert(document: JsonValue, name: str) -> Converted:
     title = document.get("title") if isinstance(document, dict) else None
-    conversion = _Conversion(document, _type_name(str(title or name)))
-    found = conversion.convert(document, "#")
+    conversion = _Conversion(document, type_name(str(title or name)))
+    with refuses_large_types(name):
+        found = conversion.convert(document, "#")
     empty = types_without_values(conversion.types)
     if empty and not conversion.problems:
         if is_endless(document):
             conversion.problems.append(_problem(conversion.pointers[empty[0]], "requires itself, so no value can end"))
         else:  # a value can end only by leaving out a key, and an object type writes all its keys
-            whole = _Conversion(document, conversion.root_name)
-            assert isinstance(document, dict)
-            return Converted(whole.opaque(document, "#"), MappingProxyType({}), tuple(whole.notes))
+            return _Conversion(document, conversion.root_name).as_one_hole()
     if conversion.problems:
         raise NotExpressible(name, conversion.problems)
+    if _repeats_definitions(found, conversion.types, document):
+        return _Conversion(document, conversion.root_name).as_one_hole(_REPEATED)
     return Converted(found, MappingProxyType(conversion.types), tuple(dict.fromkeys(conversion.notes)))
 
 
@@ -87,7 +97,8 @@ class _Conversion:
     types: dict[str, t.Type] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)  # the name of the type for each pointer to a recursive schema
     pointers: dict[str, str] = field(default_factory=dict)  # the reverse of `names`
-    done: dict[str, t.Type] = field(default_factory=dict)
+    done: dict[str, tuple[t.Type, int]] = field(default_factory=dict)  # with the number of its parts
+    parts: int = 0
     open: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     problems: list[Mismatch] = field(default_factory=list)
@@ -110,8 +121,11 @@ class _Conversion:
                 raise SchemaRefused(min(others), "cannot be combined with `$ref`; move it into the referenced schema")
             target = str(schema["$ref"])
             return self.resolved(resolve(target, self.document), target)
+        before = self.parts
+        self.parts += self.done[pointer][1] if pointer in self.done else 1
+        check_parts(self.parts)
         if pointer in self.done:
-            return self.done[pointer]
+            return self.done[pointer][0]
         if pointer in self.open:
             return t.Named(self.name_of(pointer))
         self.open.append(pointer)
@@ -120,12 +134,12 @@ class _Conversion:
         if pointer in self.names:
             self.types[self.names[pointer]] = found
             found = t.Named(self.names[pointer])
-        self.done[pointer] = found
+        self.done[pointer] = found, self.parts - before
         return found
 
     def name_of(self, pointer: str) -> str:
         if pointer not in self.names:
-            bare = self.root_name if pointer == "#" else _type_name(pointer.rpartition("/")[2])
+            bare = self.root_name if pointer == "#" else type_name(pointer.rpartition("/")[2])
             name, number = bare, 2
             while name in self.pointers:
                 name, number = f"{bare}{number}", number + 1
@@ -222,7 +236,7 @@ class _Conversion:
         kept = [value for value in values if not rest or not document_mismatches(write_json(rest), value)]
         if not kept:
             raise SchemaRefused("enum" if "enum" in schema else "const", "has no value that the other keywords accept")
-        arms = tuple(dict.fromkeys(_exactly(value) for value in kept))
+        arms = tuple(dict.fromkeys(scalars.exactly(value) for value in kept))
         return arms[0] if len(arms) == 1 else t.Union(arms, find_discriminator(arms))
 
     def union(self, schema: Keywords, pointer: str, keyword: str) -> t.Type:
@@ -294,7 +308,7 @@ class _Conversion:
         title, about = schema.get("title"), schema.get("description")
         return t.Object(
             tuple(fields),
-            name=_type_name(title) if isinstance(title, str) else None,
+            name=type_name(title) if isinstance(title, str) else definition_name(pointer),
             description=about if isinstance(about, str) else None,
         )
 
@@ -319,7 +333,7 @@ class _Conversion:
             raise SchemaRefused("minProperties", f"{least} is more than `maxProperties` {most}")
         named, extra = schema.get("patternProperties"), schema.get("additionalProperties", True)
         if named is None:
-            pattern = _key_pattern(schema.get("propertyNames", True))
+            pattern = scalars.key_pattern(schema.get("propertyNames", True))
             return t.Map(self.convert(extra, f"{pointer}/additionalProperties"), pattern, least, most)
         if not isinstance(named, dict) or len(named) != 1 or extra is not False or "propertyNames" in schema:
             return self.opaque(schema, pointer)
@@ -328,6 +342,16 @@ class _Conversion:
         return t.Map(value, whole_pattern(search), least, most)
 
     # ── opaque parts ─────────────────────────────────────────────────────────────────
+
+    def as_one_hole(self, why: str | None = None) -> Converted:
+        assert isinstance(self.document, dict)
+        try:
+            found = self.opaque(self.document, "#")
+        except SchemaRefused as refusal:
+            raise NotExpressible(self.root_name, [_problem(f"#/{refusal.keyword}", refusal.reason)]) from None
+        if why is not None:
+            self.note("#", why)
+        return Converted(found, MappingProxyType({}), tuple(self.notes))
 
     def opaque(self, schema: Keywords, pointer: str) -> t.Type:
         """The part as one hole, with the definitions it refers to."""
@@ -338,19 +362,11 @@ class _Conversion:
         return t.Schema(document)
 
 
-def _exactly(value: JsonValue) -> t.Type:
-    """The type that has only this value."""
-    match value:
-        case None:
-            return t.Null()
-        case list():
-            return t.Tuple(tuple(map(_exactly, value)))
-        case dict():
-            return t.Object(tuple(t.Field(key, _exactly(part)) for key, part in value.items()))
-        case Decimal() if value == value.to_integral_value() and abs(value.adjusted()) < 300:
-            return t.Literal(int(value))
-        case _:
-            return t.Literal(value)
+def _repeats_definitions(type: t.Type, types: Mapping[str, t.Type], document: JsonValue) -> bool:
+    """Whether the parts that are one hole each, with copies of what they refer to, are far longer than the schema."""
+    parts = (part for one in (type, *types.values()) for _, part in walk(one))
+    copies = sum(map(len, {part.document for part in parts if isinstance(part, t.Schema)}))
+    return copies > limits.MAX_SCHEMA_COPIES * max(len(write_json(document)), limits.SMALL_SCHEMA_BYTES)
 
 
 def _schemas(value: JsonValue, keyword: str) -> list[JsonValue]:
@@ -375,24 +391,6 @@ def _places(schema: Keywords) -> tuple[list[JsonValue] | None, JsonValue, str]:
     if isinstance(schema.get("items"), list):
         return schema["items"], schema.get("additionalItems", True), "items"  # type: ignore[return-value]
     return None, True, "items"
-
-
-def _key_pattern(schema: JsonValue) -> str | None:
-    match schema:
-        case True:
-            return None
-        case {"pattern": str(search), **rest} if set(rest) <= {"type", *ANNOTATIONS}:
-            return whole_pattern(search)
-        case dict() if set(schema) <= {"type", "minLength", "maxLength", *ANNOTATIONS}:
-            least, most = scalars.length(schema, "minLength"), scalars.length(schema, "maxLength")
-            return None if (least, most) == (None, None) else rf"[\s\S]{{{least or 0},{'' if most is None else most}}}"
-        case _:
-            raise SchemaRefused("propertyNames", "may hold only a pattern or lengths")
-
-
-def _type_name(text: str) -> str:
-    name = "".join(word[:1].upper() + word[1:] for word in re.findall("[A-Za-z0-9_]+", text))
-    return name if re.match("[A-Za-z]", name) else f"Type{name}"
 
 
 def _problem(pointer: str, reason: str) -> Mismatch:

@@ -14,7 +14,7 @@ from pastalang.values.cardinality import has_numbers
 from pastalang.values.formats import FORMATS, MOMENTS
 from pastalang.values.json import JsonValue
 from pastalang.values.lengths import decimal_text
-from pastalang.values.schema.keywords import REFUSED_FORMATS
+from pastalang.values.schema.keywords import ANNOTATIONS, REFUSED_FORMATS
 from pastalang.values.to_schema import STANDARD_FORMATS, anchored
 
 
@@ -82,6 +82,34 @@ def number_type(schema: Keywords) -> t.Type:
     if not has_numbers(found):
         raise SchemaRefused(_a_bound(schema), "no number lies between the bounds")
     return found
+
+
+def exactly(value: JsonValue) -> t.Type:
+    """The type that has only this value."""
+    match value:
+        case None:
+            return t.Null()
+        case list():
+            return t.Tuple(tuple(map(exactly, value)))
+        case dict():
+            return t.Object(tuple(t.Field(key, exactly(part)) for key, part in value.items()))
+        case Decimal() if value == value.to_integral_value() and abs(value.adjusted()) < 300:
+            return t.Literal(int(value))
+        case _:
+            return t.Literal(value)
+
+
+def key_pattern(schema: JsonValue) -> str | None:
+    match schema:
+        case True:
+            return None
+        case {"pattern": str(search), **rest} if set(rest) <= {"type", *ANNOTATIONS}:
+            return patterns.whole_pattern(search)
+        case dict() if set(schema) <= {"type", "minLength", "maxLength", *ANNOTATIONS}:
+            least, most = length(schema, "minLength"), length(schema, "maxLength")
+            return None if (least, most) == (None, None) else rf"[\s\S]{{{least or 0},{'' if most is None else most}}}"
+        case _:
+            raise SchemaRefused("propertyNames", "may hold only a pattern or lengths")
 
 
 def length(schema: Keywords, keyword: str) -> int | None:
