@@ -75,6 +75,12 @@ ANSWER_POSITIONS: Final = 1_250
 # Inside a list the defaults of strings and lists are divided by this.
 LISTED_DIVISOR: Final = 2
 
+# What a model may ask for itself, in `auto(...)`: threads of one text (later tags start nothing), positions that they
+# reserve together, as a multiple of the text's `max`, and characters of one tag (a longer one is text).
+MAX_THREADS: Final = 64
+MAX_THREAD_ROOMS: Final = 4
+MAX_TAG_CHARS: Final = 1_000
+
 # Digits up to which a number is written without an exponent.
 PLAIN_NUMBER_DIGITS: Final = 40
 

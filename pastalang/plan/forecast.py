@@ -10,11 +10,14 @@ from dataclasses import dataclass
 
 from pastalang.plan.dependencies import passes_of
 from pastalang.plan.outcomes import RunOutcomes
-from pastalang.plan.plan import ROOT, BranchId, Plan, Release
+from pastalang.plan.plan import ROOT, BranchId, Form, Hole, Plan, Release
+from pastalang.plan.positions import thread_rooms
 from pastalang.plan.run_actions import actions_of
 from pastalang.plan.run_bounds import longest_run, shortest_run, totals_of
 from pastalang.plan.simulate import Simulated, simulate
+from pastalang.plan.structure import walk_plan
 from pastalang.plan.token_bounds import Lengths, Range
+from pastalang.program.program import AutoPolicy
 
 ANY = Lengths()
 
@@ -39,6 +42,7 @@ class Forecast:
     shortest: Simulated
     longest: Simulated
     is_exact: bool  # whether literal text was counted by a tokenizer
+    thread_rooms: int = 0  # positions that threads of `auto(...)` may reserve together
 
     @property
     def speed_up(self) -> float:
@@ -52,7 +56,8 @@ class Forecast:
 
     @property
     def highest_position(self) -> Range:
-        return Range(*sorted((self.shortest.highest_position, self.longest.highest_position)))
+        low, high = sorted((self.shortest.highest_position, self.longest.highest_position))
+        return Range(low, high + self.thread_rooms)
 
 
 def forecast(plan: Plan, lengths: Lengths = ANY, *, most_items: int = 16) -> Forecast:
@@ -68,7 +73,16 @@ def forecast(plan: Plan, lengths: Lengths = ANY, *, most_items: int = 16) -> For
         shortest=simulate(plan, shortest),
         longest=simulate(plan, longest_run(plan, lengths, most_items=most_items)),
         is_exact=lengths.encoder is not None,
+        thread_rooms=rooms_of_threads(plan),
     )
+
+
+def rooms_of_threads(plan: Plan) -> int:
+    """The most positions that the text of a plan leaves for threads, if the model may promise them room."""
+    if plan.auto is not AutoPolicy.PASTA:
+        return 0
+    holes = [segment for _, _, segment in walk_plan(plan) if isinstance(segment, Hole) and segment.form is Form.TEXT]
+    return max(thread_rooms(hole.max_tokens) for hole in holes)
 
 
 def costliest_gaps(plan: Plan) -> tuple[Gap, ...]:
@@ -122,6 +136,8 @@ def fit(plan: Plan, limits: Capacity, lengths: Lengths = ANY) -> Forecast:
 
 
 def _shorter(found: Forecast) -> str:
+    if found.thread_rooms:
+        return f"lower the `max` of the text: its threads may reserve {found.thread_rooms:,}"
     if not found.gaps:
         return "shorten the prompt"
     named = ", ".join(f"{gap.name} ({gap.positions:,})" for gap in found.gaps[:3])

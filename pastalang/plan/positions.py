@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
+from pastalang.limits import MAX_THREAD_ROOMS
 from pastalang.plan.plan import Overrun
 
 
@@ -29,6 +30,11 @@ class FannedOut:
 def after_fork(position: int, reserve: int) -> Forked:
     """`position` is that of the parent's next token."""
     return Forked(position, position + reserve)
+
+
+def thread_rooms(limit: int) -> int:
+    """The positions that the threads of one text reserve together at most. `limit` is the `max` of the text."""
+    return MAX_THREAD_ROOMS * limit
 
 
 def after_each(position: int, reserve: int, items: int, *, stacked: bool) -> FannedOut:

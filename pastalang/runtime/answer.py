@@ -8,6 +8,7 @@ from typing import Any
 
 from pastalang.plan.outcomes import InstanceOutcomes, RunOutcomes
 from pastalang.plan.plan import Form, Instance
+from pastalang.runtime.constraints.tagged_text import THREAD
 from pastalang.runtime.errors import NotTheType
 from pastalang.runtime.quotations import SourceSpan, last_name, spans_of, texts_of
 from pastalang.runtime.result import Answer, FieldResult, Stretch, named
@@ -158,6 +159,8 @@ class _LayoutBuilder:
 
     def _field(self, field: Field, branch: BranchState, into: dict[str, Any]) -> None:
         start, before, first = self._length, len(self.fields), len(self.stretches)
+        if self._request.plan.auto is not None and field.path != THREAD:
+            into["threads"] = []
         if field.threads is None or not field.threads.begun:
             self._text(field.text, branch, is_forced=False)
             value = self._value(field, branch)
@@ -196,7 +199,7 @@ class _LayoutBuilder:
             done = thread.at
             written: dict[str, Any] = {}
             self._branch(thread.branch, written)
-            into.setdefault("threads", []).append({"topic": thread.topic, "text": next(iter(written.values()))})
+            into["threads"].append({"topic": thread.topic, "text": next(iter(written.values()))})
         self._text(text[done:], branch, is_forced=False)
 
     def _quotations(self, field: Field, branch: BranchState, value: JsonValue) -> tuple[SourceSpan, ...]:

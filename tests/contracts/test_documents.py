@@ -72,6 +72,11 @@ LIMITS = {
     "counted repetition of a regular expression": regex.MAX_REPETITION,
     "a regular expression with its repetitions written out, in characters": regex.MAX_PATTERN_STATES,
     "groups inside one another in a regular expression": regex.MAX_PATTERN_DEPTH,
+    "threads of one text in `auto(...)`; later tags start none": limits.MAX_THREADS,
+    "positions that the threads of one text reserve together, in multiples of its `max`; later promises are cut": (
+        limits.MAX_THREAD_ROOMS
+    ),
+    "characters of one tag in `auto(...)`, with its topic and number; a longer one is text": limits.MAX_TAG_CHARS,
     "problems reported for one file by the parser": limits.MAX_SYNTAX_ERRORS,
     "problems reported for one program by the checker": limits.MAX_FINDINGS,
 }

@@ -35,7 +35,14 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 }
 # Texts that are tags, or become some together; and tokens that stand for tags.
 TAGS: Mapping[str, tuple[str, ...]] = {
-    "words of tags": ('<promise topic="a"/>', '<promise tokens="3"/>', "<sync/>", "</async>", "[Fork]"),
+    "words of tags": (
+        '<promise topic="a"/>',
+        '<promise tokens="3"/>',
+        '<promise tokens="0000000030"/>',
+        "<sync/>",
+        "</async>",
+        "[Fork]",
+    ),
     "tokens for tags": (' topic="b"/>', '/>x<promise topic="a"/>'),
 }
 CONTROL: Mapping[str, tuple[str, ...]] = {

@@ -35,8 +35,8 @@ def told_in_the_end(events: Iterable[Event]) -> dict[Key, str]:
                 growing[field, items] = ""
             case TextDelta(field=field, items=items, text=text):
                 growing[field, items] += text
-            case FieldDone(field=field, items=items, text=text, truncated=truncated):
-                assert growing.pop((field, items)) == text or truncated
+            case FieldDone(field=field, items=items, text=text):
+                assert growing.pop((field, items)) == text
                 known[field, items] = text
             case FieldAgain(field=field, items=items):
                 known.pop((field, items), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,6 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pastalang
+from pastalang.limits import MAX_TAG_CHARS
+from pastalang.plan.build import build_plan
+from pastalang.plan.forecast import Capacity, DoesNotFit, fit, forecast
 from pastalang.program.program import AutoPolicy
 from pastalang.runtime.attention.plain_views import FedToken, PlainViews
 from pastalang.runtime.constraints.tagged_text import Reading, reader_of
@@ -87,7 +91,7 @@ def test_the_text_has_its_threads_where_their_tags_stood() -> None:
 def test_a_text_without_tags_is_a_text() -> None:
     result, _ = run("One line.\nAnother one.")
     assert result.text == "One line.\nAnother one."
-    assert result.value == {"answer": result.text}
+    assert result.value == {"answer": result.text, "threads": []}
     assert result.usage.forward_passes == result.usage.critical_path == len(result.text) + 1
 
 
@@ -151,13 +155,14 @@ def test_a_text_and_its_threads_take_as_many_passes_as_the_longest_way_through_t
         '<promise subject="food" tokens="20"/>', '<promise topic="food" tokens="many"/>',
         '<promise topic="food" topic="x"/>', '<promise topic="food" tokens="20">', "<promise", "<promise topic=",
         '<promise topic="a\nb"/>', "<sync>", "<sync", "</async>", "<async>", "<", "[Fork]",
-        '<promise topic="' + "x" * 300 + '"/>', '<promise topic="food" tokens="9999999"/>', "< sync/>",
+        '<promise topic="' + "x" * MAX_TAG_CHARS + '"/>', '<promise topic="food" tokens="-1"/>', "< sync/>",
+        '<promise topic="food" tokens="1.0"/>', '<promise topic="food" tokens=""/>',
     ],
 )  # fmt: skip
 def test_what_is_not_exactly_a_tag_is_text(tag: str) -> None:
     for text in (f"a {tag} b", f"a {tag}"):
-        result, _ = run(text, most=400)
-        assert result.text == text and "threads" not in result.value
+        result, _ = run(text, most=1_100)
+        assert result.text == text and result.value["threads"] == []
         assert len(result.fields) == 1
 
 
@@ -174,6 +179,31 @@ def test_a_promise_may_leave_out_its_topic_and_its_room() -> None:
         next(one.position for one in model.fed if text_of(one.path).endswith(text)) for text in (tag, tag + "b")
     ]
     assert behind == before + 1
+
+
+def test_a_topic_and_a_number_are_of_any_length_that_a_tag_may_have() -> None:
+    topic = "x" * 600
+    tag = f'<promise topic="{topic}" tokens="{"9" * 300}"/>'
+    result, model = run(f"a{tag}b<sync/>c", {topic: "x</async>"}, most=1_000)
+    assert result.text == "axbc" and result.value["threads"] == [{"topic": topic, "text": "x"}]
+    [before, after] = [
+        next(one.position for one in model.fed if text_of(one.path).endswith(text)) for text in (tag, tag + "b")
+    ]
+    assert after == before + 1 + 1_000, "the room is cut at `max`"
+
+
+def test_rooms_are_cut_once_they_are_four_times_the_limit_together() -> None:
+    """The run goes on at the positions that the forecast names."""
+    tag, most = '<promise topic="t" tokens="9999"/>', 400
+    result, model = run(tag * 8 + "<sync/>end", {"t": "x</async>"}, most=most)
+    assert result.text == "x" * 8 + "end" and len(result.value["threads"]) == 8
+    tags = [next(one.position for one in model.fed if text_of(one.path).endswith(tag * count)) for count in range(1, 9)]
+    steps = [after - before - len(tag) for before, after in pairwise(tags)]
+    assert steps == [most] * 4 + [0] * 3
+    plan = build_plan(program(most=most).only_template, program(most=most))
+    assert max(one.position for one in model.fed) <= forecast(plan).highest_position.high
+    with pytest.raises(DoesNotFit, match="lower the `max` of the text: its threads may reserve 1,600"):
+        fit(plan, Capacity(positions=1_600))
 
 
 def test_threads_begin_no_threads() -> None:
@@ -341,7 +371,7 @@ def test_logits_are_those_of_the_reference(family: Family) -> None:
 def test_whatever_a_model_writes_a_text_comes_of_it(pieces: list[str]) -> None:
     result, _ = run("".join(pieces), {"food": "F</async>", "sights": "S<sync/></async>"}, most=500)
     assert result.usage.forward_passes == result.usage.critical_path
-    assert all(thread["text"] in ("F", "S<sync/>") for thread in result.value.get("threads", []))
+    assert all(thread["text"] in ("F", "S<sync/>") for thread in result.value["threads"])
 
 
 _SPACES = st.text(" \n\t\x0b", max_size=2)
@@ -371,6 +401,6 @@ def test_tags_are_told_wherever_the_tokens_end(
 def test_a_text_that_leaves_the_positions_of_the_model_is_told() -> None:
     engine = Engine(scripted_model(script_of(TEXT, THREADS), 320), byte_tokenizer())
     engine.scheduler._max_position = 60
-    with pytest.raises(TooLong, match="the model's last one is 60"):
+    with pytest.raises(TooLong, match="last one is 60: lower the `max` of the text, whose threads may reserve 800"):
         engine.run(program(), {})
     engine.check_integrity()

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+from pastalang.limits import MAX_TAG_CHARS
 from pastalang.plan.plan import Form, Hole, Plan
 from pastalang.program import types as t
 from pastalang.program.program import AutoPolicy
@@ -32,7 +33,6 @@ from pastalang.runtime.encoder import Encoder
 GuideFactory: TypeAlias = Callable[[Hole, Plan, Mapping[str, str]], Guide]
 
 THREAD = "thread[]"  # the name of the field that every thread writes
-MAX_TAG = 200  # characters: a longer promise is text
 
 _ATTRIBUTE = re.compile(r'[ \t]+([a-z]+)="([^"<>\n]*)"')
 _PROMISE = re.compile(r'<promise((?:[ \t]+[a-z]+="[^"<>\n]*")*)[ \t]*/>')
@@ -185,7 +185,7 @@ class TaggedTextState:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Starts a thread. `tokens` is its budget: the text after the tag leaves that many positions free."""
+    """Starts a thread. The text after the tag leaves `tokens` positions free for it, or as many as it may."""
 
     topic: str
     tokens: int
@@ -277,19 +277,19 @@ def _fixed(text: str, tag: Tag) -> TagReader:
 def _pasta(held: str) -> tuple[int, Tag] | None:
     if held.startswith(_SYNC):
         return len(_SYNC), WAIT
-    found = _PROMISE.match(held[:MAX_TAG])
+    found = _PROMISE.match(held[:MAX_TAG_CHARS])
     if found is None:
         return None
     pairs = _ATTRIBUTE.findall(found[1])
     attributes = dict(pairs)
     tokens = attributes.get("tokens", "0")
     is_known = len(attributes) == len(pairs) and attributes.keys() <= {"topic", "tokens"}
-    if not is_known or re.fullmatch("[0-9]{1,6}", tokens) is None:
+    if not is_known or re.fullmatch("[0-9]+", tokens) is None:
         return None
     return found.end(), Begin(attributes.get("topic", ""), int(tokens))
 
 
 def _may_be_promise(text: str) -> bool:
-    if len(text) >= MAX_TAG or "\n" in text or ">" in text or "<" in text[1:]:
+    if len(text) >= MAX_TAG_CHARS or "\n" in text or ">" in text or "<" in text[1:]:
         return False
     return text.startswith("<promise") or "<promise".startswith(text)

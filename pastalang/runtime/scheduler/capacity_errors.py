@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pastalang.plan.forecast import costliest_gaps
+from pastalang.plan.forecast import costliest_gaps, rooms_of_threads
 from pastalang.plan.plan import InputText
 from pastalang.runtime.errors import OutOfMemory, TooLong
 from pastalang.runtime.inputs import text_of, value_at
@@ -26,8 +26,14 @@ def too_long(branch: BranchState, max_position: int) -> TooLong:
         f"`{branch.name or 'the prompt'}` reaches position {branch.position - 1:,}, "
         f"and the model's last one is {max_position:,}"
     )
-    found = ", or ".join(part for part in (_inputs(request), _gaps(request)) if part)
+    found = ", or ".join(part for part in (_threads(request), _inputs(request), _gaps(request)) if part)
     return TooLong(f"{headline}: {found}" if found else headline, plan=request.plan)
+
+
+def _threads(request: RequestState) -> str:
+    """The positions that the threads of the model's own text may reserve."""
+    rooms = rooms_of_threads(request.plan)
+    return f"lower the `max` of the text, whose threads may reserve {rooms:,} positions" if rooms else ""
 
 
 def _inputs(request: RequestState) -> str:

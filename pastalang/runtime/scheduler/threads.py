@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeAlias
 
+from pastalang.limits import MAX_THREADS
 from pastalang.plan.plan import Branch, BranchId, Form, Hole, Plan, Release, Text
-from pastalang.plan.positions import after_fork
+from pastalang.plan.positions import after_fork, thread_rooms
 from pastalang.plan.structure import walk
 from pastalang.program.program import AutoPolicy
 from pastalang.runtime.constraints.tagged_text import THREAD, Begin, Tag, TaggedTextState, Wait
@@ -24,7 +25,6 @@ from pastalang.runtime.scheduler.transcript import Field, Thread, Threads
 
 Pending: TypeAlias = tuple[Fill, tuple[tuple[int, Tag], ...]]  # a token that is not fed yet, and its tags
 
-MOST = 64  # threads of one text; later tags change nothing
 _OPENING = {AutoPolicy.PASTA: "<async>", AutoPolicy.APAR: "[Child]"}
 _CLOSING = {AutoPolicy.PASTA: "</async>", AutoPolicy.APAR: ""}
 
@@ -83,9 +83,11 @@ def begin_threads(branch: BranchState, field: Field, tags: tuple[tuple[int, Tag]
     field.threads = threads = field.threads or Threads()
     begun = []
     for at, tag in tags:
-        if isinstance(tag, Begin) and len(threads.begun) < MOST:
-            child = _begin(branch, len(threads.begun), min(tag.tokens, _limit(branch)))
-            threads.begun.append(Thread(tag.topic, at, len(branch.drawn), child))
+        if isinstance(tag, Begin) and len(threads.begun) < MAX_THREADS:
+            limit = _limit(branch)
+            room = min(tag.tokens, limit, thread_rooms(limit) - threads.room)
+            child = _begin(branch, len(threads.begun), room)
+            threads.begun.append(Thread(tag.topic, at, len(branch.drawn), room, child))
             begun.append(child)
     return begun
 

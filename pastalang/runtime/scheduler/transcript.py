@@ -60,11 +60,13 @@ class Details:
 
 @dataclass(frozen=True, slots=True)
 class Thread:
-    """`at` is the length of the text before it, `draw` the draw of the text that completed its tag."""
+    """`at` is the length of the text before it, `draw` the draw of the text that completed its tag, `room` the
+    positions that the text leaves for it."""
 
     topic: str
     at: int
     draw: int
+    room: int
     branch: BranchState
 
 
@@ -75,6 +77,11 @@ class Threads:
     begun: list[Thread] = field(default_factory=list)
     waits: list[tuple[int, int]] = field(default_factory=list)
     pending: Pending | None = None  # the token that completed the tag and waits
+
+    @property
+    def room(self) -> int:
+        """The positions that its threads have reserved together."""
+        return sum(thread.room for thread in self.begun)
 
 
 @dataclass(slots=True)

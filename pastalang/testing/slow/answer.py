@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from pastalang.plan.plan import Address, BranchId, Form, Hole, Plan
+from pastalang.runtime.constraints.tagged_text import THREAD
 from pastalang.values.json import JsonValue
 from pastalang.values.json import Place as Span
 from pastalang.values.read import read, to_python
@@ -174,11 +175,13 @@ def _read_branch(layout: Layout, author: Author) -> Values:
 def _read_field(layout: Layout, field: Field, named: Values) -> None:
     """A thread is read where it began. The text of a field with threads includes theirs."""
     start, before, done = len(layout.text), len(layout.fields), 0
+    if layout.plan.auto is not None and field.hole.field != THREAD:
+        named["threads"] = []
     for thread in field.threads:
         layout.text += field.text[done : thread.at]
         done = thread.at
         [text] = _read_branch(layout, thread.author.latest).values()
-        named.setdefault("threads", []).append({"topic": thread.topic, "text": text})
+        named["threads"].append({"topic": thread.topic, "text": text})
     layout.text += field.text[done:]
     if field.threads:
         field = replace(field, text=layout.text[start:])

@@ -18,19 +18,18 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from pastalang.limits import MAX_TAG_CHARS, MAX_THREAD_ROOMS, MAX_THREADS
 from pastalang.plan.plan import Branch, BranchId, Form, Hole, Release, Text
 from pastalang.program.program import AutoPolicy
 from pastalang.program.types import String
 from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import tokens_of
+from pastalang.runtime.constraints.tagged_text import THREAD
 from pastalang.testing.slow.answer import Field, Loop, LoopItems, Thought, Thread
 from pastalang.testing.slow.branch import BranchState
 from pastalang.testing.slow.holes import Request, draw
 from pastalang.testing.slow.run import Run
 
-THREAD = "thread[]"
-_MAX_THREADS = 64
-_MAX_TAG_CHARS = 200
 _ANY_TEXT = String(stop=("\x00\x00",))  # with a stop that never occurs, line ends are text
 _PROMISE = r'<promise(?P<attributes>(?:[ \t]+[a-z]+="[^"<>\n]*")*)[ \t]*/>'
 _TAGS = {  # of the text, and of a thread
@@ -61,6 +60,7 @@ def write_tagged_text(run: Run, branch: BranchState, hole: Hole, loops: LoopItem
     field = Field(hole, loops)
     branch.written_here.append(field)
     threads: list[BranchState] = []
+    room_left = MAX_THREAD_ROOMS * hole.max_tokens
     raw, tags, is_over, is_closed = "", list[Tag](), False, False
     while not is_over:
         allowed = {*map(int, tokens_of(state.allowed())), *control}
@@ -81,8 +81,9 @@ def write_tagged_text(run: Run, branch: BranchState, hole: Hole, loops: LoopItem
             branch.join([thread for thread in threads if thread not in branch.sees])
         branch.feed([token] if is_kept else ())
         for tag in new:
-            if tag.kind == "begin" and len(threads) < _MAX_THREADS:
-                reserve = min(tag.reserve, hole.max_tokens)
+            if tag.kind == "begin" and len(threads) < MAX_THREADS:
+                reserve = min(tag.reserve, hole.max_tokens, room_left)
+                room_left -= reserve
                 threads.append(_start_thread(run, branch, hole, loops, len(threads), reserve))
                 field.threads.append(Thread(tag.topic, tag.before, threads[-1]))
     if in_thread and not is_closed:
@@ -137,8 +138,8 @@ def _tag_of(match: re.Match[str]) -> Tag | None:
     pairs: Sequence[tuple[str, str]] = re.findall(r'([a-z]+)="([^"]*)"', match["attributes"])
     known = dict(pairs)
     reserve = known.get("tokens", "0")
-    is_exact = len(match[0]) <= _MAX_TAG_CHARS and len(known) == len(pairs) and known.keys() <= {"topic", "tokens"}
-    if not is_exact or not re.fullmatch("[0-9]{1,6}", reserve):
+    is_exact = len(match[0]) <= MAX_TAG_CHARS and len(known) == len(pairs) and known.keys() <= {"topic", "tokens"}
+    if not is_exact or not re.fullmatch("[0-9]+", reserve):
         return None
     return Tag("begin", 0, known.get("topic", ""), int(reserve))
 
