@@ -135,7 +135,7 @@ class _LayoutBuilder:
                     if in_answer:
                         self._text(text, branch, is_forced=True)
                 case WrittenField(field=field) if field.form is Form.THOUGHT:
-                    self.thinking = field.text.strip()
+                    self.thinking = field.text
                 case WrittenField(field=field):
                     self._field(field, branch, into)
                 case WrittenBranch(branch=forked):

@@ -128,7 +128,8 @@ class Answer(Generic[T_co]):
     exact      the value in JSON, digit for digit: dates as strings, whole numbers as `int`, others as `Decimal`
     sources    the texts that its values may quote, by their paths
     text       the text of the answer
-    thinking   what the model wrote before the answer, if the template lets it think; not a part of `text`
+    thinking   what the model wrote before the answer, white space included, if the template lets it think; not a part
+               of `text`
     """
 
     value: T_co

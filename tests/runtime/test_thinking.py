@@ -72,15 +72,15 @@ def run(thought: str, chat: str | None, *, most: int = 40, body: str = "json {\n
 
 @TEMPLATES
 def test_the_answer_sees_the_thought_and_does_not_hold_it(chat: str | None) -> None:
-    result, seen = run("Let me see.\nYes.", chat)
+    result, seen = run(" Let me see.\nYes.\n", chat)
     assert result.value == {"a": True, "b": True} and json.loads(result.text) == result.value
-    assert result.thinking == ("Let me see.\nYes.",)
+    assert result.thinking == (" Let me see.\nYes.\n",)
     assert [field.path for field in result.fields] == ["a", "b"]
     values = [path for path in seen if path.endswith(('"a": ', '"b": '))]
     assert len(values) == 2
     for path in values:
         assert path.count("<think>") == path.count("</think>") == 1
-        assert "<think>\nLet me see.\nYes.</think>\n\n{" in path
+        assert "<think>\n Let me see.\nYes.\n</think>\n\n{" in path
 
 
 @TEMPLATES

@@ -174,4 +174,4 @@ def think(request: Request, branch: BranchState, hole: Hole) -> Thought:
         is_over = is_over or _THOUGHT_END in text or drawn >= hole.max_tokens
     if _THOUGHT_END not in text:
         branch.feed(request.encoder.control(f"\n{_THOUGHT_END}"))
-    return Thought(text.partition(_THOUGHT_END)[0].strip())
+    return Thought(text.partition(_THOUGHT_END)[0])
