@@ -71,8 +71,9 @@ format: install ## format the code
 lint: install ## look for mistakes without changing anything
 	$(BIN)/ruff format --check . && $(BIN)/ruff check .
 
-types: install ## check the types
+types: install ## check the types, and those of the public calls with pyright too if it is installed
 	$(BIN)/mypy
+	@if command -v pyright > /dev/null; then pyright; fi
 
 imports: install ## check that the layers hold
 	$(BIN)/lint-imports
