@@ -13,6 +13,7 @@ Names are imported when they are first used, so `import pastalang` costs nothing
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -143,7 +144,7 @@ __all__ = [*_HOMES]
 def __getattr__(name: str) -> object:
     home = _HOMES.get(name)
     if home is None:
-        raise AttributeError(f"module 'pastalang' has no attribute '{name}'")
+        raise AttributeError(f"module 'pastalang' has no attribute '{name}'", name=name, obj=sys.modules[__name__])
     found: object = getattr(import_module(home), name)
     globals()[name] = found
     return found

@@ -28,7 +28,9 @@ def load(path: str | os.PathLike[str]) -> Program:
     """The program in a file. Raises `ProgramError`, or `FileError` if the file cannot be opened."""
     reading = read_file(_path(path))
     if not reading.was_opened:
-        raise FileError(reading.diagnostics[0].headline)
+        is_program = Path(path).suffix == ".pasta"
+        hint = "" if is_program else "; a program is a .pasta file, and a model is loaded with `pastalang.Engine.load`"
+        raise FileError(reading.diagnostics[0].headline + hint)
     return _program_or_error(check_reading(reading, path=Path(path)))
 
 

@@ -80,6 +80,9 @@ class Extraction(Generic[T_co]):
     def field(self, path: str, *items: int) -> FieldResult:
         return self.result.answers[0].field(path, *items)
 
+    def _repr_html_(self) -> str:
+        return self.result._repr_html_()
+
     def to_html(self) -> str:
         """One self-contained page: the text with the quotations marked, next to the values of the fields."""
         return self.result.to_html()

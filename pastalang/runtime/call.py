@@ -99,7 +99,10 @@ def check_names(
 
 # What people write who come from other libraries, and what it is here.
 _SAMPLED: Final = "write `sampling=pastalang.Sampling({name}={value})`"
-_LIMITED: Final = "a limit belongs to a type, as in `string(max=20)` of a program, so that every value has its own"
+_LIMITED: Final = (
+    "every value has its own limit, in its type: `string(max=20)` in a program, "
+    "`Annotated[str, pastalang.Tokens(20)]` in a model"
+)
 _VALIDATED: Final = "the type of the answer is `model=`"
 _TOLD: Final = "messages are part of a program; `extract` takes `instructions=`"
 _LOADED: Final = "it belongs to the model: `pastalang.Engine.load(..., {name}={value})`"
@@ -113,7 +116,7 @@ _INSTEAD: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(("retries", "max_retries", "num_retries", "max_attempts"), "write `repair={value}`"),
         **dict.fromkeys(("random_seed", "random_state", "rng"), "write `seed=` with a whole number"),
         "stream": "call `stream` in place of `run`, which yields events",
-        "tokenizer": "pass it with its model: `pastalang.Engine.load((model, tokenizer))`",
+        "tokenizer": "it belongs to the model: `pastalang.Engine.load(model, tokenizer)`",
         "stop": 'a text that ends a value belongs to its type, as in `string(stop=".")`',
     }
 )

@@ -49,6 +49,7 @@ class Engine(RequestLoop):
     @staticmethod
     def load(
         source: str | Path | tuple[Any, Any],
+        tokenizer: Any = None,
         *,
         device: str | None = None,
         dtype: torch.dtype | None = None,
@@ -57,17 +58,18 @@ class Engine(RequestLoop):
         prefix_cells: int | None = None,
         packed: bool = True,
     ) -> Engine:
-        """Load a model: a folder, a name on the hub, `"pasta-mini"`, or a pair of a `transformers` model and tokenizer.
+        """Load a model: a folder, a name on the hub, `"pasta-mini"`, or a `transformers` model and its tokenizer.
 
         `cells` is the size of the KV cache in tokens. Weights loaded onto a CPU are `packed` into the layout that its
-        kernels read fastest; a model passed as a pair is never changed. A file `pastalang.json` next to the weights
+        kernels read fastest; a model that you loaded is never changed. A file `pastalang.json` next to the weights
         names the modes they were trained for. Raises `LoadError`.
         """
         check_size("cells", cells, minimum=1)
-        if isinstance(source, tuple):
-            if len(source) != 2 or not hasattr(source[0], "config"):
-                raise LoadError("pass a loaded model as a pair: a causal model of transformers and its tokenizer")
-            found = LoadedModel(*source, trained_for=None)
+        pair = source if isinstance(source, tuple) else (source, tokenizer)
+        if isinstance(source, tuple) or tokenizer is not None or hasattr(source, "config"):
+            if len(pair) != 2 or not hasattr(pair[0], "config") or pair[1] is None:
+                raise LoadError("pass a loaded model with its tokenizer: `Engine.load(model, tokenizer)`")
+            found = LoadedModel(pair[0], pair[1], trained_for=None)
         else:
             found = load_model(source, device=device, dtype=dtype, packed=packed)
         try:

@@ -6,6 +6,7 @@ branches.
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -59,7 +60,7 @@ class RequestLoop:
     def __init__(
         self,
         model: Model,
-        tokenizer: Any,
+        tokenizer: Any = None,
         *,
         limits: Limits | None = None,
         prefix_cells: int | None = None,
@@ -71,6 +72,9 @@ class RequestLoop:
 
         A run in a mode that is not in `trained_for` is refused unless it is called with `any_mode=True`.
         """
+        if isinstance(model, str | os.PathLike) or tokenizer is None:
+            shown = repr(os.fspath(model)) if isinstance(model, str | os.PathLike) else "model, tokenizer"
+            raise TypeError(f"an engine is made by loading a model: `pastalang.Engine.load({shown})`")
         if prefix_cells is not None:
             check_size("prefix_cells", prefix_cells, minimum=0)
         if limits is not None and not isinstance(limits, Limits):

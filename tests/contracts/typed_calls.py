@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, Literal, assert_type
 
 from pydantic import BaseModel
-from typing_extensions import assert_type
 
 import pastalang
 from pastalang import Engine, Event, Extraction, PastaError, Program, Result
@@ -41,7 +40,7 @@ def extracts(engine: Engine, text: str) -> None:
     engine.extract(Invoice, text, instrutions="All.")  # type: ignore[call-overload]
     engine.extract(Invoice, text, temperature=0.5)  # type: ignore[call-overload]
     engine.extract(Invoice, [text])  # type: ignore[call-overload]
-    pastalang.extract(Invoice, text).total  # type: ignore[attr-defined]
+    print(pastalang.extract(Invoice, text).total)  # type: ignore[attr-defined]
 
 
 async def awaits(engine: Engine, text: str) -> None:

@@ -11,8 +11,8 @@ from typing import Any, get_type_hints
 import pytest
 from pydantic import BaseModel
 
-from pastalang.compiler import compile
-from pastalang.errors import FileError, InputError
+from pastalang.compiler import compile, load
+from pastalang.errors import FileError, InputError, PastaError
 from pastalang.models import from_schema, model_of, schema_of
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode
@@ -25,6 +25,7 @@ from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, uniform_model
+from pastalang.testing.toy_models import toy_model
 
 
 def test_type_checkers_and_the_runtime_know_the_same_options() -> None:
@@ -119,6 +120,21 @@ def test_limits_that_let_nothing_through_are_refused(limits: Any) -> None:
         Limits(**limits)
 
 
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        (lambda: Engine("pasta-mini"), "`pastalang.Engine.load('pasta-mini')`"),  # type: ignore[arg-type]
+        (lambda: Engine(uniform_model(320)), "`pastalang.Engine.load(model, tokenizer)`"),
+        (lambda: Engine.load(toy_model()), "`Engine.load(model, tokenizer)`"),
+        (lambda: load("Qwen/Qwen3-0.6B"), "a model is loaded with `pastalang.Engine.load`"),
+    ],
+)
+def test_an_engine_is_made_by_loading_a_model(call: Any, told: str) -> None:
+    with pytest.raises((TypeError, PastaError), match=re.escape(told)):
+        call()
+    assert Engine.load(toy_model(), byte_tokenizer()).run(PROGRAM).value.keys() == {"a"}
+
+
 def test_an_engine_without_memory_is_refused() -> None:
     with pytest.raises(BadInputs, match="`prefix_cells`"):
         Engine(uniform_model(320), byte_tokenizer(), prefix_cells=-1)
@@ -204,7 +220,11 @@ class Record(BaseModel):
             TypeError,
             "there is no option `temperature`: write `sampling=pastalang.Sampling(temperature=0.7)`",
         ),
-        (lambda engine: engine.run(TITLE, title="a", max_tokens=9), TypeError, "as in `string(max=20)` of a program"),
+        (
+            lambda engine: engine.run(TITLE, title="a", max_tokens=9),
+            TypeError,
+            "`Annotated[str, pastalang.Tokens(20)]`",
+        ),
         (lambda engine: engine.run(TITLE, title="a", response_model=Record), TypeError, "is `model=`"),
         (lambda engine: engine.run(TITLE, title="a", prompt="Hi"), TypeError, "messages are part of a program"),
         (lambda engine: engine.run(TITLE, title="a", max_retries=3), TypeError, "write `repair=3`"),
