@@ -129,7 +129,7 @@ def declared_names(inputs: tuple[Input, ...], pieces: tuple[nodes.Piece, ...]) -
                 case nodes.EachNode(name=name, body=body):
                     found.setdefault(name.text, []).append(Declared("fan-out", name.span))
                     visit(body)
-                case nodes.TextPiece() | nodes.Reference() | nodes.PromiseNode() | nodes.SyncNode():
+                case _:
                     pass
 
     visit(pieces)
@@ -137,6 +137,7 @@ def declared_names(inputs: tuple[Input, ...], pieces: tuple[nodes.Piece, ...]) -
 
 
 ITEM_NUMBER = "n"
+SCHEMA = "schema"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +187,9 @@ class Resolver:
             self.report.add("unknown-name", "`{n}`, the number of an item, exists only inside a fork", span)
             return
         found = self.declared.get(name.text)
-        if found is None:
+        if found is None and name.text == SCHEMA:
+            self.schema_in_answer(span)
+        elif found is None:
             self._report_unknown(name, [*self.inputs, *scope.items], "there is no input or item called `{}`")
         elif name.text in scope.known:
             self.report.add(
@@ -198,6 +201,14 @@ class Resolver:
             )
         else:
             self._report_unseen(name, found[0], scope)
+
+    def schema_in_answer(self, span: Span) -> None:
+        self.report.add(
+            "wrong-messages",
+            "`{schema}` describes the answer, so it cannot be a part of it",
+            span,
+            help="put it into the system message or a user message",
+        )
 
     def _report_unseen(self, name: nodes.Name, declared: Declared, scope: Scope) -> None:
         if declared.span.start > name.span.start:

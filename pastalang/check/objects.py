@@ -32,9 +32,13 @@ class Placed:
 
 @dataclass(slots=True)
 class ObjectBuilder:
-    """Builds one object. `lower` and `spread` belong to the lowering of types; `types` serve to check defaults."""
+    """Builds one object. `lower`, `describe` and `spread` belong to the lowering of types.
+
+    `describe` gives the description of a declared type that a field has. `types` serve to check defaults.
+    """
 
     lower: Callable[[nodes.TypeNode], t.Type]
+    describe: Callable[[nodes.TypeNode], str | None]
     spread: Callable[[nodes.Spread], t.Object | None]
     types: Mapping[str, t.Type]
     report: Report
@@ -70,7 +74,7 @@ class ObjectBuilder:
             key=key,
             type=type,
             name=node.name.text if node.name is not None and node.name.text != key else None,
-            description=node.description.text if node.description is not None else None,
+            description=node.description.text if node.description is not None else self.describe(node.type),
             default=self._default(node, type),
             group=group,
             sampling=check_sampling(node.sampling, self.report) if node.sampling else None,

@@ -9,13 +9,13 @@ from pastalang.check.arguments import check_sampling, read_arguments
 from pastalang.check.modules import INPUT_TYPES, Module
 from pastalang.check.names import Resolver, Scope, declared_names
 from pastalang.check.objects import check_default
+from pastalang.check.prompts import PromptChecker, check_descriptions, report_hole_outside_answer
 from pastalang.check.report import Report, listed
 from pastalang.check.text import TextChecker
 from pastalang.check.type_facts import LowerType
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_HOLE_TOKENS
-from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.program.program import (
     AutoBody,
@@ -192,10 +192,13 @@ class TemplateChecker:
         block = answer.body if answer is not None and isinstance(answer.body, nodes.TextBlock) else None
         declared = declared_names(inputs, block.pieces if block is not None else ())
         resolver = Resolver({one.name: one for one in inputs}, declared, self.types, self.report)
+        body = self._answer_body(answer, resolver) if answer is not None else None
+        description = node.description.text if node.description is not None else None
+        prompts = PromptChecker(resolver, body, self.types, description, self.report)
         messages = tuple(
             Message(
                 Role(message.role.value),
-                self._body(message, resolver, is_answer=message is answer),
+                body if message is answer and body is not None else self._prompt(message, prompts),
                 message.span,
                 self._thought(message, is_answer=message is answer),
             )
@@ -203,12 +206,14 @@ class TemplateChecker:
         )
         self._check_system()
         self._check_unused(resolver)
+        if not prompts.shows_schema:
+            check_descriptions(node, self.module, self.report)
         return Template(
             name=node.name.text,
             inputs=inputs,
             messages=messages,
             sampling=check_sampling(node.sampling, self.report),
-            description=node.description.text if node.description is not None else None,
+            description=description,
             span=node.span,
         )
 
@@ -250,16 +255,20 @@ class TemplateChecker:
                     help="move it to the beginning, or merge the two",
                 )
 
-    def _body(self, message: nodes.Message, resolver: Resolver, *, is_answer: bool) -> Body:
-        match message.body:
-            case nodes.TextBlock() as block if is_answer:
-                return self._answer(block, resolver)
+    def _answer_body(self, answer: nodes.Message, resolver: Resolver) -> Body:
+        match answer.body:
             case nodes.TextBlock() as block:
-                return TextBody(self._plain(block, message, resolver))
-            case nodes.JsonBody() | nodes.AutoBody() as body:
-                if not is_answer:
-                    self._report_hole_outside_answer(message, body.span)
-                return self._json(body, resolver) if isinstance(body, nodes.JsonBody) else self._auto(body)
+                return self._answer(block, resolver)
+            case nodes.JsonBody() as body:
+                return self._json(body, resolver)
+            case nodes.AutoBody() as body:
+                return self._auto(body)
+
+    def _prompt(self, message: nodes.Message, prompts: PromptChecker) -> TextBody:
+        if isinstance(message.body, nodes.TextBlock):
+            return TextBody(prompts.check(message.body, message.role))
+        report_hole_outside_answer(message.role, message.body.span, self.report)
+        return TextBody(())
 
     def _answer(self, block: nodes.TextBlock, resolver: Resolver) -> TextBody:
         checker = TextChecker(resolver, resolver.declared, self.lower, self.report)
@@ -277,29 +286,6 @@ class TemplateChecker:
             help="add a hole where the model should write: `{summary: string(max=40)}`",
         )
 
-    def _plain(self, block: nodes.TextBlock, message: nodes.Message, resolver: Resolver) -> tuple[p.Piece, ...]:
-        """The pieces of a prompt: text and inputs, no holes."""
-        found: list[p.Piece] = []
-        scope = Scope()
-        for piece in block.pieces:
-            if isinstance(piece, nodes.TextPiece):
-                found.append(p.Text(piece.text))
-            elif isinstance(piece, nodes.Reference):
-                read = resolver.reference(piece, scope)
-                found.extend([] if read is None else [read])
-            else:
-                self._report_hole_outside_answer(message, piece.span)
-        return tuple(found)
-
-    def _report_hole_outside_answer(self, message: nodes.Message, span: Span) -> None:
-        if message.role is nodes.Role.ASSISTANT:
-            headline = "only the last message is written by the model"
-            help = "an earlier assistant message is an example: it holds only text and inputs"
-        else:
-            headline = f"the model writes nothing in a {message.role.value} message"
-            help = "holes and tags such as `{sync}` belong in the assistant message"
-        self.report.add("hole-outside-answer", headline, span, help=help)
-
     def _json(self, body: nodes.JsonBody, resolver: Resolver) -> JsonBody:
         facts = self.lower(body.type, in_json=True)
         for use in facts.verbatims:
@@ -313,7 +299,7 @@ class TemplateChecker:
         if message.thought is None:
             return None
         if not is_answer:
-            self._report_hole_outside_answer(message, message.thought.span)
+            report_hole_outside_answer(message.role, message.thought.span, self.report)
         given = read_arguments(message.thought.arguments, owner="`think`", allowed=("max",), report=self.report)
         return given.integer("max", minimum=1, maximum=MAX_HOLE_TOKENS) or DEFAULT_THOUGHT_TOKENS
 

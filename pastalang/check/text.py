@@ -77,6 +77,9 @@ class TextChecker:
                 if isinstance(found, p.ItemNumber):
                     scope.last_sync = None
                 return found
+            case nodes.SchemaTag():
+                self.resolver.schema_in_answer(piece.span)
+                return None
             case nodes.HoleNode():
                 return self._hole(piece, scope)
             case nodes.AsyncNode():

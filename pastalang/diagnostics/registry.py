@@ -76,6 +76,7 @@ NAMES = (
     Code("bad-import", "an import that cannot be followed"),
     Code("import-cycle", "files that import one another in a cycle"),
     _warning("input-never-used", "an input that no message reads"),
+    _warning("description-not-shown", "descriptions that no message shows to the model"),
     _warning("type-never-used", "a type that no template needs"),
 )
 

@@ -38,7 +38,7 @@ GROUPS = (
 MOST_SHOWN = 6
 MOST_CHARACTERS = 40
 TAG_WORDS = ("async", "promise", "sync", "fork", "end")
-KINDS_OF_TAGS = "the tags are {name}, {name: TYPE}, {async ...}, {promise ...}, {sync}, {fork ...} and {end}"
+KINDS_OF_TAGS = "the tags are {name}, {name: TYPE}, {async ...}, {promise ...}, {sync}, {fork ...}, {schema} and {end}"
 CONTENTS_OF_A_FILE = "a file consists of imports, types and templates with messages"
 BRACE = "to write a brace as text, double it: `{{`"
 

@@ -185,6 +185,8 @@ class Writer:
                 self._write(TO_ESCAPE.sub(lambda match: ESCAPES[match[0]], text))
             case nodes.Reference(path=path):
                 self._write(f"{{{path.text}}}")
+            case nodes.SchemaTag(arguments=arguments):
+                self._write_tag(sequence("schema", arguments_document(arguments) or "()"))
             case nodes.HoleNode():
                 self._write_tag(sequence(piece.name.text, ": ", type_document(piece.type), _sampling(piece.sampling)))
             case nodes.AsyncNode(type=type_node, body=None) if type_node is not None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar
 
 from pastalang.grammar import nodes
+from pastalang.grammar.error_messages import KINDS_OF_TAGS
 from pastalang.grammar.problems import Problem, SyntaxProblem
 from pastalang.grammar.tokens import Token
 from pastalang.source import Span
@@ -224,6 +225,12 @@ class TreeBuilder:
     def tag_path(self, parts: Parts) -> nodes.PathValue:
         first = nodes.Name(parts[0].text, parts[0].span)
         return nodes.PathValue((first, *_all(parts, nodes.Name)), _span(parts))
+
+    def schema_tag(self, parts: Parts) -> nodes.SchemaTag:
+        if parts[1].text != "schema":
+            headline = f"`{parts[1].text}` takes no arguments: `schema` is the only tag that does"
+            raise SyntaxProblem(Problem("unknown-tag", headline, parts[1].span, help=(KINDS_OF_TAGS,)))
+        return nodes.SchemaTag(parts[2].items, _span(parts))
 
     def hole(self, parts: Parts) -> nodes.HoleNode:
         return nodes.HoleNode(parts[1], parts[3], _sampling(parts), _span(parts))

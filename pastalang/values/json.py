@@ -63,6 +63,22 @@ def write_json(value: JsonValue) -> str:
             return "{" + ",".join(f"{write_json(key)}:{write_json(item)}" for key, item in value.items()) + "}"
 
 
+def laid_out_json(value: JsonValue, depth: int = 0) -> str:
+    """The text of an exact value for readers: objects over several lines, lists on one line while they hold none."""
+    line = "\n" + "  " * (depth + 1)
+    end = "\n" + "  " * depth
+    match value:
+        case dict() if value:
+            entries = (f"{write_json(key)}: {laid_out_json(item, depth + 1)}" for key, item in value.items())
+            return "{" + line + f",{line}".join(entries) + end + "}"
+        case list() if any(isinstance(item, dict) for item in value):
+            return "[" + line + f",{line}".join(laid_out_json(item, depth + 1) for item in value) + end + "]"
+        case list():
+            return "[" + ", ".join(laid_out_json(item, depth) for item in value) + "]"
+        case _:
+            return write_json(value)
+
+
 def same_json(left: JsonValue, right: JsonValue) -> bool:
     """Equality of JSON values: 1 equals 1.0, but true is not 1."""
     if isinstance(left, bool) or isinstance(right, bool):

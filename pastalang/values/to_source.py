@@ -21,7 +21,7 @@ from pastalang.values.mismatch import Mismatch
 from pastalang.values.walk import parts_of, walk
 
 _NOWHERE: Final = Span(0, 0)
-_INSTRUCTION: Final = "Read the text and fill in the record. Write null where the text does not say."
+_INSTRUCTION: Final = "Read the text and fill in the record."
 
 
 def type_source(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> str:
@@ -336,12 +336,12 @@ def _template(
     name: str, body: nodes.TypeNode, description: str | None, *, is_instructed: bool
 ) -> nodes.TemplateDeclaration:
     inputs = [_text_input("text", None)]
-    instruction: nodes.Piece = nodes.TextPiece(_INSTRUCTION, _NOWHERE)
+    instruction: tuple[nodes.Piece, ...] = (nodes.TextPiece(f"{_INSTRUCTION}\n\n", _NOWHERE), _reference("schema"))
     if is_instructed:
         inputs.append(_text_input("instructions", _INSTRUCTION))
-        instruction = _reference("instructions")
+        instruction = (_reference("instructions"), nodes.TextPiece("\n\n", _NOWHERE), _reference("schema"))
     messages = (
-        nodes.Message(nodes.Role.SYSTEM, nodes.TextBlock((instruction,), _NOWHERE), _NOWHERE),
+        nodes.Message(nodes.Role.SYSTEM, nodes.TextBlock(instruction, _NOWHERE), _NOWHERE),
         nodes.Message(nodes.Role.USER, nodes.TextBlock((_reference("text"),), _NOWHERE), _NOWHERE),
         nodes.Message(nodes.Role.ASSISTANT, nodes.JsonBody(body, _NOWHERE), _NOWHERE),
     )

@@ -208,6 +208,7 @@ reserves = st.none() | st.integers(1, 500).map(lambda length: number(str(length)
 inline_pieces = st.one_of(
     text_pieces,
     st.builds(nodes.Reference, tag_paths, st.just(NOWHERE)),
+    st.builds(nodes.SchemaTag, arguments, st.just(NOWHERE)),
     st.builds(nodes.HoleNode, names, types, arguments, st.just(NOWHERE)),
     st.builds(nodes.AsyncNode, names, reserves, types, st.none(), arguments, st.just(NOWHERE)),
     st.builds(nodes.PromiseNode, names, strings, reserves, st.just(NOWHERE)),

@@ -96,7 +96,9 @@ type Invoice = {
 template invoice(text: text)
 
 system """
-Read the text and fill in the record. Write null where the text does not say.
+Read the text and fill in the record.
+
+{schema}
 """
 user """
 {text}

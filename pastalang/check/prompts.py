@@ -1,0 +1,181 @@
+"""Checks the messages before the answer: text, inputs, and the schema of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from pastalang.check.arguments import read_arguments
+from pastalang.check.modules import DeclaredType, Module
+from pastalang.check.names import SCHEMA, Resolver, Scope
+from pastalang.check.report import Report, listed
+from pastalang.grammar import nodes
+from pastalang.program import pieces as p
+from pastalang.program import types as t
+from pastalang.program.program import AutoBody, Body, JsonBody, TextBody
+from pastalang.source import Span
+from pastalang.values.to_prompt import Style, prompt_text, shape_of_text
+
+STYLES = tuple(style.value for style in Style)
+
+
+@dataclass(slots=True)
+class PromptChecker:
+    """Checks the messages of one template, given its answer. `shows_schema`: whether one of them has a `{schema}`."""
+
+    resolver: Resolver
+    answer: Body | None
+    types: Mapping[str, t.Type]
+    description: str | None
+    report: Report
+    shows_schema: bool = field(default=False, init=False)
+
+    def check(self, block: nodes.TextBlock, role: nodes.Role) -> tuple[p.Piece, ...]:
+        found: list[p.Piece] = []
+        scope = Scope()
+        for piece in block.pieces:
+            if isinstance(piece, nodes.TextPiece):
+                found.append(p.Text(piece.text))
+            elif isinstance(piece, nodes.SchemaTag) or self._is_schema(piece):
+                arguments = piece.arguments if isinstance(piece, nodes.SchemaTag) else ()
+                found.append(p.Text(self._schema(arguments, piece.span)))
+            elif isinstance(piece, nodes.Reference):
+                read = self.resolver.reference(piece, scope)
+                found.extend([] if read is None else [read])
+            else:
+                report_hole_outside_answer(role, piece.span, self.report)
+        return tuple(found)
+
+    def _is_schema(self, piece: nodes.Piece) -> bool:
+        """`{schema}`, unless an input has that name."""
+        return isinstance(piece, nodes.Reference) and piece.path.text == SCHEMA and SCHEMA not in self.resolver.inputs
+
+    def _schema(self, arguments: tuple[nodes.Argument, ...], span: Span) -> str:
+        self.shows_schema = True
+        given = read_arguments(arguments, owner="`schema`", allowed=("style",), report=self.report)
+        style = given.string("style") or Style.SKELETON.value
+        if style not in STYLES:
+            self.report.add(
+                "wrong-argument",
+                f"`schema` has no style `{style}`",
+                given.span_of("style"),
+                help=self.report.suggest(style, STYLES, otherwise=f"the styles are {listed(STYLES)}"),
+            )
+            return ""
+        type = _shape(self.answer)
+        if type is None:
+            if isinstance(self.answer, AutoBody):
+                self.report.add(
+                    "wrong-messages",
+                    "the answer has no schema: the model itself decides about its parts",
+                    span,
+                    help="describe the answer in words",
+                )
+            return ""
+        return prompt_text(type, self.types, style=Style(style), description=self.description)
+
+
+def _shape(answer: Body | None) -> t.Type | None:
+    match answer:
+        case JsonBody(type=type):
+            return type
+        case TextBody(pieces=pieces):
+            return shape_of_text(pieces)
+        case _:
+            return None
+
+
+def report_hole_outside_answer(role: nodes.Role, span: Span, report: Report) -> None:
+    if role is nodes.Role.ASSISTANT:
+        headline = "only the last message is written by the model"
+        help = "an earlier assistant message is an example: it holds only text and inputs"
+    else:
+        headline = f"the model writes nothing in a {role.value} message"
+        help = "holes and tags such as `{sync}` belong in the assistant message"
+    report.add("hole-outside-answer", headline, span, help=help)
+
+
+# ── descriptions that nobody reads ───────────────────────────────────────────────────────────────────────
+
+Described: TypeAlias = tuple[str, Span]  # the name of what is described, and a place in the template's file
+
+
+def check_descriptions(node: nodes.TemplateDeclaration, module: Module, report: Report) -> None:
+    """Warn about the descriptions of a template whose messages do not show them."""
+    found: list[Described] = []
+    if node.description is not None:
+        found.append((node.name.text, node.description.span))
+    for message in node.messages:
+        match message.body:
+            case nodes.JsonBody(type=type):
+                found += _in_type(type, module, None, ())
+            case nodes.TextBlock(pieces=pieces):
+                found += _in_pieces(pieces, module)
+            case nodes.AutoBody():
+                return
+    if found:
+        report.add(
+            "description-not-shown",
+            f"no message shows the model the description of {listed(dict(found), most=4)}",
+            min(span for _, span in found),
+            message="the model never sees this",
+            help=("show it: put `{schema}` into a message", "a note for people is a comment: `# ...`"),
+        )
+
+
+def _in_pieces(pieces: tuple[nodes.Piece, ...], module: Module) -> Iterator[Described]:
+    for piece in pieces:
+        match piece:
+            case nodes.HoleNode(type=type):
+                yield from _in_type(type, module, None, ())
+            case nodes.AsyncNode(type=type, body=body):
+                if type is not None:
+                    yield from _in_type(type, module, None, ())
+                yield from _in_pieces(body or (), module)
+            case nodes.ForkNode(body=body) | nodes.EachNode(body=body):
+                yield from _in_pieces(body, module)
+            case _:
+                pass
+
+
+def _in_type(
+    node: nodes.TypeNode, module: Module, outer: Span | None, inside: tuple[DeclaredType, ...]
+) -> Iterator[Described]:
+    """`outer` is the place in the template's file that names a type of another file, if the walk is in one."""
+    match node:
+        case nodes.NamedType(name=name):
+            declared = module.types.get(name.text)
+            if declared is None or declared in inside:
+                return
+            place = outer if outer is not None else (node.span if declared.module is not module else None)
+            if declared.node.description is not None:
+                yield name.text, place or declared.node.description.span
+            yield from _in_type(declared.node.type, declared.module, place, (*inside, declared))
+        case nodes.ArrayType(item=item):
+            yield from _in_type(item, module, outer, inside)
+        case nodes.MapType(value=value):
+            yield from _in_type(value, module, outer, inside)
+        case nodes.TupleType(items=parts) | nodes.UnionType(arms=parts):
+            for part in parts:
+                yield from _in_type(part, module, outer, inside)
+        case nodes.ObjectType(members=members):
+            for member in members:
+                yield from _in_member(member, module, outer, inside)
+        case nodes.LiteralType() | nodes.RegexType():
+            pass
+
+
+def _in_member(
+    member: nodes.Member, module: Module, outer: Span | None, inside: tuple[DeclaredType, ...]
+) -> Iterator[Described]:
+    match member:
+        case nodes.FieldNode(key=key, type=type, description=description):
+            if description is not None:
+                yield key.text, outer or description.span
+            yield from _in_type(type, module, outer, inside)
+        case nodes.SequentialGroup(members=fields):
+            for inner in fields:
+                yield from _in_member(inner, module, outer, inside)
+        case nodes.Spread(name=name, span=span):
+            yield from _in_type(nodes.NamedType(name, (), span), module, outer, inside)
