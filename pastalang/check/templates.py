@@ -27,6 +27,7 @@ from pastalang.program.program import (
     JsonBody,
     ListOf,
     Message,
+    OneOf,
     RecordOf,
     Role,
     Template,
@@ -38,12 +39,14 @@ from pastalang.source import Span
 INPUT_TYPE_HINTS = {"string": "text", "str": "text", "int": "integer", "float": "number", "bool": "boolean"}
 
 
-def check_inputs(node: nodes.TemplateDeclaration, module: Module, report: Report) -> tuple[Input, ...]:
+def check_inputs(
+    node: nodes.TemplateDeclaration, module: Module, lower: LowerType, report: Report
+) -> tuple[Input, ...]:
     found: dict[str, Input] = {}
     each: nodes.InputNode | None = None
     for written in node.inputs:
         name = written.name.text
-        type = _input_type(written.type, module, report)
+        type = _input_type(written.type, module, lower, report)
         if name in found:
             _report_duplicate(written.name, found[name], report)
             continue
@@ -55,10 +58,10 @@ def check_inputs(node: nodes.TemplateDeclaration, module: Module, report: Report
     return tuple(found.values())
 
 
-def _input_type(node: nodes.TypeNode, module: Module, report: Report) -> InputType:
+def _input_type(node: nodes.TypeNode, module: Module, lower: LowerType, report: Report) -> InputType:
     match node:
         case nodes.NamedType():
-            return _named(node, module, report)
+            return _named(node, module, lower, report)
         case nodes.ArrayType():
             if node.arguments:
                 _refuse(
@@ -67,27 +70,49 @@ def _input_type(node: nodes.TypeNode, module: Module, report: Report) -> InputTy
                     "callers may pass any number of items",
                     report,
                 )
-            return ListOf(_input_type(node.item, module, report))
+            return ListOf(_input_type(node.item, module, lower, report))
         case nodes.ObjectType():
-            return _record(node, module, report)
-        case nodes.LiteralType() | nodes.RegexType() | nodes.UnionType() | nodes.TupleType() | nodes.MapType():
-            _refuse(
-                node.span,
-                "an input cannot have this type",
-                "inputs are text, integer, number, boolean, lists `[text]` and records `{name: text}`",
-                report,
-            )
-            return InputKind.TEXT
+            return _record(node, module, lower, report)
+        case nodes.LiteralType() | nodes.UnionType():
+            options = _options(lower(node).type)
+            return OneOf(options) if options else _refused_type(node.span, report)
+        case nodes.RegexType() | nodes.TupleType() | nodes.MapType():
+            return _refused_type(node.span, report)
         case _:
             assert_never(node)
 
 
-def _named(node: nodes.NamedType, module: Module, report: Report) -> InputType:
+def _options(type: t.Type) -> tuple[str, ...]:
+    """The texts of an enum; empty for any other type."""
+    arms = type.arms if isinstance(type, t.Union) else (type,)
+    texts = tuple(arm.value for arm in arms if isinstance(arm, t.Literal) and isinstance(arm.value, str))
+    return texts if len(texts) == len(arms) else ()
+
+
+def _refused_type(span: Span, report: Report) -> InputType:
+    _refuse(
+        span,
+        "an input cannot have this type",
+        'inputs are text, integer, number, boolean, texts to choose from (`"a" | "b"`), lists `[text]` and'
+        " records `{name: text}`",
+        report,
+    )
+    return InputKind.TEXT
+
+
+def _named(node: nodes.NamedType, module: Module, lower: LowerType, report: Report) -> InputType:
     name = node.name.text
+    if name not in INPUT_TYPES and name in module.types and (options := _options(lower(node).type)):
+        return OneOf(options)
     if name not in INPUT_TYPES:
         instead = INPUT_TYPE_HINTS.get(name)
         if instead is None and name in module.types:
-            help = "write the record out: `{name: text, count: integer}`"
+            is_record = isinstance(module.types[name].node.type, nodes.ObjectType)
+            help = (
+                "write the record out: `{name: text, count: integer}`"
+                if is_record
+                else 'a declared type of an input is an enum of texts: `"a" | "b"`'
+            )
         else:
             help = f"write `{instead}`" if instead else report.suggest(name, INPUT_TYPES)
         known = ", ".join(INPUT_TYPES[:-1])
@@ -103,7 +128,7 @@ def _named(node: nodes.NamedType, module: Module, report: Report) -> InputType:
     return InputKind(name)
 
 
-def _record(node: nodes.ObjectType, module: Module, report: Report) -> InputType:
+def _record(node: nodes.ObjectType, module: Module, lower: LowerType, report: Report) -> InputType:
     fields: dict[str, InputType] = {}
     for member in node.members:
         if not isinstance(member, nodes.FieldNode):
@@ -115,7 +140,7 @@ def _record(node: nodes.ObjectType, module: Module, report: Report) -> InputType
             _refuse(span, "a field of a record input has only a name and a type", "", report)
         if member.key.text in fields:
             report.add("duplicate-field", f"the field `{member.key.text}` is declared twice", member.key.span)
-        fields[member.key.text] = _input_type(member.type, module, report)
+        fields[member.key.text] = _input_type(member.type, module, lower, report)
     return RecordOf(tuple(fields.items()))
 
 
@@ -138,6 +163,8 @@ def value_type(type: InputType) -> t.Type:
             return t.Boolean()
         case ListOf(item=item):
             return t.Array(value_type(item))
+        case OneOf(options=options):
+            return t.Union(tuple(map(t.Literal, options))) if options[1:] else t.Literal(options[0])
         case RecordOf(fields=fields):
             return t.Object(tuple(t.Field(name, value_type(inner)) for name, inner in fields))
         case _:
@@ -187,7 +214,7 @@ class TemplateChecker:
 
     def check(self) -> Template:
         node = self.node
-        inputs = check_inputs(node, self.module, self.report)
+        inputs = check_inputs(node, self.module, self.lower, self.report)
         answer = self._find_answer()
         block = answer.body if answer is not None and isinstance(answer.body, nodes.TextBlock) else None
         declared = declared_names(inputs, block.pieces if block is not None else ())

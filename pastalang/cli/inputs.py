@@ -17,7 +17,7 @@ from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE,
 from pastalang.cli.output import reason_of
 from pastalang.errors import InputError
 from pastalang.plan.plan import Plan
-from pastalang.program.program import Input, InputKind
+from pastalang.program.program import Input, InputKind, InputType, OneOf
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.values.json import JsonValue, NotJson, parse_json
 
@@ -101,7 +101,7 @@ class _Reading:
             self.failed.add(name)
             return self.report(refused.message, refused.code)
         known = self.declared.get(name)
-        if known is None or (known.type is InputKind.TEXT and not known.each):
+        if known is None or (_is_text(known.type) and not known.each):
             self.failed.discard(name)
             self.values[name] = written
             return None
@@ -127,6 +127,10 @@ class _Reading:
 
 class _TooLarge(Exception):
     """A number beyond the range of floats, as the user wrote it."""
+
+
+def _is_text(type: InputType) -> bool:
+    return type is InputKind.TEXT or isinstance(type, OneOf)
 
 
 def _plain(value: JsonValue) -> Any:

@@ -32,7 +32,8 @@ MAX_RESERVE: Final = MAX_BRANCHES * MAX_HOLE_TOKENS
 _RECORDS: Final[tuple[type, ...]] = (
     *(found for found in vars(plans).values() if isinstance(found, type) and found.__module__ == plans.__name__),
     *(found for found in vars(types).values() if isinstance(found, type) and found.__module__ == types.__name__),
-    *(program.Input, program.ListOf, program.RecordOf, program.InputKind, program.Role, program.AutoPolicy, Span),
+    *(program.Input, program.ListOf, program.RecordOf, program.OneOf, program.InputKind),
+    *(program.Role, program.AutoPolicy, Span),
 )  # fmt: skip
 
 

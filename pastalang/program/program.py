@@ -38,7 +38,14 @@ class RecordOf:
     fields: tuple[tuple[str, InputType], ...]
 
 
-InputType: TypeAlias = InputKind | ListOf | RecordOf
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of these texts."""
+
+    options: tuple[str, ...]
+
+
+InputType: TypeAlias = InputKind | ListOf | RecordOf | OneOf
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,12 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from enum import Enum
 from typing import Any, assert_never
 
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.plan.plan import Plan
-from pastalang.program.program import Input, InputKind, InputType, ListOf, RecordOf
+from pastalang.program.program import Input, InputKind, InputType, ListOf, OneOf, RecordOf
 from pastalang.runtime.errors import BadInputs
 
 MAX_BITS = 13_287  # an integer of 4,000 digits; Python writes at most 4,300
@@ -29,8 +30,8 @@ def bind_inputs(plan: Plan, given: Mapping[str, Any], *, spell: Callable[[Any], 
     values: dict[str, Any] = {}
     for input in plan.inputs:
         if input.name in given:
-            problems += _problems(input.name, given[input.name], _type_of(input), spell)
-            values[input.name] = given[input.name]
+            values[input.name] = _without_enums(given[input.name])
+            problems += _problems(input.name, values[input.name], _type_of(input), spell)
         elif input.default is not None:
             values[input.name] = json.loads(input.default.json)
         else:
@@ -38,6 +39,19 @@ def bind_inputs(plan: Plan, given: Mapping[str, Any], *, spell: Callable[[Any], 
     if problems:
         raise BadInputs("\n".join(problems))
     return values
+
+
+def _without_enums(value: Any) -> Any:
+    """The value with the values of Python enums in place of their members."""
+    match value:
+        case Enum():
+            return value.value
+        case list() | tuple() if any(isinstance(item, Enum | list | tuple | Mapping) for item in value):
+            return [_without_enums(item) for item in value]
+        case Mapping() if any(isinstance(part, Enum | list | tuple | Mapping) for part in value.values()):
+            return {name: _without_enums(part) for name, part in value.items()}
+        case _:
+            return value
 
 
 def text_of(value: Any) -> str:
@@ -95,6 +109,12 @@ def _problems(path: str, value: Any, type: InputType, spell: Callable[[Any], str
             return [f"`{path}` has more than 4,000 digits, which is more than can be written"]
         case InputKind():
             return [] if _has_kind(value, type) else [f"`{path}` has to be {_described(type)}, not {spell(value)}"]
+        case OneOf(options=options):
+            if isinstance(value, str) and value in options:
+                return []
+            hint = did_you_mean(value, options) if isinstance(value, str) else None
+            meant = f"; did you mean {json.dumps(hint, ensure_ascii=False)}?" if hint else ""
+            return [f"`{path}` has to be {_described(type)}, not {spell(value)}{meant}"]
         case ListOf(item=item):
             if not isinstance(value, list | tuple):
                 return [f"`{path}` has to be {_described(type)}, not {spell(value)}"]
@@ -142,6 +162,9 @@ def _described(type: InputType) -> str:
             return "an integer"
         case InputKind():
             return {"text": "text", "number": "a number", "boolean": "true or false"}[type.value]
+        case OneOf(options=options):
+            quoted = [json.dumps(option, ensure_ascii=False) for option in options]
+            return " or ".join([*([", ".join(quoted[:-1])] if quoted[1:] else []), quoted[-1]])
         case ListOf(item=item):
             return f"a list, each item {_described(item)}"
         case RecordOf(fields=fields):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pastalang.program.program import Input, InputKind, InputType, ListOf, RecordOf
+from pastalang.program.program import Input, InputKind, InputType, ListOf, OneOf, RecordOf
 
 BORDER: Final = "\ud800"  # half of a surrogate pair, which no text contains
 
@@ -32,6 +32,8 @@ def _suffixes(type: InputType) -> list[str]:
     match type:
         case InputKind():
             return [""] if type is InputKind.TEXT else []
+        case OneOf():
+            return []
         case ListOf(item=item):
             return _suffixes(item)
         case RecordOf(fields=fields):

@@ -13,7 +13,7 @@ import torch
 
 import pastalang
 from pastalang.plan.plan import Mode
-from pastalang.program.program import Input, InputKind, InputType, ListOf, RecordOf
+from pastalang.program.program import Input, InputKind, InputType, ListOf, OneOf, RecordOf
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import (
@@ -90,6 +90,8 @@ def sample_of(type: InputType) -> Any:
     match type:
         case ListOf(item=item):
             return [sample_of(item), sample_of(item)]
+        case OneOf(options=options):
+            return options[-1]
         case RecordOf(fields=fields):
             return {name: sample_of(inner) for name, inner in fields}
         case _:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
+from enum import Enum
 from types import MappingProxyType
 from typing import Any
 
@@ -73,3 +75,34 @@ def test_all_problems_of_the_inputs_are_reported_at_once() -> None:
 )
 def test_values_stand_in_a_prompt_as_people_write_them(value: object, text: str) -> None:
     assert text_of(value) == text
+
+
+TONE = pastalang.compile('''
+type Tone = "formal" | "friendly"
+template t(tone: Tone, others: [Tone] = [])
+user """
+{tone} {others}
+"""
+assistant json { a: boolean }
+''')
+
+
+class Tone(Enum):
+    FORMAL = "formal"
+
+
+def test_an_enum_input_takes_its_texts_and_members_of_a_python_enum() -> None:
+    engine = Engine(hashed_model(320), byte_tokenizer())
+    given: list[dict[str, Any]] = [
+        {"tone": "formal", "others": ["friendly"]},
+        {"tone": Tone.FORMAL, "others": ["friendly"]},
+    ]
+    first, second = engine.batch(TONE, given)
+    assert isinstance(first, Result) and isinstance(second, Result)
+    assert first.trace.fed == second.trace.fed and "formal friendly" in "".join(fed.text for fed in first.trace.fed)
+
+
+def test_an_enum_input_refuses_another_text_and_says_what_it_takes() -> None:
+    wanted = '`tone` has to be "formal" or "friendly", not \'formel\'; did you mean "formal"?'
+    with pytest.raises(BadInputs, match=re.escape(wanted)):
+        Engine(hashed_model(320), byte_tokenizer()).run(TONE, {"tone": "formel"})
