@@ -13,8 +13,9 @@ from pastalang.program import types as t
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.grammar import matcher
 from pastalang.runtime.constraints.grammar.grammar_guide import GrammarGuide
-from pastalang.runtime.constraints.masks import allows
-from tests.properties.vocabularies import plain_bytes
+from pastalang.runtime.constraints.masks import allows, tokens_of
+from pastalang.values.read import read
+from tests.properties.vocabularies import byte_level, plain_bytes
 
 WORDS = t.Array(t.String(pattern=r"(\S+\s+){0,19}\S+", max_chars=200))
 LITTLE = {"initial_lexer_fuel": 650_000, "step_lexer_fuel": 2_000_000}
@@ -49,3 +50,17 @@ def test_a_lexer_without_fuel_is_replaced(monkeypatch: pytest.MonkeyPatch) -> No
                 state.advance(token)
         assert [state.text for state in states] == [text, text]
         assert not any(state.truncated for state in states)
+
+
+def test_a_value_that_grows_too_complex_for_the_grammar_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A quick mask may allow a token that the parser then refuses, because too many alternatives are still possible."""
+    monkeypatch.setitem(matcher._LIMITS, "max_items_in_row", 80)
+    text_or_number = t.Union((t.Integer(0, 99), t.String()))
+    arms = [t.Object((t.Field("a", t.String(max_chars=3 + n)), t.Field("b", text_or_number))) for n in range(30)]
+    type = t.Array(t.Union(tuple(arms)), 1)
+    guide = compile_guide(type, form=Form.JSON, follow="", vocabulary=byte_level())
+    for seed in range(12):
+        state, rng = guide.start(max_tokens=200), random.Random(seed)
+        while not state.is_finished:
+            state.advance(int(rng.choice(tokens_of(state.allowed()).tolist())))
+        assert read(state.text, type, {}).fits, state.text

@@ -293,7 +293,10 @@ class GrammarState:
             return self._close_at_limit(()), False
         before = self._ending_here()
         if not self._current().take([token]) and not self._renew(token):
+            is_too_complex = self._current().inner.is_error()  # as in `_grammar_mask`, but found only now
             self._matcher = None
+            if is_too_complex:
+                return self._close_at_limit(before), False
             raise ValueError(f"token {token} ({piece!r}) is not allowed here")
         prefix = position.prefix.extended(piece)
         if prefix.end is not None and not prefix.is_invalid:

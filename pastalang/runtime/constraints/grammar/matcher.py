@@ -16,7 +16,13 @@ from pastalang.values.json import JsonValue
 
 # Fuel of the lexer: it bounds the time for a hostile document, far above what real documents need. The first limit is
 # for everything that all copies of a matcher learn.
-_LIMITS = {"initial_lexer_fuel": 20_000_000, "step_lexer_fuel": 2_000_000}
+# The rows of the parser hold one item for each alternative that is still possible.
+_LIMITS = {
+    "initial_lexer_fuel": 20_000_000,
+    "step_lexer_fuel": 2_000_000,
+    "max_items_in_row": 20_000,
+    "step_max_items": 200_000,
+}
 
 _MAX_TRIES = 60  # parts to compile separately, about a millisecond each
 _LISTS = ("prefixItems", "anyOf", "allOf", "oneOf")
