@@ -15,6 +15,7 @@ from pastalang.cli.program_files import ProgramFile, read_all
 from pastalang.compiler import check_reading
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_github, render_json, render_text, summary
+from pastalang.program.program import Program
 
 
 class Format(StrEnum):
@@ -48,7 +49,14 @@ def command(
 
 
 def _findings(program: ProgramFile) -> tuple[Diagnostic, ...]:
-    return check_reading(program.reading, path=program.path)[1]
+    checked, findings = check_reading(program.reading, path=program.path)
+    return findings if checked is None else (*findings, *_unenforceable(checked))
+
+
+def _unenforceable(program: Program) -> tuple[Diagnostic, ...]:
+    from pastalang.runtime.constraints.trial import find_unenforceable
+
+    return find_unenforceable(program)
 
 
 def _exit_code(programs: list[ProgramFile], found: list[Diagnostic], *, strict: bool) -> int:

@@ -38,9 +38,13 @@ def command(
         raise Refused(str(refusal), EXIT_PROBLEMS) from None
     for note in found.notes:
         echo_error(f"note: {note}")
+    from pastalang.runtime.constraints.trial import find_unenforceable
+
     program, findings = check_source(text, name=str(output or "<import>"))
     if program is None:
         raise refused_findings(findings, EXIT_PROBLEMS)
+    if unenforceable := find_unenforceable(program):
+        raise refused_findings(unenforceable, EXIT_PROBLEMS)
     for limit in chosen_limits(program):
         echo_error(f"note: {limit}")
     _write(text, output)

@@ -192,3 +192,14 @@ def test_every_command_has_its_summary_in_the_help() -> None:
     assert result.exit_code == 0
     for entry in ENTRIES:
         assert entry.summary in result.output
+
+
+def test_a_type_that_no_model_could_be_kept_to_is_found_without_a_model(tmp_path: Path) -> None:
+    """Each of twelve levels holds two of the next, so no value is short enough to be closed with."""
+    levels = [f"type L{n} = {{ a: L{n + 1}, b: L{n + 1} }}" for n in range(12)]
+    levels += ["type L12 = { up: L0 | null }", "template t()", "assistant json { a: L0, n: [integer] }"]
+    (tmp_path / "deep.pasta").write_text("\n".join(levels), encoding="utf-8")
+    result = pasta("check", str(tmp_path / "deep.pasta"))
+    assert result.exit_code == 1
+    assert "error[not-enforceable]: `a`: no short value of an object was found" in result.output
+    assert "checked 1 file: 1 error" in result.output

@@ -63,6 +63,12 @@ def compile_guide(
     return compiler.guide(type)
 
 
+def is_plain(type: t.Type, types: Mapping[str, t.Type]) -> bool:
+    """Whether a machine over bytes can recognise it. Nested values and schemas need a grammar."""
+    nested = (t.Array, t.Tuple, t.Map, t.Object, t.Schema, t.Anything)
+    return not any(isinstance(arm, nested) for arm in arms_of(type, types))
+
+
 class _Compiler:
     def __init__(
         self,
@@ -82,7 +88,7 @@ class _Compiler:
 
     def guide(self, type: t.Type) -> Guide:
         type = self.resolve(type)
-        if not self.is_simple(type):
+        if not is_plain(type, self.types):
             from pastalang.runtime.constraints.grammar.grammar_guide import compile_grammar_guide
 
             alone = _Compiler(self.tokens, Seam(self.tokens, b""), Form.JSON, self.types, self.sources, ())
@@ -95,11 +101,6 @@ class _Compiler:
         while isinstance(type, t.Named):
             type = self.types[type.name]
         return type
-
-    def is_simple(self, type: t.Type) -> bool:
-        """Whether a machine over bytes can recognise it. Nested values and schemas need a grammar."""
-        nested = (t.Array, t.Tuple, t.Map, t.Object, t.Schema, t.Anything)
-        return not any(isinstance(arm, nested) for arm in arms_of(type, self.types))
 
     def machine(self, type: t.Type) -> Machine:
         type = self.resolve(type)
