@@ -6,7 +6,8 @@ and is exported to JSON Schema. Every day exists in its month, leap years includ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -64,7 +65,9 @@ _URI_CHARACTER: Final = r"(?:[A-Za-z0-9\-._~:/?@!$&'()*+,;=]|%[0-9A-Fa-f]{2})"
 _URI: Final = rf"[A-Za-z][A-Za-z0-9+.\-]*:{_URI_CHARACTER}+(?:#{_URI_CHARACTER}*)?"
 _PORT: Final = "(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _WEB_LABEL: Final = "[a-z](?:[a-z0-9]|-[a-z0-9]){0,20}"  # stricter than the standard, so that every parser agrees
-_URL: Final = rf"https?://{_WEB_LABEL}(?:\.{_WEB_LABEL})*(?::{_PORT})?(?:/{_URI_CHARACTER}*(?:#{_URI_CHARACTER}*)?)?"
+_SITE: Final = rf"{_WEB_LABEL}(?:\.{_WEB_LABEL})*(?::{_PORT})?"
+_PATH: Final = f"/{_URI_CHARACTER}*(?:#{_URI_CHARACTER}*)?"
+_URL: Final = f"https?://{_SITE}(?:{_PATH})?"
 _TIME_PART: Final = "T(?:[0-9]+H(?:[0-9]+M)?(?:[0-9]+S)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S)"
 _DURATION: Final = (
     f"P(?:[0-9]+W|{_TIME_PART}|(?:[0-9]+Y(?:[0-9]+M)?(?:[0-9]+D)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)(?:{_TIME_PART})?)"
@@ -86,3 +89,10 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
         "uuid": Format(UUID, "a UUID in lower case, `01234567-89ab-cdef-0123-456789abcdef`"),
     }
 )
+
+
+def url_pattern(schemes: Collection[str]) -> str:
+    """The addresses with one of these schemes. Those of files name no host."""
+    hosted = [scheme for scheme in schemes if scheme != "file"]
+    either = [f"(?:{'|'.join(map(re.escape, hosted))})://{_SITE}(?:{_PATH})?"] if hosted else []
+    return "|".join([*either, *([f"file://{_PATH}"] if "file" in schemes else [])])

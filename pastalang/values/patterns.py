@@ -6,6 +6,7 @@ value. A `pattern` of JSON Schema or Pydantic matches anywhere unless it is anch
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
@@ -44,6 +45,11 @@ def is_spelled_plainly(pattern: str) -> bool:
 def engine_pattern(pattern: str) -> str:
     """The same pattern in a syntax that every engine reads alike: explicit classes, no anchors, no short-hands."""
     return spell(parse_regex(pattern))
+
+
+def escaped(text: str) -> str:
+    """The pattern that only this text matches."""
+    return re.sub(r"([\\.^$|?*+()\[\]{}/-])", r"\\\1", text)
 
 
 def matches(pattern: str, text: str) -> bool:

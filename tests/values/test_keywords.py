@@ -92,7 +92,12 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], Any, Any]]] = {
             {"x": "a"},
         ),
     ],
-    "propertyNames": [({"type": "object", "propertyNames": {"pattern": "^x"}}, {"xa": 1}, {"a": 1})],
+    "propertyNames": [
+        ({"type": "object", "propertyNames": {"pattern": "^x"}}, {"xa": 1}, {"a": 1}),
+        ({"type": "object", "propertyNames": {"enum": ["a.b", "c", 1]}}, {"a.b": 1, "c": 2}, {"axb": 1}),
+        ({"type": "object", "propertyNames": {"const": "a"}}, {"a": 1}, {"b": 1}),
+        ({"type": "object", "propertyNames": {"format": "date"}}, {"2024-02-29": 1}, {"2023-02-29": 1}),
+    ],
     "minProperties": [({"type": "object", "additionalProperties": INTEGER, "minProperties": 1}, {"a": 1}, {})],
     "maxProperties": [
         ({"type": "object", "additionalProperties": INTEGER, "maxProperties": 1}, {"a": 1}, {"a": 1, "b": 1})

@@ -5,11 +5,12 @@ from __future__ import annotations
 import datetime
 import enum
 import ipaddress
+import json
 import uuid
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import partial
-from typing import Annotated, Any, Literal, Optional, Union
+from typing import Annotated, Any, Literal, NamedTuple, Optional, Union
 
 import pytest
 from annotated_types import Len
@@ -18,14 +19,18 @@ from pydantic import (
     AwareDatetime,
     BaseModel,
     Field,
+    FileUrl,
+    FtpUrl,
     HttpUrl,
     NaiveDatetime,
     PlainValidator,
     PositiveInt,
+    RedisDsn,
     StrictBool,
     StringConstraints,
     TypeAdapter,
     ValidationError,
+    WebsocketUrl,
     create_model,
 )
 
@@ -50,6 +55,11 @@ class Point(BaseModel):
     y: int = 0
 
 
+class Place(NamedTuple):
+    name: str
+    number: int
+
+
 class Tree(BaseModel):
     label: str = Field(max_length=3)
     children: list[Tree] = Field(default=[], max_length=2)
@@ -70,6 +80,8 @@ HOUR = '"2024-02-29T12:00:00'
 
 # a type, JSON texts that it takes, JSON texts that it does not take
 ENFORCED: dict[str, tuple[Any, list[str], list[str]]] = {
+    "a sequence with lengths": (Annotated[Sequence[int], Len(1, 2)], ["[1]", "[1, 2]"], ["[]", "[1, 2, 3]"]),
+    "a named tuple": (Place, ['["a", 1]'], ['["a"]', '["a", "b"]', '["a", 1, 2]']),
     "str": (str, ['""', '"é😀"'], ["1", "null", "true"]),
     "str with lengths": (Annotated[str, Field(min_length=2, max_length=3)], ['"ab"', '"😀😀😀"'], ['"a"', '"abcd"']),
     "str with pattern": (Annotated[str, Field(pattern="^[A-Z]{2}-[0-9]+$")], ['"AB-1"'], ['"AB-"', '"xAB-1"']),
@@ -128,6 +140,11 @@ ENFORCED: dict[str, tuple[Any, list[str], list[str]]] = {
 }  # fmt: skip
 
 REFUSED: dict[str, tuple[Any, str]] = {
+    "a set of dicts": (set[dict[str, int]], "a dict cannot be in a set; use a list"),
+    "a set of lists": (frozenset[list[int]], "a list cannot be in a set; use a list"),
+    "a set of models": (set[Point], "`Point`, which has no hash, cannot be in a set"),
+    "a set of tuples with lists": (set[tuple[int, list[int]]], "a list cannot be in a set"),
+    "a set of anything": (set[Any], "any value, which may be a list or an object, cannot be in a set"),
     "bytes": (bytes, "bytes have no single spelling in JSON"),
     "Callable": (Callable[[int], int], "a callable cannot be written by a model"),
     "type": (type[int], "a class cannot be written by a model"),
@@ -171,6 +188,22 @@ def type_with_field(annotation: Any) -> type[BaseModel]:
 
 def test_at_least_thirty_five_field_types_are_covered() -> None:
     assert len(ENFORCED) + len(REFUSED) >= 35
+
+
+@pytest.mark.parametrize(
+    ("type", "right", "wrong"),
+    [
+        (FileUrl, "file:///tmp/a%20b#c", "file://host/a"),
+        (FtpUrl, "ftp://example.org:21/a", "https://example.org/"),
+        (WebsocketUrl, "wss://example.org", "ws:/example.org"),
+        (RedisDsn, "rediss://cache:6379/0", "redis//cache"),
+    ],
+)
+def test_addresses_have_the_schemes_of_their_type(type: Any, right: str, wrong: str) -> None:
+    found = type_of_model(type)
+    assert read(json.dumps(right), found.type, found.types).fits
+    assert TypeAdapter(type).validate_python(right)
+    assert not read(json.dumps(wrong), found.type, found.types).fits
 
 
 def test_extra_keys_that_nobody_knows_are_refused() -> None:

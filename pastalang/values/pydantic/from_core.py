@@ -34,6 +34,8 @@ from pastalang.values.pydantic.classes import (
     field_description,
     fields_and_checks,
     validator_name,
+    why_unhashable,
+    with_length,
 )
 from pastalang.values.pydantic.defaults import Undefined, default_json
 from pastalang.values.pydantic.scalars import (
@@ -198,6 +200,10 @@ class _Conversion:
                 return self.array(schema, site, path)
             case "tuple":
                 return self.places(schema, site, path)
+            case "named-tuple":
+                places = schema["fields"]
+                items = [self.convert(place["schema"], site, (*path, index)) for index, place in enumerate(places)]
+                return t.Tuple(tuple(items))
             case "dict":
                 return self.mapping(schema, site, path)
             case "model":
@@ -232,6 +238,8 @@ class _Conversion:
         expect_keys(schema, {"items_schema", "min_length", "max_length", "fail_fast"})
         item = self.convert(schema.get("items_schema") or {"type": "any"}, site, (*path, "[]"))
         unique = schema["type"] in ("set", "frozenset")
+        if unique and (why := why_unhashable(schema.get("items_schema"), self.definitions)) is not None:
+            raise Refused(f"{why} cannot be in a set; use a list")
         return t.Array(item, schema.get("min_length") or 0, schema.get("max_length"), unique=unique)
 
     def places(self, schema: CoreSchema, site: Site, path: Path) -> t.Type:
@@ -258,6 +266,8 @@ class _Conversion:
         known = _STRING_FORMATS.get(f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}")
         if known is not None and isinstance(inner, t.String):
             return replace(inner, format=known)
+        if (limited := with_length(inner, function)) is not None:
+            return limited
         if schema["schema"]["type"] != "url":
             site.note(f"the validator `{validator_name(function)}`")
         return inner

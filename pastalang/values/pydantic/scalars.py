@@ -16,7 +16,7 @@ from pastalang.limits import MAX_ARMS
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
 from pastalang.values import patterns
-from pastalang.values.formats import MOMENTS, UUID
+from pastalang.values.formats import MOMENTS, UUID, url_pattern
 from pastalang.values.patterns import find_problem
 from pastalang.values.pydantic.classes import shown
 
@@ -166,7 +166,8 @@ def url_type(schema: CoreSchema, site: Site) -> t.Type:
     expect_keys(schema, {*known, "preserve_empty_path"})
     schemes = schema.get("allowed_schemes")
     if schemes is not None and not {"http", "https"} <= set(schemes):
-        raise Refused(f"a URL of the schemes {', '.join(schemes)} is not supported")
+        site.note("an address is rewritten by the model")
+        return t.String(pattern=url_pattern(schemes), max_chars=schema.get("max_length"))
     site.note(
         "only `http` and `https` addresses are written" if schemes is None else "an address is rewritten by the model"
     )
@@ -309,11 +310,7 @@ def _literal_keys(keys: t.Type) -> str:
     texts = [arm.value for arm in arms if isinstance(arm, t.Literal) and isinstance(arm.value, str)]
     if len(texts) != len(arms):
         raise Refused("keys that are not strings are not supported")
-    return "|".join(map(_escaped, texts))
-
-
-def _escaped(text: str) -> str:
-    return re.sub(r"([\\.^$|?*+()\[\]{}/-])", r"\\\1", text)
+    return "|".join(map(patterns.escaped, texts))
 
 
 # The functions that write the JSON Schema of the type itself, and of its annotations.

@@ -159,7 +159,7 @@ _EXPLANATIONS: Final[Mapping[str, str]] = MappingProxyType(
         "required": "every key is written; one that may be left out is noted",
         "additionalProperties": "`false` for objects, a schema for maps; other keys are never written",
         "patternProperties": "`{/pattern/: T}` if it is the only keyword; otherwise one hole",
-        "propertyNames": "the pattern of a map's keys",
+        "propertyNames": "the pattern of a map's keys: a pattern, a format, lengths, or the keys themselves",
         "minProperties": "`{string: T}(min=...)`",
         "maxProperties": "`{string: T}(max=...)`",
         "anyOf": "a union; together with other keywords, one hole",

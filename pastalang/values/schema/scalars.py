@@ -100,16 +100,31 @@ def exactly(value: JsonValue) -> t.Type:
 
 
 def key_pattern(schema: JsonValue) -> str | None:
+    """The pattern that `propertyNames` asks of a key; None if it may be any string."""
+    if not isinstance(schema, dict) or "const" in schema or "enum" in schema:
+        return None if schema is True else _listed_keys(schema)
+    used = set(schema) - {"type", *ANNOTATIONS}
     match schema:
-        case True:
-            return None
-        case {"pattern": str(search), **rest} if set(rest) <= {"type", *ANNOTATIONS}:
+        case {"pattern": str(search)} if used == {"pattern"}:
             return patterns.whole_pattern(search)
-        case dict() if set(schema) <= {"type", "minLength", "maxLength", *ANNOTATIONS}:
+        case {"format": str(name)} if used == {"format"}:
+            known = _format(name)
+            return None if known is None else FORMATS[known].pattern
+        case _ if used <= {"minLength", "maxLength"}:
             least, most = length(schema, "minLength"), length(schema, "maxLength")
             return None if (least, most) == (None, None) else rf"[\s\S]{{{least or 0},{'' if most is None else most}}}"
         case _:
-            raise SchemaRefused("propertyNames", "may hold only a pattern or lengths")
+            raise SchemaRefused("propertyNames", "may hold a pattern, a format, lengths, or the keys themselves")
+
+
+def _listed_keys(schema: JsonValue) -> str:
+    """A pattern of the keys that an enum or a constant lists. Values that are no strings are no keys."""
+    listed = schema.get("enum", [schema.get("const")]) if isinstance(schema, dict) else []
+    others = set(schema) - {"enum", "const", "type", *ANNOTATIONS} if isinstance(schema, dict) else ()
+    keys = [key for key in listed if isinstance(key, str)] if isinstance(listed, list) else []
+    if others or not keys or (isinstance(schema, dict) and {"enum", "const"} <= set(schema)):
+        raise SchemaRefused("propertyNames", "allows no key" if not others else "may hold nothing next to the keys")
+    return "|".join(map(patterns.escaped, keys))
 
 
 def length(schema: Keywords, keyword: str) -> int | None:
