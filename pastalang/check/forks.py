@@ -76,7 +76,7 @@ def _tokens_of(piece: p.Piece) -> int:
             return reserve or 0
         case p.Fork(maximum=maximum, body=body):
             return maximum * tokens_needed(body)
-        case p.Text() | p.InputValue() | p.ItemNumber() | p.Promise() | p.Sync():
+        case p.Text() | p.InputValue() | p.ItemNumber() | p.Promise() | p.Sync() | p.For() | p.If():
             return 0
         case _:
             assert_never(piece)

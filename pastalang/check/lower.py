@@ -334,7 +334,7 @@ class Lowering:
     def _object(self, node: nodes.ObjectType, depth: int) -> t.Object:
         builder = ObjectBuilder(
             lower=lambda type: self.lower(type, depth + 1),
-            describe=self._description,
+            declared=self.module.types,
             spread=lambda member: self.spread(member, depth),
             types=self.table.types,
             report=self.report,
@@ -342,23 +342,6 @@ class Lowering:
         found = builder.build(node)
         self.waits.update(dict.fromkeys(Wait(span, self.module) for span in builder.waits_against_order()))
         return found
-
-    def _description(self, node: nodes.TypeNode) -> str | None:
-        """What the declaration of a type says about it; objects carry their descriptions themselves."""
-        match node:
-            case nodes.NamedType(name=name):
-                declared = self.module.types.get(name.text)
-                if declared is None or isinstance(declared.node.type, nodes.ObjectType):
-                    return None
-                description = declared.node.description
-                return description.text if description is not None else None
-            case nodes.ArrayType(item=item):
-                return self._description(item)
-            case nodes.UnionType(arms=arms):
-                others = [arm for arm in arms if not _is_null(arm)]
-                return self._description(others[0]) if len(others) == 1 else None
-            case _:
-                return None
 
     def _in_one_hole(self, node: nodes.TypeNode, depth: int) -> t.Type:
         """Lower a part of a value that is decoded as one hole: no field can wait for a later one."""
@@ -400,10 +383,6 @@ _PLAIN: Mapping[str, t.Type] = {
     "time": t.Temporal(t.Moment.TIME),
     "uuid": t.Uuid(),
 }
-
-
-def _is_null(node: nodes.TypeNode) -> bool:
-    return isinstance(node, nodes.LiteralType) and isinstance(node.value, nodes.NullValue)
 
 
 def _tokens(given: Arguments, name: str = "max_tokens") -> int | None:

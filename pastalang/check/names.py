@@ -166,11 +166,7 @@ class Resolver:
         first = node.path.names[0]
         if first.text == ITEM_NUMBER and scope.is_in_loop and len(node.path.names) == 1:
             return p.ItemNumber(node.span)
-        type = self._readable(first, scope)
-        if type is None:
-            self._report_unreadable(first, node.span, scope)
-            return None
-        if self._part(type, node.path.names[1:], first.text) is None:
+        if self.value_of(node.path, scope, node.span) is None:
             return None
         return p.InputValue(tuple(name.text for name in node.path.names), node.span)
 
@@ -180,6 +176,14 @@ class Resolver:
         if name.text in self.inputs:
             self.used.add(name.text)
             return self.inputs[name.text].type
+        return None
+
+    def value_of(self, path: nodes.PathValue, scope: Scope, span: Span) -> InputType | t.Type | None:
+        """The type of an input, an item or a part; None, with a finding at `span`, if there is none."""
+        first, *rest = path.names
+        if (type := self._readable(first, scope)) is not None:
+            return self._part(type, tuple(rest), first.text)
+        self._report_unreadable(first, span, scope)
         return None
 
     def _report_unreadable(self, name: nodes.Name, span: Span, scope: Scope) -> None:
@@ -343,8 +347,9 @@ class Resolver:
 
     # ── {fork item in list} ──────────────────────────────────────────────────────────────────────────────
 
-    def list_of(self, node: nodes.EachNode, scope: Scope) -> ListFound | None:
-        first, rest = node.over.names[0], node.over.names[1:]
+    def list_of(self, over: nodes.PathValue, scope: Scope, *, what: str) -> ListFound | None:
+        """The list that `what`, a fork or a block of a message, goes over."""
+        first, rest = over.names[0], over.names[1:]
         is_hole = first.text in scope.known and first.text not in scope.items and first.text not in self.inputs
         type = scope.known[first.text].type if is_hole else self._readable(first, scope)
         if type is None:
@@ -359,10 +364,10 @@ class Resolver:
         part = self._part(type, rest, first.text)
         if part is None:
             return None
-        return self._items(part, node, is_hole=is_hole)
+        return self._items(part, over, what, is_hole=is_hole)
 
-    def _items(self, type: InputType | t.Type, node: nodes.EachNode, *, is_hole: bool) -> ListFound | None:
-        path = tuple(name.text for name in node.over.names)
+    def _items(self, type: InputType | t.Type, over: nodes.PathValue, what: str, *, is_hole: bool) -> ListFound | None:
+        path = tuple(name.text for name in over.names)
         resolved = self.types.get(type.name, t.Anything()) if isinstance(type, t.Named) else type
         match resolved:
             case ListOf(item=item):
@@ -371,8 +376,8 @@ class Resolver:
                 if most == 0:
                     self.report.add(
                         "unreachable-fork",
-                        f"`{node.over.text}` is always empty, so this fork writes nothing",
-                        node.over.span,
+                        f"`{over.text}` is always empty, so this fork writes nothing",
+                        over.span,
                     )
                 return ListFound(path, inner, is_hole)
             case t.Anything():
@@ -380,9 +385,10 @@ class Resolver:
             case _:
                 self.report.add(
                     "wrong-argument",
-                    f"`{node.over.text}` is not a list, so a fork cannot loop over it",
-                    node.over.span,
-                    help="loop over an input such as `points: [text]` or a hole such as `{points: [string](2..5)}`",
+                    f"`{over.text}` is not a list, so {what} cannot loop over it",
+                    over.span,
+                    help="loop over an input such as `points: [text]`"
+                    + (" or a hole such as `{points: [string](2..5)}`" if what == "a fork" else ""),
                 )
                 return None
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from pastalang.check.arguments import check_sampling, constant, is_constant
+from pastalang.check.modules import DeclaredType
 from pastalang.check.report import Report
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
@@ -21,6 +22,10 @@ from pastalang.values.overlap import find_discriminator
 MAX_SHOWN = 12  # fields of a circle that a message names
 
 
+def _is_null(node: nodes.TypeNode) -> bool:
+    return isinstance(node, nodes.LiteralType) and isinstance(node.value, nodes.NullValue)
+
+
 @dataclass(frozen=True, slots=True)
 class Placed:
     """A field and the place that adds it to the object: its key, or a spread."""
@@ -32,13 +37,13 @@ class Placed:
 
 @dataclass(slots=True)
 class ObjectBuilder:
-    """Builds one object. `lower`, `describe` and `spread` belong to the lowering of types.
+    """Builds one object. `lower` and `spread` belong to the lowering of types.
 
-    `describe` gives the description of a declared type that a field has. `types` serve to check defaults.
+    `declared` are the type declarations of the file, whose descriptions fields take; `types` serve to check defaults.
     """
 
     lower: Callable[[nodes.TypeNode], t.Type]
-    describe: Callable[[nodes.TypeNode], str | None]
+    declared: Mapping[str, DeclaredType]
     spread: Callable[[nodes.Spread], t.Object | None]
     types: Mapping[str, t.Type]
     report: Report
@@ -74,12 +79,28 @@ class ObjectBuilder:
             key=key,
             type=type,
             name=node.name.text if node.name is not None and node.name.text != key else None,
-            description=node.description.text if node.description is not None else self.describe(node.type),
+            description=node.description.text if node.description is not None else self._description(node.type),
             default=self._default(node, type),
             group=group,
             sampling=check_sampling(node.sampling, self.report) if node.sampling else None,
         )
         self._place(Placed(found, node.key.span, node.after), node.name.span if node.name else node.key.span)
+
+    def _description(self, node: nodes.TypeNode) -> str | None:
+        """What the declaration of a type says about it; objects carry their descriptions themselves."""
+        match node:
+            case nodes.NamedType(name=name):
+                declared = self.declared.get(name.text)
+                if declared is None or isinstance(declared.node.type, nodes.ObjectType):
+                    return None
+                return declared.node.description.text if declared.node.description is not None else None
+            case nodes.ArrayType(item=item):
+                return self._description(item)
+            case nodes.UnionType(arms=arms):
+                others = [arm for arm in arms if not _is_null(arm)]
+                return self._description(others[0]) if len(others) == 1 else None
+            case _:
+                return None
 
     def _add_spread(self, node: nodes.Spread) -> None:
         base = self.spread(node)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TypeAlias
 
-from pastalang.check.arguments import read_arguments
+from pastalang.check.arguments import constant, is_constant, read_arguments
+from pastalang.check.inputs import value_type
 from pastalang.check.modules import DeclaredType, Module
 from pastalang.check.names import SCHEMA, Resolver, Scope
 from pastalang.check.report import Report, listed
 from pastalang.grammar import nodes
 from pastalang.program import pieces as p
 from pastalang.program import types as t
-from pastalang.program.program import AutoBody, Body, JsonBody, TextBody
+from pastalang.program.program import AutoBody, Body, InputKind, InputType, JsonBody, OneOf, RecordOf, TextBody
 from pastalang.source import Span
+from pastalang.values.fit import find_mismatches
+from pastalang.values.json import write_json
 from pastalang.values.to_prompt import Style, prompt_text, shape_of_text
 
 STYLES = tuple(style.value for style in Style)
@@ -32,20 +36,83 @@ class PromptChecker:
     shows_schema: bool = field(default=False, init=False)
 
     def check(self, block: nodes.TextBlock, role: nodes.Role) -> tuple[p.Piece, ...]:
-        found: list[p.Piece] = []
-        scope = Scope()
-        for piece in block.pieces:
-            if isinstance(piece, nodes.TextPiece):
-                found.append(p.Text(piece.text))
-            elif isinstance(piece, nodes.SchemaTag) or self._is_schema(piece):
-                arguments = piece.arguments if isinstance(piece, nodes.SchemaTag) else ()
-                found.append(p.Text(self._schema(arguments, piece.span)))
-            elif isinstance(piece, nodes.Reference):
-                read = self.resolver.reference(piece, scope)
-                found.extend([] if read is None else [read])
-            else:
+        return self._pieces(block.pieces, role, Scope())
+
+    def _pieces(self, pieces: tuple[nodes.Piece, ...], role: nodes.Role, scope: Scope) -> tuple[p.Piece, ...]:
+        found = (self._piece(piece, role, scope) for piece in pieces)
+        return tuple(piece for piece in found if piece is not None)
+
+    def _piece(self, piece: nodes.Piece, role: nodes.Role, scope: Scope) -> p.Piece | None:
+        match piece:
+            case nodes.TextPiece(text=text):
+                return p.Text(text)
+            case nodes.SchemaTag(arguments=arguments):
+                return p.Text(self._schema(arguments, piece.span))
+            case nodes.Reference() if self._is_schema(piece):
+                return p.Text(self._schema((), piece.span))
+            case nodes.Reference():
+                return self.resolver.reference(piece, scope)
+            case nodes.ForNode():
+                return self._for(piece, role, scope)
+            case nodes.IfNode():
+                return self._if(piece, role, scope)
+            case nodes.EachNode(name=name, over=over):
+                advice = f"to repeat text for each item, write `{{for {name.text} in {over.text}}} ... {{end}}`"
+                report_hole_outside_answer(role, piece.span, self.report, help=advice)
+            case _:
                 report_hole_outside_answer(role, piece.span, self.report)
-        return tuple(found)
+        return None
+
+    def _for(self, node: nodes.ForNode, role: nodes.Role, scope: Scope) -> p.Piece | None:
+        name = node.name.text
+        if name in self.resolver.declared or name in scope.items:
+            self.report.add(
+                "duplicate-name",
+                f"`{name}` names two things in one template",
+                node.name.span,
+                help="give the item another name",
+            )
+        over = self.resolver.list_of(node.over, scope, what="`for`")
+        inner = scope.inner(owner="", is_loop=True)
+        inner.items[name] = over.item if over is not None else t.Anything()
+        body = self._pieces(node.body, role, inner)
+        return None if over is None else p.For(name, over.path, body, node.span)
+
+    def _if(self, node: nodes.IfNode, role: nodes.Role, scope: Scope) -> p.Piece:
+        type = self.resolver.value_of(node.path, scope, node.path.span)
+        equals = None if type is None else self._condition(node, type)
+        body = self._pieces(node.body, role, scope)
+        otherwise = self._pieces(node.otherwise or (), role, scope)
+        path = tuple(name.text for name in node.path.names)
+        return p.If(path, node.is_negated, equals, body, otherwise, node.span)
+
+    def _condition(self, node: nodes.IfNode, type: InputType | t.Type) -> t.Literal | None:
+        """The value that the input is compared with. Reports conditions that make no sense for its type."""
+        shown = node.path.text
+        if node.equals is None:
+            example = _example(type)
+            if example is not None:
+                headline = f"`{shown}` is neither true nor false, and never empty"
+                help = f"compare it: `{{if {shown} == {example}}}`" if example else "test one of its fields"
+                self.report.add("wrong-argument", headline, node.path.span, help=help)
+            return None
+        wanted = constant(node.equals) if is_constant(node.equals) else None
+        if isinstance(type, InputKind | OneOf) and isinstance(wanted, str | bool | int | Decimal):
+            fits = not find_mismatches(value_type(type), wanted)
+            if fits:
+                return t.Literal(wanted)
+        options = type.options if isinstance(type, OneOf) else ()
+        expected = f"it is {listed(options)}" if options else "compare an input with a value that it can have"
+        help = self.report.suggest(wanted, options, otherwise=expected) if isinstance(wanted, str) else expected
+        if isinstance(node.equals, nodes.PathValue):
+            headline, help = (
+                "a condition compares an input with a value",
+                f'write a text in quotes: "{node.equals.text}"',
+            )
+        else:
+            headline = f"`{shown}` can never be this value"
+        self.report.add("wrong-argument", headline, node.equals.span, help=help)
+        return None
 
     def _is_schema(self, piece: nodes.Piece) -> bool:
         """`{schema}`, unless an input has that name."""
@@ -86,8 +153,23 @@ def _shape(answer: Body | None) -> t.Type | None:
             return None
 
 
-def report_hole_outside_answer(role: nodes.Role, span: Span, report: Report) -> None:
-    if role is nodes.Role.ASSISTANT:
+def _example(type: InputType | t.Type) -> str | None:
+    """A value to compare an input with that cannot be tested alone; empty for records; None: it can be."""
+    match type:
+        case OneOf(options=options):
+            return write_json(options[0])
+        case InputKind.INTEGER | InputKind.NUMBER:
+            return "0"
+        case RecordOf():
+            return ""
+        case _:
+            return None
+
+
+def report_hole_outside_answer(role: nodes.Role, span: Span, report: Report, *, help: str = "") -> None:
+    if help:
+        headline = "the model writes nothing in a message before the answer"
+    elif role is nodes.Role.ASSISTANT:
         headline = "only the last message is written by the model"
         help = "an earlier assistant message is an example: it holds only text and inputs"
     else:

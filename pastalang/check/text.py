@@ -77,6 +77,9 @@ class TextChecker:
                 if isinstance(found, p.ItemNumber):
                     scope.last_sync = None
                 return found
+            case nodes.ForNode() | nodes.IfNode():
+                self._report_prompt_block(piece)
+                return None
             case nodes.SchemaTag():
                 self.resolver.schema_in_answer(piece.span)
                 return None
@@ -94,6 +97,15 @@ class TextChecker:
                 return self._each(piece, scope)
             case _:
                 assert_never(piece)
+
+    def _report_prompt_block(self, piece: nodes.ForNode | nodes.IfNode) -> None:
+        is_loop = isinstance(piece, nodes.ForNode)
+        self.report.add(
+            "wrong-messages",
+            f"`{{{'for' if is_loop else 'if'}}}` shapes messages, not the answer",
+            piece.span,
+            help="in the answer, `{fork item in list} ... {end}` has a branch for each item" if is_loop else "",
+        )
 
     # ── holes ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -326,7 +338,7 @@ class TextChecker:
 
     def _each(self, node: nodes.EachNode, scope: Scope) -> p.Each | None:
         name = node.name.text
-        over = self.resolver.list_of(node, scope)
+        over = self.resolver.list_of(node.over, scope, what="a fork")
         reserve = self._reserve(node.reserve)
         inner = scope.inner(owner=name, is_loop=True)
         inner.items[name] = over.item if over is not None else t.Anything()

@@ -120,7 +120,7 @@ def _in_piece(piece: p.Piece) -> int:
             return 1 + _in_pieces(body)
         case p.Fork(maximum=maximum, body=body):
             return maximum * _in_pieces(body)
-        case p.Text() | p.InputValue() | p.ItemNumber() | p.Hole() | p.Promise() | p.Sync():
+        case p.Text() | p.InputValue() | p.ItemNumber() | p.Hole() | p.Promise() | p.Sync() | p.For() | p.If():
             return 0
         case _:
             assert_never(piece)

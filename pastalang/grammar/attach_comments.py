@@ -152,9 +152,13 @@ class Attacher:
                     assert piece.type is not None
                     type_node, comments = self._fill_type(piece.type, comments)
                     filled.append(replace(piece, type=type_node))
-                case nodes.ForkNode() | nodes.EachNode():
+                case nodes.ForkNode() | nodes.EachNode() | nodes.ForNode():
                     body, comments = self._fill_pieces(piece.body, comments)
                     filled.append(replace(piece, body=body))
+                case nodes.IfNode():
+                    body, comments = self._fill_pieces(piece.body, comments)
+                    otherwise, comments = self._fill_pieces(piece.otherwise or (), comments)
+                    filled.append(replace(piece, body=body, otherwise=piece.otherwise and otherwise))
                 case _:
                     filled.append(piece)
         return tuple(filled), comments

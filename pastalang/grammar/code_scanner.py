@@ -24,7 +24,7 @@ from pastalang.source import Source, Span
 LEXEME = re.compile(
     r"""[ \t]*(?:
       (?P<word>[^\W\d]\w*)
-    | (?P<mark>\.\.\.|\.\.|[.()\[\]{},:=|~])
+    | (?P<mark>\.\.\.|\.\.|==|[.()\[\]{},:=|~])
     | (?P<newline>\n[ \t\n]*)
     | (?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)
     | (?P<text>\"{3})

@@ -37,8 +37,11 @@ GROUPS = (
 )
 MOST_SHOWN = 6
 MOST_CHARACTERS = 40
-TAG_WORDS = ("async", "promise", "sync", "fork", "end")
-KINDS_OF_TAGS = "the tags are {name}, {name: TYPE}, {async ...}, {promise ...}, {sync}, {fork ...}, {schema} and {end}"
+TAG_WORDS = ("async", "promise", "sync", "fork", "for", "if", "else", "end")
+KINDS_OF_TAGS = (
+    "the tags are {name}, {schema}, {for ...}, {if ...}, {else} and {end}, and in an answer {name: TYPE}, {async ...},"
+    " {promise ...}, {sync} and {fork ...}"
+)
 CONTENTS_OF_A_FILE = "a file consists of imports, types and templates with messages"
 BRACE = "to write a brace as text, double it: `{{`"
 

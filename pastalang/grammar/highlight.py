@@ -77,14 +77,14 @@ class PastaLexer(RegexLexer):  # type: ignore[misc]  # untyped base
         ],
         "tag word": [
             (r"\s+", Whitespace),
-            (r"(async|promise|fork)(\s+)(?=[^\W\d])", bygroups(Keyword, Whitespace), "#pop"),
-            (r"(sync|end)\b(?!\s*[:.])", Keyword, "#pop"),
+            (r"(async|promise|fork|for|if)(\s+)(?=[^\W\d])", bygroups(Keyword, Whitespace), "#pop"),
+            (r"(sync|end|else)\b(?!\s*[:.])", Keyword, "#pop"),
             (r"", Text, "#pop"),
         ],
         "tag": [
             (r"\}", Punctuation, "#pop"),
             (r"\{", Punctuation, "braces"),
-            (r"(in)(\s+)(?=[^\W\d])", bygroups(Keyword, Whitespace)),
+            (r"(in|not)(\s+)(?=[^\W\d])", bygroups(Keyword, Whitespace)),
             include("code"),
         ],
         "braces": [

@@ -129,8 +129,31 @@ class EachNode:
     span: Span
 
 
+@dataclass(frozen=True, slots=True)
+class ForNode:
+    """`{for point in points} ... {end}`: text that a message repeats for each item of an input."""
+
+    name: Name
+    over: PathValue
+    body: tuple[Piece, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class IfNode:
+    """`{if not context} ... {else} ... {end}`, `{if tone == "formal"} ... {end}`: text that depends on an input."""
+
+    path: PathValue
+    is_negated: bool
+    equals: Value | None
+    body: tuple[Piece, ...]
+    otherwise: tuple[Piece, ...] | None  # None where there is no `{else}`
+    span: Span
+
+
 Piece: TypeAlias = (
     TextPiece | Reference | SchemaTag | HoleNode | AsyncNode | PromiseNode | SyncNode | ForkNode | EachNode
+    | ForNode | IfNode
 )  # fmt: skip
 
 

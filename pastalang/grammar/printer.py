@@ -209,8 +209,23 @@ class Writer:
                 self._write_structural(f"fork {name.text} in {over.text}{_reserve(reserve)}")
                 self.write_pieces(body)
                 self._write_structural("end")
+            case nodes.ForNode(name=name, over=over, body=body):
+                self._write_structural(f"for {name.text} in {over.text}")
+                self.write_pieces(body)
+                self._write_structural("end")
+            case nodes.IfNode():
+                self._write_if(piece)
             case _:
                 assert_never(piece)
+
+    def _write_if(self, node: nodes.IfNode) -> None:
+        compared = "" if node.equals is None else sequence(" == ", value_document(node.equals))
+        self._write_structural(sequence(f"if {'not ' if node.is_negated else ''}{node.path.text}", compared))
+        self.write_pieces(node.body)
+        if node.otherwise is not None:
+            self._write_structural("else")
+            self.write_pieces(node.otherwise)
+        self._write_structural("end")
 
     def _write(self, text: str) -> None:
         """Text, or a tag within a line."""

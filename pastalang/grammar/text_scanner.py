@@ -24,7 +24,7 @@ TAG_START = re.compile(r"\{\s*[^\W\d]")
 # A line that begins a message: quotes at its end open the next text, so the one before was never closed.
 NEXT_MESSAGE = re.compile(r"(?:system|user|assistant(?:[ \t]+text)?)[ \t]*\Z")
 ESCAPED = {'\\"""': '"""', "{{": "{", "}}": "}"}
-TAG_WORDS = ("async", "promise", "sync", "fork", "end")
+TAG_WORDS = ("async", "promise", "sync", "fork", "for", "if", "else", "end")
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ def scan_text(result: Scan, start: int) -> int:
 def is_structural(tag: list[Token]) -> bool:
     """Whether a tag shapes the text without writing anything itself."""
     first, second = _first_words(tag)
-    if first in ("SYNC", "END"):
+    if first in ("SYNC", "END", "ELSE"):
         return second not in ("COLON", "DOT")
     if first in ("FORK", "PROMISE"):
         return second in NAME_TERMINALS
@@ -89,7 +89,7 @@ def opens_block(tag: list[Token]) -> bool:
     first, second = _first_words(tag)
     if second not in NAME_TERMINALS:
         return False
-    return first == "FORK" or (first == "ASYNC" and not _gives_type(tag))
+    return first in ("FORK", "FOR", "IF") or (first == "ASYNC" and not _gives_type(tag))
 
 
 def _gives_type(tag: list[Token]) -> bool:
@@ -105,6 +105,12 @@ def _gives_type(tag: list[Token]) -> bool:
 def closes_block(tag: list[Token]) -> bool:
     first, second = _first_words(tag)
     return first == "END" and second not in ("COLON", "DOT")
+
+
+def turns_block(tag: list[Token]) -> bool:
+    """Whether the tag is `{else}`."""
+    first, second = _first_words(tag)
+    return first == "ELSE" and second == "TAG_CLOSE"
 
 
 def _first_words(tag: list[Token]) -> tuple[str, str]:
@@ -237,6 +243,7 @@ def _add_pieces(result: Scan, lines: list[Line]) -> None:
 def _check_blocks(result: Scan, lines: list[Line]) -> None:
     """Report ends without a block and blocks without an end, and repair the text for the parser."""
     open_blocks: list[Fragment] = []
+    with_else: set[int] = set()
     for line in lines:
         for fragment in line.fragments:
             if not fragment.tag:
@@ -245,6 +252,12 @@ def _check_blocks(result: Scan, lines: list[Line]) -> None:
                 open_blocks.append(fragment)
                 if len(open_blocks) > MAX_NESTING:
                     raise TooMuch(too_deep("blocks", Span(fragment.start, fragment.end)))
+            elif turns_block(fragment.tag):
+                block = open_blocks[-1] if open_blocks and _first_words(open_blocks[-1].tag)[0] == "IF" else None
+                if block is None or block.start in with_else:
+                    _report_stray_else(result, fragment, is_second=block is not None)
+                else:
+                    with_else.add(block.start)
             elif closes_block(fragment.tag):
                 if open_blocks:
                     open_blocks.pop()
@@ -264,8 +277,21 @@ def _report_stray_end(result: Scan, fragment: Fragment) -> None:
             "stray-end",
             "an `{end}` without an open block",
             Span(fragment.start, fragment.end),
-            message="no `{fork ...}` or `{async ...}` is open here",
+            message="no block is open here",
             help=("remove it, or write the opening tag of its block before it",),
+        )
+    )
+    fragment.tag = []
+    fragment.text = ""
+
+
+def _report_stray_else(result: Scan, fragment: Fragment, *, is_second: bool) -> None:
+    result.report(
+        Problem(
+            "stray-end",
+            "a second `{else}` of one `{if}`" if is_second else "an `{else}` without an open `{if}`",
+            Span(fragment.start, fragment.end),
+            help=("remove it, or write the `{if ...}` before it",),
         )
     )
     fragment.tag = []

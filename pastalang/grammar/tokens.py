@@ -29,6 +29,7 @@ WORDS: Final = frozenset(
     {
         "from", "each", "as", "after", "with", "sequential", "json", "text", "auto", "think",
         "null", "true", "false", "async", "promise", "sync", "fork", "in", "end",
+        "for", "if", "not", "else",
     }
 )  # fmt: skip
 
@@ -44,6 +45,7 @@ MARKS: Final = {
     "}": "RIGHT_BRACE",
     ",": "COMMA",
     ":": "COLON",
+    "==": "IS_EQUAL",
     "=": "EQUALS",
     "|": "BAR",
     "~": "TILDE",

@@ -37,6 +37,10 @@ class Inputs(NamedTuple):
     span: Span
 
 
+class ElseTag(NamedTuple):
+    span: Span
+
+
 class TreeBuilder:
     """The methods are the rules of the grammar."""
 
@@ -255,6 +259,23 @@ class TreeBuilder:
 
     def each(self, parts: Parts) -> nodes.EachNode:
         return nodes.EachNode(parts[2], parts[4], _reserve(parts), _body(parts), _span(parts))
+
+    def for_block(self, parts: Parts) -> nodes.ForNode:
+        return nodes.ForNode(parts[2], parts[4], _body(parts), _span(parts))
+
+    def if_block(self, parts: Parts) -> nodes.IfNode:
+        opened = next(i for i, part in enumerate(parts) if isinstance(part, Token) and part.type == "TAG_CLOSE")
+        path = next(part for part in parts if isinstance(part, nodes.PathValue))
+        is_negated = isinstance(parts[2], Token) and parts[2].type == "NOT"
+        is_compared = isinstance(parts[opened - 2], Token) and parts[opened - 2].type == "IS_EQUAL"
+        equals = parts[opened - 1] if is_compared else None
+        inside = parts[opened + 1 : -3]
+        turn = next((i for i, part in enumerate(inside) if isinstance(part, ElseTag)), None)
+        body, otherwise = (inside, None) if turn is None else (inside[:turn], _pieces(inside[turn + 1 :]))
+        return nodes.IfNode(path, is_negated, equals, _pieces(body), otherwise, _span(parts))
+
+    def else_tag(self, parts: Parts) -> ElseTag:
+        return ElseTag(_span(parts))
 
     def reserve(self, parts: Parts) -> nodes.NumberValue:
         return _number(parts[1])

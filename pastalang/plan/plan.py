@@ -15,7 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NewType, TypeAlias
 
 from pastalang.program.program import AutoPolicy, Input, Role
-from pastalang.program.types import Sampling, Type
+from pastalang.program.types import Literal, Sampling, Type
 from pastalang.source import Span
 
 if TYPE_CHECKING:
@@ -60,15 +60,40 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class InputText:
-    """Forced text that data gives: an input or a part of one; `("tip", "name")` reaches into an item."""
+    """Forced text that data gives: an input or a part of one; `("tip", "name")` reaches into an item.
+
+    With a `block`, the text is what the block makes of the value at `path`.
+    """
 
     path: tuple[str, ...]
     span: Span
+    block: ForItems | IfGiven | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ItemNumber:
     """The number of the item in the innermost `Repeat` or `Each`, counted from 1, as forced text."""
+
+
+PromptText: TypeAlias = "Text | InputText | ItemNumber"
+
+
+@dataclass(frozen=True, slots=True)
+class ForItems:
+    """The body once for each element of a list; `item` is the name of the element inside it."""
+
+    item: str
+    body: tuple[PromptText, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IfGiven:
+    """The body if the value is true or not empty, or if it `equals` another; else `otherwise`."""
+
+    is_negated: bool
+    equals: Literal | None
+    body: tuple[PromptText, ...]
+    otherwise: tuple[PromptText, ...]
 
 
 class Form(Enum):

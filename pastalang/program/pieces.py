@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pastalang.program.types import Sampling, Type
+from pastalang.program.types import Literal, Sampling, Type
 from pastalang.source import Span
 
 
@@ -90,4 +90,26 @@ class Each:
     span: Span
 
 
-Piece: TypeAlias = Text | InputValue | ItemNumber | Hole | Async | Promise | Sync | Fork | Each
+@dataclass(frozen=True, slots=True)
+class For:
+    """Text of a message that is repeated for each item of an input; `name` is the item inside it."""
+
+    name: str
+    over: tuple[str, ...]
+    body: tuple[Piece, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """Text of a message that depends on an input: whether it is true or not empty, or `equals` a value."""
+
+    path: tuple[str, ...]
+    is_negated: bool
+    equals: Literal | None
+    body: tuple[Piece, ...]
+    otherwise: tuple[Piece, ...]
+    span: Span
+
+
+Piece: TypeAlias = Text | InputValue | ItemNumber | Hole | Async | Promise | Sync | Fork | Each | For | If

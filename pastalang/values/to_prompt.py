@@ -100,7 +100,7 @@ def _fields_of(pieces: Iterable[p.Piece]) -> Iterator[t.Field]:
                 yield t.Field(name, t.Array(shape_of_text(body), least, most))
             case p.Each(name=name, body=body):
                 yield t.Field(name, t.Array(shape_of_text(body)))
-            case p.Text() | p.InputValue() | p.ItemNumber() | p.Promise() | p.Sync():
+            case p.Text() | p.InputValue() | p.ItemNumber() | p.Promise() | p.Sync() | p.For() | p.If():
                 pass
             case _:
                 assert_never(piece)

@@ -22,6 +22,7 @@ SCALARS = (
 )  # fmt: skip
 COUNTS = ("0..1", "0..2", "0..3", "1..1", "1..3", "2..2", "2..4")
 GLUE = ("\n", " ", ". ", "\n- ", ": ", ", ", "\n\n", "so ", "", "", '"')
+PROMPTS = ("", "{schema}", "{for p in points}{n}. {p}{if p} {else}-{end}\n{end}", "{if not points}None{end}")
 STOPS = (" ", ":", ".", ", ")
 
 
@@ -39,9 +40,10 @@ def sources(draw: st.DrawFn, *, depth: int = 2) -> str:
     writer = _Writer(draw)
     each = "each " if writer.is_rare() else ""
     body = f"json {writer.record(depth)}" if writer.flag() else f'text """\n{writer.block(depth)}\n"""'
+    prompt = f"Be brief.{draw(st.sampled_from(PROMPTS))}"
     return (
         f"template t({each}title: text, points: [text])\n"
-        f'system """\nBe brief.\n"""\nuser """\n{{title}}{{points}}\n"""\nassistant {body}\n'
+        f'system """\n{prompt}\n"""\nuser """\n{{title}}{{points}}\n"""\nassistant {body}\n'
     )
 
 

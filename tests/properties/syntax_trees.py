@@ -201,7 +201,7 @@ text_characters = st.text('ab {}"\\#\n\té', min_size=1, max_size=10) | st.text(
 ).filter(is_plain_comment)
 text_pieces = text_characters.map(lambda text: nodes.TextPiece(text, NOWHERE))
 tag_paths = st.tuples(
-    plain_names.filter(lambda text: text not in ("null", "true", "false", "sync", "end")).map(named),
+    plain_names.filter(lambda text: text not in ("null", "true", "false", "sync", "end", "else")).map(named),
     st.lists(names, max_size=2),
 ).map(lambda parts: nodes.PathValue((parts[0], *parts[1]), NOWHERE))
 reserves = st.none() | st.integers(1, 500).map(lambda length: number(str(length)))
@@ -232,6 +232,8 @@ def block_pieces(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.one_of(
         st.builds(nodes.AsyncNode, names, reserves, st.none(), bodies, arguments, st.just(NOWHERE)),
         st.builds(nodes.ForkNode, names, ranges | numbers, bodies, st.just(NOWHERE)),
+        st.builds(nodes.ForNode, names, paths, bodies, st.just(NOWHERE)),
+        st.builds(nodes.IfNode, paths, st.booleans(), st.none() | values, bodies, st.none() | bodies, st.just(NOWHERE)),
         st.builds(nodes.EachNode, names, paths, reserves, bodies, st.just(NOWHERE)),
     )
 

@@ -10,13 +10,15 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import pastalang
+from pastalang.plan.build import build_plan
+from pastalang.plan.plan import InputText, Text
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs
-from pastalang.runtime.inputs import text_of
+from pastalang.runtime.inputs import input_texts, text_of
 from pastalang.runtime.result import Result
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
@@ -106,3 +108,52 @@ def test_an_enum_input_refuses_another_text_and_says_what_it_takes() -> None:
     wanted = '`tone` has to be "formal" or "friendly", not \'formel\'; did you mean "formal"?'
     with pytest.raises(BadInputs, match=re.escape(wanted)):
         Engine(hashed_model(320), byte_tokenizer()).run(TONE, {"tone": "formel"})
+
+
+BLOCKS = pastalang.compile('''
+template t(xs: [{ name: text, tags: [text] }], context: text, tone: "formal" | "friendly", n: number, is_brief: boolean)
+user """
+{for x in xs}
+{n}. {x.name}{if x.tags}:{for tag in x.tags} #{tag}{end}{else}!{end} {context}
+{end}
+{if context}<{context}>{else}none{end}{if not is_brief}long{end}
+{if tone == "formal"}Dear{end}{if not n == 1.5}{{}}{end}
+"""
+assistant json { a: boolean }
+''')
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(st.fixed_dictionaries({"name": st.text(max_size=3), "tags": st.lists(st.text(max_size=2), max_size=2)})),
+    st.text(max_size=3),
+    st.sampled_from(["formal", "friendly"]),
+    st.sampled_from([1.5, Decimal("1.50"), 2, 1.25]),
+    st.booleans(),
+)
+def test_blocks_of_a_message_write_what_python_would(
+    xs: list[dict[str, Any]], context: str, tone: str, n: Any, is_brief: bool
+) -> None:
+    wanted = "".join(
+        f"{at}. {x['name']}{':' + ''.join(f' #{tag}' for tag in x['tags']) if x['tags'] else '!'} {context}\n"
+        for at, x in enumerate(xs, start=1)
+    )
+    wanted += f"<{context}>" if context else "none"
+    wanted += "" if is_brief else "long"
+    wanted += "\n" + ("Dear" if tone == "formal" else "") + ("" if n == 1.5 else "{}")
+    values = {"xs": xs, "context": context, "tone": tone, "n": n, "is_brief": is_brief}
+    segments = build_plan(BLOCKS.only_template, BLOCKS).branches[0].segments[1:-1]
+    found = (
+        input_texts(one, values.__getitem__) if isinstance(one, InputText) else [one.text]
+        for one in segments
+        if isinstance(one, InputText | Text)
+    )
+    assert "".join(text for texts in found for text in texts).startswith(wanted)
+
+
+def test_a_run_feeds_what_the_blocks_of_its_messages_write() -> None:
+    engine = Engine(hashed_model(320), byte_tokenizer())
+    values = {"xs": [{"name": "A", "tags": ["u"]}], "context": "", "tone": "formal", "n": 2, "is_brief": True}
+    first, again = (engine.run(BLOCKS, values) for _ in range(2))
+    assert "1. A: #u \nnone\nDear{}" in "".join(fed.text for fed in first.trace.fed)
+    assert again.usage.reused_tokens > 20 and again.text == first.text

@@ -6,8 +6,9 @@ import json
 from decimal import Decimal
 from typing import assert_never
 
-from pastalang.plan.plan import InputText, ItemNumber, Text
+from pastalang.plan.plan import ForItems, IfGiven, InputText, ItemNumber, Text
 from pastalang.program import types as t
+from pastalang.values.lengths import spell
 
 
 def describe_type(type: t.Type) -> str:
@@ -73,11 +74,23 @@ def _spell(piece: Text | InputText | ItemNumber) -> str:
     match piece:
         case Text():
             return piece.text
+        case InputText(path=path, block=ForItems(item=item, body=body)):
+            return f"{{for {item} in {'.'.join(path)}}}{''.join(map(_spell, body))}{{end}}"
+        case InputText(path=path, block=IfGiven() as condition):
+            otherwise = "{else}" + "".join(map(_spell, condition.otherwise)) if condition.otherwise else ""
+            return (
+                f"{{{_condition('.'.join(path), condition)}}}{''.join(map(_spell, condition.body))}{otherwise}{{end}}"
+            )
         case InputText():
             return "{" + ".".join(piece.path) + "}"
         case ItemNumber():
             return "{n}"
     assert_never(piece)
+
+
+def _condition(path: str, condition: IfGiven) -> str:
+    compared = f" == {spell(condition.equals.value)}" if condition.equals is not None else ""
+    return f"if {'not ' if condition.is_negated else ''}{path}{compared}"
 
 
 def _union(union: t.Union) -> str:

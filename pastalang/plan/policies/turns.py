@@ -15,7 +15,7 @@ from pastalang.plan.plan import Each, Form, Hole, Mode, Segments, Text, TurnEnd,
 from pastalang.plan.policies.json_text import JsonContext
 from pastalang.plan.policies.json_value import write_value
 from pastalang.plan.policies.text import TextContext, write_pieces
-from pastalang.program.pieces import Async, Fork, InputValue, Piece
+from pastalang.program.pieces import Async, For, Fork, If, InputValue, Piece
 from pastalang.program.pieces import Each as EachPiece
 from pastalang.program.program import AutoBody, Input, JsonBody, Message, TextBody
 from pastalang.program.types import String
@@ -113,5 +113,9 @@ def _mentions(piece: Piece, name: str) -> bool:
             return any(_mentions(inner, name) for inner in body)
         case EachPiece(over=over, over_hole=over_hole, body=body):
             return (over[0] == name and not over_hole) or any(_mentions(inner, name) for inner in body)
+        case For(over=path, body=body):
+            return path[0] == name or any(_mentions(inner, name) for inner in body)
+        case If(path=path, body=body, otherwise=otherwise):
+            return path[0] == name or any(_mentions(inner, name) for inner in (*body, *otherwise))
         case _:
             return False

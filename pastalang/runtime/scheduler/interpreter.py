@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, assert_never
 
 from pastalang.plan.outcomes import Items
@@ -25,7 +26,7 @@ from pastalang.plan.positions import after_each, after_fork
 from pastalang.program.program import Role
 from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.inputs import text_of, value_at
+from pastalang.runtime.inputs import input_texts
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Seen, Stage
 from pastalang.runtime.scheduler.choices import next_item, open_choice, open_repeat, take_in_decision
 from pastalang.runtime.scheduler.fields import go_on_with_tags, open_hole, take_in_hole
@@ -43,23 +44,20 @@ from pastalang.runtime.scheduler.transcript import (
 def text_tokens(branch: BranchState, frame: Frame, segment: Text | InputText | ItemNumber) -> tuple[int, ...]:
     """Add a forced text to the transcript. Gives its tokens."""
     encoder: Encoder = branch.request.tokens.encoder
-    if isinstance(segment, Text) and not segment.shown:
-        return encoder.control(segment.text)
-    text = _forced_text(branch, segment)
-    frame.written.append(WrittenText(text))
-    return encoder.text(fed_text(segment) if isinstance(segment, Text) else text)
-
-
-def _forced_text(branch: BranchState, segment: Text | InputText | ItemNumber) -> str:
     match segment:
+        case Text(text=text, shown=False):
+            return encoder.control(text)
         case Text(text=text):
-            return text
-        case InputText(path=(name, *rest)):
-            return text_of(value_at(_named(branch, name), tuple(rest)))
+            frame.written.append(WrittenText(text))
+            return encoder.text(fed_text(segment))
+        case InputText():
+            texts = input_texts(segment, partial(_named, branch))
         case ItemNumber():
-            return str(_innermost_item(branch) + 1)
+            texts = [str(_innermost_item(branch) + 1)]
         case _:
-            raise AssertionError(f"{segment} has no text")
+            assert_never(segment)
+    frame.written.append(WrittenText("".join(texts)))
+    return tuple(token for text in texts for token in encoder.text(text))
 
 
 def _named(branch: BranchState, name: str) -> Any:

@@ -12,7 +12,7 @@ from pastalang.plan import plan as p
 from pastalang.plan.plan import Address, Form, Segment
 from pastalang.program.program import Role
 from pastalang.runtime.binding.spaced import fed_end, fed_text
-from pastalang.runtime.inputs import text_of, value_at
+from pastalang.runtime.inputs import input_texts, value_at
 from pastalang.testing.slow.answer import Field, LoopItems, WrittenBranch, WrittenLoop, same_items
 from pastalang.testing.slow.branch import BranchState, Frame
 from pastalang.testing.slow.free_text import think, write_tagged_text
@@ -89,9 +89,9 @@ def _segment(run: Run, branch: BranchState, segment: Segment, loops: LoopItems, 
         case p.Text(text=text):
             branch.written_here.append(text)
             branch.feed(encoder.text(fed_text(segment)))
-        case p.InputText(path=path):
-            name, *rest = path
-            _show(run, branch, text_of(value_at({**run.request.values, **branch.names}[name], tuple(rest))))
+        case p.InputText():
+            for text in input_texts(segment, {**run.request.values, **branch.names}.__getitem__):
+                _show(run, branch, text)
         case p.ItemNumber():
             _show(run, branch, str([*loops.values()][-1] + 1))
         case p.Hole(form=p.Form.THOUGHT):
