@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from pastalang.errors import PastaError as PastaError
     from pastalang.errors import ProgramError as ProgramError
     from pastalang.errors import RuntimeFailure as RuntimeFailure
+    from pastalang.errors import TruncationWarning as TruncationWarning
     from pastalang.extraction import Extraction as Extraction
     from pastalang.extraction import aextract as aextract
     from pastalang.extraction import extract as extract
@@ -72,6 +73,8 @@ if TYPE_CHECKING:
     from pastalang.runtime.result import Usage as Usage
     from pastalang.runtime.scheduler.scheduler import Limits as Limits
     from pastalang.runtime.trace import Trace as Trace
+    from pastalang.runtime.truncation import Truncated as Truncated
+    from pastalang.runtime.truncation import Truncation as Truncation
     from pastalang.values.conversion import NotExpressible as NotExpressible
     from pastalang.values.pydantic.annotations import After as After
     from pastalang.values.pydantic.annotations import Sequential as Sequential
@@ -96,6 +99,9 @@ _HOMES = {
     "Sequential": "pastalang.values.pydantic.annotations",
     "Tokens": "pastalang.values.pydantic.annotations",
     "Verbatim": "pastalang.values.pydantic.annotations",
+    "Truncated": "pastalang.runtime.truncation",
+    "Truncation": "pastalang.runtime.truncation",
+    "TruncationWarning": "pastalang.errors",
     "Diagnostic": "pastalang.diagnostics.diagnostic",
     "FileError": "pastalang.errors",
     "InputError": "pastalang.errors",

@@ -30,5 +30,9 @@ class InputError(PastaError):
     """The inputs given to a program do not fit what its template declares."""
 
 
+class TruncationWarning(UserWarning):
+    """Values were cut at their limits, and neither the program nor the call says what becomes of them."""
+
+
 class RuntimeFailure(PastaError):
     """Decoding could not go on. The message names the place in the template."""

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from pastalang.check.report import Report, listed
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
 from pastalang.grammar.nodes import NumberValue
 from pastalang.limits import MAX_NUMBER_DIGITS
+from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
 from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
-from pastalang.program.types import Sampling
+from pastalang.program.types import ON_TRUNCATED, Sampling
 from pastalang.source import Span
+from pastalang.values.describe import describe
 from pastalang.values.json import JsonValue
+from pastalang.values.token_limits import may_be_null
 
-OPTIONS = tuple(SAMPLING_BOUNDS)
+W = TypeVar("W", bound=str)
+
+OPTIONS = (*SAMPLING_BOUNDS, "on_truncated")
 
 OPTION_HINTS = {
     "max": "`max` is a limit of the type: `string(max=40)`",
@@ -127,6 +132,13 @@ class Arguments:
             return None
         return argument.value.text
 
+    def word(self, name: str, words: Sequence[W]) -> W | None:
+        given = self.string(name)
+        if given is None or given in words:
+            return next((word for word in words if word == given), None)
+        self._wrong(self.by_name[name], name, f"one of {', '.join(map(repr, words))}".replace("'", '"'))
+        return None
+
     def strings(self, name: str) -> tuple[str, ...]:
         """One text, or a list of them; none may be empty."""
         argument = self.by_name.get(name)
@@ -186,6 +198,20 @@ def check_sampling(arguments: tuple[nodes.Argument, ...], report: Report) -> Sam
         top_p=_number(given, "top_p"),
         min_p=_number(given, "min_p"),
         repetition_penalty=_number(given, "repetition_penalty"),
+        on_truncated=given.word("on_truncated", ON_TRUNCATED),
+    )
+
+
+def report_null(sampling: Sampling | None, type: t.Type, arguments: tuple[nodes.Argument, ...], report: Report) -> None:
+    """Report a value that is to become null where its type does not have it. Objects pass it on to their fields."""
+    is_one_value = not isinstance(type, t.Object | t.Named)
+    if sampling is None or sampling.on_truncated != "null" or not is_one_value or may_be_null(type):
+        return
+    report.add(
+        "wrong-argument",
+        f'{describe(type)} cannot become null, so `on_truncated="null"` means nothing here',
+        arguments[0].span.join(arguments[-1].span),
+        help="let the type have null: `... | null`",
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
-from pastalang.check.arguments import check_sampling, constant, is_constant
+from pastalang.check.arguments import check_sampling, constant, is_constant, report_null
 from pastalang.check.modules import DeclaredType
 from pastalang.check.report import Report
 from pastalang.diagnostics.diagnostic import Label
@@ -75,6 +75,8 @@ class ObjectBuilder:
     def _add_field(self, node: nodes.FieldNode, *, group: int | None) -> None:
         type = self.lower(node.type)
         key = node.key.text
+        sampling = check_sampling(node.sampling, self.report) if node.sampling else None
+        report_null(sampling, type, node.sampling, self.report)
         found = t.Field(
             key=key,
             type=type,
@@ -82,7 +84,7 @@ class ObjectBuilder:
             description=node.description.text if node.description is not None else self._description(node.type),
             default=self._default(node, type),
             group=group,
-            sampling=check_sampling(node.sampling, self.report) if node.sampling else None,
+            sampling=sampling,
         )
         self._place(Placed(found, node.key.span, node.after), node.name.span if node.name else node.key.span)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import assert_never
 
-from pastalang.check.arguments import check_sampling, whole
+from pastalang.check.arguments import check_sampling, report_null, whole
 from pastalang.check.forks import check_borders, fork_count, tokens_needed
 from pastalang.check.names import Declared, OpenBranch, Promised, Resolver, Scope, Written
 from pastalang.check.report import Report, listed
@@ -116,6 +116,7 @@ class TextChecker:
             self.resolver.verbatim(use, scope)
         report_waits(facts.waits, self.report)
         sampling = check_sampling(node.sampling, self.report)
+        report_null(sampling, facts.type, node.sampling, self.report)
         scope.add({node.name.text: Written(facts.type, node.name.span)})
         scope.last_sync, scope.last_hole = None, node
         self.spans.setdefault(node.name.text, node.name.span)

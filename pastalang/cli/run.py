@@ -6,6 +6,9 @@ import dataclasses
 import json
 import shutil
 import sys
+import warnings
+from collections.abc import Iterator
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -18,14 +21,25 @@ from pastalang.cli.options import AnyMode, AsJson, Cells, DecodingMode, Device, 
 from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwritable, write_file
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
+from pastalang.errors import TruncationWarning
 from pastalang.plan.plan import Mode, Plan
+from pastalang.runtime.call import RunOptions
 from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.models.source import DEFAULT
+from pastalang.runtime.truncation import advice_on
 from pastalang.values.json import write_json
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
     from pastalang.runtime.result import Result
+
+
+class OnCut(Enum):
+    """`OnTruncated` as the choices of an option."""
+
+    KEEP = "keep"
+    RAISE = "raise"
+    NULL = "null"
 
 
 @exits_with_code
@@ -44,6 +58,10 @@ def command(
     device: Device = None,
     cells: Cells = 8192,
     as_json: AsJson = False,
+    on_truncated: Annotated[
+        OnCut | None,
+        typer.Option(help="What becomes of a value that its limit has cut. Default: it is kept, and reported."),
+    ] = None,
     timeline: Annotated[
         bool, typer.Option("--timeline", help="Print which branches were decoded in which forward passes.")
     ] = False,
@@ -56,7 +74,9 @@ def command(
     plan = read_plan(file, template=template, mode=mode)
     given = read_inputs(plan, input or [], inputs)
     engine = load_engine(model, device=device, cells=cells)
-    result = _run(engine, plan, given, seed=seed, any_mode=any_mode, quiet=as_json)
+    options = RunOptions(seed=seed, any_mode=any_mode)
+    options["on_truncated"] = None if on_truncated is None else on_truncated.value
+    result = _run(engine, plan, given, options, quiet=as_json)
     refused = None if trace is None else _write_trace(trace, plan, result)
     echo_document(_as_json(result) if as_json else _printable(result.text))
     if timeline:
@@ -74,13 +94,16 @@ def _refuse_trace(trace: Path | None, *sources: Path | None) -> None:
     refuse_unwritable(trace, *sources)
 
 
-def _run(engine: Engine, plan: Plan, inputs: dict[str, Any], *, seed: int, any_mode: bool, quiet: bool) -> Result:
+def _run(engine: Engine, plan: Plan, inputs: dict[str, Any], options: RunOptions, *, quiet: bool) -> Result:
     from pastalang.runtime.events import Done, Failed
 
     live = LiveFields(sys.stderr, is_quiet=quiet)
     try:
-        for event in engine.stream(plan, inputs, seed=seed, any_mode=any_mode):
+        for event in _without_warning(engine.stream(plan, inputs, **options)):
             if isinstance(event, Done):
+                live.close()
+                if not quiet and (advice := advice_on(event.result.truncations)):
+                    echo_error(f"note: {advice}".replace("`on_truncated` to", "`--on-truncated` to"))
                 return event.result
             if isinstance(event, Failed):
                 raise refused_for(event.error)
@@ -88,6 +111,13 @@ def _run(engine: Engine, plan: Plan, inputs: dict[str, Any], *, seed: int, any_m
     finally:
         live.close()
     raise AssertionError("a run ends with `Done` or `Failed`")
+
+
+def _without_warning(events: Iterator[Event]) -> Iterator[Event]:
+    """The events, without the warning of values that were cut: the command prints a note."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TruncationWarning)
+        yield from events
 
 
 def _as_json(result: Result) -> str:
@@ -104,6 +134,11 @@ def _as_json(result: Result) -> str:
         "fields": fields,
         "usage": dataclasses.asdict(result.usage),
     }
+    if result.truncations:
+        found["truncations"] = [
+            {"field": one.where, "limit": one.limit, "unit": one.unit, "became": one.became or "keep"}
+            for one in result.truncations
+        ]
     if any(thought is not None for thought in result.thinking):
         found["thinking"] = result.thinking
     return f'{{"value": {write_json(result.exact)}, {json.dumps(found, ensure_ascii=False)[1:]}'

@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
-from typing import TypeAlias
+from typing import Final, TypeAlias, get_args
+from typing import Literal as Word
 
 Scalar: TypeAlias = "str | bool | int | Decimal | None"
 
@@ -209,15 +210,23 @@ Type: TypeAlias = (
 )  # fmt: skip
 
 
+# What becomes of a value that its limit has cut: it stays as it is, the run fails, or the value is null.
+OnTruncated: TypeAlias = Word["keep", "raise", "null"]
+ON_TRUNCATED: Final[tuple[OnTruncated, ...]] = get_args(OnTruncated)
+
+
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """How the tokens of one hole are drawn; None: what the template or the run sets."""
+    """The options of `with (...)`: how the tokens of one hole are drawn, and what becomes of a value that its limit has
+    cut. None: what the template or the run sets.
+    """
 
     temperature: float | None = None
     top_k: int | None = None
     top_p: float | None = None
     min_p: float | None = None
     repetition_penalty: float | None = None
+    on_truncated: OnTruncated | None = None
 
     def over(self, base: Sampling) -> Sampling:
         """This sampling, with `base` for whatever it leaves open."""
@@ -225,5 +234,5 @@ class Sampling:
         def first(mine: object, theirs: object) -> object:
             return theirs if mine is None else mine
 
-        names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
+        names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "on_truncated")
         return Sampling(**{name: first(getattr(self, name), getattr(base, name)) for name in names})  # type: ignore[arg-type]

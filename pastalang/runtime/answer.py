@@ -26,6 +26,9 @@ from pastalang.runtime.scheduler.transcript import (
     WrittenLoop,
     WrittenText,
 )
+from pastalang.runtime.truncation import Truncation
+from pastalang.values.describe import counted
+from pastalang.values.fit import find_mismatches
 from pastalang.values.json import JsonValue, NotJson, Place, parse_json
 from pastalang.values.read import read, to_plain, to_python
 
@@ -73,7 +76,10 @@ def layout_of(document: BranchState) -> Layout:
     value, exact = _split(page.values)
     if request.plan.output is not None:
         exact, value = _typed(request, document, text)
-    answer = Answer(value, text, tuple(page.fields), tuple(page.stretches), page.thinking, exact, page.sources)
+    answer = Answer(
+        value, text, tuple(page.fields), tuple(page.stretches), page.thinking, exact, page.sources,
+        tuple(page.truncations),
+    )  # fmt: skip
     typed = None if request.plan.output is None else exact
     return Layout(answer, typed, tuple(page.written_fields), tuple(page.written_branches))
 
@@ -121,6 +127,7 @@ class _LayoutBuilder:
         self.values: dict[str, Any] = {}
         self.thinking: str | None = None
         self.sources: dict[str, str] = {}
+        self.truncations: list[Truncation] = []
         self.written_fields: list[tuple[Field, Place]] = []
         self.written_branches: list[tuple[BranchState, Place]] = []
         self._request = request
@@ -141,6 +148,7 @@ class _LayoutBuilder:
                 case WrittenBranch(branch=forked):
                     self._branch(latest(forked), into)
                 case WrittenLoop(name=name, items=items):
+                    self._loop(one)
                     values: list[dict[str, Any]] = []
                     into[last_name(name)] = values
                     for item in items:
@@ -157,11 +165,37 @@ class _LayoutBuilder:
             self.stretches.append(Stretch(text, branch.number, is_forced))
             self._length += len(text)
 
+    def _loop(self, loop: WrittenLoop) -> None:
+        """A list that is as long as the planner lets it be may have been longer."""
+        repeat = loop.repeat
+        if repeat is None or not repeat.has_default_maximum or len(loop.items) < repeat.maximum:
+            return
+        became = repeat.sampling.on_truncated or self._request.base.on_truncated
+        where = named(loop.name, loop.place)
+        self.truncations.append(
+            Truncation(loop.name, where, repeat.maximum, "item", "raise" if became == "null" else became)
+        )
+
+    def _becomes_null(self, field: Field) -> bool:
+        """Notes that the field was cut. Says whether its value is null instead; a type without null is an error."""
+        became = field.on_truncated
+        is_nullable = field.form is Form.JSON and not find_mismatches(field.type, None, self._types)
+        if became == "null" and not is_nullable:
+            became = "raise"
+        where = named(field.path, field.items)
+        self.truncations.append(Truncation(field.path, where, field.limit, "token", became))
+        return became == "null"
+
     def _field(self, field: Field, branch: BranchState, into: dict[str, Any]) -> None:
         start, before, first = self._length, len(self.fields), len(self.stretches)
+        problem = field.problem
         if self._request.plan.auto is not None and field.path != THREAD:
             into["threads"] = []
-        if field.threads is None or not field.threads.begun:
+        if field.truncated and self._becomes_null(field):
+            self._text("null", branch, is_forced=False)
+            value = _Value(None, None)
+            problem = f"cut at its limit of {counted(field.limit, 'token')}, as {field.text}"
+        elif field.threads is None or not field.threads.begun:
             self._text(field.text, branch, is_forced=False)
             value = self._value(field, branch)
         else:
@@ -181,7 +215,7 @@ class _LayoutBuilder:
                 field.truncated,
                 (start, self._length),
                 self._request.decoded[field.path, field.items],
-                field.problem,
+                problem,
                 None if field.details is None else tuple(field.details.masked_probability),
                 None if field.details is None else _options(field.details),
                 self._quotations(field, branch, value.exact),

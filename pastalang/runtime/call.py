@@ -11,7 +11,7 @@ from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program, Template
 from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
-from pastalang.program.types import Sampling
+from pastalang.program.types import ON_TRUNCATED, OnTruncated, Sampling
 from pastalang.runtime.errors import BadInputs
 
 
@@ -28,6 +28,7 @@ class Options:
     repair         how many times a field that the model rejects is decoded again
     retry_below    decode a field again if its probability is below this
     keep_invalid   return an answer that stays invalid with its problems, instead of raising `Invalid`
+    on_truncated   "keep", "raise" or "null": what becomes of a value that its limit has cut; if None, a warning says so
     details        report for each field how much probability its type ruled out, and how likely each option was
     """
 
@@ -40,6 +41,7 @@ class Options:
     repair: int = 0
     retry_below: float | None = None
     keep_invalid: bool = False
+    on_truncated: OnTruncated | None = None
     details: bool = False
 
 
@@ -53,6 +55,7 @@ class DecodingOptions(TypedDict, total=False):
     repair: int
     retry_below: float | None
     keep_invalid: bool
+    on_truncated: OnTruncated | None
 
 
 class RunOptions(DecodingOptions, total=False):
@@ -156,6 +159,7 @@ def _problems(options: Options) -> list[str]:
         value: object = getattr(options, name)
         if not isinstance(value, bool):
             problems.append(f"`{name}` must be True or False, not {value!r}")
+    problems += check_on_truncated(options.on_truncated)
     sampling: object = options.sampling
     if sampling is None:
         return problems
@@ -171,6 +175,13 @@ def _problems(options: Options) -> list[str]:
 def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else "..."
+
+
+def check_on_truncated(given: object) -> list[str]:
+    """What is wrong with it."""
+    if given is None or given in ON_TRUNCATED:
+        return []
+    return [f"`on_truncated` must be {_one_of(ON_TRUNCATED)}, not {given!r:.60}"]
 
 
 def check_size(name: str, value: object, *, minimum: int) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 import torch
 
 from pastalang.errors import PastaError
+from pastalang.program.types import OnTruncated
 from pastalang.runtime.call import RunOptions, check_batch, check_size, merged_inputs
 from pastalang.runtime.constraints.compile import prepare_vocabulary
 from pastalang.runtime.errors import LoadError, RunError
@@ -25,6 +26,7 @@ from pastalang.runtime.request_loop import RequestLoop
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import Limits
+from pastalang.runtime.truncation import warn
 
 if TYPE_CHECKING:  # stands above the engine, and is imported by the call
     from pastalang.extraction import Extraction, ExtractOptions
@@ -57,12 +59,13 @@ class Engine(RequestLoop):
         limits: Limits | None = None,
         prefix_cells: int | None = None,
         packed: bool = True,
+        on_truncated: OnTruncated | None = None,
     ) -> Engine:
         """Load a model: a folder, a name on the hub, `"pasta-mini"`, or a `transformers` model and its tokenizer.
 
         `cells` is the size of the KV cache in tokens. Weights loaded onto a CPU are `packed` into the layout that its
         kernels read fastest; a model that you loaded is never changed. A file `pastalang.json` next to the weights
-        names the modes they were trained for. Raises `LoadError`.
+        names the modes they were trained for. `on_truncated` applies to calls that do not set it. Raises `LoadError`.
         """
         check_size("cells", cells, minimum=1)
         pair = source if isinstance(source, tuple) else (source, tokenizer)
@@ -75,7 +78,7 @@ class Engine(RequestLoop):
         try:
             engine = Engine(
                 TransformersModel(found.weights, cells=cells), found.tokenizer, limits=limits,
-                prefix_cells=prefix_cells, trained_for=found.trained_for,
+                prefix_cells=prefix_cells, trained_for=found.trained_for, on_truncated=on_truncated,
             )  # fmt: skip
         except MemoryError as problem:
             raise LoadError(f"this machine has no memory for a KV cache of {cells} cells: {problem}") from problem
@@ -103,8 +106,9 @@ class Engine(RequestLoop):
         name of an option has to be in the dict.
 
         Options: `template`, `mode`, `any_mode`, `seed`, `sampling`, `model`, `repair`, `retry_below`, `keep_invalid`,
-        `details`; see `pastalang.runtime.call.Options`. Raises `InputError` for wrong inputs, `PlanError` for a program
-        that cannot be planned, `LoadError` for a mode that the weights do not know, `RunError` if decoding fails.
+        `on_truncated`, `details`; see `pastalang.runtime.call.Options`. Raises `InputError` for wrong inputs,
+        `PlanError` for a program that cannot be planned, `LoadError` for a mode that the weights do not know,
+        `RunError` if decoding fails.
         """
         request = self._single_request(program, inputs, given, with_events=False)
         try:
@@ -166,7 +170,9 @@ class Engine(RequestLoop):
                     outcomes[index] = self._outcome_of(request)
         finally:
             self._cancel([request for _, request in running])
-        return [one for one in outcomes if one is not None]
+        found = [one for one in outcomes if one is not None]
+        warn(cut for one in found if isinstance(one, Result) for cut in one.truncations)
+        return found
 
     @overload
     async def arun(
@@ -283,6 +289,7 @@ class Engine(RequestLoop):
     def _last_event(self, request: RequestState) -> Event:
         outcome = self._outcome_of(request)
         if isinstance(outcome, Result):
+            warn(outcome.truncations)
             return Done(outcome)
         assert isinstance(outcome, RunError)
         return Failed(outcome)
@@ -299,4 +306,5 @@ class Engine(RequestLoop):
 def _result_or_error(outcome: Result | PastaError) -> Result:
     if isinstance(outcome, PastaError):
         raise outcome
+    warn(outcome.truncations)
     return outcome

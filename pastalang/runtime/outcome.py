@@ -18,6 +18,7 @@ from pastalang.runtime.scheduler.request import FirstAnswerStats, RequestState
 from pastalang.runtime.scheduler.threads import passes_of
 from pastalang.runtime.scheduler.transcript import Threads, WrittenField
 from pastalang.runtime.trace import ROOT_LANE, ForcedTokens, JoinedLanes, Lane, SampledToken, Trace
+from pastalang.runtime.truncation import Truncated
 
 
 def outcome_of(
@@ -43,7 +44,8 @@ def outcome_of(
     result = Result(answers, is_stacked, usage, trace_of(request), problems)
     if review is not None and problems and not review.policy.keep_invalid:
         return Invalid(problems, plan=request.plan, result=result)
-    return result
+    refused = [one for one in result.truncations if one.became == "raise"]
+    return Truncated(refused, plan=request.plan, result=result) if refused else result
 
 
 def _usage(

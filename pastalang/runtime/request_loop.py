@@ -18,9 +18,18 @@ import torch
 
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Mode, Plan
+from pastalang.program.types import OnTruncated, Sampling
 from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.guide_cache import GuideCache
-from pastalang.runtime.call import OPTIONS, Options, check_names, check_size, merged_inputs, options_of
+from pastalang.runtime.call import (
+    OPTIONS,
+    Options,
+    check_names,
+    check_on_truncated,
+    check_size,
+    merged_inputs,
+    options_of,
+)
 from pastalang.runtime.constraints.tagged_text import TaggedTextGuides
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
@@ -65,6 +74,7 @@ class RequestLoop:
         limits: Limits | None = None,
         prefix_cells: int | None = None,
         trained_for: TrainingNote | None = None,
+        on_truncated: OnTruncated | None = None,
         guides: MakeGuide | None = None,
         schedule_filter: ScheduleFilter | None = None,
     ) -> None:
@@ -79,11 +89,14 @@ class RequestLoop:
             check_size("prefix_cells", prefix_cells, minimum=0)
         if limits is not None and not isinstance(limits, Limits):
             raise BadInputs(f"`limits` must be a pastalang.Limits, not {limits!r:.60}")
+        if problems := check_on_truncated(on_truncated):
+            raise BadInputs(*problems)
         self.encoder = Encoder(tokenizer)
         check_tokenizer(model, self.encoder)
         self.model = model
         self.limits = limits or Limits()
         self.trained_for = trained_for
+        self.on_truncated = on_truncated
         self.scheduler = Scheduler(
             cells=model.cells, max_position=model.max_position, limits=self.limits, schedule_filter=schedule_filter,
             prefix_cells=model.cells // 4 if prefix_cells is None else prefix_cells,
@@ -137,11 +150,13 @@ class RequestLoop:
     def _request(self, call: Call, inputs: Mapping[str, Any], *, with_events: bool) -> RequestState:
         values = bind_inputs(call.plan, inputs)
         options = call.options
+        base = Sampling(on_truncated=options.on_truncated).over(options.sampling or Sampling())
+        base = base.over(Sampling(on_truncated=self.on_truncated))
         make_reviewer = None if call.policy is None else partial(Review, call.policy)
         with self._lock:
             self._submitted += 1
             return RequestState(
-                self._plans.bound(call.plan), values, number=self._submitted, seed=options.seed, base=options.sampling,
+                self._plans.bound(call.plan), values, number=self._submitted, seed=options.seed, base=base,
                 make_reviewer=make_reviewer, details=options.details, with_events=with_events,
             )  # fmt: skip
 

@@ -15,6 +15,7 @@ from pastalang.runtime.errors import Problem, RunError
 from pastalang.runtime.notebook import answer_html
 from pastalang.runtime.quotations import SourceSpan
 from pastalang.runtime.trace import Trace
+from pastalang.runtime.truncation import Truncation
 from pastalang.values.json import JsonValue
 
 
@@ -130,6 +131,7 @@ class Answer(Generic[T_co]):
     text       the text of the answer
     thinking   what the model wrote before the answer, white space included, if the template lets it think; not a part
                of `text`
+    truncations  the values that their limits have cut, and the lists that ended at a limit nobody set
     """
 
     value: T_co
@@ -139,6 +141,7 @@ class Answer(Generic[T_co]):
     thinking: str | None = None
     exact: JsonValue = None
     sources: Mapping[str, str] = field(default_factory=dict)
+    truncations: tuple[Truncation, ...] = ()
 
     def field(self, path: str, *items: int) -> FieldResult:
         for one in self.fields:
@@ -184,7 +187,7 @@ class Result(Generic[T_co]):
     @property
     def _summary(self) -> str:
         usage = self.usage
-        truncated = [named(field.path, field.items) for field in self.fields if field.truncated]
+        truncated = [one.where for one in self.truncations]
         parts = [
             _counted(len(self.fields), "field"),
             f"{_counted(usage.output_tokens, 'token')} in {_counted(usage.forward_passes, 'pass')}",
@@ -240,8 +243,13 @@ class Result(Generic[T_co]):
         return tuple(answer.thinking for answer in self.answers)
 
     @property
+    def truncations(self) -> tuple[Truncation, ...]:
+        """The values that their limits have cut, and the lists that ended at a limit that nobody set."""
+        return tuple(one for answer in self.answers for one in answer.truncations)
+
+    @property
     def truncated(self) -> bool:
-        return any(field.truncated for field in self.fields)
+        return bool(self.truncations)
 
 
 class Invalid(RunError):

@@ -121,7 +121,9 @@ def decode(
     found: dict[int, Decoded] = {}
     began = time.perf_counter()
     for plan, numbers in _chunks(requests, batch):
-        results = engine.batch(plan, [requests[number][1] for number in numbers], any_mode=any_mode)
+        results = engine.batch(
+            plan, [requests[number][1] for number in numbers], any_mode=any_mode, on_truncated="keep"
+        )
         found |= {number: _decoded(result) for number, result in zip(numbers, results, strict=True)}
         if on_progress is not None:
             on_progress(len(found))

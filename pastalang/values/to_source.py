@@ -282,11 +282,14 @@ def _tokens(most: int | None, name: str = "max_tokens") -> tuple[nodes.Argument,
 def _sampling(sampling: t.Sampling) -> tuple[nodes.Argument, ...]:
     names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty")
     given = [(name, getattr(sampling, name)) for name in names]
-    return tuple(
+    numbers = tuple(
         _argument(name, _number(value if isinstance(value, int) else Decimal(repr(value))))
         for name, value in given
         if value is not None
     )
+    if sampling.on_truncated is None:
+        return numbers
+    return (*numbers, _argument("on_truncated", nodes.StringValue(sampling.on_truncated, _NOWHERE)))
 
 
 def _flat(arms: Iterable[t.Type]) -> list[t.Type]:

@@ -121,6 +121,12 @@ def opens(type: t.Type, *, is_object: bool) -> bool:
     return isinstance(type, t.Object | t.Map if is_object else t.Array | t.Tuple)
 
 
+def may_be_null(type: t.Type) -> bool:
+    """Whether null is a value of the type. Recursive types are not looked into."""
+    arms = arms_of(type, NO_TYPES)
+    return any(isinstance(arm, t.Null | t.Anything) or arm == t.Literal(None) for arm in arms)
+
+
 def may_be_text(type: t.Type) -> bool:
     """Whether a value of the type may begin with a quote."""
     if isinstance(type, t.Literal):

@@ -79,7 +79,19 @@ def test_the_answer_goes_to_the_standard_output_and_fields_to_the_standard_error
     assert result.exit_code == 0
     value = json.loads(result.stdout)
     assert list(value) == ["brand", "kind", "headline"]
-    assert {line.split(":")[0] for line in result.stderr.splitlines()} == set(value)
+    *fields, note = result.stderr.splitlines()
+    assert {line.split(":")[0] for line in fields} == set(value)
+    assert note == (
+        "note: values were cut at their limits: brand (6 tokens), headline (5 tokens);"
+        ' raise their limits, or set `--on-truncated` to "keep", "null" or "raise"'
+    )
+
+
+def test_what_becomes_of_a_cut_value_can_be_chosen(program: Path, model: Path) -> None:
+    kept = run(program, "--model", model, "--input", "title=x", "--on-truncated", "keep")
+    assert kept.exit_code == 0 and "note:" not in kept.stderr
+    said = refused(1, program, "--model", model, "--input", "title=x", "--on-truncated", "raise")
+    assert "cut at its limit: brand (6 tokens), headline (5 tokens)" in said
 
 
 def test_with_json_one_object_is_all_that_is_printed(program: Path, model: Path) -> None:
@@ -87,7 +99,9 @@ def test_with_json_one_object_is_all_that_is_printed(program: Path, model: Path)
     (line,) = result.stdout.splitlines()
     found = json.loads(line)
     assert result.stderr == ""
-    assert list(found) == ["value", "text", "fields", "usage"]
+    assert list(found) == ["value", "text", "fields", "usage", "truncations"]
+    cut = {"limit": 6, "unit": "token", "became": "keep"}
+    assert found["truncations"][0] == {"field": "brand", **cut}
     assert json.loads(found["text"]) == found["value"]
     assert found["usage"]["forward_passes"] == found["usage"]["critical_path"] > 0
     for field in found["fields"]:

@@ -85,6 +85,11 @@ def test_pydantic_validates_as_without_annotations() -> None:
             "`x` waits for `othr`, which is not a field of the same model; did you mean `other`?",
         ),
         (Annotated[str, After("x")], "`x` waits for itself"),
+        (Annotated[str, Tokens(3, "null")], "`x` cannot become null: a string is never null"),
+        (
+            list[Annotated[str | None, Tokens(3, "null")]],
+            "x[]: `on_truncated` of `Tokens(3, 'null')` belongs to a field, not to a part of its type",
+        ),
     ],
 )
 def test_an_annotation_that_means_nothing_there_is_refused(annotation: Any, reason: str) -> None:
@@ -93,10 +98,17 @@ def test_an_annotation_that_means_nothing_there_is_refused(annotation: Any, reas
     assert str(refused.value) == f"Model cannot be expressed:\n  {reason}"
 
 
-@pytest.mark.parametrize("make", [lambda: Tokens(0), lambda: Tokens("9"), lambda: Verbatim(""), lambda: After()])  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "make", [lambda: Tokens(0), lambda: Tokens("9"), lambda: Tokens(9, "nul"), lambda: Verbatim(""), lambda: After()]
+)  # type: ignore[arg-type]
 def test_an_annotation_is_checked_where_it_is_written(make: Any) -> None:
     with pytest.raises(ValueError, match="takes"):
         make()
+
+
+def test_a_field_says_what_becomes_of_a_cut_value() -> None:
+    model = create_model("Model", x=(Annotated[str | None, Tokens(3, on_truncated="null")], None))
+    assert answer_of(model) == '{\n  x: string(max=3) | null = null with (on_truncated="null")\n}\n'
 
 
 def test_what_a_quotation_cannot_enforce_is_noted() -> None:

@@ -5,7 +5,7 @@ A transcript only grows, so a checkpoint keeps lengths, not copies; `rewound` cu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pastalang.plan.plan import Repeat, Segment
@@ -80,7 +80,7 @@ def rewound(checkpoint: Checkpoint) -> list[Frame]:
             outer = frames[-1].written
             last = outer[-1]
             assert isinstance(last, WrittenLoop), "a list stands last in what its branch had written"
-            outer[-1] = WrittenLoop(last.name, loop, last.stacked)
+            outer[-1] = replace(last, items=loop)
         elif frames:
             written = frames[-1].written  # an arm writes into the transcript of its choice
         frames.append(

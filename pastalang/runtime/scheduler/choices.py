@@ -71,7 +71,7 @@ def open_repeat(branch: BranchState, frame: Frame, repeat: Repeat) -> None:
     mark_checkpoint(branch)
     address = (*frame.address, frame.index, 0)
     inner = Frame(repeat.body, [], address, index=len(repeat.body), repeat=repeat, item=-1)
-    frame.written.append(WrittenLoop(repeat.field, inner.loop))
+    frame.written.append(WrittenLoop(repeat.field, inner.loop, repeat=repeat, place=branch.items_here()))
     if repeat.over is not None:
         inner.elements = elements_of(
             branch, repeat.over, over_hole=repeat.over_hole, maximum=repeat.maximum, span=repeat.span

@@ -58,7 +58,12 @@ def open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
     """Begin the field of a hole, up to its first sample."""
     request = branch.request
     items = branch.items_here()
-    field = Field(hole.field, hole.type, hole.form, hole.span, branch.name, items)
+    room = request.room(branch)
+    field = Field(
+        hole.field, hole.type, hole.form, hole.span, branch.name, items,
+        limit=hole.max_tokens if room is None else min(hole.max_tokens, room),
+        on_truncated=hole.sampling.on_truncated or request.base.on_truncated,
+    )  # fmt: skip
     field.checkpoint = mark_checkpoint(branch)
     request.decoded[field.path, field.items] += 1
     frame.written.append(WrittenField(field))

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from pastalang.plan.outcomes import Drawn
-from pastalang.plan.plan import Form
-from pastalang.program.types import Type
+from pastalang.plan.plan import Form, Repeat
+from pastalang.program.types import OnTruncated, Type
 from pastalang.runtime.sampling.confidence import OptionWeights
 from pastalang.source import Span
 
@@ -98,6 +98,8 @@ class Field:
     tokens: list[int] = field(default_factory=list)
     log_probabilities: list[float] = field(default_factory=list)
     truncated: bool = False
+    limit: int = 0  # the most tokens that it may have
+    on_truncated: OnTruncated | None = None
     is_done: bool = False
     problem: str | None = None  # why there is no value, or what a validator objects to
     checkpoint: Checkpoint | None = None  # where it is decoded again from
@@ -127,11 +129,16 @@ class WrittenBranch:
 
 @dataclass(frozen=True, slots=True)
 class WrittenLoop:
-    """Items one after another. If `stacked`, each of them is an answer of its own."""
+    """Items one after another. If `stacked`, each of them is an answer of its own.
+
+    `repeat` is the list, if the model decides where it ends; `place` are the numbers of the items around it.
+    """
 
     name: str
     items: list[list[Written]]
     stacked: bool = False
+    repeat: Repeat | None = None
+    place: tuple[int, ...] = ()
 
 
 Written: TypeAlias = WrittenText | WrittenField | WrittenBranch | WrittenLoop

@@ -16,6 +16,7 @@ from pastalang.limits import MAX_HOLE_TOKENS
 from pastalang.program import types as t
 from pastalang.values.describe import describe
 from pastalang.values.pydantic.scalars import CoreSchema, Refused, Site
+from pastalang.values.token_limits import may_be_null
 
 _KEY: Final = "pastalang"
 _SHARED: Final = ("definitions", "definition-ref")
@@ -36,17 +37,24 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Tokens(Mark):
-    """At most `most` tokens for a string, a number or a list. A longer value is cut, and the result says so."""
+    """At most `most` tokens for a string, a number or a list. A longer value is cut, and the result says so.
+
+    For a field, `on_truncated` says what becomes of a value that is cut: "keep", "raise" or "null".
+    """
 
     most: int
+    on_truncated: t.OnTruncated | None = None
 
     def __post_init__(self) -> None:
         given: object = self.most
         if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= MAX_HOLE_TOKENS:
             raise ValueError(f"Tokens takes a whole number from 1 to {MAX_HOLE_TOKENS:,}, not {given!r:.60}")
+        if self.on_truncated not in (None, *t.ON_TRUNCATED):
+            words = ", ".join(map(repr, t.ON_TRUNCATED))
+            raise ValueError(f"Tokens takes one of {words} for `on_truncated`, not {self.on_truncated!r:.60}")
 
     def __str__(self) -> str:
-        return f"Tokens({self.most})"
+        return f"Tokens({self.most})" if self.on_truncated is None else f"Tokens({self.most}, {self.on_truncated!r})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +102,8 @@ def with_marks(type: t.Type, schema: CoreSchema, site: Site, *, is_field: bool) 
     """The type with what the annotations of its schema say. `After` and `Sequential` are read with the field."""
     for mark in _marks_of(schema):
         match mark:
+            case Tokens(on_truncated=str()) if not is_field:
+                raise Refused(f"`on_truncated` of `{mark}` belongs to a field, not to a part of its type")
             case Tokens():
                 type = _limited(type, mark)
             case Verbatim():
@@ -157,7 +167,11 @@ def in_order(fields: Mapping[str, t.Field], marks: Sequence[tuple[Mark, ...]]) -
         was_in_order = is_in_order
         waits = [awaited for mark in own if isinstance(mark, After) for awaited in mark.names]
         after = tuple(dict.fromkeys(_key(awaited, name, fields) for awaited in waits))
-        found.append(replace(field, after=after, group=group if is_in_order else None))
+        cut = next((mark.on_truncated for mark in own if isinstance(mark, Tokens) and mark.on_truncated), None)
+        if cut == "null" and not may_be_null(field.type):
+            raise Refused(f"`{name}` cannot become null: {describe(field.type)} is never null")
+        sampling = None if cut is None else t.Sampling(on_truncated=cut)
+        found.append(replace(field, after=after, group=group if is_in_order else None, sampling=sampling))
     return found
 
 
