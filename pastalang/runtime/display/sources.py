@@ -90,7 +90,7 @@ body {{ margin: 0 auto; padding: 24px 28px 60px; max-width: 1400px; display: gri
 h1 {{ grid-column: 1 / -1; font-size: 22px; margin: 0; }}
 h2 {{ font: 600 13px ui-monospace, Menlo, Consolas, monospace; margin: 0 0 8px; opacity: 0.7; }}
 section {{ border: 1px solid var(--line); border-radius: 10px; padding: 14px 18px; margin-bottom: 16px; }}
-.text, td {{ white-space: pre-wrap; overflow-wrap: anywhere; }}
+.text, td {{ white-space: pre-wrap; overflow-wrap: break-word; }}
 mark, .name {{ background: hsl(var(--hue) 62% var(--light)); color: inherit; border-radius: 3px; padding: 1px 0; }}
 .name {{ padding: 1px 4px; text-decoration: none; }}
 a:target + mark {{ outline: 2px solid; }}
