@@ -86,7 +86,7 @@ class RequestState(BranchOwner):
         self.tokens = tokens
         self.plan = tokens.bound
         self.values = values
-        self.texts = no_texts(self.plan.inputs) | quotable_texts(values)
+        self.texts = no_texts(self.plan.inputs) | quotable_texts(values) if tokens.quoting else {}
         self.number = number
         self.seed = seed
         self.base = base or Sampling()

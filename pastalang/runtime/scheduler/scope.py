@@ -22,7 +22,12 @@ from pastalang.values.read import read, to_plain
 
 
 def sources_of(branch: BranchState, items: tuple[int, ...]) -> dict[str, str]:
-    """The texts that a `verbatim` value may copy from: inputs, elements of enclosing loops, fields of these items."""
+    """The texts that a `verbatim` value may copy from: inputs, elements of enclosing loops, fields of these items.
+
+    Empty if no value of the plan quotes.
+    """
+    if not branch.request.tokens.quoting:
+        return {}
     sources = {**branch.request.texts, **quotable_texts(names_here(branch))}
     for field in _fields_before(branch):
         if field.items == items[: len(field.items)]:
