@@ -17,8 +17,7 @@ from pastalang.program import types as t
 from pastalang.runtime.inputs import value_at
 from pastalang.values.fit import find_mismatches
 from pastalang.values.json import JsonValue, parse_json
-from pastalang.values.quotable import BORDER, find_quotation
-from pastalang.values.token_limits import quoted_sources
+from pastalang.values.quotable import BORDER, find_quotation, quoted_sources
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,32 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pastalang.program import types as t
 from pastalang.program.program import Input, InputKind, InputType, ListOf, OneOf, RecordOf
+from pastalang.values.walk import parts_of
 
 BORDER: Final = "\ud800"  # half of a surrogate pair, which no text contains
+
+
+def quotes(type: t.Type, types: Mapping[str, t.Type]) -> bool:
+    """Whether the type, or a type inside it, quotes a text that is known only when a program runs."""
+    return bool(quoted_sources(type, types))
+
+
+def quoted_sources(type: t.Type, types: Mapping[str, t.Type]) -> tuple[str, ...]:
+    """The names of the texts that the type, or a type inside it, quotes."""
+    found: dict[str, None] = {}
+    waiting, met = [type], set[str]()
+    while waiting:
+        match part := waiting.pop():
+            case t.Verbatim(source=source):
+                found[source] = None
+            case t.Named(name=name):
+                waiting += [types[name]] if name not in met else []
+                met.add(name)
+            case _:
+                waiting += [inner for _, inner in parts_of(part)]
+    return tuple(found)
 
 
 def quotable_texts(values: Mapping[str, Any]) -> dict[str, str]:

@@ -18,17 +18,6 @@ def limited_strings(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> tup
     return tuple(dict.fromkeys(found))
 
 
-def quotes(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> bool:
-    """Whether the type, or a type inside it, copies from a text that is known only when a program runs."""
-    return bool(quoted_sources(type, types))
-
-
-def quoted_sources(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> tuple[str, ...]:
-    """The names of the texts that the type, or a type inside it, copies from."""
-    parts = (*arms_of(type, types), *_inside(type, types))
-    return tuple(dict.fromkeys(part.source for part in parts if isinstance(part, t.Verbatim)))
-
-
 def is_always_one_hole(type: t.Type) -> bool:
     """Whether a value of the type is always decoded as one hole."""
     if isinstance(type, t.Array) and type.max_tokens is None:

@@ -20,7 +20,7 @@ from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.quotations import QuotingHole, quoting_holes
 from pastalang.values.describe import counted
 from pastalang.values.lengths import min_length
-from pastalang.values.token_limits import quotes
+from pastalang.values.quotable import quotes
 from pastalang.values.walk import arms_of
 
 

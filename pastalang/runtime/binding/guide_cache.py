@@ -10,13 +10,13 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 from pastalang.plan.plan import Choose, Hole, Plan, Repeat, Segment, Text
-from pastalang.program import types as t
 from pastalang.runtime.binding.spaced import leading_space_of
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import Guide, GuideError
 from pastalang.runtime.constraints.leading_space import LeadingSpaceGuide
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.errors import RunError
+from pastalang.values.quotable import quoted_sources
 
 
 class GuideCache:
@@ -59,8 +59,7 @@ class GuideCache:
         key = self._number(hole.type), self._number(plan.types)
         names = self._names.get(key)
         if names is None:
-            parts = _parts(hole.type, dict(plan.types))
-            names = tuple(sorted({part.source for part in parts if isinstance(part, t.Verbatim)}))
+            names = tuple(sorted(quoted_sources(hole.type, dict(plan.types))))
             if len(self._names) >= self._limit:
                 self._names.clear()
             self._names[key] = names
@@ -93,31 +92,6 @@ def _hidden_texts(segments: Iterable[Segment]) -> Iterator[str]:
                 yield from _hidden_texts((*first, *between, *body))
             case _:
                 continue
-
-
-def _parts(type: t.Type, types: Mapping[str, t.Type]) -> Iterator[t.Type]:
-    """The type and everything inside it, each part once."""
-    waiting, seen = [type], {type}
-    while waiting:
-        part = waiting.pop()
-        yield part
-        inner = [inner for inner in _inside(part, types) if inner not in seen]
-        seen.update(inner)
-        waiting += inner
-
-
-def _inside(type: t.Type, types: Mapping[str, t.Type]) -> tuple[t.Type, ...]:
-    match type:
-        case t.Named(name=name):
-            return (types[name],)
-        case t.Union(arms=inner) | t.Tuple(items=inner):
-            return inner
-        case t.Array(item=item) | t.Map(value=item):
-            return (item,)
-        case t.Object(fields=fields):
-            return tuple(field.type for field in fields)
-        case _:
-            return ()
 
 
 class ValueNumbers:
