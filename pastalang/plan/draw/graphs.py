@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pastalang.plan.draw.captions import describe_type
 from pastalang.plan.draw.grid import times_of
+from pastalang.plan.draw.shapes import Colour
 from pastalang.plan.draw.text_metrics import printable
 from pastalang.plan.draw.timeline import Forked, Joined, Lane, Timeline
 from pastalang.plan.draw.timeline_builder import build_timeline
@@ -54,14 +55,15 @@ def _dot_lines(plan: Plan) -> Iterator[str]:
     timeline = build_timeline(plan)
     yield f"digraph {_quote(plan.template)} {{"
     yield "  rankdir=LR;"
-    yield '  node [shape=box, style="rounded,filled", fillcolor="#dbe7fd", color="#5b86dd", fontname="Helvetica"];'
-    yield '  edge [color="#8594aa", fontname="Helvetica", fontsize=10];'
+    bar = f'fillcolor="{Colour.BAR}", color="{Colour.BAR_EDGE}"'
+    yield f'  node [shape=box, style="rounded,filled", {bar}, fontname="Helvetica"];'
+    yield f'  edge [color="{Colour.FORK}", fontname="Helvetica", fontsize=10];'
     for lane in timeline.lanes:
         critical = any(bar.critical for bar in lane.bars)
-        fill = ', fillcolor="#ffe3bf", color="#e08a1e"' if critical else ""
+        fill = f', fillcolor="{Colour.CRITICAL}", color="{Colour.CRITICAL_EDGE}"' if critical else ""
         yield f"  b{lane.branch.id} [label={_quote(lane.title, summarise(lane))}{fill}];"
     for edge in edges_of(timeline):
-        look = 'style=dotted, color="#0f9d76"' if edge.joins else f"label={_quote(edge.label)}"
+        look = f'style=dotted, color="{Colour.JOIN}"' if edge.joins else f"label={_quote(edge.label)}"
         yield f"  b{edge.start} -> b{edge.end} [{look}];"
     yield "}"
 
@@ -94,7 +96,7 @@ def _mermaid_lines(plan: Plan) -> Iterator[str]:
         else:
             label = f'|"{_escape(edge.label)}"|' if edge.label else ""
             yield f"  b{edge.start} -->{label} b{edge.end}"
-    yield "  classDef critical fill:#ffe3bf,stroke:#e08a1e;"
+    yield f"  classDef critical fill:{Colour.CRITICAL},stroke:{Colour.CRITICAL_EDGE};"
 
 
 def _escape(text: str) -> str:

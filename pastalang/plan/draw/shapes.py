@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, StrEnum
 
 from pastalang.plan.draw.text_metrics import ellipsise, printable, text_width
 
@@ -26,6 +26,17 @@ class Box:
     def overlaps(self, other: Box) -> bool:
         apart = self.right <= other.left or other.right <= self.left
         return not (apart or self.bottom <= other.top or other.bottom <= self.top)
+
+
+class Colour(StrEnum):
+    """The colours that the pictures share. The SVG has more, in the style sheet of `svg_elements`."""
+
+    BAR = "#dbe7fd"
+    BAR_EDGE = "#5b86dd"
+    CRITICAL = "#ffe3bf"  # on the longest path
+    CRITICAL_EDGE = "#e08a1e"
+    FORK = "#8594aa"
+    JOIN = "#0f9d76"
 
 
 class Style(Enum):

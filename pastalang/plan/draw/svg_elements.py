@@ -1,4 +1,4 @@
-"""SVG elements for the shapes of a drawing, and the signs that its legend explains."""
+"""How a drawing looks as SVG: the style sheet with its colours and fonts, the elements, the signs of the legend."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import Enum
 from html import escape as _escape
 from typing import assert_never
 
-from pastalang.plan.draw.shapes import BarShape, Bend, Box, Diamond, Label, Line
+from pastalang.plan.draw.shapes import BarShape, Bend, Box, Colour, Diamond, Label, Line
 from pastalang.plan.draw.text_metrics import printable
 from pastalang.plan.draw.timeline import Chosen, Forked, Joined, Looped, Timeline, Words
 
@@ -62,17 +62,17 @@ text {{ font-family: {SANS}; fill: #1f2937; }}
 .band {{ fill: #f1f5f9; }}
 .grid {{ stroke: #e5e7eb; stroke-width: 1; }}
 .chipbox {{ fill: #eef2f7; stroke: #cbd5e1; }}
-.bar {{ fill: #dbe7fd; stroke: #5b86dd; }}
-.critical {{ fill: #ffe3bf; stroke: #e08a1e; }}
+.bar {{ fill: {Colour.BAR}; stroke: {Colour.BAR_EDGE}; }}
+.critical {{ fill: {Colour.CRITICAL}; stroke: {Colour.CRITICAL_EDGE}; }}
 .pale {{ fill: #ffffff; fill-opacity: 0.62; }}
 .ghost {{ fill-opacity: 0.35; stroke-opacity: 0.45; }}
 .lane {{ stroke: #94a3b8; stroke-width: 2; }}
-.wait {{ stroke: #0f9d76; stroke-width: 1.8; stroke-dasharray: 1.5 4.5; stroke-linecap: round; }}
+.wait {{ stroke: {Colour.JOIN}; stroke-width: 1.8; stroke-dasharray: 1.5 4.5; stroke-linecap: round; }}
 .under {{ fill: none; stroke: #ffffff; stroke-width: 5; }}
-.fork {{ fill: none; stroke: #8594aa; stroke-width: 1.6; }}
-.join {{ fill: none; stroke: #0f9d76; stroke-width: 1.8; }}
-.forkdot {{ fill: #8594aa; }}
-.joindot {{ fill: #0f9d76; }}
+.fork {{ fill: none; stroke: {Colour.FORK}; stroke-width: 1.6; }}
+.join {{ fill: none; stroke: {Colour.JOIN}; stroke-width: 1.8; }}
+.forkdot {{ fill: {Colour.FORK}; }}
+.joindot {{ fill: {Colour.JOIN}; }}
 .choice {{ fill: #ede9fe; stroke: #7c3aed; }}
 .loop {{ fill: none; stroke: #a78bfa; stroke-dasharray: 5 4; }}
 .group {{ fill: #0891b2; }}
