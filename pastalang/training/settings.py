@@ -28,7 +28,7 @@ class TrainingMode(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Settings:
     steps: int
-    learning_rate: float = 1e-3
+    learning_rate: float  # the highest, after the warm-up
     final_share: float = 0.05  # of the learning rate, at the last step
     warmup_steps: int = 100
     weight_decay: float = 0.1
