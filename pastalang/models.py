@@ -101,7 +101,7 @@ def _is_outlines_term(value: object) -> bool:
 
 
 def _template_name(model: object) -> str:
-    """That of a class of the user's; `answer` for other types, such as `int` and `list[Line]`."""
+    """The name of a class of the user's; `answer` for other types, such as `int` and `list[Line]`."""
     if isinstance(model, type) and get_origin(model) is None and model.__module__ != "builtins":
         return model.__name__
     return "answer"

@@ -1,4 +1,4 @@
-"""Checks forks: the number of their items, the tokens they need, and whether the next item differs from the end."""
+"""Checks forks: how many items a fork may have, the tokens of an item, and whether an item differs from the end."""
 
 from __future__ import annotations
 

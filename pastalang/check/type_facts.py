@@ -1,4 +1,8 @@
-"""Facts about lowered types that later checks need, and the limit of branches."""
+"""What is known about lowered types: their size, the inputs that they quote, and the fields that wait for later ones.
+
+Checks that need finished types are here, too: waits against the order, limits that cannot be enforced inside a value
+that is written as a whole, and too many branches.
+"""
 
 from __future__ import annotations
 

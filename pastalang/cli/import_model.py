@@ -1,4 +1,4 @@
-"""`pasta import module:Model` or `pasta import schema.json`: write a program that asks for such a value."""
+"""`pasta import module:Model` or `pasta import schema.json`: write a program that asks for a value of it."""
 
 from __future__ import annotations
 

@@ -195,7 +195,7 @@ def _first_at(comments: Comments, offset: int, start: int) -> int:
 
 
 def _inside(comments: Comments, span: Span) -> tuple[Comments, Comments]:
-    """Those within the span, and the others."""
+    """The comments within the span, and the others."""
     inside = tuple(comment for comment in comments if span.start <= comment.span.start < span.end)
     others = tuple(comment for comment in comments if not span.start <= comment.span.start < span.end)
     return inside, others

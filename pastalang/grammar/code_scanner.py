@@ -1,4 +1,4 @@
-"""Scan code, everything outside of texts, into words, marks and comments."""
+"""Scan code, which is everything outside text blocks, into words, marks and comments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lay out a document of texts and possible line breaks in lines of at most a given width.
+"""The documents of the printer: texts and possible line breaks, laid out in lines of at most a given width.
 
 A `Group` is written on one line if it fits there, otherwise its own breaks become line ends, from the
 outermost group inwards.

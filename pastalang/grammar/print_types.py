@@ -1,4 +1,4 @@
-"""Documents for the types, values and members of a syntax tree, with their comments."""
+"""The printer of types, values and members, with their comments: it makes a `document` of each."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Build a node of the syntax tree for each rule of `pasta.lark`: one method per rule.
 
 Lark calls `rule([...])` with the tokens and the nodes of the rule, in order. What the grammar cannot say
-(a limit on an object, a clause twice) is said here, as a SyntaxProblem.
+(a limit on an object, a clause twice) is reported here, as a SyntaxProblem.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class _Writer:
             self.waits[instance] = [action for action in tape.actions if isinstance(action, _Awaited)]
 
     def resolved(self, instance: Instance) -> tuple[Action, ...]:
-        """Its actions with every join naming the instances that it waits for."""
+        """The instance's actions, with every join naming the instances that it waits for."""
         return tuple(
             self._resolve(action) if isinstance(action, _Awaited) else action for action in self.actions[instance]
         )

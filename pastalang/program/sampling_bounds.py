@@ -1,4 +1,4 @@
-"""The numbers that sampling options allow, in programs and in calls alike."""
+"""The numbers that each sampling option takes, such as `temperature` and `top_k`, in programs and in calls."""
 
 from __future__ import annotations
 

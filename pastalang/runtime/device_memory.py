@@ -1,4 +1,4 @@
-"""Recognizes the errors of a device without memory left, and describes them."""
+"""Recognises the errors of a device that has run out of memory, and describes them."""
 
 from __future__ import annotations
 

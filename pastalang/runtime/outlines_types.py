@@ -1,7 +1,7 @@
 """Converts the types of outlines (`outlines.types`) to hole types.
 
 A type of outlines describes text, so most terms become the pattern that outlines' own `to_regex` writes. Choices become
-literals and schemas become hole types, because these have engines of their own. Grammars and patterns that cannot be
+literals and schemas become hole types, which have guides of their own. Grammars and patterns that cannot be
 enforced, such as look-around, are refused by name. Importing outlines takes a second, so it is imported on first use.
 """
 

@@ -1,6 +1,6 @@
 """Where the quotations of a field stand in the inputs: for each `verbatim` value, the text and the characters in it.
 
-A value that stands in its source several times is reported at the first place. Which of them the model meant is not
+A value that stands in its source several times is reported at the first place. Which place the model meant is not
 known: the mask follows all places at once, and the tokens of a value are the same wherever it is copied from.
 """
 

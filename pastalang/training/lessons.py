@@ -1,4 +1,4 @@
-"""Lessons: the plans of a template, inputs and the right value. A `Recorder` turns them into training rows."""
+"""Lessons: a template's plans, its inputs and the right value. A `Recorder` turns lessons into training rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The training loop and its checkpoints.
 
-Batches are a function of their number, so a run that was interrupted and resumed equals, bit for bit, an unbroken one,
-and no state of the data has to be saved. A checkpoint replaces the last one at once, so a crash leaves a whole one.
+A batch depends only on its number, so a run that was interrupted and resumed equals, bit for bit, an unbroken one, and
+no state of the data has to be saved. A checkpoint replaces the last one at once, so a crash leaves a whole checkpoint.
 """
 
 from __future__ import annotations

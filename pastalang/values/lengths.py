@@ -1,4 +1,4 @@
-"""Bounds for the text of a value, known before decoding: its length, its tokens and its first characters."""
+"""What is known about the text of a value before decoding: its length, default token limit and first characters."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Where inside a value items must differ: every place in the value at which an array with `unique` stands.
 
-A place is all that stands at one path: the types that a value may have there. Recursive types lead back to places that
-are known already, so the places of any type are few, although its paths may have no end.
+A place is a path with the types that a value may have there. Recursive types lead back to known places, so a type has
+few places, although its paths may have no end.
 
 While a value is written, only its path is known. So at one place the items of all arrays differ, or those of none; a
 type that asks for both is refused by name.

@@ -1,4 +1,4 @@
-"""Running text: left to right, unless an `async`, a fork or a fan-out says otherwise.
+"""The segments and branches of running text: left to right, unless an `async`, a fork or a fan-out says otherwise.
 
 text, inputs, holes        in the branch itself
 an object in a hole        a skeleton, joined at once, by the JSON policy

@@ -1,4 +1,4 @@
-"""Messages become turns. The last message is decoded, and its turn stays open.
+"""The segments of messages: each becomes a turn of a chat. The last one is decoded, and its turn stays open.
 
 An `each` input makes every element of its list a document of its own. The documents share everything before the
 first mention of the input, but never the turn that is decoded. From there on each has a branch, and all of these

@@ -1,4 +1,4 @@
-"""Segments with moved white space.
+"""Segments whose white space was moved: what the answer holds, and what the model is fed instead.
 
 Many tokenizers write a space together with the word after it. Where that is so, binding a plan moves the space from the
 end of a literal into the segment after the literal. These segments say what was moved; see `binding.whitespace`.

@@ -1,1 +1,1 @@
-"""Two ways to look at a finished run: a timeline as text and a self-contained HTML page."""
+"""Ways to look at a finished run: a timeline as text, and self-contained HTML pages of its branches and its sources."""

@@ -1,8 +1,7 @@
 """Records what a model passes to its attention in every layer: queries, keys, values, and the model's own mask.
 
-The text may be as long as the model allows, because a text of that length is only claimed. A cache reports that the
-tokens before have been seen, and no layer attends: a token gets its own value back. So a window of thousands of tokens
-shows in a pass over four.
+A pass over four tokens shows a window of thousands: the cache only claims that all tokens before them have been seen,
+and no layer attends, so every token gets its own value back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a model is named by: a folder, a name on the hub, or the name of a model that comes with the package.
+"""How a model is named: by its folder, by its name on the hub, or as a model that comes with the package.
 
 Commands check the name before anything heavy is imported. The name of a shipped model always means the shipped model;
 a folder of the same name is written `./name`.

@@ -1,10 +1,14 @@
 """Admission: which requests run at the same time, and which of their branches may take their first cells.
 
-Reservations keep the memory from filling up with branches that cannot go on, but no promise rests on them: a list may
-get longer than its reservation. The promise rests on what the scheduler does when no branch can be fed. It preempts
-the newest request until the oldest is alone; lets that one start again, as if it had always been alone; relaxes its
-reservations; starts it again without any, which is how it runs in a memory that is large enough; and then one branch at
-a time.
+Reservations keep the memory from filling up with branches that cannot go on. They do not guarantee that a request
+ends, because a list may get longer than its reservation. What the scheduler does when no branch can be fed guarantees
+it (`Scheduler._make_room`, decision 0025):
+
+    1  preempts the newest request, until only the oldest is left
+    2  starts the oldest request again, as if it had always been alone
+    3  relaxes its reservations
+    4  starts it again without reservations, as in a memory that is large enough
+    5  starts it again with one branch at a time
 """
 
 from __future__ import annotations

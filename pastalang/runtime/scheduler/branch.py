@@ -213,7 +213,7 @@ class BranchState:
             before.children.append((self.source.index, self))
 
     def forget_row(self) -> None:
-        """It no longer waits for a row."""
+        """The branch no longer waits for a row."""
         if self.source is not None:
             children = self.source.branch.children
             children[:] = [(index, child) for index, child in children if child is not self]

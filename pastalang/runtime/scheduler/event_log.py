@@ -1,4 +1,4 @@
-"""The events that a request reports to its caller, each of them once.
+"""The events that a request reports to its caller, each one once.
 
 A preempted request starts again and produces the same events, perhaps in another order; `EventLog` drops those
 that the caller has seen.

@@ -1,4 +1,4 @@
-"""A field from its first token to its value."""
+"""Decodes a field, from the guide of its hole to its finished value."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Values in lock-step: which earlier values of its group a value sees, token by token.
 
-They are fixed once all of them have begun. When one of them is decoded again, a value that stays keeps the old one:
-what it has written was written in sight of that one.
+The values that a value sees are fixed once all of them have begun. If one of them is decoded again, a value that is not
+keeps seeing the old one, because it was written in sight of the old one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pastalang.runtime.scheduler.branch import BranchState
 
 
 def values_before(branch: BranchState) -> list[BranchState | None]:
-    """The earlier values of its group, the nearest first. None stands for a value that has not begun."""
+    """The earlier values of the branch's group, the nearest first. None stands for a value that has not begun."""
     assert branch.spec.lockstep is not None
     if branch.values_before is not None:
         return list(branch.values_before)
@@ -24,13 +24,13 @@ def values_before(branch: BranchState) -> list[BranchState | None]:
 
 
 def values_after(branch: BranchState) -> list[BranchState | None]:
-    """The later values of its group. None stands for a value that has not begun."""
+    """The later values of the branch's group. None stands for a value that has not begun."""
     assert branch.spec.lockstep is not None
     return [value for index, value in _values(branch) if index > branch.spec.lockstep.index]
 
 
 def _values(branch: BranchState) -> Iterator[tuple[int, BranchState | None]]:
-    """All values of its group, each with its index."""
+    """All values of the branch's group, each with its index."""
     assert branch.spec.lockstep is not None
     for member in branch.request.tokens.lockstep_groups[branch.spec.lockstep.group]:
         assert member.lockstep is not None

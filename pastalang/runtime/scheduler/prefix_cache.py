@@ -1,7 +1,7 @@
 """The prefix cache: prompt tokens kept in memory between requests.
 
 A kept stretch is a branch that no request owns. Only the unforked beginning of a prompt is kept, fed from position 0,
-so the tokens before a token say all about what it was computed from:
+so the keys and values of a token depend only on the tokens before it:
 
     "You extract …" ──┬── "First document …"       a request goes on from the token where its prompt leaves
                       └── "Second document …"      the kept text, wherever in a stretch that is

@@ -1,7 +1,8 @@
-"""Gives memory back as soon as nothing that is still to come can see it.
+"""Gives the memory of branches back as soon as nothing that is still to come can see it.
 
 A branch is *held* until it has ended and no branch can join it any more. While it is held it keeps what it sees:
 `viewers` counts the held branches that see a branch. Its cells are freed when it is not held and has no viewers.
+Memory that is still needed is only taken away by preemption: see `scheduler`.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def release_all(request: RequestState, memory: Memory) -> None:
 
 
 def end_probe(branch: BranchState, memory: Memory) -> None:
-    """Its logits have been read, or are not worth waiting for."""
+    """End a probe: its logits have been read, or are not worth waiting for."""
     branch.stage = Stage.ENDED
     branch.waiting.clear()
     branch.request.drawing -= 1
@@ -49,7 +50,7 @@ def end_probe(branch: BranchState, memory: Memory) -> None:
 
 
 def drop(branch: BranchState, memory: Memory) -> None:
-    """It is held no longer, and neither is what it sees."""
+    """The branch is held no longer, and no longer holds what it sees."""
     branch.is_held = False
     branch.owner.held.pop(branch, None)
     branch.owner.to_feed.pop(branch, None)

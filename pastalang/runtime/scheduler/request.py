@@ -202,7 +202,7 @@ class RequestState(BranchOwner):
         return branch
 
     def add_probe(self, branch: BranchState) -> None:
-        """It is fed once, in parallel with everything else, for the logits of its last token."""
+        """Add a branch that is fed once, in parallel with everything else, for the logits of its last token."""
         assert branch.source is not None and branch.source.index < branch.source.branch.fed
         self.probes[branch] = self.held[branch] = None
         branch.wait_for_row()
@@ -230,7 +230,7 @@ class RequestState(BranchOwner):
         return chain.from_iterable(self._by_document.values())
 
     def live_with(self, branch: BranchState) -> Iterator[BranchState]:
-        """Those of the same answer as `branch`: in a stack, the branches of its document."""
+        """The branches of the same answer as `branch`: in a stack, those of its document."""
         return iter(self._by_document[branch.document])
 
     def instances(self, id: BranchId, prefix: tuple[int, ...]) -> list[BranchState]:

@@ -1,4 +1,4 @@
-"""The scheduler: decides what each forward pass is fed, and hands sampled tokens to their branches. No tensors.
+"""The scheduler: what each forward pass is fed, which request is preempted, and which branch gets a sampled token.
 
 submit ──> waiting ──> active ── schedule() ──> Step ── the model ── commit() / accept() ──> … ──> over
               ^           │
@@ -338,8 +338,8 @@ class Scheduler:
         return bool(prepared)
 
     def _preempt(self, request: RequestState) -> None:
-        """It starts again, first in the queue, once it is alone or another request has left. Earlier, it would take
-        the same memory and be preempted again."""
+        """The request starts again, first in the queue, once it is alone or another request has left. Earlier, it would
+        take the same memory and be preempted again."""
         self._admission_paused = True
         release_all(request, self.memory)
         self._active.remove(request)

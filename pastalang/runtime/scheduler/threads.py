@@ -3,8 +3,8 @@
     text ──<promise …/>──┬── text goes on without seeing the thread ──<sync/>── sees all threads
                          └── <async> … </async>
 
-The token that completes a `<sync/>` is fed only once the threads have ended, so that it sees them. A thread is an
-instance of the last branch of the plan, in the order in which they begin.
+The token that completes a `<sync/>` is fed only once the threads have ended, so that the token sees them. A thread is
+an instance of the last branch of the plan, in the order in which the threads begin.
 """
 
 from __future__ import annotations
