@@ -70,6 +70,7 @@ def quoting_holes(plan: Plan, nesting: Nesting) -> dict[str, QuotingHole]:
     around = [
         (one.segment, (*nesting.loops[branch.id], *((branch.id, address) for address in one.repeats)))
         for branch in plan.branches
+        if branch.id in nesting.loops  # threads are forked by the model; their text quotes nothing
         for one in visit(branch.segments)
         if isinstance(one.segment, Hole)
     ]
