@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from pastalang.extraction import Extraction as Extraction
     from pastalang.extraction import aextract as aextract
     from pastalang.extraction import extract as extract
-    from pastalang.models import from_model as from_model
-    from pastalang.models import from_outlines as from_outlines
-    from pastalang.models import from_schema as from_schema
-    from pastalang.models import model_of as model_of
-    from pastalang.models import schema_of as schema_of
+    from pastalang.interop import from_model as from_model
+    from pastalang.interop import from_outlines as from_outlines
+    from pastalang.interop import from_schema as from_schema
+    from pastalang.interop import model_of as model_of
+    from pastalang.interop import schema_of as schema_of
     from pastalang.plan.build import build_plan as build_plan
     from pastalang.plan.builder import PlanError as PlanError
     from pastalang.plan.plan import Mode as Mode
@@ -89,11 +89,11 @@ _HOMES = {
     "Extraction": "pastalang.extraction",
     "aextract": "pastalang.extraction",
     "extract": "pastalang.extraction",
-    "from_model": "pastalang.models",
-    "from_outlines": "pastalang.models",
-    "from_schema": "pastalang.models",
-    "model_of": "pastalang.models",
-    "schema_of": "pastalang.models",
+    "from_model": "pastalang.interop",
+    "from_outlines": "pastalang.interop",
+    "from_schema": "pastalang.interop",
+    "model_of": "pastalang.interop",
+    "schema_of": "pastalang.interop",
     "NotExpressible": "pastalang.values.conversion",
     "After": "pastalang.values.pydantic.annotations",
     "Sequential": "pastalang.values.pydantic.annotations",

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel
 
-from pastalang.models import extraction_program
+from pastalang.interop import extraction_program
 from pastalang.program.program import Program
 from pastalang.runtime.call import OPTIONS, DecodingOptions, check_names
 from pastalang.runtime.errors import BadInputs

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from pastalang.compiler import compile, load
 from pastalang.errors import FileError, InputError, PastaError
-from pastalang.models import from_schema, model_of, schema_of
+from pastalang.interop import from_schema, model_of, schema_of
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling

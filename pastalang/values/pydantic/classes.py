@@ -1,4 +1,4 @@
-"""What the classes of a model say of themselves: names, descriptions, and validators."""
+"""What the classes of a model declare: names, descriptions and validators."""
 
 from __future__ import annotations
 
