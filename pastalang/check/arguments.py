@@ -140,7 +140,7 @@ class Arguments:
         return None
 
     def strings(self, name: str) -> tuple[str, ...]:
-        """One text, or a list of them; none may be empty."""
+        """An argument that is a text or a list of texts, none of them empty."""
         argument = self.by_name.get(name)
         if argument is None:
             return ()

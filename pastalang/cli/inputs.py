@@ -62,7 +62,7 @@ class _Reading:
         self.problems.append((problem, code))
 
     def checked(self, values: dict[str, Any]) -> dict[str, Any]:
-        """The same values. Raises `Refused` if there was a problem; the highest exit code wins."""
+        """Returns the values. Raises `Refused` if there was a problem; the highest exit code wins."""
         if not self.problems:
             return values
         code = max(code for _, code in self.problems)

@@ -249,7 +249,7 @@ class Release(Enum):
 
 @dataclass(frozen=True, slots=True)
 class LockStep:
-    """Its token k also sees tokens 1..k of the branches of `group` with a lower `index`."""
+    """Token k of a branch also sees tokens 1..k of the branches of the same `group` with a lower `index`."""
 
     group: int
     index: int

@@ -202,7 +202,7 @@ def _spell_count(minimum: int, maximum: int | None) -> str:
 
 
 def texts_of(node: Node, *, fewer_than: int) -> frozenset[str] | None:
-    """All of them; None where there are as many as that or more."""
+    """All texts that match; None if there are not fewer than `fewer_than`."""
     if lengths(node) is None:
         return frozenset()
     try:

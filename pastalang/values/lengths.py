@@ -143,7 +143,7 @@ class DefaultLimits:
 
     @property
     def in_a_list(self) -> DefaultLimits:
-        """The same inside a list, where each of them counts once for every item."""
+        """The limits inside a list, where each limit counts once for every item."""
         parts = (self.string, self.items, self.structure)
         return DefaultLimits(*(part // limits.LISTED_DIVISOR for part in parts))
 

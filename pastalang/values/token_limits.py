@@ -33,12 +33,12 @@ def unenforced_limit(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> st
 
 
 def unenforced_limit_written_in(type: t.Type) -> str | None:
-    """The same for what the type itself spells out: it does not look into the types that it names."""
+    """Why a token limit that the type itself writes cannot be enforced. Types that it names are left out."""
     return _first_unenforced(_inside(type, NO_TYPES), NO_TYPES)
 
 
 def unenforced_limit_of_recursion(name: str, types: Mapping[str, t.Type]) -> str | None:
-    """The same for a recursive type, which is inside itself, so that its own limit counts too."""
+    """Why a token limit inside a recursive type cannot be enforced. Its own limit counts: it is inside itself."""
     return _first_unenforced(_inside(t.Tuple((t.Named(name),)), types), types)
 
 

@@ -38,7 +38,7 @@ def write_turn_start(builder: PlanBuilder, message: Message, index: int, *, piec
 
 
 def write_turn_rest(builder: PlanBuilder, messages: tuple[Message, ...], index: int, *, pieces: int) -> Segments:
-    """The same turn from there on."""
+    """A turn from its piece number `pieces` on: what each document of a stack has of its own."""
     message = messages[index]
     assert isinstance(message.body, TextBody) and index < len(messages) - 1
     return (*write_pieces(builder, message.body.pieces[pieces:], TextContext()), TurnEnd(message.role, index))

@@ -49,7 +49,7 @@ def plain_inputs(model: Any, tokens: Sequence[TokenId], *, start: int) -> list[A
 
 
 def fast_inputs(fast: Model, model: Any, tokens: Sequence[TokenId], *, start: int) -> list[AttentionInput]:
-    """The same from `fast`, which wraps `model`. Its tokens are alone in its cells."""
+    """What `fast`, which wraps `model`, makes of the tokens. They are alone in its cells."""
     here = range(len(tokens))
     batch = StepBatch(
         tokens=tuple(tokens),

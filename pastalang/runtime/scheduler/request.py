@@ -101,7 +101,7 @@ class RequestState(BranchOwner):
         self.reset()
 
     def reset(self) -> None:
-        """As before it was prepared. All of its memory has been given back."""
+        """Make the request as it was before it was prepared. All of its memory has been given back."""
         self.branches: list[BranchState] = []
         self.probes: dict[BranchState, None] = {}  # fed for the options of a choice, not part of the answer
         self.is_prepared = False

@@ -112,7 +112,7 @@ class BranchState:
 
     @property
     def own(self) -> Path:
-        """Its own tokens, and those of the branches that it replaces, up to its checkpoint."""
+        """The branch's own tokens, and those of the branches that it replaces, up to its checkpoint."""
         return (*self.own_before, *self.tokens)
 
     @property

@@ -224,7 +224,7 @@ def _whole(state: NumberPrefix) -> int:
 
 
 def _position(low: int, high: int, rule: _Rule) -> bool | None:
-    """True: all numbers of the range fit; False: none; None: some."""
+    """Whether the numbers from `low` to `high` keep the rule: True if all do, False if none does, None if some do."""
     if high < rule.low or low > rule.high:
         return False
     return True if rule.low <= low and high <= rule.high else None
