@@ -2,6 +2,7 @@
 
 lines[].qty, items (2,)      value["lines"][2]["qty"]
 quote(first).text            value["quote"]["text"]: the label only keeps two arms' names apart
+lines#2                      value["lines"]: the number only keeps two fields of one place apart
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from pastalang.values.json import JsonValue
 from pastalang.values.lengths import decimal_text
 from pastalang.values.quotable import quotable_texts
 
-_STEP = re.compile(r'"(?:[^"\\]|\\.)*"|\[\]|\([^()]*\)|[^.\[("]+')
+_STEP = re.compile(r'"(?:[^"\\]|\\.)*"|\[\]|\([^()]*\)|#\d+|[^.\[("#]+')
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +126,9 @@ def _down(value: JsonValue, step: str, numbers: list[int]) -> JsonValue:
     match value:
         case list() if step == "[]":
             return value[numbers.pop(0)]
-        case dict() if step != "[]" and not step.startswith("("):
+        case dict() if step != "[]" and not step.startswith(("(", "#")):
             return value[json.loads(step) if step.startswith('"') else step]
-        case _ if step.startswith("("):
+        case _ if step.startswith(("(", "#")):
             return value
         case _:
             raise KeyError(step)

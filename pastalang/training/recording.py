@@ -118,7 +118,6 @@ class _Run:
         self._scheduler = Scheduler(cells=CELLS, max_position=FAR, schedule_filter=schedule_filter)
         self._taught: list[TaughtToken] = []
         self._labels: dict[int, int] = {}
-        self._absent = plan.encoder.text("null")[0]
 
     def sequence(self, origin: str) -> TrainingRow:
         self._scheduler.submit(self._request)
@@ -159,7 +158,8 @@ class _Run:
         field = branch.hole.field.path if branch.hole is not None else branch.decision.field  # type: ignore[union-attr]
         items = _items(branch)
         is_absent = self._answer.at(field, items) is None
-        self._taught.append(TaughtToken(field, items, place, token, self._allowed(branch), is_absent, self._absent))
+        absent = self._teacher.first_of_null(branch)
+        self._taught.append(TaughtToken(field, items, place, token, self._allowed(branch), is_absent, absent))
         return Sample(token, 0.0)
 
     def _allowed(self, branch: BranchState) -> TokenMask | None:
@@ -210,6 +210,16 @@ class Teacher:
             return self._in_hole(branch.hole)
         assert branch.decision is not None, "a branch that draws has a hole or a decision"
         return self._in_decision(branch)
+
+    def first_of_null(self, branch: BranchState) -> int:
+        """The token that null would begin with here: a space before it may be part of that token."""
+        if branch.hole is not None:
+            return self._encoder.text(f"{branch.hole.lead}null")[0]
+        frame = branch.frames[-1]
+        choose = frame.segments[frame.index] if frame.index < len(frame.segments) else None
+        arms = arms_of(choose, self._encoder) if isinstance(choose, Choose) else []
+        tokens = next((arm.tokens for arm in arms if arm.text.strip() == "null" and arm.tokens), None)
+        return (tokens or self._encoder.text("null"))[0]
 
     # ── holes ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pastalang.compiler import compile
 from pastalang.plan.plan import Mode
 from pastalang.training.batches import collate, packed_batches
 from pastalang.training.errors import BadData, BadRow
+from pastalang.training.lessons import Lesson, Recorder, planner
 from pastalang.training.recording import IGNORED, TrainingRow
 from tests.training.lessons import PRODUCT, TOKENIZER, product, row_of, taught_text
 
@@ -74,6 +76,14 @@ def test_a_value_that_just_fits_its_limit_is_taught() -> None:
 def test_a_missing_input_is_refused_with_its_file_and_row() -> None:
     with pytest.raises(BadRow, match=r"rows\.jsonl:1: .*`title` is missing"):
         row_of(PRODUCT, {}, {"brand": None, "kind": "tv", "quote": None})
+
+
+@pytest.mark.parametrize("value", [[{"b": "c"}, {"b": "d"}], [], None])
+def test_a_list_of_objects_that_may_be_null_is_taught(value: object) -> None:
+    program = compile('template t(x: text)\nuser """{x}"""\nassistant json { a: [{ b: string(max=4) }] | null }')
+    lesson = Lesson(planner(program), {"x": "y"}, {"a": value}, "row")  # type: ignore[dict-item]
+    row = Recorder(TOKENIZER).row(lesson, Mode.STRICT)
+    assert all(taught.is_absent is (value is None) for taught in row.taught if taught.field == "a")
 
 
 def test_two_values_drawn_from_one_place_are_both_taught() -> None:
