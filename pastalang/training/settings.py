@@ -35,6 +35,7 @@ class Settings:
     clip_norm: float = 1.0
     accumulation: int = 1  # batches per step
     bfloat16: bool = True
+    average: float = 0.0  # of the weights over the steps: how much of the average a step keeps; 0: the last weights
     save_every: int = 250
     judge_every: int = 0  # 0: never look at the validation part
     patience: int = 0  # judgements without a better score before it stops; 0: never

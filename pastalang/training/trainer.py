@@ -23,6 +23,7 @@ from pastalang.training.forward import loss_of
 from pastalang.training.settings import Settings
 
 Batches: TypeAlias = Callable[[int], Batch]  # the batch with this number, the same at every call
+Loss: TypeAlias = Callable[[Any, Batch], torch.Tensor]  # of a model on a batch
 Judge: TypeAlias = Callable[[Any], float]  # a validation score of the model: higher is better
 ReportLine: TypeAlias = Callable[[str], None]  # shows one line of progress
 
@@ -45,18 +46,25 @@ def train(
     *,
     fingerprint: str,
     judge: Judge | None = None,
+    loss: Loss = loss_of,
     report: ReportLine = print,
 ) -> Progress:
-    """Train until the steps are done or the score stops rising. Resumes from the checkpoint in `folder`."""
+    """Train until the steps are done or the score stops rising. Resumes from the checkpoint in `folder`.
+
+    With `settings.average`, the model has the averaged weights when this returns.
+    """
     device = next(model.parameters()).device
     optimizer = _optimizer(model, settings)
-    progress = load_checkpoint(folder / "resume", model, optimizer, fingerprint=fingerprint)
+    average = Average(model, settings.average) if settings.average else None
+    progress = load_checkpoint(folder / "resume", model, optimizer, fingerprint=fingerprint, average=average)
     progress = progress or Progress(0, None, 0, fingerprint)
     began, first = time.monotonic(), progress.step
     tokens = 0
     while progress.step < settings.steps:
-        loss, fed = _step(model, optimizer, batches, settings, progress.step, device)
+        cost, fed = _step(model, optimizer, batches, settings, progress.step, device, loss)
         tokens += fed
+        if average is not None:
+            average.add(model)
         progress = Progress(progress.step + 1, progress.best_score, progress.judgements_since_best, fingerprint)
         judging = judge is not None and settings.judge_every and progress.step % settings.judge_every == 0
         if judging and judge is not None:
@@ -65,14 +73,32 @@ def train(
                 report(f"step {progress.step}: no better score in {settings.patience} validations; stopping")
                 break
         if progress.step % settings.save_every == 0 or progress.step == settings.steps:
-            save_checkpoint(folder / "resume", model, optimizer, progress, settings)
+            save_checkpoint(folder / "resume", model, optimizer, progress, settings, average=average)
         if progress.step % 20 == 0 or progress.step == settings.steps:
-            report(_line(progress.step, settings.steps, loss, tokens, time.monotonic() - began, progress.step - first))
+            report(_line(progress.step, settings.steps, cost, tokens, time.monotonic() - began, progress.step - first))
+    if average is not None:
+        average.put(model)
     return progress
 
 
+class Average:
+    """A moving average of a model's weights: the last 1 / (1 - keep) steps count most."""
+
+    def __init__(self, model: Any, keep: float) -> None:
+        self._keep = keep
+        self.weights = {name: value.detach().clone() for name, value in _own_weights(model).items()}
+
+    @torch.no_grad()
+    def add(self, model: Any) -> None:
+        for name, value in _own_weights(model).items():
+            self.weights[name].lerp_(value, 1 - self._keep)
+
+    def put(self, model: Any) -> None:
+        model.load_state_dict(self.weights, strict=False)
+
+
 def _step(
-    model: Any, optimizer: Any, batches: Batches, settings: Settings, step: int, device: torch.device
+    model: Any, optimizer: Any, batches: Batches, settings: Settings, step: int, device: torch.device, cost_of: Loss
 ) -> tuple[float, int]:
     """One update from `accumulation` batches, each weighted by the tokens it predicts."""
     model.train()
@@ -81,7 +107,7 @@ def _step(
     total = 0.0
     for part in parts:
         with _autocast(device, settings):
-            loss = loss_of(model, part) * (part.predicted / max(1, predicted))
+            loss = cost_of(model, part) * (part.predicted / max(1, predicted))
         if not torch.isfinite(loss):
             rows = ", ".join(dict.fromkeys(part.origins))
             raise TrainingStopped(f"step {step + 1}: the loss is {loss.item()} on these rows: {rows}")
@@ -127,7 +153,9 @@ def _line(step: int, steps: int, loss: float, tokens: int, seconds: float, done:
     return f"step {step}/{steps}  loss {loss:.4f}  {tokens / seconds:,.0f} tokens/s  {left / 60:.1f} min left"
 
 
-def save_checkpoint(folder: Path, model: Any, optimizer: Any, progress: Progress, settings: Settings) -> None:
+def save_checkpoint(
+    folder: Path, model: Any, optimizer: Any, progress: Progress, settings: Settings, *, average: Average | None = None
+) -> None:
     """Write next to the old one, then swap: a crash in between leaves a whole checkpoint."""
     folder.mkdir(parents=True, exist_ok=True)
     name = f"step-{progress.step:07d}"
@@ -135,6 +163,8 @@ def save_checkpoint(folder: Path, model: Any, optimizer: Any, progress: Progress
     fresh.mkdir(exist_ok=True)
     weights = {key: value.contiguous() for key, value in _own_weights(model).items()}
     save_file(weights, fresh / "weights.safetensors")
+    if average is not None:
+        save_file({key: value.contiguous() for key, value in average.weights.items()}, fresh / "average.safetensors")
     torch.save(optimizer.state_dict(), fresh / "optimizer.pt")
     document = {"progress": asdict(progress), "settings": asdict(settings)}
     (fresh / "progress.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
@@ -147,8 +177,10 @@ def save_checkpoint(folder: Path, model: Any, optimizer: Any, progress: Progress
             _remove(old)
 
 
-def load_checkpoint(folder: Path, model: Any, optimizer: Any, *, fingerprint: str) -> Progress | None:
-    """Restore model and optimiser. None if the folder holds no checkpoint."""
+def load_checkpoint(
+    folder: Path, model: Any, optimizer: Any, *, fingerprint: str, average: Average | None = None
+) -> Progress | None:
+    """Restore model, optimiser and average. None if the folder holds no checkpoint."""
     if not (folder / "latest").exists():
         return None
     place = folder / (folder / "latest").read_text(encoding="utf-8").strip()
@@ -163,6 +195,9 @@ def load_checkpoint(folder: Path, model: Any, optimizer: Any, *, fingerprint: st
             f"({progress.fingerprint}, this run is {fingerprint}); choose another output folder"
         )
     _put(place, model)
+    if average is not None:
+        saved = load_file(place / "average.safetensors")
+        average.weights = {name: saved[name].to(value.device) for name, value in average.weights.items()}
     optimizer.load_state_dict(torch.load(place / "optimizer.pt", weights_only=True))
     return progress
 

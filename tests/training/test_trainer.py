@@ -16,7 +16,7 @@ from pastalang.training.errors import CheckpointError, TrainingStopped
 from pastalang.training.forward import logits_of, loss_of
 from pastalang.training.recording import IGNORED
 from pastalang.training.settings import Settings
-from pastalang.training.trainer import train
+from pastalang.training.trainer import Average, train
 from tests.training.lessons import product
 
 SETTINGS = Settings(steps=6, learning_rate=3e-3, warmup_steps=2, save_every=3, bfloat16=False)
@@ -54,9 +54,11 @@ def run(model: Any, settings: Settings, folder: Path, **rest: Any) -> Any:
     return train(model, text_batches, settings, folder, fingerprint="toy", report=silent, **rest)
 
 
-def test_an_interrupted_run_equals_an_unbroken_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize("average", [0.0, 0.8])
+def test_an_interrupted_run_equals_an_unbroken_one(tmp_path: Path, average: float) -> None:
+    settings = replace(SETTINGS, average=average)
     unbroken = tiny_model()
-    run(unbroken, SETTINGS, tmp_path / "whole")
+    run(unbroken, settings, tmp_path / "whole")
     broken = tiny_model()
 
     class PulledPlug(Exception):
@@ -68,11 +70,24 @@ def test_an_interrupted_run_equals_an_unbroken_one(tmp_path: Path) -> None:
         return text_batches(number)
 
     with pytest.raises(PulledPlug):
-        train(broken, batches, SETTINGS, tmp_path / "parts", fingerprint="toy", report=silent)
+        train(broken, batches, settings, tmp_path / "parts", fingerprint="toy", report=silent)
     resumed = tiny_model()
-    run(resumed, SETTINGS, tmp_path / "parts")
+    run(resumed, settings, tmp_path / "parts")
     for expected, found in zip(unbroken.parameters(), resumed.parameters(), strict=True):
         assert torch.equal(expected, found)
+
+
+def test_the_average_moves_towards_the_weights_by_what_a_step_does_not_keep() -> None:
+    model = tiny_model()
+    average = Average(model, 0.75)
+    name, weight = next(iter(model.named_parameters()))
+    before = weight.detach().clone()
+    with torch.no_grad():
+        weight += 4.0
+    average.add(model)
+    assert torch.allclose(average.weights[name], before + 1.0)
+    average.put(model)
+    assert torch.allclose(weight, before + 1.0)
 
 
 def test_it_learns_a_text_that_repeats(tmp_path: Path) -> None:
