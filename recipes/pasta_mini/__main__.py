@@ -26,7 +26,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--overwrite", action="store_true")
     for field in fields(Sizes):
-        kind = float if field.name == "learning_rate" else int
+        kind = float if isinstance(field.default, float) else int
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, default=field.default)
     given = parser.parse_args()
     sizes = replace(Sizes(), **{field.name: getattr(given, field.name) for field in fields(Sizes)})

@@ -17,7 +17,7 @@ import torch
 from pastalang.training.batches import Batch, collate
 from pastalang.training.recording import TrainingRow
 
-DrawRow: TypeAlias = Callable[[Random], TrainingRow | None]  # None: the drawn row cannot be taught, so another is drawn
+DrawRows: TypeAlias = Callable[[Random], Sequence[TrainingRow]]  # none if what was drawn cannot be taught
 Lines: TypeAlias = list[list[TrainingRow]]
 
 _MISSES = 12  # drawn rows, one after another, that fit in no line, before a chunk is full
@@ -60,16 +60,16 @@ def _padded(piece: torch.Tensor, length: int, filler: int) -> torch.Tensor:
 
 
 class RowStream:
-    """Batches by number; `draw` has to be picklable if `ahead`: the next chunk is then made while this one is used."""
+    """Batches by number. A chunk has `batches` batches.
 
-    def __init__(
-        self, draw: DrawRow, *, rows: int, length: int, seed: int, batches: int = 16, ahead: bool = False
-    ) -> None:
-        """A chunk has `batches` batches."""
+    The next `ahead` chunks are made in as many processes while this one is used; `draw` has to be picklable for that.
+    """
+
+    def __init__(self, draw: DrawRows, *, rows: int, length: int, seed: int, batches: int = 16, ahead: int = 0) -> None:
         self._draw = draw
-        self._batches = batches
+        self._batches, self._ahead = batches, ahead
         self._rows, self._length, self._seed = rows, length, seed
-        self._pool = ProcessPoolExecutor(1, mp_context=get_context("spawn")) if ahead else None
+        self._pool = ProcessPoolExecutor(ahead, mp_context=get_context("spawn")) if ahead else None
         self._coming: dict[int, Future[Lines]] = {}
         self._known: tuple[int, Lines] = (-1, [])
 
@@ -86,7 +86,7 @@ class RowStream:
     def _chunk(self, number: int) -> Lines:
         if self._pool is None:
             return make_lines(self._draw, self._rows * self._batches, self._length, f"{self._seed}/{number}")
-        for wanted in (number, number + 1):
+        for wanted in range(number, number + 1 + self._ahead):
             if wanted not in self._coming:
                 self._coming[wanted] = self._pool.submit(
                     make_lines, self._draw, self._rows * self._batches, self._length, f"{self._seed}/{wanted}"
@@ -96,22 +96,22 @@ class RowStream:
         return lines
 
 
-def make_lines(draw: DrawRow, count: int, length: int, seed: str) -> Lines:
+def make_lines(draw: DrawRows, count: int, length: int, seed: str) -> Lines:
     """`count` lines, each filled with rows as they are drawn, until rows in a row fit nowhere any more."""
     random = Random(seed)
     lines: Lines = [[] for _ in range(count)]
     room = [length] * count
     misses = 0
     while misses < _MISSES or not all(lines):
-        row = draw(random)
-        if row is None or len(row) > length:
-            continue
-        place = next((place for place in range(count) if len(row) <= room[place]), None)
-        if place is None:
-            misses += 1
-            continue
-        misses = 0
-        lines[place].append(row)
-        room[place] -= len(row)
+        for row in draw(random):
+            if len(row) > length:
+                continue
+            place = next((place for place in range(count) if len(row) <= room[place]), None)
+            if place is None:
+                misses += 1
+                continue
+            misses = 0
+            lines[place].append(row)
+            room[place] -= len(row)
     random.shuffle(lines)
     return lines

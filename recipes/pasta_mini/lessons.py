@@ -1,12 +1,14 @@
-"""Training rows: a program that asks for the attributes of a listing, recorded with the right answer."""
+"""Training rows: programs that ask about listings and everyday documents, recorded with the right answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from pastalang.compiler import compile
 from pastalang.plan.plan import Mode
 from pastalang.program import pieces as p
 from pastalang.program import types as t
@@ -14,15 +16,21 @@ from pastalang.program.program import Input, InputKind, JsonBody, Message, Progr
 from pastalang.source import Source, Span
 from pastalang.training.errors import BadRow
 from pastalang.training.lessons import Lesson, Recorder, planner
-from pastalang.training.metrics import Report
+from pastalang.training.metrics import Counts, Report
 from pastalang.training.recording import TrainingRow
 from pastalang.training.teacher_forced_eval import score_rows
 from pastalang.training.trainer import ReportLine
+from pastalang.values.conversion import Converted
+from pastalang.values.to_source import program_source
 from recipes.pasta_mini.catalogue import Part, load_catalogue
+from recipes.pasta_mini.documents import TEXT, draw_form, lessons_about
 from recipes.pasta_mini.listings import Listing, make_listing
 from recipes.pasta_mini.real_listings import Mixer
 
-_REAL = 0.65  # of the listings are variations of real ones; the others are made up
+_LISTINGS = 0.8  # of the draws are listings; a draw of documents is several rows
+_REAL = 0.85  # of the listings are variations of real ones; the others are made up
+_FROM_MODEL = 0.25  # of the listings are asked for as `pastalang.from_model` asks
+_DOCUMENTS = 3  # that are drawn with one program
 _SHARES = {Mode.STRICT: 0.5, Mode.SEQUENTIAL: 0.25, Mode.LOCKSTEP: 0.25}
 
 LIMITS = (24, 32, 48)
@@ -36,8 +44,8 @@ _ORDERS = (
 )
 
 
-class DrawLesson:
-    """Draws a row in a random mode. Pickles as its tokenizer and listings, for the process that records rows."""
+class DrawRows:
+    """Draws rows in random modes. Pickles as its tokenizer and listings, for the processes that record rows."""
 
     def __init__(self, tokenizer: Any, real: Sequence[Listing]) -> None:
         self._tokenizer, self._real = tokenizer, tuple(real)
@@ -50,22 +58,28 @@ class DrawLesson:
     def __setstate__(self, state: tuple[Any, tuple[Listing, ...]]) -> None:
         self.__init__(*state)  # type: ignore[misc]
 
-    def __call__(self, random: Random) -> TrainingRow | None:
-        if self._recorder is None:
-            self._recorder = Recorder(self._tokenizer)
+    def __call__(self, random: Random) -> list[TrainingRow]:
+        """The rows of one program; none if what was drawn cannot be taught."""
+        recorder = self._recorder = self._recorder or Recorder(self._tokenizer)
+        found = []
+        for lesson in self._lessons(random):
+            [mode] = random.choices(tuple(_SHARES), weights=tuple(_SHARES.values()))
+            with suppress(BadRow):
+                found.append(recorder.row(lesson, mode))
+        return found
+
+    def _lessons(self, random: Random) -> list[Lesson]:
+        if random.random() >= _LISTINGS:
+            return lessons_about(draw_form(random, Part.TRAIN), random, Part.TRAIN, count=_DOCUMENTS, origin="document")
         is_real = random.random() < _REAL
         listing = self._mixer.draw(random) if is_real else _made_up(random)
-        lesson = lesson_of(listing, random, origin=f"{'mixed' if is_real else 'made up'}: {listing.title}")
-        [mode] = random.choices(tuple(_SHARES), weights=tuple(_SHARES.values()))
-        try:
-            return self._recorder.row(lesson, mode)
-        except BadRow:
-            return None
+        origin = f"{'mixed' if is_real else 'made up'}: {listing.title}"
+        return [lesson_of(listing, random, origin=origin, as_model=_FROM_MODEL)]
 
 
 @dataclass(frozen=True, slots=True)
 class Exam:
-    """Rows to be scored, and their categories."""
+    """Rows to be scored, and their categories. `matched`: the share of fields that are right, absent ones included."""
 
     name: str
     rows: tuple[TrainingRow, ...]
@@ -75,17 +89,33 @@ class Exam:
         return score_rows(model, self.rows, categories=self.categories)
 
 
-def exam_of(recorder: Recorder, listings: Sequence[Listing], *, length: int, name: str, report: ReportLine) -> Exam:
-    """Rows in strict mode whose values have to be spans of the title if they can be. Reports how many were left out."""
+def matched(counts: Counts) -> float:
+    """The share of fields that are exactly right, absent ones included, in per cent."""
+    right = counts.absent_left_empty + counts.present_correct
+    asked = right + counts.absent_but_filled + counts.present_left_empty + counts.present_wrong
+    return 100 * right / max(1, asked)
+
+
+def document_lessons(count: int, *, seed: int, part: Part) -> list[Lesson]:
+    random = Random(f"documents/{seed}")
+    return [lessons_about(draw_form(random, part), random, part, count=1, origin="unseen")[0] for _ in range(count)]
+
+
+def exam_of(recorder: Recorder, lessons: Iterable[Lesson], *, length: int, name: str, report: ReportLine) -> Exam:
+    """Rows in strict mode. Reports how many were left out."""
     found: list[tuple[TrainingRow, str]] = []
-    for lesson in lessons_of(listings, seed=0, origin=name, quoted=1.0):
+    left_out = 0
+    for lesson in lessons:
         try:
             row = recorder.row(lesson, Mode.STRICT)
         except BadRow:
+            left_out += 1
             continue
         if len(row) <= length:
             found.append((row, lesson.category))
-    report(f"{name}: {len(found)} rows, {len(listings) - len(found)} left out")
+        else:
+            left_out += 1
+    report(f"{name}: {len(found)} rows, {left_out} left out")
     return Exam(name, tuple(row for row, _ in found), tuple(category for _, category in found))
 
 
@@ -93,14 +123,20 @@ def _made_up(random: Random) -> Listing:
     return make_listing(random.choice(load_catalogue()), random, Part.TRAIN)
 
 
-def lesson_of(listing: Listing, random: Random, *, origin: str, quoted: float = 0.5) -> Lesson:
+def lesson_of(listing: Listing, random: Random, *, origin: str, quoted: float = 0.5, as_model: float = 0.0) -> Lesson:
     """Wording and limits vary, so that the model does not depend on them.
 
-    `quoted`: how often values have to be spans of the title, where they can be.
+    `quoted`: how often values have to be spans of the title, where they can be. `as_model`: how often the program is
+    the one that `pastalang.from_model` writes.
     """
     limit = random.choice(LIMITS)
     has_text = bool(listing.description)
     is_span = all(value is None or value in listing.title for value in listing.values.values())
+    if random.random() < as_model:
+        shape = _attributes(tuple(listing.values), t.Verbatim(TEXT) if random.random() < 0.4 else t.String())
+        text = "\n".join(part for part in (listing.title, listing.description) if part)
+        plan = planner(compile(program_source(Converted(shape, {}), name="listing")))
+        return Lesson(plan, {TEXT: text}, dict(listing.values), origin, listing.category)
     program = extraction_program(
         tuple(listing.values), limit=limit, order=random.choice(_ORDERS), has_description=has_text,
         is_quoted=random.random() < quoted and is_span and not has_text,
@@ -119,14 +155,17 @@ def extraction_program(
     if has_description:
         asked += [p.Text("\n"), p.InputValue(("description",), _NOWHERE)]
     text: t.Type = t.Verbatim("title", max_tokens=limit) if is_quoted else t.String(max_tokens=limit)
-    fields = tuple(t.Field(attribute, t.Union((text, t.Null()))) for attribute in attributes)
     messages = (
         Message(Role.SYSTEM, TextBody((p.Text(order),)), _NOWHERE),
         Message(Role.USER, TextBody(tuple(asked)), _NOWHERE),
-        Message(Role.ASSISTANT, JsonBody(t.Object(fields), _PLAIN), _NOWHERE),
+        Message(Role.ASSISTANT, JsonBody(_attributes(attributes, text), _PLAIN), _NOWHERE),
     )
     template = Template("listing", inputs, messages, _PLAIN, None, _NOWHERE)
     return Program(Source("listing.pasta", ""), {}, {"listing": template}, {})
+
+
+def _attributes(names: Sequence[str], type: t.Type) -> t.Object:
+    return t.Object(tuple(t.Field(name, t.Union((type, t.Null()))) for name in names))
 
 
 def lessons_of(listings: Sequence[Listing], *, seed: int, origin: str, quoted: float = 0.5) -> Iterator[Lesson]:

@@ -1,4 +1,4 @@
-"""The fresh model and its tokenizer, before any training.
+"""The fresh model, before any training.
 
 The model has the shape of Llama. Among its random weights are circuits that repeat text:
 
@@ -9,40 +9,25 @@ The model has the shape of Llama. Among its random weights are circuits that rep
 Transformers find these circuits by themselves, after billions of tokens of text. A small model that extracts values
 needs them before anything else, so it starts with them; training is free to change every weight.
 
-A word has the same tokens wherever it stands: in a title, after a quote, before a comma. So white space, digits and
-punctuation are tokens of their own, and copying a value is repeating its tokens. Only a line break takes the
-indentation after it along: no value holds one.
+A word is written with a space in a title and without one after a quote. Both tokens begin alike, but for one direction
+that all tokens with a space share, so that a value can be copied whatever stands before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import torch
-from tokenizers import AddedToken, Regex, Tokenizer
-from tokenizers.decoders import ByteLevel as ByteLevelDecoder
-from tokenizers.models import BPE
-from tokenizers.pre_tokenizers import ByteLevel, Sequence, Split
-from tokenizers.trainers import BpeTrainer
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM
 
-SIZE = 4096
-BEGIN = "<|im_start|>"
-END = "<|im_end|>"
-PART = "<|endoftext|>"
-
-_APART = r"\n *|\s|\p{N}|[^\s\p{L}\p{M}\p{N}]"
-_TEMPLATE = (
-    "{% for message in messages %}" + BEGIN + "{{ message['role'] }}\n{{ message['content'] }}" + END + "\n{% endfor %}"
-    "{% if add_generation_prompt %}" + BEGIN + "assistant\n{% endif %}"
-)
+from recipes.pasta_mini.tokenizer import Twins
 
 POSITIONS = 8192
 _TURNS = 1_000_000.0  # slow rotations, so that a token is recognised however far away it stands
 
 _WIDTH = 0.05  # of the embeddings
+_SPACED = 2.0  # how far a token with a space is from its twin, in units of the width
 _STEADY = 4.0  # how far the one coordinate that all tokens share stands out
 _SHARPNESS = 2.0  # of the head that looks one place back
 _MATCH = 1.7  # of the heads that look for a token
@@ -50,8 +35,10 @@ _NOTE, _SAY, _HINT = 0.1, 0.5, 0.1  # how loud: the note, what follows the match
 _REPEATING = (0, 1)  # the heads of the second layer
 
 
-def fresh_model(vocabulary: int, *, end: int, seed: int, hidden: int = 256, layers: int = 6, heads: int = 4) -> Any:
-    """6 million parameters at the default sizes and a vocabulary of 4,096."""
+def fresh_model(
+    vocabulary: int, *, end: int, seed: int, hidden: int, layers: int, heads: int, twins: Twins | None = None
+) -> Any:
+    """A model with a head start. `twins`: tokens with a space, and the same ones without."""
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=vocabulary,
@@ -68,12 +55,12 @@ def fresh_model(vocabulary: int, *, end: int, seed: int, hidden: int = 256, laye
         pad_token_id=None,
     )
     model = LlamaForCausalLM(config)
-    give_head_start(model, seed=seed)
+    give_head_start(model, seed=seed, twins=twins or {})
     return model
 
 
 @torch.no_grad()
-def give_head_start(model: Any, *, seed: int) -> None:
+def give_head_start(model: Any, *, seed: int, twins: Twins) -> None:
     """For models of Llama's shape with as many key heads as heads and tied embeddings."""
     config = model.config
     random = torch.Generator().manual_seed(seed)
@@ -82,6 +69,9 @@ def give_head_start(model: Any, *, seed: int) -> None:
     embeddings = model.get_input_embeddings().weight
     embeddings.normal_(0, _WIDTH, generator=random)
     embeddings[:, 0] = _STEADY * _WIDTH
+    spaced, plain = list(twins), list(twins.values())
+    embeddings[spaced] = embeddings[plain]
+    embeddings[spaced, 1] = _SPACED * _WIDTH
     for layer in model.model.layers:
         for head in range(config.num_attention_heads):
             _say_what_is_seen(layer.self_attn, head, size, random, loud=_HINT)
@@ -128,22 +118,3 @@ def _orthonormal(rows: int, columns: int, random: torch.Generator) -> Tensor:
     drawn[0] = 0
     turned: Tensor = torch.linalg.qr(drawn).Q.T
     return turned
-
-
-def train_tokenizer(texts: Iterable[str], *, size: int = SIZE) -> Any:
-    """The same texts give the same tokenizer."""
-    backend = Tokenizer(BPE())
-    backend.pre_tokenizer = Sequence(
-        [Split(Regex(_APART), behavior="isolated"), ByteLevel(add_prefix_space=False, use_regex=False)]
-    )
-    backend.decoder = ByteLevelDecoder()
-    control = [AddedToken(name, special=True, normalized=False) for name in (PART, BEGIN, END)]
-    trainer = BpeTrainer(
-        vocab_size=size, special_tokens=control, initial_alphabet=ByteLevel.alphabet(), show_progress=False
-    )
-    backend.train_from_iterator(texts, trainer)
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=backend, eos_token=END, pad_token=PART, clean_up_tokenization_spaces=False
-    )
-    tokenizer.chat_template = _TEMPLATE
-    return tokenizer

@@ -3,8 +3,9 @@
     Ellie Shoes Women's 8400, Red Patent, 14 M US     Brand, Gender, Model name, Color, Size
     Crocs Women's 3127, Red Patent, 9 M US            another brand, other digits; the rest is unchanged
 
-A model would soon know a thousand titles by heart. So values change places between the listings of a category, names
-are invented, digits change, and an attribute whose value was cut out of the title is asked for all the same.
+A model would soon know a thousand titles by heart. So titles of a category are cut between their values and joined
+anew, which moves values together with the words around them. Then values change places, names are invented, digits
+change, and an attribute whose value was cut out of the title is asked for all the same.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from recipes.pasta_mini.listings import Listing
 
 Pools: TypeAlias = Mapping[tuple[str, str], Sequence[str]]
 
-_AS_IT_WAS = 0.1
+_AS_IT_WAS, _JOINED_ONLY, _JOINED = 0.2, 0.2, 0.5  # the last: of those whose values are exchanged
+_CUTS = 12  # tries to find two parts that fit
 _EXCHANGED, _CUT, _SHAKEN = 0.45, 0.08, 0.3
 _INVENTED = 0.35  # of the exchanged, where a value is a name
 _ASKED, _SHUFFLED, _STRANGER, _CASED = 0.85, 0.3, 0.3, 0.06
@@ -60,10 +62,18 @@ class Mixer:
     def __init__(self, listings: Sequence[Listing]) -> None:
         self._listings = listings
         self._pools = _pools(listings)
+        self._category: dict[str, list[Listing]] = {}
+        for listing in listings:
+            self._category.setdefault(listing.category, []).append(listing)
 
     def draw(self, random: Random) -> Listing:
         listing = random.choice(self._listings)
-        return listing if random.random() < _AS_IT_WAS else _mix(listing, self._pools, random)
+        roll = random.random()
+        if roll < _AS_IT_WAS:
+            return listing
+        if roll < _AS_IT_WAS + _JOINED_ONLY or random.random() < _JOINED:
+            listing = _joined(listing, self._category[listing.category], random)
+        return listing if roll < _AS_IT_WAS + _JOINED_ONLY else _mix(listing, self._pools, random)
 
 
 def _title(origin: str, row: Mapping[str, object]) -> str:
@@ -82,6 +92,35 @@ def _listing(title: str, row: Mapping[str, object], known: Mapping[str, Mapping[
     stated = _stated(row)
     category = str(row["category"])
     return Listing(category, title, "", {name: stated.get(name) for name in known.get(category, stated)})
+
+
+def _joined(listing: Listing, others: Sequence[Listing], random: Random) -> Listing:
+    """The beginning of this title and the end of another one. No attribute has a value in both parts."""
+    for _ in range(_CUTS):
+        other = random.choice(others)
+        before, after = _part(listing, random, is_end=False), _part(other, random, is_end=True)
+        if before is None or after is None or set(before[1]) & set(after[1]):
+            continue
+        title, values = f"{before[0]} {after[0]}", before[1] | after[1]
+        if all(value in title for value in values.values()):
+            names = dict.fromkeys((*listing.values, *other.values))
+            return Listing(listing.category, title, "", {name: values.get(name) for name in names})
+    return listing
+
+
+def _part(listing: Listing, random: Random, *, is_end: bool) -> tuple[str, dict[str, str]] | None:
+    """The title from or up to a space that no value covers, and the values that stand there."""
+    places = _places(listing)
+    if len(places) < sum(value is not None for value in listing.values.values()):
+        return None
+    spaces = [match.start() for match in re.finditer(r" +(?=[^\s])", listing.title)]
+    free = [cut for cut in spaces if not any(start < cut < end for _, (start, end) in places)]
+    if not free:
+        return None
+    cut = random.choice(free)
+    part = listing.title[cut:].strip() if is_end else listing.title[:cut].strip()
+    kept = ((name, span) for name, span in places if (span[0] >= cut) is is_end)
+    return part, {name: listing.title[start:end] for name, (start, end) in kept}
 
 
 def _mix(listing: Listing, pools: Pools, random: Random) -> Listing:

@@ -31,7 +31,7 @@ def test_the_figures_are_those_of_the_scores(folder: Path) -> None:
     card = write_card(folder, facts).read_text("utf-8")
     assert card.startswith("---\nlicense: apache-2.0\n")
     assert "# pasta-mini" in card
-    assert "| oa-mine, held out | 1 | 66.7 | 50.0 | 100.0 | 66.7 | 100.0 % |" in card
+    assert "| oa-mine, held out | 1 | 66.7 | 50.0 | 100.0 | 66.7 | 100.0 % | 50.0 % |" in card
     assert "| strict | 1 | 66.7 | 66.7 | 100.0 % | 0.0 % | 9.2 |" in card
     assert "| tales | public domain | language |" in card
     assert "$ python -m recipe" in card

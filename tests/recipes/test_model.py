@@ -27,7 +27,7 @@ def share_repeated(model: object, gap: int) -> float:
 
 
 def test_spans_are_repeated_before_any_training_also_across_a_gap() -> None:
-    model = fresh_model(VOCABULARY, end=0, seed=0).eval()
+    model = fresh_model(VOCABULARY, end=0, seed=0, hidden=256, layers=6, heads=4).eval()
     for gap in (0, 30):
         assert share_repeated(model, gap) > 0.2
     model.init_weights()
@@ -43,3 +43,11 @@ def test_the_same_seed_gives_the_same_weights() -> None:
     pairs = list(zip(once.parameters(), again.parameters(), other.parameters(), strict=True))
     assert all(torch.equal(one, two) for one, two, _ in pairs)
     assert not all(torch.equal(one, three) for one, _, three in pairs)
+
+
+def test_a_token_with_a_space_begins_like_the_one_without() -> None:
+    model = fresh_model(300, end=0, seed=0, hidden=64, layers=2, heads=2, twins={7: 5, 8: 6})
+    weights = model.get_input_embeddings().weight
+    apart = (weights[7] - weights[5]).nonzero()
+    assert apart.tolist() == [[1]]
+    assert torch.equal(weights[7, 1], weights[8, 1])

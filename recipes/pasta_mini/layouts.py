@@ -1,0 +1,139 @@
+"""How a document looks: the same facts as lines, sentences, a table, a letter, or one line of a log.
+
+The last three ways of `LINES` are kept for tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import TypeAlias
+
+from recipes.pasta_mini.catalogue import Part
+
+_GREETINGS = ("Hello,", "Hi team,", "Dear all,", "Good morning,", "To whom it may concern,", "Hi,")
+_FAREWELLS = ("Best regards", "Thanks", "Cheers", "Kind regards", "See you", "Yours")
+_FOOTERS = (
+    "Thank you!", "Page 1 of 1", "Please keep this for your records.", "Questions? Just ask.", "Sent from my phone",
+    "All rights reserved.", "Printed on recycled paper.", "This message was created automatically.", "***", "--",
+)  # fmt: skip
+_CHATTER = (
+    "I hope you are well.", "It was nice to meet you.", "More details will follow.",
+    "Let me know if anything is unclear.", "As discussed yesterday.", "Sorry for the late answer.",
+    "The weather should be fine.", "Everything else is as usual.", "We talked about this last week.",
+    "That is all for now.",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something that a document states. `lines`: it is a list, and can be printed one below the other."""
+
+    label: str
+    printed: str
+    lines: tuple[str, ...]
+    sentence: str | None
+
+
+WriteLine: TypeAlias = Callable[[str, str], str]
+
+LINES: tuple[WriteLine, ...] = (
+    lambda label, value: f"{label}: {value}",
+    lambda label, value: f"{label}: {value}",
+    lambda label, value: f"- {label}: {value}",
+    lambda label, value: f"* {label} - {value}",
+    lambda label, value: f"{label.upper()}: {value}",
+    lambda label, value: f"**{label}:** {value}",
+    lambda label, value: f"{label} = {value}",
+    lambda label, value: f"{label} | {value}",
+    lambda label, value: f"{label.lower()}\t{value}",
+    lambda label, value: f"<{label.lower().replace(' ', '_')}>{value}</{label.lower().replace(' ', '_')}>",
+    lambda label, value: f"| {label} | {value} |",
+    lambda label, value: f"{label} ..... {value}",
+    lambda label, value: f"{label}\n  {value}",
+)
+_KEPT = 3
+
+
+def lay_out(title: str, entries: Sequence[Entry], random: Random, part: Part, *, is_log: bool = False) -> str:
+    """The document. The order of the entries changes a little."""
+    ordered = _swapped(entries, random)
+    if is_log:
+        return _log_line(ordered, random)
+    roll = random.random()
+    if roll < 0.5:
+        body = _lines(ordered, _way(random, part), random)
+    elif roll < 0.72:
+        body = _sentences(ordered, random)
+    elif roll < 0.9:
+        half = random.randint(0, len(ordered))
+        body = "\n\n".join(
+            text
+            for text in (_lines(ordered[:half], _way(random, part), random), _sentences(ordered[half:], random))
+            if text
+        )
+    else:
+        glue = random.choice((" | ", "; ", ", ", " - "))
+        body = glue.join(f"{entry.label}: {entry.printed}" for entry in ordered)
+    return _framed(title, body, random)
+
+
+def _way(random: Random, part: Part) -> WriteLine:
+    return random.choice(LINES[-_KEPT:] if part is Part.TEST else LINES[:-_KEPT])
+
+
+def _swapped(entries: Sequence[Entry], random: Random) -> list[Entry]:
+    ordered = list(entries)
+    for place in range(len(ordered) - 1):
+        if random.random() < 0.25:
+            ordered[place], ordered[place + 1] = ordered[place + 1], ordered[place]
+    return ordered
+
+
+def _lines(entries: Sequence[Entry], way: WriteLine, random: Random) -> str:
+    gap = "\n" if random.random() < 0.9 else "\n\n"
+    return gap.join(_line(entry, way, random) for entry in entries)
+
+
+def _line(entry: Entry, way: WriteLine, random: Random) -> str:
+    if not entry.lines or random.random() < 0.3:
+        return way(entry.label, entry.printed)
+    mark = random.choice(("- ", "* ", "  ", "", "• "))
+    return "\n".join([f"{entry.label}:", *(mark + line for line in entry.lines)])
+
+
+def _sentences(entries: Sequence[Entry], random: Random) -> str:
+    said = [entry.sentence or f"{entry.label}: {entry.printed}." for entry in entries]
+    for _ in range(random.choice((0, 0, 1, 2)) if said else 0):
+        said.insert(random.randint(0, len(said)), random.choice(_CHATTER))
+    text = ""
+    for sentence in said:
+        text += sentence + ("\n" if random.random() < 0.15 else " ")
+    return text.strip()
+
+
+def _framed(title: str, body: str, random: Random) -> str:
+    parts = [body]
+    if title and random.random() < 0.75:
+        parts.insert(0, random.choice((title, title.upper(), f"# {title}", f"== {title} ==")))
+    elif random.random() < 0.25:
+        parts = [random.choice(_GREETINGS), body, random.choice(_FAREWELLS)]
+    if random.random() < 0.3:
+        parts.append(random.choice(_FOOTERS))
+    return ("\n\n" if random.random() < 0.5 else "\n").join(parts)
+
+
+def _log_line(entries: Sequence[Entry], random: Random) -> str:
+    """One line, partly with the names of the values and partly without."""
+    named = random.random()
+    parts = []
+    for place, entry in enumerate(entries):
+        value = f'"{entry.printed}"' if " " in entry.printed and named < 0.6 else entry.printed
+        if named < 0.35 or (place > 2 and named < 0.85):
+            parts.append(f"{entry.label}={value}")
+        elif place == 1:
+            parts.append(random.choice((f"[{entry.printed}]", entry.printed)))
+        else:
+            parts.append(entry.printed)
+    return " ".join(parts)

@@ -1,0 +1,81 @@
+"""A word is cut at the same places wherever it stands, so that copying a value repeats its tokens."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pastalang.compiler import compile
+from pastalang.plan.plan import Mode
+from pastalang.training.lessons import Lesson, Recorder, planner
+from recipes.pasta_mini.listings import as_text, made_up
+from recipes.pasta_mini.tokenizer import TAGS, train_tokenizer, twins_of
+
+
+@cache
+def tokenizer() -> Any:
+    return train_tokenizer((as_text(listing) for listing in made_up(400, seed=0)), size=1500)
+
+
+def pieces(text: str) -> list[int]:
+    """The tokens of a text, those with a space as the same ones without."""
+    twins = twins_of(tokenizer())
+    return [twins.get(token, token) for token in tokenizer().encode(text, add_special_tokens=False)]
+
+
+@settings(max_examples=60)
+@given(st.text(st.characters(codec="utf-8"), max_size=20))
+def test_every_text_comes_back(text: str) -> None:
+    assert tokenizer().decode(tokenizer().encode(text, add_special_tokens=False, split_special_tokens=True)) == text
+
+
+def spelled(text: str) -> list[str]:
+    return [tokenizer().decode([token]) for token in tokenizer().encode(text, add_special_tokens=False)]
+
+
+@settings(max_examples=60)
+@given(st.from_regex(r"[A-Za-zäé]{1,12}( [a-z0-9]{1,8}){0,3}", fullmatch=True))
+def test_a_value_has_the_pieces_that_it_has_in_its_title(value: str) -> None:
+    wanted = pieces(value)
+    for text in (f"Cup, {value}, blue", f'\n  "material": "{value}",\n', f"({value})"):
+        found = pieces(text)
+        assert any(found[start : start + len(wanted)] == wanted for start in range(len(found)))
+
+
+def test_digits_stand_in_threes_from_the_right() -> None:
+    threes = train_tokenizer(["12500 12 500 999"] * 9, size=460)
+
+    def digits(text: str) -> list[str]:
+        return [threes.decode([token]).strip() for token in threes.encode(text, add_special_tokens=False)]
+
+    assert digits("12500") == digits(" 12500") == ["12", "500"]
+    assert digits("12,500") == ["12", ",", "500"]
+    assert "".join(digits("7" * 20_000)) == "7" * 20_000
+
+
+def test_seams_are_few_tokens_and_the_quote_that_ends_a_value_is_one() -> None:
+    assert spelled('null,\n  "a": "') == ["null", ',\n  "', "a", '":', ' "']
+    assert spelled('",\n  "a": 1')[:2] == ['"', ',\n  "']
+
+
+def test_tags_are_control_tokens_that_no_data_becomes() -> None:
+    recorder = Recorder(tokenizer())
+    for tag in TAGS:
+        assert len(tokenizer().encode(tag, add_special_tokens=False)) == 1
+        assert recorder._encoder.added.isdisjoint(recorder._encoder.text(f"a {tag} b"))
+
+
+def test_null_is_recognised_with_the_space_before_it() -> None:
+    program = compile(
+        'template t(text: text)\nuser """{text}"""\n'
+        "assistant json { a: string(max=9) | null, b: { c: integer } | null }"
+    )
+    value = {"a": None, "b": None}
+    row = Recorder(tokenizer()).row(Lesson(planner(program), {"text": "x"}, value, "row"), Mode.STRICT)
+    assert {taught.field for taught in row.taught} == {"a", "b"}
+    for taught in row.taught:
+        assert tokenizer().decode([taught.absent]) == " null"
+        assert taught.token == taught.absent
