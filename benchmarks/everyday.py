@@ -1,0 +1,116 @@
+"""Ask a model for the fields of documents that were written by hand: python -m benchmarks.everyday --model PATH
+
+`everyday.toml` holds the documents. Each is asked for with a program of its own, with the prompt of
+`pastalang.from_model`. A field is right if its value is exactly the right one, null included. Every failure is listed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pastalang.compiler import compile
+from pastalang.errors import PastaError
+from pastalang.plan.build import build_plan
+from pastalang.plan.plan import Mode, Plan
+from pastalang.program.program import JsonBody, Program
+from pastalang.runtime.engine import Engine
+from pastalang.training.decode_eval import decode
+from pastalang.values.conversion import Converted
+from pastalang.values.json import JsonValue, parse_json, same_json, write_json
+from pastalang.values.to_source import program_source
+
+DOCUMENTS = Path(__file__).with_name("everyday.toml")
+TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    style: str
+    text: str
+    program: Program
+    value: Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    style: str
+    field: str
+    expected: JsonValue
+    found: JsonValue
+
+    def __str__(self) -> str:
+        return f"| {self.style} | {self.field} | {_cell(self.expected)} | {_cell(self.found)} |"
+
+
+def read_documents(path: Path = DOCUMENTS) -> list[Document]:
+    return [_document(row) for row in tomllib.loads(path.read_text(encoding="utf-8"))["documents"]]
+
+
+def _document(row: Mapping[str, str]) -> Document:
+    value = parse_json(row["value"])
+    assert isinstance(value, dict)
+    return Document(row["style"], row["text"].strip("\n"), program_for(row["answer"]), value)
+
+
+def program_for(answer: str) -> Program:
+    """The program that `from_model` would write for a model of this type."""
+    program = compile(f'template record(text: text)\nuser """{{text}}"""\nassistant json {answer}\n')
+    body = program.only_template.messages[-1].body
+    assert isinstance(body, JsonBody)
+    return compile(program_source(Converted(body.type, program.types), name="record"))
+
+
+def plan_for(document: Document, mode: Mode) -> Plan:
+    return build_plan(document.program.only_template, document.program, mode=mode)
+
+
+def failures(document: Document, found: JsonValue) -> Iterator[Failure]:
+    for field, expected in document.value.items():
+        given = found.get(field) if isinstance(found, dict) else None
+        if not isinstance(found, dict) or not same_json(given, expected):
+            yield Failure(document.style, field, expected, given)
+
+
+def measure(engine: Engine, documents: Sequence[Document], mode: Mode) -> list[Failure]:
+    requests = [(plan_for(document, mode), {TEXT: document.text}) for document in documents]
+    rows = decode(engine, requests, batch=8, any_mode=True).rows
+    answers = [None if row.problem else row.values[0] for row in rows]
+    return [one for pair in zip(documents, answers, strict=True) for one in failures(*pair)]
+
+
+def _cell(value: JsonValue) -> str:
+    text = write_json(value).replace("|", "\\|")
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.everyday", description="Score a model on documents.")
+    parser.add_argument("--model", default="pasta-mini")
+    parser.add_argument("--mode", type=Mode, choices=list(Mode), default=Mode.STRICT)
+    given = parser.parse_args()
+    documents = read_documents()
+    try:
+        engine = Engine.load(given.model)
+        began = time.process_time()
+        wrong = measure(engine, documents, given.mode)
+    except PastaError as problem:
+        print(problem, file=sys.stderr)
+        return 1
+    asked = sum(len(document.value) for document in documents)
+    print(
+        f"{given.model}, {given.mode.value}: {asked - len(wrong)} of {asked} fields of {len(documents)} documents are",
+        end=" ",
+    )
+    print(f"right ({100 * (1 - len(wrong) / asked):.1f} %), {time.process_time() - began:.0f} s of processor time\n")
+    print("| document | field | right | found |\n|---|---|---|---|", *wrong, sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

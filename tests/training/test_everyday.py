@@ -1,0 +1,34 @@
+"""The documents that were written by hand can be asked for and answered as their right answers say."""
+
+from __future__ import annotations
+
+from benchmarks.everyday import failures, plan_for, read_documents
+from pastalang.plan.plan import Mode
+from pastalang.training.answer import answer_of
+from pastalang.values.json import JsonValue
+
+
+def texts_in(value: JsonValue) -> list[str]:
+    match value:
+        case str():
+            return [value]
+        case list():
+            return [text for item in value for text in texts_in(item)]
+        case dict():
+            return [text for item in value.values() for text in texts_in(item)]
+        case _:
+            return []
+
+
+def test_every_right_answer_fits_its_type_and_every_free_text_is_a_quotation() -> None:
+    documents = read_documents()
+    assert len(documents) >= 60
+    for document in documents:
+        plan = plan_for(document, Mode.STRICT)
+        answer_of(plan, dict(document.value), {"text": document.text})
+        options = str(document.program.only_template.messages[-1].body)
+        for text in texts_in(dict(document.value)):
+            is_moment = (text[:4].isdigit() and text[4:5] == "-") or text.endswith(":00")
+            assert is_moment or text in document.text or f"value={text!r}" in options, (document.style, text)
+        assert not list(failures(document, dict(document.value)))
+        assert len(list(failures(document, None))) == len(document.value)
