@@ -85,7 +85,7 @@ def attended(visibility: Visibility, *, window: Window) -> Attends:
 
 
 def attended_in(block: Block, visibility: Visibility, *, window: Window) -> Attends:
-    """Which cells each token of a block attends to: (clusters, tokens, cells). Padding attends to the first cell alone."""
+    """The cells that each token of a block attends to: (clusters, tokens, cells). Padding attends to the first cell."""
     order = visibility.order[block.tokens[:, :, None], block.cells[:, None, :]]
     attends: Attends = order > 0 if window is None else order > _hidden(visibility, window)[block.tokens][:, :, None]
     for line, (tokens, cells) in enumerate(block.sizes):

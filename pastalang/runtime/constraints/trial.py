@@ -19,7 +19,7 @@ from pastalang.runtime.constraints.compile import compile_guide, is_plain
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import Vocabulary
-from pastalang.values.token_limits import quotes
+from pastalang.values.quotable import quotes
 
 _END = 256
 _BYTES = Vocabulary((*(bytes((byte,)) for byte in range(256)), None), frozenset({_END}))
