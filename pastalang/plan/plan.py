@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NewType, TypeAlias
 
+from pastalang.program.pieces import For, If, InputValue
 from pastalang.program.program import AutoPolicy, Input, Role
-from pastalang.program.types import Literal, Sampling, Type
+from pastalang.program.types import Sampling, Type
 from pastalang.source import Span
 
 if TYPE_CHECKING:
@@ -62,38 +63,22 @@ class Text:
 class InputText:
     """Forced text that data gives: an input or a part of one; `("tip", "name")` reaches into an item.
 
-    With a `block`, the text is what the block makes of the value at `path`.
+    With a `block`, the text is what the block of a message makes of the value at `path`.
     """
 
     path: tuple[str, ...]
     span: Span
-    block: ForItems | IfGiven | None = None
+    block: For | If | None = None
+
+    @property
+    def piece(self) -> InputValue | For | If:
+        """The piece of the program that it stands for."""
+        return self.block or InputValue(self.path, self.span)
 
 
 @dataclass(frozen=True, slots=True)
 class ItemNumber:
     """The number of the item in the innermost `Repeat` or `Each`, counted from 1, as forced text."""
-
-
-PromptText: TypeAlias = "Text | InputText | ItemNumber"
-
-
-@dataclass(frozen=True, slots=True)
-class ForItems:
-    """The body once for each element of a list; `item` is the name of the element inside it."""
-
-    item: str
-    body: tuple[PromptText, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class IfGiven:
-    """The body if the value is true or not empty, or if it `equals` another; else `otherwise`."""
-
-    is_negated: bool
-    equals: Literal | None
-    body: tuple[PromptText, ...]
-    otherwise: tuple[PromptText, ...]
 
 
 class Form(Enum):

@@ -22,7 +22,7 @@ from pastalang.plan import plan as plans
 from pastalang.plan.plan import Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.plan.verify import breaches
-from pastalang.program import program, types
+from pastalang.program import pieces, program, types
 from pastalang.source import Span
 from pastalang.values.json import check_nesting
 
@@ -34,6 +34,7 @@ _RECORDS: Final[tuple[type, ...]] = (
     *(found for found in vars(types).values() if isinstance(found, type) and found.__module__ == types.__name__),
     *(program.Input, program.ListOf, program.RecordOf, program.OneOf, program.InputKind),
     *(program.Role, program.AutoPolicy, Span),
+    *(pieces.For, pieces.If, pieces.InputValue, pieces.ItemNumber, pieces.Text),
 )  # fmt: skip
 
 
@@ -81,7 +82,7 @@ def encode(value: Any) -> Any:
         case _ if is_dataclass(value) and not isinstance(value, type):
             kept = {field.name: getattr(value, field.name) for field in fields(value)}
             written = {field.name: encode(kept[field.name]) for field in fields(value) if not _is_default(field, kept)}
-            return {"$": type(value).__name__, **written}
+            return {"$": _kind(type(value)), **written}
         case _:
             return value
 
@@ -144,9 +145,14 @@ def _is_default(field: Field[Any], kept: Mapping[str, Any]) -> bool:
     return type(value) is type(field.default) and bool(value == field.default)
 
 
+def _kind(record: type) -> str:
+    """The name of a record. The pieces of messages share some names with segments."""
+    return f"message {record.__name__}" if record.__module__ == pieces.__name__ else record.__name__
+
+
 @cache
 def _records() -> Mapping[str, type]:
-    return {record.__name__: record for record in _RECORDS if is_dataclass(record)}
+    return {_kind(record): record for record in _RECORDS if is_dataclass(record)}
 
 
 @cache

@@ -1,19 +1,17 @@
-"""Validates the inputs of a call and writes them as text for a prompt."""
+"""Validates the inputs of a call."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from enum import Enum
-from functools import partial
 from typing import Any, assert_never
 
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.plan.plan import ForItems, IfGiven, InputText, ItemNumber, Plan, PromptText, Text
+from pastalang.plan.plan import Plan
 from pastalang.program.program import Input, InputKind, InputType, ListOf, OneOf, RecordOf
-from pastalang.program.types import Literal
 from pastalang.runtime.errors import BadInputs
 
 MAX_BITS = 13_287  # an integer of 4,000 digits; Python writes at most 4,300
@@ -54,86 +52,6 @@ def _without_enums(value: Any) -> Any:
             return {name: _without_enums(part) for name, part in value.items()}
         case _:
             return value
-
-
-def text_of(value: Any) -> str:
-    """A value as text for a prompt: text unchanged, plain lists separated by commas, records as JSON."""
-    match value:
-        case str():
-            return value
-        case bool():
-            return "true" if value else "false"
-        case list() | tuple() if all(isinstance(item, str | int | float | Decimal) for item in value):
-            return ", ".join(text_of(item) for item in value)
-        case list() | tuple() | Mapping():
-            return _json(value)
-        case _:
-            return str(value)
-
-
-def _json(value: Any) -> str:
-    """JSON of any kind of mapping, with every digit of its numbers."""
-    match value:
-        case list() | tuple():
-            return f"[{', '.join(map(_json, value))}]"
-        case Mapping():
-            return "{" + ", ".join(f"{_json(name)}: {_json(part)}" for name, part in value.items()) + "}"
-        case Decimal():
-            return str(value)
-        case _:
-            return json.dumps(value, ensure_ascii=False)
-
-
-def input_texts(segment: InputText, named: Callable[[str], Any]) -> list[str]:
-    """The text of an input, in the stretches that are encoded apart: data never shares a token with known text.
-
-    `named` gives the value of an input or an item.
-    """
-    found: list[tuple[str, bool]] = []
-    for text, is_known in _texts(segment, named, 0):
-        if is_known and found and found[-1][1]:
-            text = found.pop()[0] + text
-        found.append((text, is_known))
-    return [text for text, _ in found]
-
-
-def _texts(piece: PromptText, named: Callable[[str], Any], number: int) -> Iterator[tuple[str, bool]]:
-    """Each stretch, and whether the program gives it."""
-    match piece:
-        case Text(text=text):
-            yield text, True
-        case ItemNumber():
-            yield str(number), True
-        case InputText(path=(name, *rest), block=block):
-            value = value_at(named(name), tuple(rest))
-            match block:
-                case None:
-                    yield text_of(value), False
-                case ForItems(item=item, body=body):
-                    for index, element in enumerate(value, start=1):
-                        inner = partial(_named_or_item, named, item, element)
-                        for part in body:
-                            yield from _texts(part, inner, index)
-                case IfGiven(body=body, otherwise=otherwise):
-                    for part in body if _holds(block, value) else otherwise:
-                        yield from _texts(part, named, number)
-
-
-def _named_or_item(named: Callable[[str], Any], item: str, element: Any, name: str) -> Any:
-    return element if name == item else named(name)
-
-
-def _holds(condition: IfGiven, value: Any) -> bool:
-    exact = Decimal(repr(value)) if isinstance(value, float) else value
-    is_so = bool(value) if condition.equals is None else condition.equals == Literal(exact)
-    return is_so is not condition.is_negated
-
-
-def value_at(value: Any, path: tuple[str, ...]) -> Any:
-    """The part of a record that a path of names leads to."""
-    for name in path:
-        value = value[name]
-    return value
 
 
 def _example(plan: Plan) -> str:

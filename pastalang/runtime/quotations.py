@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 from pastalang.plan.plan import Each, Hole, Plan, Repeat
 from pastalang.plan.structure import Nesting, visit, walk_plan
 from pastalang.program import types as t
-from pastalang.runtime.inputs import value_at
 from pastalang.values.fit import find_mismatches
+from pastalang.values.input_text import value_at
 from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.quotable import BORDER, find_quotation, quoted_sources
 

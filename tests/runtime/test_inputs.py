@@ -15,13 +15,14 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import InputText, Text
+from pastalang.plan.serialise import from_json, to_json
+from pastalang.program.program import TextBody
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs
-from pastalang.runtime.inputs import input_texts, text_of
 from pastalang.runtime.result import Result
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
+from pastalang.values.input_text import message_texts, text_of
 
 NUMBER = pastalang.compile('template t(n: number)\nuser """\n{n}\n"""\nassistant json { a: string(max=4) }\n')
 PARTS = st.recursive(
@@ -142,13 +143,14 @@ def test_blocks_of_a_message_write_what_python_would(
     wanted += "" if is_brief else "long"
     wanted += "\n" + ("Dear" if tone == "formal" else "") + ("" if n == 1.5 else "{}")
     values = {"xs": xs, "context": context, "tone": tone, "n": n, "is_brief": is_brief}
-    segments = build_plan(BLOCKS.only_template, BLOCKS).branches[0].segments[1:-1]
-    found = (
-        input_texts(one, values.__getitem__) if isinstance(one, InputText) else [one.text]
-        for one in segments
-        if isinstance(one, InputText | Text)
-    )
-    assert "".join(text for texts in found for text in texts).startswith(wanted)
+    body = BLOCKS.only_template.messages[0].body
+    assert isinstance(body, TextBody)
+    assert "".join(message_texts(body.pieces, values.__getitem__)) == wanted
+
+
+def test_a_plan_with_blocks_is_read_as_it_was_written() -> None:
+    plan = build_plan(BLOCKS.only_template, BLOCKS)
+    assert from_json(to_json(plan)) == plan
 
 
 def test_a_run_feeds_what_the_blocks_of_its_messages_write() -> None:

@@ -6,8 +6,10 @@ import json
 from decimal import Decimal
 from typing import assert_never
 
-from pastalang.plan.plan import ForItems, IfGiven, InputText, ItemNumber, Text
+from pastalang.plan.plan import InputText, ItemNumber, Text
+from pastalang.program import pieces as p
 from pastalang.program import types as t
+from pastalang.program.pieces import For, If, Piece
 from pastalang.values.lengths import spell
 
 
@@ -74,13 +76,8 @@ def _spell(piece: Text | InputText | ItemNumber) -> str:
     match piece:
         case Text():
             return piece.text
-        case InputText(path=path, block=ForItems(item=item, body=body)):
-            return f"{{for {item} in {'.'.join(path)}}}{''.join(map(_spell, body))}{{end}}"
-        case InputText(path=path, block=IfGiven() as condition):
-            otherwise = "{else}" + "".join(map(_spell, condition.otherwise)) if condition.otherwise else ""
-            return (
-                f"{{{_condition('.'.join(path), condition)}}}{''.join(map(_spell, condition.body))}{otherwise}{{end}}"
-            )
+        case InputText(block=For() | If() as block):
+            return _spell_block(block)
         case InputText():
             return "{" + ".".join(piece.path) + "}"
         case ItemNumber():
@@ -88,9 +85,23 @@ def _spell(piece: Text | InputText | ItemNumber) -> str:
     assert_never(piece)
 
 
-def _condition(path: str, condition: IfGiven) -> str:
-    compared = f" == {spell(condition.equals.value)}" if condition.equals is not None else ""
-    return f"if {'not ' if condition.is_negated else ''}{path}{compared}"
+def _spell_block(piece: Piece) -> str:
+    match piece:
+        case p.Text(text=text):
+            return text
+        case p.InputValue(path=path):
+            return "{" + ".".join(path) + "}"
+        case p.ItemNumber():
+            return "{n}"
+        case For(name=name, over=over, body=body):
+            return f"{{for {name} in {'.'.join(over)}}}{''.join(map(_spell_block, body))}{{end}}"
+        case If(path=path, is_negated=is_negated, equals=equals, body=body, otherwise=otherwise):
+            compared = f" == {spell(equals.value)}" if equals is not None else ""
+            head = f"{{if {'not ' if is_negated else ''}{'.'.join(path)}{compared}}}"
+            other = "{else}" + "".join(map(_spell_block, otherwise)) if otherwise else ""
+            return f"{head}{''.join(map(_spell_block, body))}{other}{{end}}"
+        case _:
+            raise AssertionError(f"{piece} is not part of a message")
 
 
 def _union(union: t.Union) -> str:

@@ -17,16 +17,13 @@ from pastalang import limits
 from pastalang.plan.builder import PlanBuilder, PlanError, Promised
 from pastalang.plan.plan import (
     Each,
-    ForItems,
     Fork,
     Form,
     Hole,
-    IfGiven,
     InputText,
     ItemNumber,
     Join,
     Place,
-    PromptText,
     Repeat,
     Segment,
     Segments,
@@ -108,20 +105,12 @@ def _write_piece(builder: PlanBuilder, piece: p.Piece, where: TextContext) -> Se
             return write_sync(builder, piece)
         case p.Each():
             return write_each(builder, piece, where)
-        case p.For(over=path, name=name, body=body, span=span):
-            return (InputText(path, span, ForItems(name, _prompt(builder, body, where))),)
-        case p.If(path=path, span=span):
-            then, otherwise = _prompt(builder, piece.body, where), _prompt(builder, piece.otherwise, where)
-            return (InputText(path, span, IfGiven(piece.is_negated, piece.equals, then, otherwise)),)
+        case p.For(over=path, span=span) | p.If(path=path, span=span):
+            return (InputText(path, span, piece),)
         case p.Fork():
             raise AssertionError("forks are written together with the text after them")
         case _:
             assert_never(piece)
-
-
-def _prompt(builder: PlanBuilder, pieces: tuple[p.Piece, ...], where: TextContext) -> tuple[PromptText, ...]:
-    segments = write_pieces(builder, pieces, where)
-    return tuple(segment for segment in segments if isinstance(segment, Text | InputText | ItemNumber))
 
 
 def _write_hole(builder: PlanBuilder, hole: p.Hole, where: TextContext) -> Segments:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pastalang.plan.forecast import costliest_gaps, rooms_of_threads
 from pastalang.plan.plan import InputText
 from pastalang.runtime.errors import OutOfMemory, TooLong
-from pastalang.runtime.inputs import text_of, value_at
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.values.describe import counted
+from pastalang.values.input_text import text_of, value_at
 
 MOST_NAMED = 3
 

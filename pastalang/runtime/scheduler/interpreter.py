@@ -26,7 +26,6 @@ from pastalang.plan.positions import after_each, after_fork
 from pastalang.program.program import Role
 from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.inputs import input_texts
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Seen, Stage
 from pastalang.runtime.scheduler.choices import next_item, open_choice, open_repeat, take_in_decision
 from pastalang.runtime.scheduler.fields import go_on_with_tags, open_hole, take_in_hole
@@ -39,6 +38,7 @@ from pastalang.runtime.scheduler.transcript import (
     WrittenLoop,
     WrittenText,
 )
+from pastalang.values.input_text import message_texts
 
 
 def text_tokens(branch: BranchState, frame: Frame, segment: Text | InputText | ItemNumber) -> tuple[int, ...]:
@@ -50,8 +50,8 @@ def text_tokens(branch: BranchState, frame: Frame, segment: Text | InputText | I
         case Text(text=text):
             frame.written.append(WrittenText(text))
             return encoder.text(fed_text(segment))
-        case InputText():
-            texts = input_texts(segment, partial(_named, branch))
+        case InputText(piece=piece):
+            texts = message_texts([piece], partial(_named, branch))
         case ItemNumber():
             texts = [str(_innermost_item(branch) + 1)]
         case _:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 
 from pastalang.plan.plan import ROOT, Branch, InputText, Overrun, Release, Text, TurnEnd, TurnStart
 from pastalang.runtime.binding.spaced import fed_text
-from pastalang.runtime.inputs import input_texts
 from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Seen, Source, Stage
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.request import NOTHING, Prefix, RequestState
+from pastalang.values.input_text import message_texts
 
 
 def leading_tokens(request: RequestState) -> tuple[int, ...]:
@@ -32,8 +32,8 @@ def leading_tokens(request: RequestState) -> tuple[int, ...]:
                 tokens += encoder.control(turns[index].closing)
             case Text(text=text, shown=shown):
                 tokens += encoder.text(fed_text(segment)) if shown else encoder.control(text)
-            case InputText():
-                for text in input_texts(segment, request.values.__getitem__):
+            case InputText(piece=piece):
+                for text in message_texts([piece], request.values.__getitem__):
                     tokens += encoder.text(text)
             case _:
                 break

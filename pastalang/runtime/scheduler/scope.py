@@ -7,7 +7,6 @@ from typing import Any
 
 from pastalang.plan.plan import Form
 from pastalang.runtime.errors import BadList
-from pastalang.runtime.inputs import value_at
 from pastalang.runtime.quotations import last_name
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.transcript import (
@@ -17,6 +16,7 @@ from pastalang.runtime.scheduler.transcript import (
     WrittenLoop,
 )
 from pastalang.source import Span
+from pastalang.values.input_text import value_at
 from pastalang.values.quotable import quotable_texts
 from pastalang.values.read import read, to_plain
 

@@ -12,12 +12,12 @@ from pastalang.plan import plan as p
 from pastalang.plan.plan import Address, Form, Segment
 from pastalang.program.program import Role
 from pastalang.runtime.binding.spaced import fed_end, fed_text
-from pastalang.runtime.inputs import input_texts, value_at
 from pastalang.testing.slow.answer import Field, LoopItems, WrittenBranch, WrittenLoop, same_items
 from pastalang.testing.slow.branch import BranchState, Frame
 from pastalang.testing.slow.free_text import think, write_tagged_text
 from pastalang.testing.slow.holes import Refused, decide, fill
 from pastalang.testing.slow.run import Run
+from pastalang.values.input_text import message_texts, value_at
 from pastalang.values.quotable import BORDER
 from pastalang.values.read import read, to_plain
 
@@ -89,8 +89,8 @@ def _segment(run: Run, branch: BranchState, segment: Segment, loops: LoopItems, 
         case p.Text(text=text):
             branch.written_here.append(text)
             branch.feed(encoder.text(fed_text(segment)))
-        case p.InputText():
-            for text in input_texts(segment, {**run.request.values, **branch.names}.__getitem__):
+        case p.InputText(piece=piece):
+            for text in message_texts([piece], {**run.request.values, **branch.names}.__getitem__):
                 _show(run, branch, text)
         case p.ItemNumber():
             _show(run, branch, str([*loops.values()][-1] + 1))
