@@ -10,7 +10,7 @@ from typing import TypeAlias
 from pastalang.check.arguments import constant, is_constant, read_arguments
 from pastalang.check.inputs import value_type
 from pastalang.check.modules import DeclaredType, Module
-from pastalang.check.names import SCHEMA, Resolver, Scope
+from pastalang.check.names import ITEM_NUMBER, SCHEMA, Resolver, Scope
 from pastalang.check.report import Report, listed
 from pastalang.grammar import nodes
 from pastalang.program import pieces as p
@@ -72,6 +72,8 @@ class PromptChecker:
                 node.name.span,
                 help="give the item another name",
             )
+        if name == ITEM_NUMBER:
+            self.report.add("reserved-name", "`n` is reserved for the number of the item", node.name.span)
         over = self.resolver.list_of(node.over, scope, what="`for`")
         inner = scope.inner(owner="", is_loop=True)
         inner.items[name] = over.item if over is not None else t.Anything()
@@ -194,8 +196,8 @@ def check_descriptions(node: nodes.TemplateDeclaration, module: Module, report: 
                 found += _in_type(type, module, None, ())
             case nodes.TextBlock(pieces=pieces):
                 found += _in_pieces(pieces, module)
-            case nodes.AutoBody():
-                return
+            case nodes.AutoBody() | nodes.ExampleBody():
+                pass
     if found:
         report.add(
             "description-not-shown",

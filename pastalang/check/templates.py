@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pastalang.check.arguments import check_sampling, read_arguments
+from pastalang.check.examples import ExampleWriter
 from pastalang.check.inputs import check_inputs
 from pastalang.check.modules import Module
 from pastalang.check.names import Resolver, Scope, declared_names
@@ -20,6 +22,7 @@ from pastalang.program.program import (
     AutoBody,
     AutoPolicy,
     Body,
+    Input,
     JsonBody,
     Message,
     Role,
@@ -55,15 +58,7 @@ class TemplateChecker:
         body = self._answer_body(answer, resolver) if answer is not None else None
         description = node.description.text if node.description is not None else None
         prompts = PromptChecker(resolver, body, self.types, description, self.report)
-        messages = tuple(
-            Message(
-                Role(message.role.value),
-                body if message is answer and body is not None else self._prompt(message, prompts),
-                message.span,
-                self._thought(message, is_answer=message is answer),
-            )
-            for message in node.messages
-        )
+        messages = self._messages(answer, body, prompts, {one.name: one for one in inputs})
         self._check_system()
         self._check_unused(resolver)
         if not prompts.shows_schema:
@@ -76,6 +71,33 @@ class TemplateChecker:
             description=description,
             span=node.span,
         )
+
+    def _messages(
+        self, answer: nodes.Message | None, body: Body | None, prompts: PromptChecker, inputs: Mapping[str, Input]
+    ) -> tuple[Message, ...]:
+        """The checked messages. Examples become the messages that they stand for."""
+        checked = {index: self._message(one, answer, body, prompts) for index, one in enumerate(self.node.messages)}
+        last = max((index for index, one in checked.items() if one is None), default=-1)
+        repeated = tuple(one for index, one in checked.items() if one and index > last and one.role is Role.USER)
+        examples = ExampleWriter(inputs, repeated, body, self.types, self.report)
+        found: list[Message] = []
+        for node, message in zip(self.node.messages, checked.values(), strict=True):
+            if message is not None:
+                found.append(message)
+            elif isinstance(node.body, nodes.ExampleBody):
+                found.extend(examples.messages(node, node.body))
+        return tuple(found)
+
+    def _message(
+        self, node: nodes.Message, answer: nodes.Message | None, body: Body | None, prompts: PromptChecker
+    ) -> Message | None:
+        """None for an example."""
+        if isinstance(node.body, nodes.ExampleBody):
+            return None
+        thought = self._thought(node, is_answer=node is answer)
+        if node is answer and body is not None:
+            return Message(Role.ASSISTANT, body, node.span, thought)
+        return Message(Role(node.role.value), self._prompt(node, prompts), node.span, thought)
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -123,6 +145,8 @@ class TemplateChecker:
                 return self._json(body, resolver)
             case nodes.AutoBody() as body:
                 return self._auto(body)
+            case nodes.ExampleBody():
+                raise AssertionError("an example is not written by the model")
 
     def _prompt(self, message: nodes.Message, prompts: PromptChecker) -> TextBody:
         if isinstance(message.body, nodes.TextBlock):

@@ -109,6 +109,7 @@ ORDER = (
     Code("touching-holes", "two holes with nothing between them"),
     Code("ambiguous-fork", "a fork whose next item and end begin alike"),
     Code("wrong-messages", "messages that do not end in one answer"),
+    Code("wrong-example", "an example that does not fit the inputs or the answer"),
     Code("hole-outside-answer", "a hole where the model does not write"),
     Code("several-each", "more than one input marked each"),
     Code("unknown-policy", "an auto policy that does not exist"),

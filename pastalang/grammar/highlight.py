@@ -15,7 +15,7 @@ from pygments.token import (
     Whitespace,
 )
 
-DECLARATIONS = ("import", "type", "template", "system", "user", "assistant")
+DECLARATIONS = ("import", "type", "template", "system", "user", "assistant", "example")
 TYPES = (
     "string", "integer", "number", "boolean", "any", "date", "datetime", "time", "uuid", "verbatim", "schema", "text",
 )  # fmt: skip
@@ -48,7 +48,7 @@ class PastaLexer(RegexLexer):  # type: ignore[misc]  # untyped base
         "code": [
             (r"\s+", Whitespace),
             (r"#[^\n]*", Comment.Single),
-            (r'(?<=[(=,\[])([ \t]*)(""")', bygroups(Whitespace, String.Heredoc), "quoted value"),
+            (r'(?<=[(=,:\[])([ \t]*)(""")', bygroups(Whitespace, String.Heredoc), "quoted value"),
             (r'"""', String.Heredoc, "text"),
             (rf"({STRING})(\s*)(?=:|as\b)", bygroups(Name.Attribute, Whitespace)),
             (STRING, String.Double),

@@ -231,6 +231,8 @@ def _begins_declaration(raw: list[Token], index: int) -> bool:
                 ("TEXT", "TEXT_OPEN"),
                 ("AUTO", "LEFT_PARENTHESIS"),
             )
+        case "example":
+            return first == "LEFT_BRACE"
         case "template":
             return first in NAME_TERMINALS and second == "LEFT_PARENTHESIS"
         case "type":

@@ -9,7 +9,7 @@ from pastalang.grammar.triple_quotes import scan_schema_text
 from pastalang.source import Source
 
 # Quotes after one of these hold a value, such as a JSON Schema, and no tags.
-BEFORE_A_VALUE = frozenset({"LEFT_PARENTHESIS", "COMMA", "EQUALS", "LEFT_BRACKET"})
+BEFORE_A_VALUE = frozenset({"LEFT_PARENTHESIS", "COMMA", "COLON", "EQUALS", "LEFT_BRACKET"})
 
 
 def scan(source: Source) -> Scan:

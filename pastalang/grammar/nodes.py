@@ -192,6 +192,14 @@ class AutoBody:
 
 
 @dataclass(frozen=True, slots=True)
+class ExampleBody:
+    """`example { title: "...", answer: { ... } }`: values of inputs, and the answer to them."""
+
+    entries: tuple[tuple[Name, Value], ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Thought:
     """`think(max=200)`, or `think` alone: what the model writes for itself before its answer."""
 
@@ -201,10 +209,13 @@ class Thought:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """`system`, `user` or `assistant` with its body; only an assistant message may hold holes."""
+    """`system`, `user` or `assistant` with its body; only an assistant message may hold holes.
+
+    An example stands for messages of users and the assistant. Its role is `USER`.
+    """
 
     role: Role
-    body: TextBlock | JsonBody | AutoBody
+    body: TextBlock | JsonBody | AutoBody | ExampleBody
     span: Span
     trivia: Trivia = NO_TRIVIA
     thought: Thought | None = None

@@ -134,7 +134,7 @@ def _empty_file(source: Source) -> Problem:
 
 
 TOP = frozenset({"IMPORT", "TYPE", "TEMPLATE"})
-MESSAGES = frozenset({"SYSTEM", "USER", "ASSISTANT"})
+MESSAGES = frozenset({"SYSTEM", "USER", "ASSISTANT", "EXAMPLE"})
 DECLARATIONS = TOP | MESSAGES
 OPENS = frozenset({*OPENING, "TEXT_OPEN"})
 CLOSES = CLOSING | {"TEXT_CLOSE"}

@@ -32,6 +32,7 @@ from pastalang.grammar.print_types import (
     typed,
     value_document,
 )
+from pastalang.grammar.triple_quotes import write_quotes
 
 
 def print_file(file: nodes.File) -> str:
@@ -131,6 +132,8 @@ def _input(node: nodes.InputNode) -> Document:
 
 
 def _message(message: nodes.Message) -> Document:
+    if isinstance(message.body, nodes.ExampleBody):
+        return _example(message.body)
     role: Document = message.role.value
     if message.thought is not None:
         role = sequence(role, " think", arguments_document(message.thought.arguments))
@@ -147,10 +150,24 @@ def _message(message: nodes.Message) -> Document:
             assert_never(message.body)
 
 
+def _example(body: nodes.ExampleBody) -> Document:
+    if not body.entries:
+        return "example {}"
+    entries = join(HARD, (sequence(name.text, ": ", _example_value(value)) for name, value in body.entries))
+    return sequence("example {", Nest(sequence(HARD, entries)), HARD, "}")
+
+
+def _example_value(value: nodes.Value) -> Document:
+    if isinstance(value, nodes.StringValue) and "\n" in value.text and not CONTROL.search(value.text):
+        return Verbatim(write_quotes(value.text))
+    return value_document(value)
+
+
 __all__ = ["print_declaration", "print_file", "print_type"]
 
 
 WIDTH = 100
+CONTROL = re.compile(r"[^\S \n]|[\x00-\x08\x0e-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 QUOTES = '"""'
 TO_ESCAPE = re.compile(r'"""|\{|\}')
 ESCAPES = {QUOTES: '\\"""', "{": "{{", "}": "}}"}

@@ -22,7 +22,7 @@ class Token(NamedTuple):
 
 
 # Words that begin a declaration when they begin a line outside all brackets.
-DECLARATION_WORDS: Final = frozenset({"import", "type", "template", "system", "user", "assistant"})
+DECLARATION_WORDS: Final = frozenset({"import", "type", "template", "system", "user", "assistant", "example"})
 
 # Words with a meaning in some places, and names everywhere else.
 WORDS: Final = frozenset(

@@ -76,11 +76,19 @@ class TreeBuilder:
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────────
 
     def message(self, parts: Parts) -> nodes.Message:
+        if parts[0].type == "EXAMPLE":
+            return nodes.Message(nodes.Role.USER, parts[1], _span(parts))
         thought = next((part for part in parts if isinstance(part, nodes.Thought)), None)
         return nodes.Message(nodes.Role(parts[0].text), parts[-1], _span(parts), thought=thought)
 
     def thought(self, parts: Parts) -> nodes.Thought:
         return nodes.Thought(_arguments(parts), _span(parts))
+
+    def example_body(self, parts: Parts) -> nodes.ExampleBody:
+        return nodes.ExampleBody(tuple(part for part in parts if not isinstance(part, Token)), _span(parts))
+
+    def example_value(self, parts: Parts) -> tuple[nodes.Name, nodes.Value]:
+        return parts[0], parts[2]
 
     def json_body(self, parts: Parts) -> nodes.JsonBody:
         return nodes.JsonBody(parts[1], _span(parts))
@@ -213,7 +221,8 @@ class TreeBuilder:
         return nodes.RecordValue(entries, _span(parts))
 
     def entry(self, parts: Parts) -> tuple[nodes.StringValue, nodes.Value]:
-        return _string(parts[0]), parts[2]
+        key = parts[0]
+        return key if isinstance(key, nodes.StringValue) else nodes.StringValue(key.text, key.span), parts[2]
 
     def path(self, parts: Parts) -> nodes.PathValue:
         return nodes.PathValue(_all(parts, nodes.Name), _span(parts))

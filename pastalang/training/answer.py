@@ -18,8 +18,7 @@ from pastalang.plan.structure import walk
 from pastalang.program import types as t
 from pastalang.training.errors import BadRow
 from pastalang.values.fit import fit
-from pastalang.values.json import JsonValue
-from pastalang.values.lengths import decimal_text
+from pastalang.values.json import JsonValue, spell_json
 from pastalang.values.quotable import quotable_texts
 
 _STEP = re.compile(r'"(?:[^"\\]|\\.)*"|\[\]|\([^()]*\)|#\d+|[^.\[("#]+')
@@ -78,21 +77,6 @@ def spelled(value: JsonValue, hole: Hole) -> str:
     if hole.form is Form.TEXT and isinstance(value, str):
         return value
     return spell_json(value)
-
-
-def spell_json(value: JsonValue) -> str:
-    """JSON with a space after commas and colons, as holes write lists and objects."""
-    match value:
-        case bool() | None | str():
-            return json.dumps(value, ensure_ascii=False)
-        case int():
-            return str(value)
-        case list():
-            return "[" + ", ".join(map(spell_json, value)) + "]"
-        case dict():
-            return "{" + ", ".join(f"{spell_json(key)}: {spell_json(item)}" for key, item in value.items()) + "}"
-        case _:
-            return decimal_text(value)
 
 
 def arm_for(value: JsonValue, arms: Sequence[Arm]) -> int | None:

@@ -11,10 +11,9 @@ from pastalang.errors import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import Result
-from pastalang.training.answer import spell_json
 from pastalang.training.data import CATEGORY, VALUE, Row
 from pastalang.training.metrics import Example, Report, evaluate, example_of
-from pastalang.values.json import JsonValue
+from pastalang.values.json import JsonValue, spell_json
 
 Request: TypeAlias = tuple[Plan, Mapping[str, Any]]
 OnProgress: TypeAlias = Callable[[int], None]  # is called with the number of requests done

@@ -21,10 +21,9 @@ from enum import Enum
 from pathlib import Path
 from typing import TypeAlias
 
-from pastalang.training.answer import spell_json
 from pastalang.training.data import CATEGORY, VALUE, read_rows
 from pastalang.training.errors import BadData, BadRow
-from pastalang.values.json import JsonValue
+from pastalang.values.json import JsonValue, spell_json
 
 ABSENT_SPELLINGS = ("n/a", "None")
 ABSENT = "n/a"

@@ -36,7 +36,7 @@ def _texts(piece: p.Piece, named: Named, number: int) -> Iterator[tuple[str, boo
             yield text_of(value_at(named(name), tuple(rest))), False
         case p.For(name=item, over=(name, *rest), body=body):
             for index, element in enumerate(value_at(named(name), tuple(rest)), start=1):
-                inner = partial(_named_or_item, named, item, element)
+                inner = partial(named_or_item, named, item, element)
                 for part in body:
                     yield from _texts(part, inner, index)
         case p.If(path=(name, *rest), body=body, otherwise=otherwise):
@@ -46,7 +46,8 @@ def _texts(piece: p.Piece, named: Named, number: int) -> Iterator[tuple[str, boo
             raise AssertionError(f"{piece} is not part of a message before the answer")
 
 
-def _named_or_item(named: Named, item: str, element: Any, name: str) -> Any:
+def named_or_item(named: Named, item: str, element: Any, name: str) -> Any:
+    """What `named` gives, with `element` as the item of a loop."""
     return element if name == item else named(name)
 
 

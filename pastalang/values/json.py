@@ -63,6 +63,21 @@ def write_json(value: JsonValue) -> str:
             return "{" + ",".join(f"{write_json(key)}:{write_json(item)}" for key, item in value.items()) + "}"
 
 
+def spell_json(value: JsonValue) -> str:
+    """JSON with a space after commas and colons, as holes write lists and objects."""
+    match value:
+        case bool() | None | str():
+            return json.dumps(value, ensure_ascii=False)
+        case int():
+            return str(value)
+        case list():
+            return "[" + ", ".join(map(spell_json, value)) + "]"
+        case dict():
+            return "{" + ", ".join(f"{spell_json(key)}: {spell_json(item)}" for key, item in value.items()) + "}"
+        case _:
+            return decimal_text(value)
+
+
 def laid_out_json(value: JsonValue, depth: int = 0) -> str:
     """The text of an exact value for readers: objects over several lines, lists on one line while they hold none."""
     line = "\n" + "  " * (depth + 1)

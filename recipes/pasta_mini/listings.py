@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from random import Random
 
-from pastalang.training.answer import spell_json
+from pastalang.values.json import spell_json
 from recipes.pasta_mini.catalogue import Attribute, Category, Part, draw, load_catalogue
 
 _SEPARATORS = (", ", ", ", ", ", " - ", " | ", " ", " ", "; ", " – ", ",")

@@ -261,6 +261,12 @@ messages = st.one_of(
         trivia,
         thoughts,
     ),
+    st.builds(
+        message_of,
+        st.just(nodes.Role.USER),
+        st.lists(st.tuples(names, values), max_size=3).map(lambda pairs: nodes.ExampleBody(tuple(pairs), NOWHERE)),
+        trivia,
+    ),
 )
 inputs = st.builds(nodes.InputNode, names, st.booleans(), types, st.none() | values, st.just(NOWHERE), trivia)
 imports = st.builds(

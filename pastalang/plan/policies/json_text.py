@@ -1,18 +1,14 @@
-"""What is known about a JSON value before decoding: its place, how its text begins, or all of its text."""
+"""The place of a JSON value in its answer, and texts next to one another."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from pastalang.plan.plan import Segment, Segments, Text
-from pastalang.program import types as t
 from pastalang.program.types import Sampling
 from pastalang.source import Span
-from pastalang.values.lengths import spell
-
-INDENT = "  "
+from pastalang.values.answer_text import INDENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +57,6 @@ class JsonContext:
         return replace(self, in_order=True, group=None, in_chain=False)
 
 
-def key_text(key: str) -> str:
-    return json.dumps(key, ensure_ascii=False) + ": "
-
-
 def merge_texts(segments: Segments) -> Segments:
     """The same segments with neighbouring texts made one and empty ones left out."""
     result: list[Segment] = []
@@ -81,93 +73,3 @@ def merge_texts(segments: Segments) -> Segments:
 
 def _is_plain(key: str) -> bool:
     return bool(key) and all(letter.isalnum() or letter in "_-" for letter in key)
-
-
-def known_text(type: t.Type) -> str | None:
-    """The whole text, where the type leaves no choice and needs no line of its own."""
-    match type:
-        case t.Literal(value=value):
-            return spell(value)
-        case t.Null():
-            return "null"
-        case t.Object(fields=()):
-            return "{}"
-        case t.Array(max_items=0):
-            return "[]"
-        case _:
-            return None
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What can be said about a value by its type alone."""
-
-    opening: str  # how its text surely begins
-    is_whole: bool  # whether that is all of its text
-    is_structured: bool  # whether branches can make it faster: there is an object inside that stays visible
-
-
-def shape_of(type: t.Type, depth: int) -> Shape:
-    """`depth` is the indentation of the line on which the value begins. Every part is looked at once.
-
-    A limit on the tokens of the whole makes a list or a choice one hole, because branches have no common count; so do
-    items that have to differ, because branches know nothing of one another.
-    """
-    known = known_text(type)
-    if known is not None:
-        return Shape(known, True, False)
-    match type:
-        case t.Object(fields=fields):
-            return _shape_of_object(fields, depth)
-        case t.Array(item=item, unique=False, max_tokens=None) if shape_of(item, depth + 1).is_structured:
-            return Shape("[", False, True)
-        case t.Union(max_tokens=None):
-            return Shape("", False, _is_choice([shape_of(arm, depth) for arm in arms_of(type)]))
-        case _:
-            return Shape("", False, False)
-
-
-def opening_of(type: t.Type, depth: int) -> str:
-    return shape_of(type, depth).opening
-
-
-def is_structured(type: t.Type) -> bool:
-    return shape_of(type, 0).is_structured
-
-
-def arms_of(union: t.Union) -> tuple[t.Type, ...]:
-    """The arms, with unions inside the union and booleans spread out."""
-    arms: list[t.Type] = []
-    for arm in union.arms:
-        match arm:
-            case t.Union(max_tokens=None):
-                arms.extend(arms_of(arm))
-            case t.Boolean():
-                arms.extend((t.Literal(True), t.Literal(False)))
-            case _:
-                arms.append(arm)
-    return tuple(arms)
-
-
-def _is_choice(arms: list[Shape]) -> bool:
-    """Whether the first letters of the text decide the arm: no opening is empty, and none begins another one."""
-    openings = sorted(arm.opening for arm in arms)
-    is_decided = all(openings) and not any(second.startswith(first) for first, second in pairwise(openings))
-    return is_decided and any(arm.is_structured for arm in arms)
-
-
-def _shape_of_object(fields: tuple[t.Field, ...], depth: int) -> Shape:
-    text = "{"
-    for index, field in enumerate(fields):
-        text += ("," if index else "") + "\n" + INDENT * (depth + 1)
-        if field.after:
-            return Shape(text, False, True)
-        text += key_text(field.key)
-        if field.group is not None:  # what follows the first key of a group may be in a branch of its own
-            return Shape(text, False, True)
-        value = shape_of(field.type, depth + 1)
-        if value.is_whole or isinstance(field.type, t.Object):  # anything else is in a branch of its own
-            text += value.opening
-        if not value.is_whole:
-            return Shape(text, False, True)
-    return Shape(text + "\n" + INDENT * depth + "}", True, True)

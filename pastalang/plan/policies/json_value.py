@@ -21,19 +21,11 @@ from dataclasses import dataclass, replace
 
 from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import Arm, BranchId, Choose, Fork, Form, Hole, Join, Repeat, Segment, Segments, Text
-from pastalang.plan.policies.json_text import (
-    JsonContext,
-    arms_of,
-    is_structured,
-    key_text,
-    known_text,
-    merge_texts,
-    opening_of,
-    shape_of,
-)
+from pastalang.plan.policies.json_text import JsonContext, merge_texts
 from pastalang.plan.token_bounds import max_tokens_of
 from pastalang.program import types as t
 from pastalang.program.types import Field, Object
+from pastalang.values.answer_text import arms_of, is_structured, key_text, known_text, opening_of, shape_of
 from pastalang.values.lengths import DefaultLimits, default_max_tokens, has_open_structure
 
 

@@ -32,9 +32,9 @@ from pastalang.plan.plan import (
 from pastalang.plan.policies.json_text import JsonContext, merge_texts
 from pastalang.plan.policies.json_value import is_list, most_items, write_value
 from pastalang.program import pieces as p
-from pastalang.program import types as t
 from pastalang.program.pieces import Async, Promise, Sync
 from pastalang.program.types import Array
+from pastalang.values.answer_text import is_plain
 from pastalang.values.lengths import DEFAULT_LIMITS, default_max_tokens
 
 
@@ -116,7 +116,7 @@ def _write_piece(builder: PlanBuilder, piece: p.Piece, where: TextContext) -> Se
 def _write_hole(builder: PlanBuilder, hole: p.Hole, where: TextContext) -> Segments:
     path = where.name(hole.name)
     builder.holes[hole.name] = (path, hole.type)
-    if _form(hole.type) is Form.JSON:
+    if not is_plain(hole.type):
         return _write_json(builder, hole, path)
     limit = default_max_tokens(hole.type, builder.types, quoted=False, defaults=builder.defaults)
     sampling = hole.sampling.over(builder.sampling)
@@ -135,17 +135,6 @@ def _write_json(builder: PlanBuilder, hole: p.Hole, path: str) -> Segments:
     *before, last = segments
     join = Join(tuple(started))
     return (*before, join, last) if isinstance(last, Text) else (*before, last, join)
-
-
-def _form(type: t.Type) -> Form:
-    """Scalars are written into running text as they are; values with structure are spelled as JSON."""
-    match type:
-        case t.Union(arms=arms):
-            return Form.JSON if any(_form(arm) is Form.JSON for arm in arms) else Form.TEXT
-        case t.Array() | t.Tuple() | t.Map() | t.Object() | t.Named() | t.Schema() | t.Anything():
-            return Form.JSON
-        case _:
-            return Form.TEXT
 
 
 ASYNC_TAG = Text("<async>", shown=False)
