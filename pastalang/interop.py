@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_origin
 
@@ -11,6 +13,7 @@ from pastalang.plan.chosen_limits import chosen_limits
 from pastalang.program.program import JsonBody, Program
 from pastalang.program.types import Object
 from pastalang.values.conversion import Converted
+from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.to_source import program_source
 
 if TYPE_CHECKING:  # importing Pydantic takes long, and only models need it
@@ -19,13 +22,16 @@ if TYPE_CHECKING:  # importing Pydantic takes long, and only models need it
     from pastalang.values.to_schema import Document
 
 
-def from_model(model: Any, *, name: str | None = None) -> Program:
+def from_model(model: Any, *, name: str | None = None, examples: Sequence[tuple[str, Any]] = ()) -> Program:
     """A program that reads a `text` and answers with the model. Its `notes` name what only the model checks, and the
     limits that were chosen for strings and lists that have none.
 
     The model is a Pydantic model, a dataclass, a `TypedDict`, an enum, or any other type that Pydantic knows, such as
     `list[Model]`, `A | B` or `Literal["a", "b"]`; a term of `outlines.types` is accepted too. Raises `NotExpressible`
     with the path of every part of the model that cannot be enforced.
+
+    `examples` are pairs of a text and its right answer: an instance of the model, or what the model reads. They are
+    shown to the language model as earlier turns.
     """
     from pastalang.values.pydantic.from_core import is_type, type_of_model
 
@@ -36,14 +42,16 @@ def from_model(model: Any, *, name: str | None = None) -> Program:
             "from_model takes a Pydantic model, a dataclass, a TypedDict or another type, as a class, "
             f"not {model!r:.200}"
         )
-    return _compiled(type_of_model(model), name or _template_name(model))
+    shown = _examples(examples, _dumped_by(model)) if examples else ()
+    return _compiled(type_of_model(model), name or _template_name(model), examples=shown)
 
 
-def extraction_program(model: Any) -> Program:
+def extraction_program(model: Any, *, examples: Sequence[tuple[str, Any]] = ()) -> Program:
     """The program of `extract`: that of `from_model`, with an input `instructions`. Raises as `from_model` does."""
     from pastalang.values.pydantic.from_core import type_of_model
 
-    return _compiled(type_of_model(model), _template_name(model), is_instructed=True)
+    shown = _examples(examples, _dumped_by(model)) if examples else ()
+    return _compiled(type_of_model(model), _template_name(model), is_instructed=True, examples=shown)
 
 
 def from_outlines(term: object, *, name: str = "answer") -> Program:
@@ -67,14 +75,17 @@ def from_outlines(term: object, *, name: str = "answer") -> Program:
         raise NotExpressible(name, [Mismatch((), str(problem))]) from problem
 
 
-def from_schema(document: str, *, name: str = "record") -> Program:
-    """A program that reads a `text` and answers with a value of the JSON Schema. Raises `NotExpressible`."""
+def from_schema(document: str, *, name: str = "record", examples: Sequence[tuple[str, Any]] = ()) -> Program:
+    """A program that reads a `text` and answers with a value of the JSON Schema. Raises `NotExpressible`.
+
+    `examples` are pairs of a text and its right answer, shown to the language model as earlier turns.
+    """
     from pastalang.values.schema.importer import type_of_schema
 
     given: object = document
     if not isinstance(given, str):
         raise TypeError(f"from_schema takes a JSON Schema as text, not a {type(given).__name__}; json.dumps writes it")
-    return _compiled(type_of_schema(document, name=name), name)
+    return _compiled(type_of_schema(document, name=name), name, examples=_examples(examples, json.dumps))
 
 
 def model_of(program: Program, *, template: str | None = None) -> type[BaseModel]:
@@ -107,10 +118,34 @@ def _template_name(model: object) -> str:
     return "answer"
 
 
-def _compiled(found: Converted, name: str, *, is_instructed: bool = False) -> Program:
+def _dumped_by(model: Any) -> Callable[[Any], str]:
+    """Writes a value of the model, or what the model reads, as JSON."""
+    from pydantic import TypeAdapter
+
+    adapter: TypeAdapter[Any] = TypeAdapter(model)
+    return lambda answer: adapter.dump_json(adapter.validate_python(answer), by_alias=True).decode()
+
+
+def _examples(given: Sequence[tuple[str, Any]], dump: Callable[[Any], str]) -> tuple[tuple[str, JsonValue], ...]:
+    """The examples with their answers as JSON values. Raises `InputError` with the number of the first wrong one."""
+    found: list[tuple[str, JsonValue]] = []
+    for number, example in enumerate(given):
+        if not isinstance(example, tuple | list) or len(example) != 2 or not isinstance(example[0], str):
+            raise InputError(f"`examples[{number}]` must be a pair of a text and its answer, not {example!r:.60}")
+        try:
+            found.append((example[0], parse_json(dump(example[1]))))
+        except (ValueError, TypeError) as problem:
+            raise InputError(f"the answer of `examples[{number}]` does not fit: {problem}") from problem
+    return tuple(found)
+
+
+def _compiled(
+    found: Converted, name: str, *, is_instructed: bool = False, examples: tuple[tuple[str, JsonValue], ...] = ()
+) -> Program:
     if not isinstance(name, str):
         raise TypeError(f"`name` is a text, not {name!r:.60}")
-    program = compile(program_source(found, name=name, is_instructed=is_instructed), name=f"<{name}>")
+    source = program_source(found, name=name, is_instructed=is_instructed, examples=examples)
+    program = compile(source, name=f"<{name}>")
     return replace(program, notes=(*map(str, found.notes), *chosen_limits(program)))
 
 

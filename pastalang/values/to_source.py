@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import islice, zip_longest
-from typing import Final, assert_never
+from typing import Final, TypeAlias, assert_never
 
 from pastalang.grammar import nodes
 from pastalang.grammar.printer import print_file, print_type
@@ -20,6 +20,8 @@ from pastalang.values.lengths import NO_TYPES, decimal_text
 from pastalang.values.mismatch import Mismatch
 from pastalang.values.walk import parts_of, walk
 
+Example: TypeAlias = tuple[str, JsonValue]  # a text and its right answer
+
 _NOWHERE: Final = Span(0, 0)
 _INSTRUCTION: Final = "Read the text and fill in the record."
 
@@ -29,15 +31,19 @@ def type_source(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> str:
     return print_type(_Writer(types, declare=False).node(type))
 
 
-def program_source(converted: Converted, *, name: str, is_instructed: bool = False) -> str:
+def program_source(
+    converted: Converted, *, name: str, is_instructed: bool = False, examples: Iterable[Example] = ()
+) -> str:
     """A file with every named type, and a template `name` that reads a text and answers with the type.
 
     With `is_instructed`, the template has the inputs of `extract`: its instructions are an input too.
     """
-    return print_file(program_file(converted, name=name, is_instructed=is_instructed))
+    return print_file(program_file(converted, name=name, is_instructed=is_instructed, examples=examples))
 
 
-def program_file(converted: Converted, *, name: str, is_instructed: bool = False) -> nodes.File:
+def program_file(
+    converted: Converted, *, name: str, is_instructed: bool = False, examples: Iterable[Example] = ()
+) -> nodes.File:
     """Raises `NotExpressible` if the type leaves nothing for a model to fill in, or exceeds the limits of a program."""
     if isinstance(converted.type, t.Object) and not converted.type.fields:
         raise NotExpressible(name, [Mismatch((), "it has no fields, so there is nothing to fill in")])
@@ -53,7 +59,7 @@ def program_file(converted: Converted, *, name: str, is_instructed: bool = False
     for declared, type in converted.types.items():
         writer.declare_recursive(declared, type)
     body = writer.body(converted.type)
-    template = _template(_template_name(name), body, _description(converted), is_instructed=is_instructed)
+    template = _template(_template_name(name), body, _description(converted), examples, is_instructed=is_instructed)
     return nodes.File((*writer.declarations, template), _NOWHERE)
 
 
@@ -336,7 +342,12 @@ def _argument(name: str | None, value: nodes.Value) -> nodes.Argument:
 
 
 def _template(
-    name: str, body: nodes.TypeNode, description: str | None, *, is_instructed: bool
+    name: str,
+    body: nodes.TypeNode,
+    description: str | None,
+    examples: Iterable[Example],
+    *,
+    is_instructed: bool,
 ) -> nodes.TemplateDeclaration:
     inputs = [_text_input("text", None)]
     instruction: tuple[nodes.Piece, ...] = (nodes.TextPiece(f"{_INSTRUCTION}\n\n", _NOWHERE), _reference("schema"))
@@ -345,6 +356,7 @@ def _template(
         instruction = (_reference("instructions"), nodes.TextPiece("\n\n", _NOWHERE), _reference("schema"))
     messages = (
         nodes.Message(nodes.Role.SYSTEM, nodes.TextBlock(instruction, _NOWHERE), _NOWHERE),
+        *(nodes.Message(nodes.Role.USER, _example(text, answer), _NOWHERE) for text, answer in examples),
         nodes.Message(nodes.Role.USER, nodes.TextBlock((_reference("text"),), _NOWHERE), _NOWHERE),
         nodes.Message(nodes.Role.ASSISTANT, nodes.JsonBody(body, _NOWHERE), _NOWHERE),
     )
@@ -356,6 +368,11 @@ def _template(
         messages=messages,
         span=_NOWHERE,
     )
+
+
+def _example(text: str, answer: JsonValue) -> nodes.ExampleBody:
+    entries = ((_name("text"), nodes.StringValue(text, _NOWHERE)), (_name("answer"), value_node(answer)))
+    return nodes.ExampleBody(entries, _NOWHERE)
 
 
 def _text_input(name: str, default: str | None) -> nodes.InputNode:

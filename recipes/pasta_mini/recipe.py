@@ -19,12 +19,12 @@ from transformers import AutoTokenizer
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models.loading import default_device
 from pastalang.runtime.models.training_note import TrainingNote
-from pastalang.training.answer import spell_json
 from pastalang.training.batches import Batch
 from pastalang.training.fine_tune import prepare_folder, save
 from pastalang.training.lessons import Recorder
 from pastalang.training.settings import Settings
 from pastalang.training.trainer import Batches, ReportLine, train
+from pastalang.values.json import spell_json
 from recipes.pasta_mini.batches import RowStream, language_batches
 from recipes.pasta_mini.catalogue import Part
 from recipes.pasta_mini.documents import draw_document, draw_form

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
@@ -111,6 +114,36 @@ Write null for a value that is not given."""
 def test_a_schema_shows_its_descriptions() -> None:
     schema = {"type": "object", "properties": {"a": {"type": "integer", "description": "in cm"}}, "required": ["a"]}
     assert "a: integer  // in cm" in prompt_of(pastalang.from_schema(json.dumps(schema)))
+
+
+def turns_of(program: Program) -> list[str]:
+    bodies = [message.body for message in program.only_template.messages[1:-2]]
+    return ["".join(piece.text for piece in body.pieces) for body in bodies]  # type: ignore[union-attr]
+
+
+def test_examples_of_a_model_are_earlier_turns_in_the_layout_of_an_answer() -> None:
+    first = ("Two\nlines", Invoice(number=None, lines=[Line(item="a", price=1.5)]))
+    second = ('a "b"', {"number": "A1", "lines": [{"item": "c", "price": 2}]})
+    program = pastalang.from_model(Invoice, examples=[first, second])
+    line = '    {{\n      "item": "{}",\n      "price": {}\n    }}'
+    assert turns_of(program) == [
+        "Two\nlines",
+        f'{{\n  "number": null,\n  "lines": [\n{line.format("a", 1.5)}\n  ]\n}}',
+        'a "b"',
+        f'{{\n  "number": "A1",\n  "lines": [\n{line.format("c", "2")}\n  ]\n}}',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("examples", "said"),
+    [
+        ([("x", {"number": 3})], "the answer of `examples[0]` does not fit"),
+        (["x"], "`examples[0]` must be a pair of a text and its answer"),
+    ],
+)
+def test_an_example_that_does_not_fit_is_refused(examples: list[Any], said: str) -> None:
+    with pytest.raises(pastalang.InputError, match=re.escape(said)):
+        pastalang.from_model(Invoice, examples=examples)
 
 
 PROGRAM = '''
