@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -34,9 +34,11 @@ class ExtractOptions(DecodingOptions, total=False):
     """The options of `extract`: those of a run, and what the model reads besides the text.
 
     instructions   what to do, in place of "Read the text and fill in the record."
+    context        texts that stand before the text: what the model should know, or more to quote from
     """
 
     instructions: str | None
+    context: str | Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -126,9 +128,10 @@ def extract(type: Any, text: str, *, model: str | Path = DEFAULT, **options: Any
     `list[Line]`, `Invoice | Receipt` or `Literal["yes", "no"]`. `model` is the language model, as for `Engine.load`. It
     is loaded by the first call and kept; load an `Engine` to choose its device or its memory.
 
-    `instructions` says what to do. `details=True` returns an `Extraction` with the confidence and the source of every
-    field. The other options are those of `Engine.run`. Raises `NotExpressible` for a type that cannot be decoded,
-    `Invalid` for a value that the type's own validators refuse, and what `Engine.run` raises.
+    `instructions` says what to do, and `context` is what else the model should know. `details=True` returns an
+    `Extraction` with the confidence and the source of every field. The other options are those of `Engine.run`. Raises
+    `NotExpressible` for a type that cannot be decoded, `Invalid` for a value that the type's own validators refuse, and
+    what `Engine.run` raises.
     """
     question = question_of(type, text, options)  # a mistake is reported before a model is loaded
     return question.ask(shared_engine(model))
@@ -232,19 +235,22 @@ def question_of(type: Any, text: str, given: Mapping[str, Any]) -> Question:
     )
     if given.get("keep_invalid") and not given.get("details"):
         raise BadInputs("with `keep_invalid` the value may be invalid: add `details=True`, and look at its problems")
-    inputs = {"text": text}
+    inputs: dict[str, Any] = {"text": text}
     if given.get("instructions") is not None:
         inputs["instructions"] = given["instructions"]
+    if given.get("context") is not None:
+        inputs["context"] = _texts(given["context"])
     return Question(type, program_for(type), inputs, run_options)
 
 
-_OWN_OPTIONS: Final = ("instructions",)
+_OWN_OPTIONS: Final = ("instructions", "context")
 _RUN_OPTIONS: Final = tuple(name for name in OPTIONS if name not in ("template", "model"))
 _INSTRUCTED: Final = "write `instructions={value}`"
 _FIRST: Final = "the type of the answer comes first: `extract(Model, text)`"
 _INSTEAD: Final[Mapping[str, str]] = MappingProxyType(
     {
         **dict.fromkeys(("prompt", "system", "system_prompt", "prompt_description", "instruction"), _INSTRUCTED),
+        **dict.fromkeys(("documents", "background", "sources", "docs"), "write `context={value}`"),
         **dict.fromkeys(("response_model", "response_format", "output_type", "output_schema", "schema"), _FIRST),
         "model": "an engine has its model already; `pastalang.extract` takes one by name",
         "template": "the program is made from the type; `run` takes a program and a template",
@@ -287,6 +293,14 @@ def _check_text(type: object, text: object) -> None:
         case _:
             advice = f'write `extract({name}, "...")`'
     raise TypeError(f"`extract` reads one text, not {_kind(text)}; {advice}")
+
+
+def _texts(context: object) -> list[str]:
+    if isinstance(context, str):
+        return [context]
+    if isinstance(context, Sequence) and all(isinstance(text, str) for text in context):
+        return list(context)
+    raise TypeError(f"`context` is a text or a list of texts, not {context!r:.60}")
 
 
 def _kind(text: object) -> str:

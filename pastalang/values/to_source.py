@@ -36,7 +36,7 @@ def program_source(
 ) -> str:
     """A file with every named type, and a template `name` that reads a text and answers with the type.
 
-    With `is_instructed`, the template has the inputs of `extract`: its instructions are an input too.
+    With `is_instructed`, the template has the inputs of `extract`: its instructions, and texts before the one to read.
     """
     return print_file(program_file(converted, name=name, is_instructed=is_instructed, examples=examples))
 
@@ -350,14 +350,18 @@ def _template(
     is_instructed: bool,
 ) -> nodes.TemplateDeclaration:
     inputs = [_text_input("text", None)]
+    reads: tuple[nodes.Piece, ...] = (_reference("text"),)
     instruction: tuple[nodes.Piece, ...] = (nodes.TextPiece(f"{_INSTRUCTION}\n\n", _NOWHERE), _reference("schema"))
     if is_instructed:
+        texts = nodes.ArrayType(_plain("text"), (), _NOWHERE)
         inputs.append(_text_input("instructions", _INSTRUCTION))
+        inputs.append(nodes.InputNode(_name("context"), False, texts, nodes.ListValue((), _NOWHERE), _NOWHERE))
+        reads = (_context(), *reads)
         instruction = (_reference("instructions"), nodes.TextPiece("\n\n", _NOWHERE), _reference("schema"))
     messages = (
         nodes.Message(nodes.Role.SYSTEM, nodes.TextBlock(instruction, _NOWHERE), _NOWHERE),
         *(nodes.Message(nodes.Role.USER, _example(text, answer), _NOWHERE) for text, answer in examples),
-        nodes.Message(nodes.Role.USER, nodes.TextBlock((_reference("text"),), _NOWHERE), _NOWHERE),
+        nodes.Message(nodes.Role.USER, nodes.TextBlock(reads, _NOWHERE), _NOWHERE),
         nodes.Message(nodes.Role.ASSISTANT, nodes.JsonBody(body, _NOWHERE), _NOWHERE),
     )
     return nodes.TemplateDeclaration(
@@ -373,6 +377,18 @@ def _template(
 def _example(text: str, answer: JsonValue) -> nodes.ExampleBody:
     entries = ((_name("text"), nodes.StringValue(text, _NOWHERE)), (_name("answer"), value_node(answer)))
     return nodes.ExampleBody(entries, _NOWHERE)
+
+
+def _context() -> nodes.IfNode:
+    """`{if context}Context: {for part in context} ... {end}Text: {end}`."""
+    context = nodes.PathValue((_name("context"),), _NOWHERE)
+    part = (_reference("part"), nodes.TextPiece("\n\n", _NOWHERE))
+    body = (
+        nodes.TextPiece("Context:\n\n", _NOWHERE),
+        nodes.ForNode(_name("part"), context, part, _NOWHERE),
+        nodes.TextPiece("Text:\n\n", _NOWHERE),
+    )
+    return nodes.IfNode(context, False, None, body, None, _NOWHERE)
 
 
 def _text_input(name: str, default: str | None) -> nodes.InputNode:

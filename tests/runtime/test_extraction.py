@@ -66,11 +66,25 @@ def test_the_value_is_of_the_type_whatever_the_type_is(wanted: Any) -> None:
     assert asyncio.run(engine().aextract(wanted, "Two fees.")) == value
 
 
-def test_instructions_are_in_the_place_of_the_usual_ones() -> None:
-    def prompt(**given: Any) -> str:
-        found = engine().extract(Note, "Now!", details=True, **given)
-        return "".join(one.text for one in found.result.trace.fed if one.forward_pass == 1 and one.lane == 0)
+def prompt(**given: Any) -> str:
+    found = engine().extract(Note, "Now!", details=True, **given)
+    return "".join(one.text for one in found.result.trace.fed if one.forward_pass == 1 and one.lane == 0)
 
+
+def test_context_stands_before_the_text_and_can_be_quoted() -> None:
+    assert "\nNow!" in prompt() and "Context" not in prompt()
+    assert "Context:\n\n{a}\n\nb\n\nText:\n\nNow!" in prompt(context=["{a}", "b"])
+    assert prompt(context="{a}") == prompt(context=["{a}"])
+
+    class Answer(BaseModel):
+        quotes: Annotated[list[Annotated[str, pastalang.Verbatim("context")]], Field(min_length=2, max_length=2)]
+
+    found = engine().extract(Answer, "What?", context=["ab", "cd😀"], details=True)
+    for quote, span in zip(found.value.quotes, found.field("quotes").sources, strict=True):
+        assert found.sources[span.path][span.start : span.end] == quote and span.item in (0, 1)
+
+
+def test_instructions_are_in_the_place_of_the_usual_ones() -> None:
     assert "Read the text and fill in the record." in prompt() and "Now!" in prompt()
     told = prompt(instructions="Is it urgent? {text}")
     assert "Is it urgent? {text}" in told and "Read the text" not in told
@@ -104,6 +118,8 @@ def test_a_value_that_the_model_rejects_is_decoded_again_or_reported() -> None:
         (lambda: pastalang.extract(Note, "x", temperature=0.5), "`sampling=pastalang.Sampling(temperature=0.5)`"),
         (lambda: pastalang.extract(Note, "x", system_prompt="Hi"), "write `instructions='Hi'`"),
         (lambda: pastalang.extract(Note, "x", response_model=Note), "comes first: `extract(Model, text)`"),
+        (lambda: pastalang.extract(Note, "x", context=3), "`context` is a text or a list of texts, not 3"),
+        (lambda: pastalang.extract(Note, "x", documents=["y"]), "write `context=['y']`"),
         (lambda: pastalang.extract(Note, "x", instrutions="Hi"), "did you mean `instructions`?"),
         (lambda: pastalang.extract(Note, "x", model=Note), "the type comes first: `extract(Note, text)`"),
         (lambda: pastalang.extract(Note, "x", model=engine()), "`engine.extract(type, text)`"),
