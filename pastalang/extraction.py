@@ -16,12 +16,13 @@ from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel
 
-from pastalang.interop import extraction_program
+from pastalang.interop import Examples, examples_of, extraction_program
 from pastalang.program.program import Program
 from pastalang.runtime.call import OPTIONS, DecodingOptions, check_names
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.models.source import DEFAULT, check_source, shipped_folder
 from pastalang.runtime.result import FieldResult, Result, T_co, Usage
+from pastalang.values.json import write_json
 from pastalang.values.pydantic.from_core import is_type, name_of_type
 
 if TYPE_CHECKING:  # only `extract` without an engine loads torch
@@ -34,11 +35,13 @@ class ExtractOptions(DecodingOptions, total=False):
     """The options of `extract`: those of a run, and what the model reads besides the text.
 
     instructions   what to do, in place of "Read the text and fill in the record."
+    examples       texts with their right values, which the model sees as earlier turns
     context        texts that stand before the text: what the model should know, or more to quote from
     """
 
     instructions: str | None
     context: str | Sequence[str]
+    examples: Sequence[tuple[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -128,10 +131,10 @@ def extract(type: Any, text: str, *, model: str | Path = DEFAULT, **options: Any
     `list[Line]`, `Invoice | Receipt` or `Literal["yes", "no"]`. `model` is the language model, as for `Engine.load`. It
     is loaded by the first call and kept; load an `Engine` to choose its device or its memory.
 
-    `instructions` says what to do, and `context` is what else the model should know. `details=True` returns an
-    `Extraction` with the confidence and the source of every field. The other options are those of `Engine.run`. Raises
-    `NotExpressible` for a type that cannot be decoded, `Invalid` for a value that the type's own validators refuse, and
-    what `Engine.run` raises.
+    `instructions` says what to do, `context` is what else the model should know, and `examples` are pairs of a text and
+    its value. `details=True` returns an `Extraction` with the confidence and the source of every field. The other
+    options are those of `Engine.run`. Raises `NotExpressible` for a type that cannot be decoded, `Invalid` for a value
+    that the type's own validators refuse, and what `Engine.run` raises.
     """
     question = question_of(type, text, options)  # a mistake is reported before a model is loaded
     return question.ask(shared_engine(model))
@@ -240,16 +243,21 @@ def question_of(type: Any, text: str, given: Mapping[str, Any]) -> Question:
         inputs["instructions"] = given["instructions"]
     if given.get("context") is not None:
         inputs["context"] = _texts(given["context"])
-    return Question(type, program_for(type), inputs, run_options)
+    examples = given.get("examples", ())
+    if isinstance(examples, str | Mapping) or not isinstance(examples, Sequence):
+        raise TypeError(f"`examples` is a list of pairs, a text and its value, not {examples!r:.60}")
+    program = program_for(type, examples_of(type, examples))
+    return Question(type, program, inputs, run_options)
 
 
-_OWN_OPTIONS: Final = ("instructions", "context")
+_OWN_OPTIONS: Final = ("instructions", "context", "examples")
 _RUN_OPTIONS: Final = tuple(name for name in OPTIONS if name not in ("template", "model"))
 _INSTRUCTED: Final = "write `instructions={value}`"
 _FIRST: Final = "the type of the answer comes first: `extract(Model, text)`"
 _INSTEAD: Final[Mapping[str, str]] = MappingProxyType(
     {
         **dict.fromkeys(("prompt", "system", "system_prompt", "prompt_description", "instruction"), _INSTRUCTED),
+        **dict.fromkeys(("few_shot", "shots", "demos"), "write `examples=[(text, value), ...]`"),
         **dict.fromkeys(("documents", "background", "sources", "docs"), "write `context={value}`"),
         **dict.fromkeys(("response_model", "response_format", "output_type", "output_schema", "schema"), _FIRST),
         "model": "an engine has its model already; `pastalang.extract` takes one by name",
@@ -310,36 +318,40 @@ def _kind(text: object) -> str:
 # ── the program of a type ────────────────────────────────────────────────────────────────────────────────
 
 _MOST_FORMS: Final = 64
+_MOST_EXAMPLES: Final = 8  # lists of examples, for each type
 
 
 class ProgramsByType:
-    """The program of each type, made once. Classes are held weakly, and the last 64 forms such as `list[Line]`."""
+    """The program of each type, made once, and those of its latest examples.
+
+    Classes are held weakly, and the last 64 forms such as `list[Line]`.
+    """
 
     def __init__(self) -> None:
-        self._of_class: WeakKeyDictionary[Any, Program] = WeakKeyDictionary()
-        self._of_form: dict[Any, Program] = {}
+        self._of_class: WeakKeyDictionary[Any, dict[str, Program]] = WeakKeyDictionary()
+        self._of_form: dict[Any, dict[str, Program]] = {}
         self._lock = threading.Lock()
 
-    def __call__(self, found: Any) -> Program:
+    def __call__(self, found: Any, examples: Examples = ()) -> Program:
         try:
             hash(found)
         except TypeError:  # such as `Annotated` with a list
-            return extraction_program(found)
-        is_class = isinstance(found, type) and get_origin(found) is None
+            return extraction_program(found, examples=examples)
+        key = write_json([[text, answer] for text, answer in examples])
         with self._lock:
-            known = (self._of_class if is_class else self._of_form).get(found)
-            if known is None:
-                known = extraction_program(found)
-                self._keep(found, known, is_class=is_class)
-            return known
+            known = self._programs(found)
+            if key not in known:
+                if len(known) >= _MOST_EXAMPLES:
+                    known.clear()
+                known[key] = extraction_program(found, examples=examples)
+            return known[key]
 
-    def _keep(self, found: Any, program: Program, *, is_class: bool) -> None:
-        if is_class:
-            self._of_class[found] = program
-            return
-        if len(self._of_form) >= _MOST_FORMS:
+    def _programs(self, found: Any) -> dict[str, Program]:
+        if isinstance(found, type) and get_origin(found) is None:
+            return self._of_class.setdefault(found, {})
+        if found not in self._of_form and len(self._of_form) >= _MOST_FORMS:
             del self._of_form[next(iter(self._of_form))]
-        self._of_form[found] = program
+        return self._of_form.setdefault(found, {})
 
 
 program_for: Final = ProgramsByType()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, get_origin
+from typing import TYPE_CHECKING, Any, TypeAlias, get_origin
 
 from pastalang.compiler import compile
 from pastalang.errors import InputError
@@ -13,13 +13,15 @@ from pastalang.plan.chosen_limits import chosen_limits
 from pastalang.program.program import JsonBody, Program
 from pastalang.program.types import Object
 from pastalang.values.conversion import Converted
-from pastalang.values.json import JsonValue, parse_json
+from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.to_source import program_source
 
 if TYPE_CHECKING:  # importing Pydantic takes long, and only models need it
     from pydantic import BaseModel
 
     from pastalang.values.to_schema import Document
+
+Examples: TypeAlias = tuple[tuple[str, JsonValue], ...]  # texts with their right answers
 
 
 def from_model(model: Any, *, name: str | None = None, examples: Sequence[tuple[str, Any]] = ()) -> Program:
@@ -42,16 +44,20 @@ def from_model(model: Any, *, name: str | None = None, examples: Sequence[tuple[
             "from_model takes a Pydantic model, a dataclass, a TypedDict or another type, as a class, "
             f"not {model!r:.200}"
         )
-    shown = _examples(examples, _dumped_by(model)) if examples else ()
+    shown = examples_of(model, examples)
     return _compiled(type_of_model(model), name or _template_name(model), examples=shown)
 
 
-def extraction_program(model: Any, *, examples: Sequence[tuple[str, Any]] = ()) -> Program:
-    """The program of `extract`: that of `from_model`, with an input `instructions`. Raises as `from_model` does."""
+def extraction_program(model: Any, *, examples: Examples = ()) -> Program:
+    """The program of `extract`, with inputs for instructions and context. Raises as `from_model` does."""
     from pastalang.values.pydantic.from_core import type_of_model
 
-    shown = _examples(examples, _dumped_by(model)) if examples else ()
-    return _compiled(type_of_model(model), _template_name(model), is_instructed=True, examples=shown)
+    return _compiled(type_of_model(model), _template_name(model), is_instructed=True, examples=examples)
+
+
+def examples_of(model: Any, given: Sequence[tuple[str, Any]]) -> Examples:
+    """Examples with their answers as JSON values. Raises `InputError` with the number of the first wrong one."""
+    return _examples(given, _dumped_by(model)) if given else ()
 
 
 def from_outlines(term: object, *, name: str = "answer") -> Program:
@@ -122,11 +128,13 @@ def _dumped_by(model: Any) -> Callable[[Any], str]:
     """Writes a value of the model, or what the model reads, as JSON."""
     from pydantic import TypeAdapter
 
+    from pastalang.values.pydantic.defaults import json_of
+
     adapter: TypeAdapter[Any] = TypeAdapter(model)
-    return lambda answer: adapter.dump_json(adapter.validate_python(answer), by_alias=True).decode()
+    return lambda answer: write_json(json_of(adapter.validate_python(answer)))
 
 
-def _examples(given: Sequence[tuple[str, Any]], dump: Callable[[Any], str]) -> tuple[tuple[str, JsonValue], ...]:
+def _examples(given: Sequence[tuple[str, Any]], dump: Callable[[Any], str]) -> Examples:
     """The examples with their answers as JSON values. Raises `InputError` with the number of the first wrong one."""
     found: list[tuple[str, JsonValue]] = []
     for number, example in enumerate(given):
@@ -139,9 +147,7 @@ def _examples(given: Sequence[tuple[str, Any]], dump: Callable[[Any], str]) -> t
     return tuple(found)
 
 
-def _compiled(
-    found: Converted, name: str, *, is_instructed: bool = False, examples: tuple[tuple[str, JsonValue], ...] = ()
-) -> Program:
+def _compiled(found: Converted, name: str, *, is_instructed: bool = False, examples: Examples = ()) -> Program:
     if not isinstance(name, str):
         raise TypeError(f"`name` is a text, not {name!r:.60}")
     source = program_source(found, name=name, is_instructed=is_instructed, examples=examples)

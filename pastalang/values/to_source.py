@@ -18,12 +18,12 @@ from pastalang.values.conversion import Converted, NotExpressible, check_enum_bu
 from pastalang.values.json import JsonValue, parse_json
 from pastalang.values.lengths import NO_TYPES, decimal_text
 from pastalang.values.mismatch import Mismatch
+from pastalang.values.to_template import template_of
 from pastalang.values.walk import parts_of, walk
 
 Example: TypeAlias = tuple[str, JsonValue]  # a text and its right answer
 
 _NOWHERE: Final = Span(0, 0)
-_INSTRUCTION: Final = "Read the text and fill in the record."
 
 
 def type_source(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> str:
@@ -59,7 +59,8 @@ def program_file(
     for declared, type in converted.types.items():
         writer.declare_recursive(declared, type)
     body = writer.body(converted.type)
-    template = _template(_template_name(name), body, _description(converted), examples, is_instructed=is_instructed)
+    shown = [(text, value_node(answer)) for text, answer in examples]
+    template = template_of(name, body, _description(converted), shown, is_instructed=is_instructed)
     return nodes.File((*writer.declarations, template), _NOWHERE)
 
 
@@ -336,75 +337,6 @@ def _number(value: int | Decimal) -> nodes.NumberValue:
 
 def _argument(name: str | None, value: nodes.Value) -> nodes.Argument:
     return nodes.Argument(None if name is None else _name(name), value, _NOWHERE)
-
-
-# ── the template ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _template(
-    name: str,
-    body: nodes.TypeNode,
-    description: str | None,
-    examples: Iterable[Example],
-    *,
-    is_instructed: bool,
-) -> nodes.TemplateDeclaration:
-    inputs = [_text_input("text", None)]
-    reads: tuple[nodes.Piece, ...] = (_reference("text"),)
-    instruction: tuple[nodes.Piece, ...] = (nodes.TextPiece(f"{_INSTRUCTION}\n\n", _NOWHERE), _reference("schema"))
-    if is_instructed:
-        texts = nodes.ArrayType(_plain("text"), (), _NOWHERE)
-        inputs.append(_text_input("instructions", _INSTRUCTION))
-        inputs.append(nodes.InputNode(_name("context"), False, texts, nodes.ListValue((), _NOWHERE), _NOWHERE))
-        reads = (_context(), *reads)
-        instruction = (_reference("instructions"), nodes.TextPiece("\n\n", _NOWHERE), _reference("schema"))
-    messages = (
-        nodes.Message(nodes.Role.SYSTEM, nodes.TextBlock(instruction, _NOWHERE), _NOWHERE),
-        *(nodes.Message(nodes.Role.USER, _example(text, answer), _NOWHERE) for text, answer in examples),
-        nodes.Message(nodes.Role.USER, nodes.TextBlock(reads, _NOWHERE), _NOWHERE),
-        nodes.Message(nodes.Role.ASSISTANT, nodes.JsonBody(body, _NOWHERE), _NOWHERE),
-    )
-    return nodes.TemplateDeclaration(
-        name=_name(name),
-        inputs=tuple(inputs),
-        sampling=(),
-        description=nodes.StringValue(description, _NOWHERE) if description else None,
-        messages=messages,
-        span=_NOWHERE,
-    )
-
-
-def _example(text: str, answer: JsonValue) -> nodes.ExampleBody:
-    entries = ((_name("text"), nodes.StringValue(text, _NOWHERE)), (_name("answer"), value_node(answer)))
-    return nodes.ExampleBody(entries, _NOWHERE)
-
-
-def _context() -> nodes.IfNode:
-    """`{if context}Context: {for part in context} ... {end}Text: {end}`."""
-    context = nodes.PathValue((_name("context"),), _NOWHERE)
-    part = (_reference("part"), nodes.TextPiece("\n\n", _NOWHERE))
-    body = (
-        nodes.TextPiece("Context:\n\n", _NOWHERE),
-        nodes.ForNode(_name("part"), context, part, _NOWHERE),
-        nodes.TextPiece("Text:\n\n", _NOWHERE),
-    )
-    return nodes.IfNode(context, False, None, body, None, _NOWHERE)
-
-
-def _text_input(name: str, default: str | None) -> nodes.InputNode:
-    value = None if default is None else nodes.StringValue(default, _NOWHERE)
-    return nodes.InputNode(_name(name), False, _plain("text"), value, _NOWHERE)
-
-
-def _reference(name: str) -> nodes.Reference:
-    return nodes.Reference(nodes.PathValue((_name(name),), _NOWHERE), _NOWHERE)
-
-
-def _template_name(name: str) -> str:
-    """The name of the template for a type: `invoice_line` for `InvoiceLine`."""
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
-    plain = re.sub(r"[^a-z0-9]+", "_", snake).strip("_")
-    return plain if re.match("[a-z]", plain) else f"record_{plain}".rstrip("_")
 
 
 def _description(converted: Converted) -> str | None:

@@ -33,6 +33,7 @@ def extracts(engine: Engine, text: str) -> None:
     assert_type(pastalang.extract(Invoice, text, model="Qwen/Qwen3-0.6B", details=True), Extraction[Invoice])
     assert_type(engine.extract(Colour, text, details=False), Colour)
     assert_type(engine.extract(dict[str, int], text, details=True).value, dict[str, int])
+    pastalang.extract(Invoice, text, context=[text], examples=[(text, Invoice(number="1"))])
     one_of_two: Invoice | Receipt = engine.extract(Invoice | Receipt, text)
     answer: Literal["yes", "no"] = engine.extract(Literal["yes", "no"], text)
     print(one_of_two, answer)

@@ -8,6 +8,8 @@ import re
 import threading
 import weakref
 from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -84,6 +86,44 @@ def test_context_stands_before_the_text_and_can_be_quoted() -> None:
         assert found.sources[span.path][span.start : span.end] == quote and span.item in (0, 1)
 
 
+def test_examples_are_earlier_turns_in_the_form_of_the_answer() -> None:
+    class Order(BaseModel):
+        id: Annotated[str, pastalang.Verbatim("text")] = Field(alias="order id")
+        price: Decimal
+        on: date
+        lines: list[Line] = []
+
+    order = Order(
+        **{"order id": "A1", "price": Decimal("0.10"), "on": "2024-02-29", "lines": [{"kind": "fee", "count": 1}]}
+    )
+    found = engine().extract(
+        Order,
+        "B2",
+        details=True,
+        examples=[("Order A1", order), ("C3", {**order.model_dump(by_alias=True), "order id": "C3"})],
+    )
+    fed = "".join(one.text for one in found.result.trace.fed if one.forward_pass == 1 and one.lane == 0)
+    answer = """{
+  "order id": "A1",
+  "price": 0.1,
+  "on": "2024-02-29",
+  "lines": [
+    {
+      "kind": "fee",
+      "count": 1
+    }
+  ]
+}"""
+    turns = (
+        f"User:\nOrder A1\n\nAssistant:\n{answer}\n\nUser:\nC3\n\nAssistant:\n{answer.replace('A1', 'C3')}\n\nUser:\nB2"
+    )
+    assert turns in fed
+    with pytest.raises(pastalang.ProgramError, match='"A1" does not occur in `text`'):
+        engine().extract(Order, "B2", examples=[("A1", order), ("x", order)])
+    with pytest.raises(pastalang.InputError, match=r"the answer of `examples\[0\]` does not fit"):
+        engine().extract(Order, "B2", examples=[("A1", {})])
+
+
 def test_instructions_are_in_the_place_of_the_usual_ones() -> None:
     assert "Read the text and fill in the record." in prompt() and "Now!" in prompt()
     told = prompt(instructions="Is it urgent? {text}")
@@ -120,6 +160,14 @@ def test_a_value_that_the_model_rejects_is_decoded_again_or_reported() -> None:
         (lambda: pastalang.extract(Note, "x", response_model=Note), "comes first: `extract(Model, text)`"),
         (lambda: pastalang.extract(Note, "x", context=3), "`context` is a text or a list of texts, not 3"),
         (lambda: pastalang.extract(Note, "x", documents=["y"]), "write `context=['y']`"),
+        (
+            lambda: pastalang.extract(Note, "x", examples={"y": 1}),
+            "is a list of pairs, a text and its value, not {",
+        ),
+        (
+            lambda: pastalang.extract(Note, "x", examples=["y"]),
+            "`examples[0]` must be a pair of a text and its answer",
+        ),
         (lambda: pastalang.extract(Note, "x", instrutions="Hi"), "did you mean `instructions`?"),
         (lambda: pastalang.extract(Note, "x", model=Note), "the type comes first: `extract(Note, text)`"),
         (lambda: pastalang.extract(Note, "x", model=engine()), "`engine.extract(type, text)`"),

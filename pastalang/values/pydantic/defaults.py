@@ -1,4 +1,4 @@
-"""Writes the default of a Pydantic field as JSON text."""
+"""Writes Python values as JSON: the defaults of Pydantic fields, and the values of examples."""
 
 from __future__ import annotations
 
@@ -20,24 +20,32 @@ from pastalang.values.pydantic.classes import shown, validator_name
 _CONSTANT_FACTORIES: Final = (list, dict, set, frozenset, tuple, str, int, float, bool)
 
 
-class Undefined(Exception):
-    """Why a default cannot be written down."""
+class Undefined(ValueError):
+    """Why a value has no JSON spelling that stands for it."""
 
 
 def default_json(schema: Mapping[str, Any]) -> str:
     """The text of a `default` core schema."""
     if "default" in schema:
-        return write_json(_json(schema["default"]))
+        return write_json(_default(schema["default"]))
     factory = schema["default_factory"]
     if factory in _CONSTANT_FACTORIES or (isinstance(factory, type) and issubclass(factory, BaseModel)):
-        return write_json(_json(factory()))
+        return write_json(_default(factory()))
     raise Undefined(f"its default is made by `{validator_name(factory)}`")
 
 
-def _json(value: Any) -> JsonValue:
+def _default(value: Any) -> JsonValue:
+    try:
+        return json_of(value)
+    except Undefined as problem:
+        raise Undefined(f"its default {problem}") from problem
+
+
+def json_of(value: Any) -> JsonValue:
+    """The value as JSON, with the keys that its model is read by. Raises `Undefined`."""
     match value:
         case Enum():
-            return _json(value.value)
+            return json_of(value.value)
         case Decimal() if not value.is_finite():
             return _refuse(value)
         case None | bool() | int() | str() | Decimal():
@@ -51,18 +59,18 @@ def _json(value: Any) -> JsonValue:
         case BaseModel():
             fields = type(value).model_fields
             return {
-                (alias if isinstance(alias := place.validation_alias, str) else name): _json(getattr(value, name))
+                (alias if isinstance(alias := place.validation_alias, str) else name): json_of(getattr(value, name))
                 for name, place in fields.items()
             }
         case Mapping():
-            return {str(_json(key)): _json(item) for key, item in value.items()}
+            return {str(json_of(key)): json_of(item) for key, item in value.items()}
         case list() | tuple() | deque() | set() | frozenset():
-            return [_json(item) for item in value]
+            return [json_of(item) for item in value]
         case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            return {place.name: _json(getattr(value, place.name)) for place in dataclasses.fields(value)}
+            return {place.name: json_of(getattr(value, place.name)) for place in dataclasses.fields(value)}
         case _:
             return _refuse(value)
 
 
 def _refuse(value: Any) -> JsonValue:
-    raise Undefined(f"its default {shown(value)} has no JSON spelling")
+    raise Undefined(f"{shown(value)} has no JSON spelling")
