@@ -31,6 +31,9 @@ def check_inputs(
         if written.each and each is not None:
             _report_second_each(written, each, report)
         each = written if written.each and each is None else each
+        if _holds_messages(type) and (written.each or type is not InputKind.MESSAGES):
+            headline = "a chat history is an input of its own: `history: messages`"
+            _refuse(written.span, headline, "put what belongs to each document into another input", report)
         default = _default(written, type, report)
         found[name] = Input(name, type, default, written.each, written.span)
     return tuple(found.values())
@@ -58,6 +61,16 @@ def _input_type(node: nodes.TypeNode, module: Module, lower: LowerType, report: 
             return _refused_type(node.span, report)
         case _:
             assert_never(node)
+
+
+def _holds_messages(type: InputType) -> bool:
+    match type:
+        case ListOf(item=item):
+            return _holds_messages(item)
+        case RecordOf(fields=fields):
+            return any(_holds_messages(inner) for _, inner in fields)
+        case _:
+            return type is InputKind.MESSAGES
 
 
 def _options(type: t.Type) -> tuple[str, ...]:
@@ -139,6 +152,9 @@ def value_type(type: InputType) -> t.Type:
             return t.Number()
         case InputKind.BOOLEAN:
             return t.Boolean()
+        case InputKind.MESSAGES:
+            role = t.Union((t.Literal("user"), t.Literal("assistant")))
+            return t.Array(t.Object((t.Field("role", role), t.Field("content", t.String()))))
         case ListOf(item=item):
             return t.Array(value_type(item))
         case OneOf(options=options):

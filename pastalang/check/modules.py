@@ -17,7 +17,7 @@ from pastalang.source import Source, Span
 BUILT_IN_TYPES = (
     "string", "integer", "number", "boolean", "null", "any", "date", "datetime", "time", "uuid", "verbatim", "schema",
 )  # fmt: skip
-INPUT_TYPES = ("text", "integer", "number", "boolean")
+INPUT_TYPES = ("text", "integer", "number", "boolean", "messages")
 
 Parse: TypeAlias = Callable[[Source], tuple[nodes.File | None, tuple[Diagnostic, ...]]]
 

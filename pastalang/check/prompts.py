@@ -10,12 +10,13 @@ from typing import TypeAlias
 from pastalang.check.arguments import constant, is_constant, read_arguments
 from pastalang.check.inputs import value_type
 from pastalang.check.modules import DeclaredType, Module
-from pastalang.check.names import ITEM_NUMBER, SCHEMA, Resolver, Scope
+from pastalang.check.names import ITEM_NUMBER, SCHEMA, Resolver
 from pastalang.check.report import Report, listed
+from pastalang.check.scopes import Scope
 from pastalang.grammar import nodes
 from pastalang.program import pieces as p
 from pastalang.program import types as t
-from pastalang.program.program import AutoBody, Body, InputKind, InputType, JsonBody, OneOf, RecordOf, TextBody
+from pastalang.program.program import AutoBody, Body, History, InputKind, InputType, JsonBody, OneOf, RecordOf, TextBody
 from pastalang.source import Span
 from pastalang.values.fit import find_mismatches
 from pastalang.values.json import write_json
@@ -116,6 +117,23 @@ class PromptChecker:
         self.report.add("wrong-argument", headline, node.equals.span, help=help)
         return None
 
+    def history(self, body: nodes.HistoryBody, turn: int, before: History | None) -> History | None:
+        """The place of `...history`, before message number `turn`."""
+        name = body.name.text
+        input = self.resolver.inputs.get(name)
+        histories = [one for one, known in self.resolver.inputs.items() if known.type is InputKind.MESSAGES]
+        if input is None or input.type is not InputKind.MESSAGES:
+            headline = f"`{name}` is not a chat history" if input is not None else f"there is no input called `{name}`"
+            advice = f"declare it as an input: `{name}: messages`"
+            help = self.report.suggest(name, histories, otherwise=advice)
+            self.report.add("unknown-name" if input is None else "wrong-argument", headline, body.span, help=help)
+            return before
+        self.resolver.used.add(name)
+        if before is not None:
+            self.report.add("wrong-messages", "a template has at most one history", body.span, help="remove this one")
+            return before
+        return History(name, turn)
+
     def _is_schema(self, piece: nodes.Piece) -> bool:
         """`{schema}`, unless an input has that name."""
         return isinstance(piece, nodes.Reference) and piece.path.text == SCHEMA and SCHEMA not in self.resolver.inputs
@@ -196,7 +214,7 @@ def check_descriptions(node: nodes.TemplateDeclaration, module: Module, report: 
                 found += _in_type(type, module, None, ())
             case nodes.TextBlock(pieces=pieces):
                 found += _in_pieces(pieces, module)
-            case nodes.AutoBody() | nodes.ExampleBody():
+            case nodes.AutoBody() | nodes.ExampleBody() | nodes.HistoryBody():
                 pass
     if found:
         report.add(

@@ -9,9 +9,10 @@ from pastalang.check.arguments import check_sampling, read_arguments
 from pastalang.check.examples import ExampleWriter
 from pastalang.check.inputs import check_inputs
 from pastalang.check.modules import Module
-from pastalang.check.names import Resolver, Scope, declared_names
+from pastalang.check.names import Resolver, declared_names
 from pastalang.check.prompts import PromptChecker, check_descriptions, report_hole_outside_answer
 from pastalang.check.report import Report, listed
+from pastalang.check.scopes import Scope
 from pastalang.check.text import TextChecker
 from pastalang.check.type_facts import LowerType
 from pastalang.diagnostics.diagnostic import Label
@@ -22,7 +23,10 @@ from pastalang.program.program import (
     AutoBody,
     AutoPolicy,
     Body,
+    History,
     Input,
+    InputKind,
+    InputType,
     JsonBody,
     Message,
     Role,
@@ -58,7 +62,7 @@ class TemplateChecker:
         body = self._answer_body(answer, resolver) if answer is not None else None
         description = node.description.text if node.description is not None else None
         prompts = PromptChecker(resolver, body, self.types, description, self.report)
-        messages = self._messages(answer, body, prompts, {one.name: one for one in inputs})
+        messages, history = self._messages(answer, body, prompts, {one.name: one for one in inputs})
         self._check_system()
         self._check_unused(resolver)
         if not prompts.shows_schema:
@@ -70,29 +74,34 @@ class TemplateChecker:
             sampling=check_sampling(node.sampling, self.report),
             description=description,
             span=node.span,
+            history=history,
         )
 
     def _messages(
         self, answer: nodes.Message | None, body: Body | None, prompts: PromptChecker, inputs: Mapping[str, Input]
-    ) -> tuple[Message, ...]:
-        """The checked messages. Examples become the messages that they stand for."""
-        checked = {index: self._message(one, answer, body, prompts) for index, one in enumerate(self.node.messages)}
-        last = max((index for index, one in checked.items() if one is None), default=-1)
-        repeated = tuple(one for index, one in checked.items() if one and index > last and one.role is Role.USER)
+    ) -> tuple[tuple[Message, ...], History | None]:
+        """The checked messages, and the place of a history among them. Examples become what they stand for."""
+        checked = [self._message(node, answer, body, prompts) for node in self.node.messages]
+        is_example = [isinstance(node.body, nodes.ExampleBody) for node in self.node.messages]
+        last = max((index for index, is_one in enumerate(is_example) if is_one), default=-1)
+        repeated = tuple(one for one in checked[last + 1 :] if one is not None and one.role is Role.USER)
         examples = ExampleWriter(inputs, repeated, body, self.types, self.report)
         found: list[Message] = []
-        for node, message in zip(self.node.messages, checked.values(), strict=True):
+        history: History | None = None
+        for node, message in zip(self.node.messages, checked, strict=True):
             if message is not None:
                 found.append(message)
             elif isinstance(node.body, nodes.ExampleBody):
                 found.extend(examples.messages(node, node.body))
-        return tuple(found)
+            elif isinstance(node.body, nodes.HistoryBody):
+                history = prompts.history(node.body, len(found), history)
+        return tuple(found), history
 
     def _message(
         self, node: nodes.Message, answer: nodes.Message | None, body: Body | None, prompts: PromptChecker
     ) -> Message | None:
-        """None for an example."""
-        if isinstance(node.body, nodes.ExampleBody):
+        """None for an example or a history."""
+        if isinstance(node.body, nodes.ExampleBody | nodes.HistoryBody):
             return None
         thought = self._thought(node, is_answer=node is answer)
         if node is answer and body is not None:
@@ -145,8 +154,8 @@ class TemplateChecker:
                 return self._json(body, resolver)
             case nodes.AutoBody() as body:
                 return self._auto(body)
-            case nodes.ExampleBody():
-                raise AssertionError("an example is not written by the model")
+            case nodes.ExampleBody() | nodes.HistoryBody():
+                raise AssertionError("examples and histories are not written by the model")
 
     def _prompt(self, message: nodes.Message, prompts: PromptChecker) -> TextBody:
         if isinstance(message.body, nodes.TextBlock):
@@ -210,8 +219,14 @@ class TemplateChecker:
                     "input-never-used",
                     f"the input `{one.name.text}` is never used",
                     one.name.span,
-                    help=f"put `{{{one.name.text}}}` into a message, or remove the input",
+                    help=_how_to_use(one.name.text, resolver.inputs[one.name.text].type),
                 )
+
+
+def _how_to_use(name: str, type: InputType) -> str:
+    if type is InputKind.MESSAGES:
+        return f"write `...{name}` between the messages, or remove the input"
+    return f"put `{{{name}}}` into a message, or remove the input"
 
 
 def _has_hole(piece: nodes.Piece) -> bool:

@@ -8,8 +8,9 @@ from typing import assert_never
 
 from pastalang.check.arguments import check_sampling, report_null, whole
 from pastalang.check.forks import check_borders, fork_count, tokens_needed
-from pastalang.check.names import Declared, OpenBranch, Promised, Resolver, Scope, Written
+from pastalang.check.names import Declared, Resolver
 from pastalang.check.report import Report, listed
+from pastalang.check.scopes import OpenBranch, Promised, Scope, Written
 from pastalang.check.type_facts import LowerType, report_waits
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes

@@ -131,7 +131,7 @@ class Attacher:
             case nodes.TextBlock() as block:
                 pieces, homeless = self._fill_pieces(block.pieces, comments)
                 return replace(message, body=replace(block, pieces=pieces)), homeless
-            case nodes.AutoBody() | nodes.ExampleBody():
+            case nodes.AutoBody() | nodes.ExampleBody() | nodes.HistoryBody():
                 return message, comments
 
     def _fill_pieces(

@@ -200,6 +200,14 @@ class ExampleBody:
 
 
 @dataclass(frozen=True, slots=True)
+class HistoryBody:
+    """`...history`: the messages of an input, in this place."""
+
+    name: Name
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Thought:
     """`think(max=200)`, or `think` alone: what the model writes for itself before its answer."""
 
@@ -211,11 +219,11 @@ class Thought:
 class Message:
     """`system`, `user` or `assistant` with its body; only an assistant message may hold holes.
 
-    An example stands for messages of users and the assistant. Its role is `USER`.
+    An example and a history stand for messages of users and the assistant. Their role is `USER`.
     """
 
     role: Role
-    body: TextBlock | JsonBody | AutoBody | ExampleBody
+    body: TextBlock | JsonBody | AutoBody | ExampleBody | HistoryBody
     span: Span
     trivia: Trivia = NO_TRIVIA
     thought: Thought | None = None

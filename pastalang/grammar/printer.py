@@ -134,6 +134,8 @@ def _input(node: nodes.InputNode) -> Document:
 def _message(message: nodes.Message) -> Document:
     if isinstance(message.body, nodes.ExampleBody):
         return _example(message.body)
+    if isinstance(message.body, nodes.HistoryBody):
+        return f"...{message.body.name.text}"
     role: Document = message.role.value
     if message.thought is not None:
         role = sequence(role, " think", arguments_document(message.thought.arguments))

@@ -76,6 +76,8 @@ class TreeBuilder:
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────────
 
     def message(self, parts: Parts) -> nodes.Message:
+        if parts[0].type == "ELLIPSIS":
+            return nodes.Message(nodes.Role.USER, nodes.HistoryBody(parts[1], _span(parts)), _span(parts))
         if parts[0].type == "EXAMPLE":
             return nodes.Message(nodes.Role.USER, parts[1], _span(parts))
         thought = next((part for part in parts if isinstance(part, nodes.Thought)), None)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
 from typing import TypeVar
 
@@ -11,15 +12,29 @@ from pastalang.limits import ANSWER_POSITIONS
 from pastalang.plan.builder import BranchBody, PlanBuilder
 from pastalang.plan.follow_text import with_follow_texts
 from pastalang.plan.liveness import releases_of
-from pastalang.plan.plan import ROOT, Branch, BranchId, Hole, Mode, Overrun, Plan, Segments, TurnStart
+from pastalang.plan.plan import (
+    ROOT,
+    Branch,
+    BranchId,
+    Hole,
+    InputText,
+    Mode,
+    Overrun,
+    Plan,
+    Segment,
+    Segments,
+    TurnEnd,
+    TurnStart,
+)
 from pastalang.plan.policies.turns import write_stacked, write_turns
 from pastalang.plan.structure import Origin, origins_of, walk
 from pastalang.plan.token_bounds import max_tokens_of
 from pastalang.plan.verify import verify
 from pastalang.plan.views import views_of
 from pastalang.program import types as t
-from pastalang.program.program import AutoBody, AutoPolicy, JsonBody, Program, Template
+from pastalang.program.program import AutoBody, AutoPolicy, JsonBody, Program, Role, Template
 from pastalang.program.types import Type
+from pastalang.source import Span
 from pastalang.values.lengths import DEFAULT_LIMITS, DefaultLimits
 
 E = TypeVar("E", bound=Enum)
@@ -43,10 +58,41 @@ def build_plan(
         types=recursive_types(branches, program.types),
         source_name=program.source.name,
         source_text=program.source.text,
+        history=template.history,
         auto=_auto(template),
     )
     verify(plan)
     return plan
+
+
+def with_history(plan: Plan, roles: Sequence[Role]) -> Plan:
+    """The plan of a run whose history has messages of these roles."""
+    history = plan.history
+    if history is None or not roles:
+        return replace(plan, history=None)
+    added = len(roles)
+    earlier: list[Segment] = []
+    for number, role in enumerate(roles):
+        content = InputText((history.name, str(number), "content"), Span(0, 0))
+        earlier += [TurnStart(role, history.turn + number), content, TurnEnd(role, history.turn + number)]
+
+    def moved(segment: Segment) -> Segments:
+        match segment:
+            case TurnStart(index=index) | TurnEnd(index=index) if index >= history.turn:
+                later = replace(segment, index=index + added)
+                begins_here = isinstance(segment, TurnStart) and index == history.turn
+                return (*earlier, later) if begins_here else (later,)
+            case _:
+                return (segment,)
+
+    bodies = tuple(
+        BranchBody(
+            one.id, one.name, tuple(new for old in one.segments for new in moved(old)), one.reserve, one.lockstep
+        )
+        for one in plan.branches
+    )
+    branches = complete(bodies, overrun=plan.branches[0].overrun)
+    return replace(plan, branches=branches, history=None)
 
 
 def _named(kind: type[E], name: str, given: E | str) -> E:

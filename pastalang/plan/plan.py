@@ -15,7 +15,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NewType, TypeAlias
 
 from pastalang.program.pieces import For, If, InputValue
-from pastalang.program.program import AutoPolicy, Input, Role
+from pastalang.program.program import AutoPolicy, History, Input, Role
 from pastalang.program.types import Sampling, Type
 from pastalang.source import Span
 
@@ -276,6 +276,7 @@ class Plan:
     source_name: str
     source_text: str  # so that an error while decoding can show its line
     version: int = 1
+    history: History | None = None  # messages of an input, which a run adds
     auto: AutoPolicy | None = None  # the model places the branches itself; the plan then shows one hole for them
 
     def branch(self, id: BranchId) -> Branch:

@@ -26,6 +26,7 @@ class InputKind(Enum):
     INTEGER = "integer"
     NUMBER = "number"
     BOOLEAN = "boolean"
+    MESSAGES = "messages"  # earlier messages of a user and the assistant
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,14 @@ class Message:
     thought: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class History:
+    """The messages of an input, which stand before message number `turn`."""
+
+    name: str
+    turn: int
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Template:
     """`messages` ends with the assistant message that is decoded; those before it hold no holes."""
@@ -107,6 +116,7 @@ class Template:
     sampling: Sampling
     description: str | None
     span: Span
+    history: History | None = None
 
     def __repr__(self) -> str:
         inputs = _listed(f"each {input.name}" if input.each else input.name for input in self.inputs)

@@ -11,7 +11,7 @@ from typing import Any, assert_never
 
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.plan.plan import Plan
-from pastalang.program.program import Input, InputKind, InputType, ListOf, OneOf, RecordOf
+from pastalang.program.program import Input, InputKind, InputType, ListOf, OneOf, RecordOf, Role
 from pastalang.runtime.errors import BadInputs
 
 MAX_BITS = 13_287  # an integer of 4,000 digits; Python writes at most 4,300
@@ -72,6 +72,8 @@ def _problems(path: str, value: Any, type: InputType, spell: Callable[[Any], str
     match type:
         case InputKind() if isinstance(value, int) and value.bit_length() > MAX_BITS:
             return [f"`{path}` has more than 4,000 digits, which is more than can be written"]
+        case InputKind.MESSAGES:
+            return _message_problems(path, value, spell)
         case InputKind():
             return [] if _has_kind(value, type) else [f"`{path}` has to be {_described(type)}, not {spell(value)}"]
         case OneOf(options=options):
@@ -101,6 +103,28 @@ def _record_problems(path: str, value: Any, fields: Mapping[str, InputType], spe
     return problems
 
 
+def _message_problems(path: str, value: Any, spell: Callable[[Any], str]) -> list[str]:
+    if not isinstance(value, list | tuple):
+        return [f"`{path}` has to be {_described(InputKind.MESSAGES)}, not {spell(value)}"]
+    problems: list[str] = []
+    for at, message in enumerate(value):
+        role = message.get("role") if isinstance(message, Mapping) else None
+        if role == "system":
+            problems.append(f"`{path}[{at}]` is a system message; the template has its own, before the history")
+        elif role not in _ROLES or not _has_kind(message.get("content"), InputKind.TEXT):
+            problems.append(f"`{path}[{at}]` has to be {_MESSAGE}, not {spell(message)}")
+    return problems
+
+
+_ROLES = ("user", "assistant")
+_MESSAGE = '{"role": "user" or "assistant", "content": text}'
+
+
+def roles_of(messages: Any) -> tuple[Role, ...]:
+    """The roles of a history that was checked."""
+    return tuple(Role(message["role"]) for message in messages)
+
+
 def _has_kind(value: Any, kind: InputKind) -> bool:
     match kind:
         case InputKind.TEXT:
@@ -113,6 +137,8 @@ def _has_kind(value: Any, kind: InputKind) -> bool:
             if isinstance(value, float | Decimal):
                 return math.isfinite(value) if isinstance(value, float) else value.is_finite()
             return isinstance(value, int) and not isinstance(value, bool)
+        case InputKind.MESSAGES:
+            raise AssertionError("messages are checked one by one")
         case _:
             assert_never(kind)
 
@@ -125,6 +151,8 @@ def _described(type: InputType) -> str:
     match type:
         case InputKind.INTEGER:
             return "an integer"
+        case InputKind.MESSAGES:
+            return f"a list of messages, each {_MESSAGE}"
         case InputKind():
             return {"text": "text", "number": "a number", "boolean": "true or false"}[type.value]
         case OneOf(options=options):

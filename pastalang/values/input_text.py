@@ -86,7 +86,7 @@ def _json(value: Any) -> str:
 
 
 def value_at(value: Any, path: tuple[str, ...]) -> Any:
-    """The part of a record that a path of names leads to."""
+    """The part of a record that a path of names leads to; in a list, a name is the number of an element."""
     for name in path:
-        value = value[name]
+        value = value[int(name) if isinstance(value, list | tuple) else name]
     return value

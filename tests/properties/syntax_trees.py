@@ -264,7 +264,8 @@ messages = st.one_of(
     st.builds(
         message_of,
         st.just(nodes.Role.USER),
-        st.lists(st.tuples(names, values), max_size=3).map(lambda pairs: nodes.ExampleBody(tuple(pairs), NOWHERE)),
+        st.lists(st.tuples(names, values), max_size=3).map(lambda pairs: nodes.ExampleBody(tuple(pairs), NOWHERE))
+        | st.builds(nodes.HistoryBody, names, st.just(NOWHERE)),
         trivia,
     ),
 )

@@ -51,8 +51,20 @@ CORPUS: dict[str, dict[str, Any]] = {
     "fork-over-an-input": {"points": MORE["points"]},
     "inputs-named-like-keywords": {"each": "a", "after": "b", "from": "c", "in": ["d", "e"]},
     "inputs-of-every-type": {
-        "a": "x", "b": 3, "c": 1.5, "d": True, "e": ["y", "z"], "f": {"name": "n", "qty": 2},
+        "a": "x", "b": 3, "c": 1.5, "d": True, "e": ["y", "z"], "f": {"name": "n", "qty": 2, "unit": "kg"},
+        "h": ["formal", "friendly"], "i": "formal",
     },
+    "chat-history": {
+        "history": [{"role": "user", "content": "1 + 2?"}, {"role": "assistant", "content": "3"}], "question": "+ 1?",
+    },
+    "examples-with-values product": {"title": "Red sock", "tone": "brief"},
+    "examples-with-values trip": {"example": "Oslo"},
+    "loops-and-conditions-in-messages t": {
+        "xs": [{"name": "A", "tags": ["u", "v"]}, {"name": "B", "tags": []}], "tone": "formal", "count": 1.5,
+        "document": ["First one.", ""], "brief": False,
+    },
+    "loops-and-conditions-in-messages names": {"for": "a", "if": "", "not": ["b"]},
+    "schema-of-the-answer list": {"title": TITLE, "schema": "S"},
     "inputs-over-several-lines": {"a": "x", "b": 3, "c": ["one", "two"]},
     "inputs-with-defaults": {},
     "comments-everywhere": {"title": TITLE, "body": "And a body."},
@@ -133,7 +145,8 @@ def _corpus(turn: int) -> Iterator[Run]:
                 "template": template, "mode": MODES[at // 4 % 3] if turn else "strict", "seed": at,
                 "sampling": WARM if turn else None,
             }  # fmt: skip
-            inputs = CORPUS.get(path.stem, {"title": TITLES[at % 3]})
+            known = CORPUS.get(f"{path.stem} {template}", CORPUS.get(path.stem))
+            inputs = {"title": TITLES[at % 3]} if known is None else known
             yield Run(
                 name=f"{path.stem} {template} {turn}", program=path.relative_to(ROOT), inputs=inputs,
                 rig=RIGS[at % 4], options=options,

@@ -96,6 +96,7 @@ def sample_of(type: InputType) -> Any:
             return {name: sample_of(inner) for name, inner in fields}
         case _:
             return {
+                InputKind.MESSAGES: [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "ho"}],
                 InputKind.TEXT: "a 12", InputKind.INTEGER: 3, InputKind.NUMBER: 1.5, InputKind.BOOLEAN: True
             }[type]  # fmt: skip
 

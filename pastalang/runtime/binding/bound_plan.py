@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
+from pastalang.plan.build import with_history
 from pastalang.plan.plan import Branch, BranchId, Form, Hole, Join, Place, Plan, TurnStart
 from pastalang.plan.structure import Nesting, nesting_of, shared_loops, walk
+from pastalang.program.program import Role
 from pastalang.program.types import Anything, Null, Regex, String
 from pastalang.runtime.binding.chat import Turn, turns_of
 from pastalang.runtime.binding.whitespace import move_whitespace
 from pastalang.runtime.constraints.guide import Guide, GuideError, TokenMask
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import DeadEnd
+from pastalang.runtime.inputs import roles_of
 from pastalang.runtime.quotations import QuotingHole, quoting_holes
 from pastalang.values.describe import counted
 from pastalang.values.lengths import min_length
 from pastalang.values.quotable import quotes
 from pastalang.values.walk import arms_of
+
+MOST_HISTORIES = 64  # sequences of roles for which a plan is kept
 
 
 class MakeGuide(Protocol):
@@ -56,6 +61,24 @@ class BoundPlan:
         if not starts:
             return ()
         return turns_of(self.encoder.tokenizer, [starts[index] for index in sorted(starts)], thinks=self._thinks)
+
+    def for_values(self, values: Mapping[str, Any]) -> BoundPlan:
+        """The same plan with the turns of a history, if it has one. Plans of the same roles are bound once."""
+        history = self.plan.history
+        roles = roles_of(values[history.name]) if history is not None else ()
+        if not roles:
+            return self
+        if roles not in self._with_history:
+            if len(self._with_history) >= MOST_HISTORIES:
+                self._with_history.clear()
+            found = BoundPlan(with_history(self.plan, roles), self.encoder, self.make_guide)
+            _ = found.turns  # a chat template that refuses the turns refuses the request
+            self._with_history[roles] = found
+        return self._with_history[roles]
+
+    @cached_property
+    def _with_history(self) -> dict[tuple[Role, ...], BoundPlan]:
+        return {}
 
     def check_limits(self) -> None:
         """Raises `DeadEnd` if a token limit leaves no value, as far as that is known without inputs."""

@@ -83,7 +83,7 @@ class RequestState(BranchOwner):
         with_events: bool = True,
     ) -> None:
         super().__init__()
-        self.tokens = tokens
+        self.tokens = tokens = tokens.for_values(values)
         self.plan = tokens.bound
         self.values = values
         self.texts = no_texts(self.plan.inputs) | quotable_texts(values) if tokens.quoting else {}

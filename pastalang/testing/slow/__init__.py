@@ -17,13 +17,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pastalang.plan.build import with_history
 from pastalang.plan.plan import Plan
 from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.whitespace import move_whitespace
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import Problem, ValidatorFailed
-from pastalang.runtime.inputs import bind_inputs
+from pastalang.runtime.inputs import bind_inputs, roles_of
 from pastalang.runtime.repair.policy import Policy
 from pastalang.testing.slow.answer import Answer, Field, layouts_of
 from pastalang.testing.slow.holes import Refused, Request
@@ -64,8 +65,11 @@ def decode(
     policy: Policy | None = None,
 ) -> Decoded:
     """Decode a plan. `policy` validates and repairs the answer. Raises `Refused` if the run ends with an error."""
+    values = bind_inputs(plan, inputs)
+    if plan.history is not None:
+        plan = with_history(plan, roles_of(values[plan.history.name]))
     bound = move_whitespace(plan, encoder)  # if the tokenizer needs it, a hole writes the white space before its value
-    request = Request(bound, bind_inputs(plan, inputs), logits, encoder, make_guide, seed, sampling or Sampling())
+    request = Request(bound, values, logits, encoder, make_guide, seed, sampling or Sampling())
     run = Run(request)
     write_all(run)
     first = run.cost
