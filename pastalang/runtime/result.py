@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic
@@ -52,6 +53,7 @@ class Usage:
 
 T_co = TypeVar("T_co", default=Any, covariant=True)  # what `model=` makes of the answer
 BETWEEN = "\n\n"  # between the texts of stacked documents
+_STEP = re.compile(r'"(?:[^"\\]|\\.)*"|\[\]|\([^()]*\)')  # a quoted key, a list, the arm of a choice
 _SHOWN = 400  # characters of a value in a repr
 
 
@@ -103,6 +105,19 @@ class FieldResult:
         return self.sources[0] if self.sources else None
 
     @property
+    def name(self) -> str:
+        """Its place in the value, as Python writes it: `lines[0].total`, and `call.city` whatever object `call` is."""
+        items = list(self.items)  # of stacked documents they begin with the number of the document
+        del items[: len(items) - _STEP.findall(self.path).count("[]")]
+
+        def step(found: re.Match[str]) -> str:
+            if found[0] == "[]":
+                return f"[{items.pop(0)}]" if items else "[]"
+            return found[0] if found[0].startswith('"') else ""
+
+        return _STEP.sub(step, self.path)
+
+    @property
     def log_probability(self) -> float:
         return math.fsum(self.log_probabilities)
 
@@ -144,8 +159,9 @@ class Answer(Generic[T_co]):
     truncations: tuple[Truncation, ...] = ()
 
     def field(self, path: str, *items: int) -> FieldResult:
+        """The field at a place such as `lines[0].total`; or of a path such as `lines[].total`, with its items."""
         for one in self.fields:
-            if one.path == path and (not items or one.items[-len(items) :] == items):
+            if one.name == path or (one.path == path and (not items or one.items[-len(items) :] == items)):
                 return one
         raise KeyError(path)
 
