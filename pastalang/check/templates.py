@@ -65,7 +65,7 @@ class TemplateChecker:
         messages, history = self._messages(answer, body, prompts, {one.name: one for one in inputs})
         self._check_system()
         self._check_unused(resolver)
-        if not prompts.shows_schema:
+        if not prompts.shows_schema and not self.report.has_errors:  # types that are too large have been refused
             check_descriptions(node, self.module, self.report)
         return Template(
             name=node.name.text,
