@@ -78,7 +78,7 @@ class Trace:
     def chrome(self) -> str:
         """JSON for trace viewers such as Perfetto. A pass is a millisecond, a lane a thread."""
         events: list[dict[str, Any]] = [
-            {"ph": "M", "name": "thread_name", "pid": 0, "tid": lane.id, "args": {"name": lane.name or "root"}}
+            {"ph": "M", "name": "thread_name", "pid": 0, "tid": lane.id, "args": {"name": lane.name or "main"}}
             for lane in self.lanes
         ]
         happened: list[ForcedTokens | SampledToken] = [*self.fed, *self.drawn]

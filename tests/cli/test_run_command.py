@@ -127,7 +127,7 @@ def test_the_timeline_says_who_decoded_when(program: Path, model: Path) -> None:
     lines = run(program, "--model", model, "--input", "title=x", "--timeline").stdout.splitlines()
     names = [line.split()[0] for line in lines[-5:]]
     assert "forward passes" in lines[-5]
-    assert names[1:] == ["(root)", "brand", "kind", "headline"]
+    assert names[1:] == ["main", "brand", "kind", "headline"]
 
 
 def test_with_json_the_timeline_goes_to_the_standard_error(program: Path, model: Path) -> None:
