@@ -31,6 +31,7 @@ class Style(Enum):
 
 
 _NULL: Final = "Write null for a value that is not given."
+_DATES: Final = ("date", "date-time", "local-date-time")
 _INDENT: Final = "  "
 _LINE: Final = 80  # characters that a small object may take on one line
 _MOMENTS: Final = {
@@ -280,7 +281,8 @@ def _scalar(type: t.Type) -> str:
     match type:
         case t.String():
             lengths = _between(type.min_chars or None, type.max_chars, "character")
-            pattern = f"matching /{type.pattern}/" if type.pattern is not None else ""
+            is_range = type.format in _DATES  # its pattern spells out the bounds of dates, digit by digit
+            pattern = f"matching /{type.pattern}/" if type.pattern is not None and not is_range else ""
             return "string" + _notes([type.format or "", lengths, pattern])
         case t.Regex(pattern=pattern):
             return f"string (matching /{pattern}/)"

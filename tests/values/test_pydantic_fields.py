@@ -81,6 +81,16 @@ HOUR = '"2024-02-29T12:00:00'
 # a type, JSON texts that it takes, JSON texts that it does not take
 ENFORCED: dict[str, tuple[Any, list[str], list[str]]] = {
     "a sequence with lengths": (Annotated[Sequence[int], Len(1, 2)], ["[1]", "[1, 2]"], ["[]", "[1, 2, 3]"]),
+    "a date with bounds": (
+        Annotated[datetime.date, Field(ge=datetime.date(2024, 2, 29), lt=datetime.date(2025, 1, 1))],
+        ['"2024-02-29"', '"2024-12-31"'],
+        ['"2024-02-28"', '"2025-01-01"', '"2024-02-30"'],
+    ),
+    "a datetime with bounds": (
+        Annotated[datetime.datetime, Field(gt=datetime.datetime(2024, 2, 29, 12), le=datetime.datetime(2024, 3, 1))],
+        ['"2024-02-29T12:00:01"', '"2024-03-01T00:00:00"', '"2024-02-29T23:59:59.5"'],
+        ['"2024-02-29T12:00:00"', '"2024-03-01T00:00:00.1"'],
+    ),
     "a named tuple": (Place, ['["a", 1]'], ['["a"]', '["a", "b"]', '["a", 1, 2]']),
     "str": (str, ['""', '"é😀"'], ["1", "null", "true"]),
     "str with lengths": (Annotated[str, Field(min_length=2, max_length=3)], ['"ab"', '"😀😀😀"'], ['"a"', '"abcd"']),

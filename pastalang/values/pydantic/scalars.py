@@ -19,6 +19,7 @@ from pastalang.values import patterns
 from pastalang.values.formats import MOMENTS, UUID, url_pattern
 from pastalang.values.patterns import find_problem
 from pastalang.values.pydantic.classes import shown
+from pastalang.values.pydantic.moments import NoMoment, date_between, datetime_between
 
 
 class Refused(Exception):
@@ -121,21 +122,39 @@ def enum_type(schema: CoreSchema, site: Site) -> t.Type:
 
 
 def datetime_type(schema: CoreSchema, site: Site) -> t.Type:
+    """With bounds, times are written as the bounds are: without an offset, or in UTC."""
+    zone = schema.get("tz_constraint")
+    if zone not in (None, "aware", "naive"):
+        raise Refused("a fixed offset of a datetime is not supported")
+    format = {"aware": "date-time", "naive": "local-date-time"}.get(str(zone))
+    found = _within(schema, datetime_between) if _has_bounds(schema) else None
+    if isinstance(found, t.String) and format in (None, found.format):
+        _note_bounds({**schema, **_NO_BOUNDS}, site)
+        return found
     _note_bounds(schema, site)
-    match schema.get("tz_constraint"):
-        case None:
-            return t.Temporal(t.Moment.DATETIME)
-        case "aware":
-            return t.String(format="date-time")
-        case "naive":
-            return t.String(format="local-date-time")
-        case _:
-            raise Refused("a fixed offset of a datetime is not supported")
+    return t.Temporal(t.Moment.DATETIME) if format is None else t.String(format=format)
 
 
 def date_type(schema: CoreSchema, site: Site) -> t.Type:
-    _note_bounds(schema, site)
-    return t.Temporal(t.Moment.DATE)
+    if not _has_bounds(schema):
+        _note_bounds(schema, site)
+        return t.Temporal(t.Moment.DATE)
+    _note_bounds({**schema, **_NO_BOUNDS}, site)
+    return _within(schema, date_between) or t.Temporal(t.Moment.DATE)
+
+
+_NO_BOUNDS: Final[CoreSchema] = MappingProxyType({"ge": None, "gt": None, "le": None, "lt": None})
+
+
+def _has_bounds(schema: CoreSchema) -> bool:
+    return any(schema.get(name) is not None for name in _NO_BOUNDS)
+
+
+def _within(schema: CoreSchema, between: Callable[[CoreSchema], t.String | None]) -> t.String | None:
+    try:
+        return between(schema)
+    except NoMoment as problem:
+        raise Refused(str(problem)) from None
 
 
 def time_type(schema: CoreSchema, site: Site) -> t.Type:

@@ -206,8 +206,8 @@ def _string(type: t.String) -> Any:
     format = None if type.format is None else FORMATS[type.format].pattern
     patterns = [pattern for pattern in (type.pattern, format) if pattern is not None]
     text = StrictStr if not patterns else _matching(patterns[0])
-    for pattern in patterns[1:]:
-        text = Annotated[text, Field(pattern=_search(pattern))]
+    for pattern in patterns[1:]:  # of two patterns Pydantic keeps the last
+        text = _checked(text, t.String(pattern=pattern))
     return Annotated[text, lengths]
 
 
