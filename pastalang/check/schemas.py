@@ -6,15 +6,17 @@ from pathlib import Path, PurePosixPath
 
 from pastalang.check.arguments import read_arguments
 from pastalang.check.modules import Module
-from pastalang.check.report import Report
+from pastalang.check.report import Report, listed
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_HOLE_TOKENS, MAX_SCHEMA_BYTES
 from pastalang.program import types as t
 from pastalang.values.json import JsonValue, NotJson, parse_json, write_json
 from pastalang.values.mismatch import Mismatch
+from pastalang.values.schema.drafts import modern
 from pastalang.values.schema.guard import find_hostile, find_in_schemas
 from pastalang.values.schema.importer import is_endless
 from pastalang.values.schema.opaque import opaque_problem
+from pastalang.values.schema.split import split_text
 
 
 def read_schema(node: nodes.NamedType, module: Module, folder: Path | None, report: Report) -> t.Schema | None:
@@ -91,7 +93,16 @@ def _canonical(text: str, value: nodes.StringValue, report: Report) -> str | Non
     if mismatch is not None:
         report.add("bad-schema", "this JSON Schema cannot be enforced", value.span, message=str(mismatch))
         return None
-    return write_json(document)
+    written = write_json(modern(document))
+    if checked := split_text(written).checked:
+        report.add(
+            "checked-after-decoding",
+            "this JSON Schema is checked after decoding",
+            value.span,
+            message=f"{listed(checked, most=4)} cannot be kept token by token",
+            help="a value that fails is decoded again; `repair` says how often before the run ends with `Invalid`",
+        )
+    return written
 
 
 def document_problem(document: JsonValue) -> Mismatch | None:

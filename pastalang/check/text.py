@@ -18,6 +18,7 @@ from pastalang.limits import MAX_HOLE_TOKENS
 from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.source import Span
+from pastalang.values.schema.split import has_checks
 
 
 @dataclass(slots=True)
@@ -113,6 +114,13 @@ class TextChecker:
     def _hole(self, node: nodes.HoleNode, scope: Scope) -> p.Hole:
         self._check_place(node, scope)
         facts = self.lower(node.type)
+        if has_checks([facts.type]):
+            self.report.add(
+                "bad-schema",
+                f"the schema of `{node.name.text}` is checked after decoding, which needs a JSON answer",
+                node.span,
+                help="write the template's answer as `assistant json { … }`, or leave out what no token can be held to",
+            )
         for use in facts.verbatims:
             self.resolver.verbatim(use, scope)
         report_waits(facts.waits, self.report)

@@ -90,6 +90,7 @@ TYPES = (
     Code("wrong-default", "a default that does not fit its type"),
     Code("duplicate-arm", "a union that names the same value or type twice"),
     Code("bad-schema", "a JSON Schema that cannot be read or enforced"),
+    _warning("checked-after-decoding", "a JSON Schema that the finished value is checked against"),
     Code("wrong-input-type", "an input of a type that callers cannot give"),
     Code("too-large", "a program that is larger than the limits allow"),
 )

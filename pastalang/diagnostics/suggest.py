@@ -15,11 +15,23 @@ def did_you_mean(word: str, known: Iterable[str]) -> str | None:
         return None
     others = sorted({other for other in islice(known, MOST_WORDS) if other != word})
     allowed = max(1, len(word) // 3)
-    ranked = [
-        (_distance(word.lower(), other.lower()), other) for other in others if _may_be_close(word, other, allowed)
-    ]
+    ranked = [(distance(word.lower(), other.lower()), other) for other in others if _may_be_close(word, other, allowed)]
     nearest = min(ranked, default=(allowed + 1, ""))
     return nearest[1] if nearest[0] <= allowed else _longer_form(word, others)
+
+
+def distance(left: str, right: str) -> int:
+    """How many letters to insert, remove, replace or swap with their neighbour."""
+    before: list[int] = []
+    row = list(range(len(right) + 1))
+    for i, a in enumerate(left, start=1):
+        before, last, row = row, before, [i]
+        for j, b in enumerate(right, start=1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == right[j - 2] and left[i - 2] == b:
+                cost = min(cost, last[j - 2] + 1)
+            row.append(cost)
+    return row[-1]
 
 
 def _may_be_close(word: str, other: str, allowed: int) -> bool:
@@ -38,17 +50,3 @@ def _longer_form(word: str, known: Iterable[str]) -> str | None:
     shorter = {other for other in known if other != word and len(other) > 2 and written.startswith(other.lower())}
     found = longer or shorter
     return found.pop() if len(found) == 1 else None
-
-
-def _distance(left: str, right: str) -> int:
-    """How many letters to insert, remove, replace or swap with their neighbour."""
-    before: list[int] = []
-    row = list(range(len(right) + 1))
-    for i, a in enumerate(left, start=1):
-        before, last, row = row, before, [i]
-        for j, b in enumerate(right, start=1):
-            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
-            if i > 1 and j > 1 and a == right[j - 2] and left[i - 2] == b:
-                cost = min(cost, last[j - 2] + 1)
-            row.append(cost)
-    return row[-1]

@@ -30,6 +30,7 @@ from pastalang.runtime.truncation import Truncation
 from pastalang.values.describe import counted
 from pastalang.values.fit import find_mismatches
 from pastalang.values.json import JsonValue, NotJson, Place, parse_json
+from pastalang.values.mismatch import Mismatch
 from pastalang.values.read import read, to_plain, to_python
 
 
@@ -41,12 +42,21 @@ class Layout:
     exact: JsonValue
     fields: tuple[tuple[Field, Place], ...]
     branches: tuple[tuple[BranchState, Place], ...]
+    mismatches: tuple[Mismatch, ...] = ()  # why the answer is no value of its type
 
 
-def answers_of(request: RequestState) -> tuple[tuple[Answer, ...], bool]:
-    """The answers, and whether documents were stacked."""
+def answers_of(request: RequestState, *, may_be_wrong: bool = False) -> tuple[tuple[Answer, ...], bool]:
+    """The answers, and whether documents were stacked. Raises `NotTheType`, unless answers may be wrong."""
     documents, is_stacked = documents_of(request)
-    return tuple(layout_of(document).answer for document in documents), is_stacked
+    layouts = [layout_of(document) for document in documents]
+    wrong = [mismatch for layout in layouts for mismatch in layout.mismatches]
+    if wrong and not may_be_wrong:
+        raise NotTheType(
+            f"the answer does not fit its type: {wrong[0].reason}",
+            plan=request.plan,
+            field=".".join(map(str, wrong[0].path)),
+        )
+    return tuple(layout.answer for layout in layouts), is_stacked
 
 
 def documents_of(request: RequestState) -> tuple[tuple[BranchState, ...], bool]:
@@ -74,25 +84,18 @@ def layout_of(document: BranchState) -> Layout:
     page.write(document.written, document, page.values)
     text = "".join(stretch.text for stretch in page.stretches)
     value, exact = _split(page.values)
-    if request.plan.output is not None:
-        exact, value = _typed(request, document, text)
+    mismatches: tuple[Mismatch, ...] = ()
+    if (output := request.plan.output) is not None:
+        types = dict(request.plan.types)
+        reading = read(text, output, types, sources=sources_of(document, document.items))
+        mismatches, exact = reading.mismatches, reading.value if reading.fits else _as_json(text)
+        value = to_python(output, exact, types) if reading.fits else to_plain(exact)
     answer = Answer(
         value, text, tuple(page.fields), tuple(page.stretches), page.thinking, exact, page.sources,
         tuple(page.truncations),
     )  # fmt: skip
-    typed = None if request.plan.output is None else exact
-    return Layout(answer, typed, tuple(page.written_fields), tuple(page.written_branches))
-
-
-def _typed(request: RequestState, branch: BranchState, text: str) -> tuple[JsonValue, Any]:
-    plan = request.plan
-    types = dict(plan.types)
-    assert plan.output is not None
-    reading = read(text, plan.output, types, sources=sources_of(branch, branch.items))
-    if not reading.fits:
-        path, reason = reading.mismatches[0].path, reading.mismatches[0].reason
-        raise NotTheType(f"the answer does not fit its type: {reason}", plan=plan, field=".".join(map(str, path)))
-    return reading.value, to_python(plan.output, reading.value, types)
+    typed = None if output is None else exact
+    return Layout(answer, typed, tuple(page.written_fields), tuple(page.written_branches), mismatches)
 
 
 @dataclass(frozen=True, slots=True)

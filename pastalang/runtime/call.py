@@ -25,7 +25,8 @@ class Options:
     seed           two runs with the same seed draw the same tokens
     sampling       for holes and decisions for which the program sets no sampling
     model          a Pydantic model, or any type that Pydantic knows: validates the JSON answer and makes the value
-    repair         how many times a field that the model rejects is decoded again
+    repair         how many times a field is decoded again that the model rejects (0 by default), or that does not pass
+                   a check of its schema that no token can be held to (3 by default)
     retry_below    decode a field again if its probability is below this
     keep_invalid   return an answer that stays invalid with its problems, instead of raising `Invalid`
     on_truncated   "keep", "raise" or "null": what becomes of a value that its limit has cut; if None, a warning says so
@@ -38,7 +39,7 @@ class Options:
     seed: int = 0
     sampling: Sampling | None = None
     model: Any = None
-    repair: int = 0
+    repair: int | None = None
     retry_below: float | None = None
     keep_invalid: bool = False
     on_truncated: OnTruncated | None = None
@@ -52,7 +53,7 @@ class DecodingOptions(TypedDict, total=False):
     any_mode: bool
     seed: int
     sampling: Sampling | None
-    repair: int
+    repair: int | None
     retry_below: float | None
     keep_invalid: bool
     on_truncated: OnTruncated | None

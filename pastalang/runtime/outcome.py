@@ -32,15 +32,15 @@ def outcome_of(
     if request.error is not None:
         return request.error
     try:
-        answers, is_stacked = answers_of(request)
+        review = request.reviewer if isinstance(request.reviewer, Review) else None
+        problems = () if review is None else review.problems
+        answers, is_stacked = answers_of(request, may_be_wrong=bool(problems))
         usage = _usage(request, answers, encoder, chunk, check_passes=check_passes or request.details)
     except RunError as problem:
         return problem
-    review = request.reviewer if isinstance(request.reviewer, Review) else None
     if review is not None:
         pairs = zip(answers, review.models, strict=True)
         answers = tuple(one if model is None else replace(one, value=model) for one, model in pairs)
-    problems = () if review is None else review.problems
     result = Result(answers, is_stacked, usage, trace_of(request), problems)
     if review is not None and problems and not review.policy.keep_invalid:
         return Invalid(problems, plan=request.plan, result=result)

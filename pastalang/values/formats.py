@@ -63,6 +63,18 @@ _IPV6: Final = (
 )
 _URI_CHARACTER: Final = r"(?:[A-Za-z0-9\-._~:/?@!$&'()*+,;=]|%[0-9A-Fa-f]{2})"
 _URI: Final = rf"[A-Za-z][A-Za-z0-9+.\-]*:{_URI_CHARACTER}+(?:#{_URI_CHARACTER}*)?"
+_IN_SEGMENT: Final = r"(?:[A-Za-z0-9\-._~@!$&'()*+,;=]|%[0-9A-Fa-f]{2})"
+_URI_REFERENCE: Final = (
+    rf"(?:[A-Za-z][A-Za-z0-9+.\-]*:{_URI_CHARACTER}+|{_IN_SEGMENT}*(?:[/?]{_URI_CHARACTER}*)?)(?:#{_URI_CHARACTER}*)?"
+)
+_BEYOND_ASCII: Final = "[\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef\U00010000-\U0001fffd]"
+_IRI: Final = _URI.replace(_URI_CHARACTER, f"(?:{_URI_CHARACTER}|{_BEYOND_ASCII})")
+_IRI_REFERENCE: Final = _URI_REFERENCE.replace(_URI_CHARACTER, f"(?:{_URI_CHARACTER}|{_BEYOND_ASCII})").replace(
+    _IN_SEGMENT, f"(?:{_IN_SEGMENT}|{_BEYOND_ASCII})"
+)
+_VARIABLE: Final = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+(?:\.(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})+)*(?::[1-9][0-9]{0,3}|\*)?"
+_URI_TEMPLATE: Final = rf"(?:{_URI_CHARACTER}|#|\{{[+#./;?&]?{_VARIABLE}(?:,{_VARIABLE})*\}})*"
+_JSON_POINTER: Final = "(?:/(?:[^~/]|~[01])*)*"
 _PORT: Final = "(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])"
 _WEB_LABEL: Final = "[a-z](?:[a-z0-9]|-[a-z0-9]){0,20}"  # stricter than the standard, so that every parser agrees
 _SITE: Final = rf"{_WEB_LABEL}(?:\.{_WEB_LABEL})*(?::{_PORT})?"
@@ -85,6 +97,12 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
         "ipv4": Format(_IPV4, "an IPv4 address, `192.0.2.1`"),
         "ipv6": Format(_IPV6, "an IPv6 address, `2001:db8::1`"),
         "uri": Format(_URI, "an address with its scheme, `https://example.org/`"),
+        "uri-reference": Format(_URI_REFERENCE, "an address, or a path relative to one, `../images/a.png#b`"),
+        "iri": Format(_IRI, "a `uri` with characters of all scripts"),
+        "iri-reference": Format(_IRI_REFERENCE, "a `uri-reference` with characters of all scripts"),
+        "uri-template": Format(_URI_TEMPLATE, "an address with variables, `https://example.org/{name}`"),
+        "json-pointer": Format(_JSON_POINTER, "a JSON pointer, `/items/0`"),
+        "relative-json-pointer": Format(rf"(?:0|[1-9][0-9]*)(?:#|{_JSON_POINTER})", "a JSON pointer from here, `1/a`"),
         "url": Format(_URL, "a web address, `https://example.org/`"),
         "uuid": Format(UUID, "a UUID in lower case, `01234567-89ab-cdef-0123-456789abcdef`"),
     }

@@ -6,10 +6,12 @@ uses the network: references lead only into the document itself.
 
 from __future__ import annotations
 
+import re
+import warnings
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pastalang import limits
 from pastalang.program.regex import RegexError
@@ -21,6 +23,9 @@ from pastalang.values.to_schema import STANDARD_FORMATS
 
 if TYPE_CHECKING:  # importing the library takes a tenth of a second, and few programs need it
     from jsonschema.protocols import Validator
+
+
+_ONLY_IN_PYTHON: Final = re.compile(r"\(\?[P#aiLmsux]|\\[AZ]|[+*?}]\+")
 
 
 def document_mismatches(document: str, value: JsonValue) -> tuple[Mismatch, ...]:
@@ -43,6 +48,7 @@ def _validator(document: str) -> Validator:
     formats = FormatChecker(formats=())
     for name in STANDARD_FORMATS:
         formats.checks(name)(_format_check(FORMATS[name].pattern))
+    formats.checks("regex")(_is_regex)
     return exact(parse_json(document), registry=Registry(), format_checker=formats)
 
 
@@ -82,6 +88,19 @@ def _format_check(pattern: str) -> Any:
         return not isinstance(value, str) or matches(pattern, value)
 
     return check
+
+
+def _is_regex(value: object) -> bool:
+    """Whether a text is an expression of ECMA 262, as far as Python knows. What only Python knows is none."""
+    if not isinstance(value, str):
+        return True
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", value))
+    except (re.error, RecursionError, OverflowError, Warning):
+        return False
+    return _ONLY_IN_PYTHON.search(value) is None
 
 
 def _reason(error: Any) -> str:

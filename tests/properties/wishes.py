@@ -35,7 +35,7 @@ class Wish:
     @cached_property
     def policy(self) -> Policy:
         model = None if self.share is None else model_of(self.share, self.seed)
-        return Policy(model, self.repair, self.retry_below, self.keep_invalid)
+        return Policy(model, self.repair, self.retry_below, self.keep_invalid, self.repair)
 
     @property
     def options(self) -> dict[str, Any]:

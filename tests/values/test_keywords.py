@@ -131,7 +131,24 @@ EXAMPLES: dict[str, list[tuple[dict[str, Any], Any, Any]]] = {
         )
     ],
 }
-REFUSED_EXAMPLES: dict[str, Any] = {"$recursiveAnchor": True, "minContains": 1, "maxContains": 1}
+CHECKED_EXAMPLES: dict[str, tuple[dict[str, Any], Any, Any]] = {
+    "not": ({"type": "string", "not": {"pattern": "b"}}, "a", "ab"),
+    "if": ({"if": {"pattern": "b"}, "then": {"maxLength": 1}}, "aa", "ab"),
+    "then": ({"type": "array", "if": {"contains": {"const": 1}}, "then": {"maxItems": 1}}, [2, 2], [2, 1]),
+    "else": ({"type": "array", "if": {"contains": {"const": 1}}, "else": {"maxItems": 1}}, [2, 1], [2, 2]),
+    "contains": ({"type": "array", "items": INTEGER, "contains": {"minimum": 5}}, [1, 5], [1]),
+    "minContains": ({"type": "array", "contains": INTEGER, "minContains": 2}, [1, 5], [1, "a"]),
+    "maxContains": ({"type": "array", "contains": INTEGER, "maxContains": 1}, [1, "a"], [1, 1]),
+    "unevaluatedProperties": (
+        {"type": "object", "unevaluatedProperties": False, "anyOf": [{"properties": A}, {"required": ["b"]}]},
+        {"a": 1}, {"c": 1},
+    ),
+    "unevaluatedItems": (
+        {"type": "array", "unevaluatedItems": False, "anyOf": [{"prefixItems": [INTEGER]}, {"minItems": 9}]},
+        [1], [1, 1],
+    ),
+}  # fmt: skip
+REFUSED_EXAMPLES: dict[str, Any] = {"$recursiveAnchor": True}
 
 
 @pytest.mark.parametrize("name", [name for name, status in ROWS.items() if status is Status.ENFORCED])
@@ -143,6 +160,16 @@ def test_an_enforced_keyword_is_enforced_by_reading_and_by_the_guide(name: str) 
         assert not read(json.dumps(wrong), found.type, found.types).fits
         assert guide_takes(found, right)
         assert not guide_takes(found, wrong)
+
+
+@pytest.mark.parametrize("name", [name for name, status in ROWS.items() if status is Status.CHECKED])
+def test_a_checked_keyword_is_noted_and_judged_by_reading(name: str) -> None:
+    document, right, wrong = CHECKED_EXAMPLES[name]
+    found = type_of_schema(json.dumps(document))
+    assert "is checked after decoding" in " ".join(map(str, found.notes))
+    assert read(json.dumps(right), found.type, found.types).fits
+    assert not read(json.dumps(wrong), found.type, found.types).fits
+    assert guide_takes(found, right)
 
 
 @pytest.mark.parametrize("name", [name for name, status in ROWS.items() if status is Status.REFUSED])

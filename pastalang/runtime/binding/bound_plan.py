@@ -24,6 +24,7 @@ from pastalang.runtime.quotations import QuotingHole, quoting_holes
 from pastalang.values.describe import counted
 from pastalang.values.lengths import min_length
 from pastalang.values.quotable import quotes
+from pastalang.values.schema.split import has_checks
 from pastalang.values.walk import arms_of
 
 MOST_HISTORIES = 64  # sequences of roles for which a plan is kept
@@ -105,6 +106,13 @@ class BoundPlan:
                 field=hole.field,
                 span=hole.span,
             )
+
+    @cached_property
+    def has_checks(self) -> bool:
+        """Whether values of the answer are checked when they are finished."""
+        holes = (segment for branch in self.plan.branches for _, segment in walk(branch.segments))
+        types = [segment.type for segment in holes if isinstance(segment, Hole)]
+        return has_checks([*types, *dict(self.plan.types).values()])
 
     @property
     def _thinks(self) -> bool:

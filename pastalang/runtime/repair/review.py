@@ -23,7 +23,7 @@ from pastalang.runtime.errors import Problem
 from pastalang.runtime.events import FieldAgain
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.targets import Key, Target, field_targets, repair_text, retry_text, targets_of
-from pastalang.runtime.repair.validation import Objection, validate
+from pastalang.runtime.repair.validation import Objection, judge
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.rewind import Retake, branches_after, joiners_of, latest, rewind_to, undo
@@ -101,6 +101,7 @@ class AnswerReview:
     problems: tuple[Problem, ...] = ()
     attempts: int = 0
     _is_over: bool = False
+    _most: int = 0  # how often a field may be decoded again for the objections of this round
     _tried: Counter[Key] = field(default_factory=Counter)
     _retries: list[Retry] = field(default_factory=list)
     # Branches that are no longer in the answer. Branches that joined them are out of date.
@@ -133,9 +134,8 @@ class AnswerReview:
 
     def _validate(self, layout: Layout) -> list[Failure]:
         self.model = None
-        if self.policy.model is None:
-            return []
-        found, objections = validate(self.policy.model, layout.exact)
+        self._most = self.policy.checks if layout.mismatches else self.policy.repair
+        found, objections = judge(layout, self.policy.model)
         if not objections:
             self.model = found
             return []
@@ -174,7 +174,7 @@ class AnswerReview:
         wrong: dict[Key, Attempt] = {}
         for failure in failures:
             for target in failure.targets:
-                if self._tried[target.key] < self.policy.repair:
+                if self._tried[target.key] < self._most:
                     reason = failure.objection.reason
                     text = repair_text(layout.answer.text, target.place, reason)
                     wrong.setdefault(target.key, Attempt(target, text, reason))
@@ -215,7 +215,7 @@ class AnswerReview:
         return was_undone
 
     def _is_repairable(self, failure: Failure) -> bool:
-        return any(self._tried[target.key] < self.policy.repair for target in failure.targets)
+        return any(self._tried[target.key] < self._most for target in failure.targets)
 
     def _give_up(self, layout: Layout, failures: list[Failure]) -> None:
         """Ends the review: the remaining failures become problems of the result."""

@@ -1,27 +1,38 @@
-"""Validates an answer against the caller's Pydantic model and finds the fields that are to blame."""
+"""Validates an answer against its type and the caller's Pydantic model and finds the fields that are to blame."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from types import CodeType, TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import AliasChoices, AliasPath, BaseModel, PydanticUserError, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
 from pastalang.runtime.errors import BadInputs, ValidatorFailed
 from pastalang.values.json import JsonValue
+from pastalang.values.mismatch import Mismatch
 from pastalang.values.pydantic.from_core import name_of_type, validate_value
 
 _PREFIX = re.compile(r"^(Value error|Assertion failed), ")  # by pydantic, before the message of a validator
 
 
+class Checked(Protocol):
+    """An answer that was read as its type. `mismatches` say why it is no value of it."""
+
+    @property
+    def exact(self) -> JsonValue: ...
+
+    @property
+    def mismatches(self) -> Sequence[Mismatch]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Objection:
-    """One error of the model. `fields` are the keys below `path` that the validator reads, if that is known."""
+    """One error of the type or the model. `fields` are the keys below `path` that the validator reads, if known."""
 
     path: tuple[str | int, ...]
     reason: str
@@ -49,6 +60,13 @@ def validator_of(model: Any) -> Validator:
         return Validator(name_of_type(model), model, TypeAdapter(model))
     except (PydanticUserError, TypeError, NameError) as problem:
         raise BadInputs(f"`model` is a type that Pydantic can validate, not {model!r:.200}") from problem
+
+
+def judge(answer: Checked, validator: Validator | None) -> tuple[Any, tuple[Objection, ...]]:
+    """The objections to an answer: to its type first, then those of the validator; otherwise the validated value."""
+    if answer.mismatches:
+        return None, tuple(Objection(mismatch.path, mismatch.reason) for mismatch in answer.mismatches)
+    return (None, ()) if validator is None else validate(validator, answer.exact)
 
 
 def validate(validator: Validator, value: JsonValue) -> tuple[Any, tuple[Objection, ...]]:

@@ -20,12 +20,13 @@ from typing import Any
 from pastalang.plan.build import with_history
 from pastalang.plan.plan import Plan
 from pastalang.program.types import Sampling
-from pastalang.runtime.binding.bound_plan import MakeGuide
+from pastalang.runtime.binding.bound_plan import BoundPlan, MakeGuide
 from pastalang.runtime.binding.whitespace import move_whitespace
+from pastalang.runtime.call import Options
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import Problem, ValidatorFailed
 from pastalang.runtime.inputs import bind_inputs, roles_of
-from pastalang.runtime.repair.policy import Policy
+from pastalang.runtime.repair.policy import Policy, policy_for
 from pastalang.testing.slow.answer import Answer, Field, layouts_of
 from pastalang.testing.slow.holes import Refused, Request
 from pastalang.testing.slow.logits import logits_from, logits_of
@@ -73,6 +74,8 @@ def decode(
     run = Run(request)
     write_all(run)
     first = run.cost
+    if policy is None:
+        policy = policy_for(plan, Options(), has_checks=BoundPlan(plan, encoder, make_guide).has_checks)
     if policy is None:
         return Decoded(_answers_of(run), first, first)
     repair = Repair(run, policy)

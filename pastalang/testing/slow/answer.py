@@ -11,6 +11,7 @@ from pastalang.plan.plan import Address, BranchId, Form, Hole, Plan
 from pastalang.runtime.constraints.tagged_text import THREAD
 from pastalang.values.json import JsonValue
 from pastalang.values.json import Place as Span
+from pastalang.values.mismatch import Mismatch
 from pastalang.values.read import read, to_python
 
 if TYPE_CHECKING:
@@ -116,6 +117,7 @@ class Layout:
     thinking: str | None = None
     value: Any = None
     exact: JsonValue = None
+    mismatches: tuple[Mismatch, ...] = ()  # why the answer is no value of its type
 
     @property
     def answer(self) -> Answer:
@@ -142,8 +144,11 @@ def _layout(plan: Plan, written: Sequence[Written]) -> Layout:
     if plan.output is not None:
         types = dict(plan.types)
         reading = read(layout.text, plan.output, types)
-        assert reading.fits, reading.mismatches
-        layout.exact, layout.value = reading.value, to_python(plan.output, reading.value, types)
+        layout.mismatches = reading.mismatches
+        if reading.fits:
+            layout.exact, layout.value = reading.value, to_python(plan.output, reading.value, types)
+        else:
+            layout.exact = layout.value = json.loads(layout.text)
     return layout
 
 

@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 from pastalang.runtime.binding.spaced import leading_space_of
 from pastalang.runtime.errors import Problem
 from pastalang.runtime.repair.policy import Policy
-from pastalang.runtime.repair.validation import Objection, validate
+from pastalang.runtime.repair.validation import Objection, judge
 from pastalang.testing.slow.answer import Field, Layout, layouts_of
 from pastalang.testing.slow.branch import BranchState, Checkpoint, Replay
 from pastalang.testing.slow.run import Run
@@ -230,6 +230,7 @@ class _AnswerRepair:
         self._policy = policy
         self._document = document
         self._is_done = False
+        self._most = 0  # how often a field may be decoded again for the objections of this round
         self._tried: Counter[Key] = Counter()
         self._doubts: list[tuple[Target, Retake]] = []
         self._replaced: set[BranchState] = set()  # a branch that has joined one of these is out of date
@@ -256,7 +257,7 @@ class _AnswerRepair:
         late = joiners_of(self._live, self._replaced)
         waiting = all_branches_after(late)  # they are validated when they have been decoded again
         failures = [one for one in failures if waiting.isdisjoint(target.branch for target in one.targets)]
-        is_lost = any(all(self._tried[key] >= self._policy.repair for key in _keys(one)) for one in failures)
+        is_lost = any(all(self._tried[key] >= self._most for key in _keys(one)) for one in failures)
         if is_lost and not self._policy.keep_invalid:
             self._give_up(failures)
             return False
@@ -272,9 +273,8 @@ class _AnswerRepair:
 
     def _validate(self) -> list[Failure]:
         self._layout = layouts_of(self._run.request.plan, self._run.branches[0])[self._document]
-        if self._policy.model is None:
-            return []
-        found, objections = validate(self._policy.model, self._layout.exact)
+        self._most = self._policy.checks if self._layout.mismatches else self._policy.repair
+        found, objections = judge(self._layout, self._policy.model)
         self.model = None if objections else found
         return [Failure(one, targets_of(self._layout, one)) for one in objections]
 
@@ -299,7 +299,7 @@ class _AnswerRepair:
         objected: dict[Key, tuple[Target, str]] = {}
         for failure in failures:
             for target in failure.targets:
-                if self._tried[target.key] < self._policy.repair:
+                if self._tried[target.key] < self._most:
                     objected.setdefault(target.key, (target, failure.objection.reason))
         failing = self._apart([target for target, _ in objected.values()])
         unsure = [one for one in self._unsure(waiting) if one.key not in objected]

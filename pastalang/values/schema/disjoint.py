@@ -7,12 +7,18 @@ the other forbids, or if the schemas of a required key are disjoint. `oneOf` of 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from itertools import combinations
 from typing import Final
 
+from pastalang.program.regex import RegexError
+from pastalang.values.formats import FORMATS
 from pastalang.values.json import JsonValue, same_json
+from pastalang.values.pattern_overlap import may_share_a_text
+from pastalang.values.patterns import escaped, whole_pattern
 from pastalang.values.schema.guard import resolve
+from pastalang.values.to_schema import STANDARD_FORMATS
 
 _KINDS: Final = frozenset({"string", "number", "boolean", "null", "array", "object"})
 _MAX_DEPTH: Final = 6
@@ -56,6 +62,21 @@ class _Conjunction:
                 return listed
         return None
 
+    def patterns(self) -> list[str]:
+        """Patterns of whole texts, all of which a text matches. The texts of an enum are one pattern."""
+        found: list[str] = []
+        for part in self.parts:
+            for keyword in ("pattern", "format"):
+                given = part.get(keyword)
+                with suppress(RegexError):
+                    if keyword == "pattern" and isinstance(given, str):
+                        found.append(whole_pattern(given))
+                    elif given in STANDARD_FORMATS:
+                        found.append(FORMATS[str(given)].pattern)
+        if (values := self.values()) is not None:
+            found.append("|".join(map(escaped, (value for value in values if isinstance(value, str)))))
+        return found
+
     def required(self) -> frozenset[str]:
         lists = [keys for part in self.parts if isinstance(keys := part.get("required"), list)]
         return frozenset(str(key) for keys in lists for key in keys)
@@ -84,11 +105,19 @@ def _disjoint(left: _Conjunction, right: _Conjunction, depth: int = 0) -> bool:
     mine, others = left.values(), right.values()
     if mine is not None and others is not None:
         return not any(same_json(one, other) for one in mine for other in others)
+    if kinds == {"string"} and _texts_disjoint(left, right):
+        return True
     return (
         kinds == {"object"}
         and depth < _MAX_DEPTH
         and (_objects_disjoint(left, right, depth) or _objects_disjoint(right, left, depth))
     )
+
+
+def _texts_disjoint(left: _Conjunction, right: _Conjunction) -> bool:
+    """Whether no text matches a pattern of each, or is one that the other lists."""
+    mine, others = left.patterns(), right.patterns()
+    return any(not may_share_a_text(one, other) for one in mine for other in others)
 
 
 def _objects_disjoint(left: _Conjunction, right: _Conjunction, depth: int) -> bool:

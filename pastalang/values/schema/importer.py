@@ -8,12 +8,10 @@ JSON pointer.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from pastalang import limits
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError
 from pastalang.values.cardinality import types_without_values
@@ -33,8 +31,11 @@ from pastalang.values.overlap import find_discriminator, overlap
 from pastalang.values.patterns import whole_pattern
 from pastalang.values.schema import scalars
 from pastalang.values.schema.disjoint import are_disjoint
+from pastalang.values.schema.drafts import places
 from pastalang.values.schema.guard import OWN_IDENTIFIER, find_hostile, resolve
 from pastalang.values.schema.keywords import (
+    CHECKED,
+    CHECKED_FORMATS,
     DEPENDENT,
     FAMILIES,
     is_constraint,
@@ -42,12 +43,11 @@ from pastalang.values.schema.keywords import (
     is_unknown,
     why_refused,
 )
-from pastalang.values.schema.opaque import opaque_document
-from pastalang.values.schema.scalars import SchemaRefused
+from pastalang.values.schema.opaque import opaque_document, repeats_definitions
+from pastalang.values.schema.scalars import Keywords, NoValue, SchemaRefused
+from pastalang.values.schema.split import split_text
 from pastalang.values.schema_validation import document_mismatches
-from pastalang.values.walk import walk
 
-Keywords = Mapping[str, JsonValue]
 _REPEATED: Final = "several parts would each repeat most of its definitions"
 
 
@@ -77,7 +77,7 @@ def _convert(document: JsonValue, name: str) -> Converted:
             return _Conversion(document, conversion.root_name).as_one_hole()
     if conversion.problems:
         raise NotExpressible(name, conversion.problems)
-    if _repeats_definitions(found, conversion.types, document):
+    if repeats_definitions(found, conversion.types, document):
         return _Conversion(document, conversion.root_name).as_one_hole(_REPEATED)
     return Converted(found, MappingProxyType(conversion.types), tuple(dict.fromkeys(conversion.notes)))
 
@@ -107,18 +107,21 @@ class _Conversion:
         """The type at `pointer`. Keeps a refusal and goes on, so that all are reported at once."""
         try:
             return self.resolved(schema, pointer)
-        except SchemaRefused as refusal:
-            self.problems.append(_problem(f"{pointer}/{refusal.keyword}", refusal.reason))
-        except RegexError as problem:
+        except (SchemaRefused, RegexError) as problem:
+            return self.refuse(problem, pointer)
+
+    def refuse(self, problem: SchemaRefused | RegexError, pointer: str) -> t.Type:
+        if isinstance(problem, SchemaRefused):
+            self.problems.append(_problem(f"{pointer}/{problem.keyword}", problem.reason))
+        else:
             self.problems.append(_problem(f"{pointer}/pattern", problem.message))
         return t.Null()
 
     def resolved(self, schema: JsonValue, pointer: str) -> t.Type:
         """Follows references. A schema that is already being converted is recursive and becomes a name."""
         if isinstance(schema, dict) and "$ref" in schema:
-            others = {keyword for keyword in schema if is_constraint(keyword)} - {"$ref"}
-            if others:
-                raise SchemaRefused(min(others), "cannot be combined with `$ref`; move it into the referenced schema")
+            if {keyword for keyword in schema if is_constraint(keyword)} != {"$ref"}:
+                return self.opaque(schema, pointer)
             target = str(schema["$ref"])
             return self.resolved(resolve(target, self.document), target)
         before = self.parts
@@ -129,8 +132,10 @@ class _Conversion:
         if pointer in self.open:
             return t.Named(self.name_of(pointer))
         self.open.append(pointer)
-        found = self.schema(schema, pointer)
-        self.open.pop()
+        try:
+            found = self.schema(schema, pointer)
+        finally:
+            self.open.pop()
         if pointer in self.names:
             self.types[self.names[pointer]] = found
             found = t.Named(self.names[pointer])
@@ -155,11 +160,11 @@ class _Conversion:
         if schema is True or schema == {}:
             return t.Anything()
         if not isinstance(schema, dict):
-            raise SchemaRefused("", "`false` accepts no value" if schema is False else "a schema must be an object")
+            raise NoValue("", "`false` accepts no value") if schema is False else SchemaRefused("", "must be an object")
         identifier = schema.get("$id")
         if isinstance(identifier, str) and identifier.startswith(OWN_IDENTIFIER):
             return t.Schema(write_json({key: part for key, part in schema.items() if key != "$id"}))
-        if identifier is not None and pointer != "#":
+        if identifier is not None and pointer != "#" and '"$ref"' in write_json(dict(schema)):
             raise SchemaRefused("$id", "changes the meaning of references; use `$defs` in one document")
         constraints = {keyword for keyword in schema if is_constraint(keyword)}
         for keyword in schema:
@@ -167,11 +172,14 @@ class _Conversion:
                 raise SchemaRefused(keyword, why_refused(keyword))
             if is_unknown(keyword):
                 self.note(pointer, f"`{keyword}` is not a keyword of JSON Schema and is ignored")
+        if schema.get("not") in (True, {}):
+            raise NoValue("not", "refuses every value")
         if not constraints:
             return t.Anything()
-        if constraints & {"enum", "const"} and not constraints.intersection(DEPENDENT):
-            return self.values(schema, constraints)
-        if constraints.intersection(DEPENDENT) or not self.is_plain(schema, constraints):
+        needs_grammar = constraints.intersection({*DEPENDENT, *CHECKED}) or schema.get("format") in CHECKED_FORMATS
+        if constraints & {"enum", "const"} and not needs_grammar:
+            return self.values(schema, constraints, pointer)
+        if needs_grammar or not self.is_plain(schema, constraints):
             return self.opaque(schema, pointer)
         if constraints & {"anyOf", "oneOf"}:
             return self.union(schema, pointer, "anyOf" if "anyOf" in schema else "oneOf")
@@ -187,7 +195,7 @@ class _Conversion:
         combined = constraints & {"anyOf", "oneOf", "allOf"}
         if combined == {"allOf"}:
             only = isinstance(schema["allOf"], list) and len(schema["allOf"]) == 1
-            return only and (constraints == {"allOf"} or _is_second_pattern(schema))
+            return only and (constraints == {"allOf"} or scalars.is_second_pattern(schema))
         return not combined or (constraints <= {*combined, "discriminator"} and len(combined) == 1)
 
     def kinds(self, schema: Keywords, constraints: set[str], pointer: str) -> list[str]:
@@ -225,17 +233,17 @@ class _Conversion:
             case _:
                 return self.object(schema, pointer)
 
-    def values(self, schema: Keywords, constraints: set[str]) -> t.Type:
+    def values(self, schema: Keywords, constraints: set[str], pointer: str) -> t.Type:
         """The values of an enum, without those that the other keywords of the schema refuse."""
         values = schema["enum"] if "enum" in schema else [schema["const"]]
         assert isinstance(values, list)
         others = constraints - ({"enum"} if "enum" in schema else {"const"})
         rest: JsonValue = {keyword: schema[keyword] for keyword in others}
         if "$ref" in write_json(rest):
-            raise SchemaRefused("enum", "cannot be combined with a reference; remove one of them")
+            return self.opaque(schema, pointer)
         kept = [value for value in values if not rest or not document_mismatches(write_json(rest), value)]
         if not kept:
-            raise SchemaRefused("enum" if "enum" in schema else "const", "has no value that the other keywords accept")
+            raise NoValue("enum" if "enum" in schema else "const", "has no value that the other keywords accept")
         arms = tuple(dict.fromkeys(scalars.exactly(value) for value in kept))
         return arms[0] if len(arms) == 1 else t.Union(arms, find_discriminator(arms))
 
@@ -245,20 +253,18 @@ class _Conversion:
         for at, part in enumerate(parts):
             arm = self.convert(part, f"{pointer}/{keyword}/{at}")
             arms.extend(arm.arms if isinstance(arm, t.Union) else [arm])
-        if keyword == "oneOf" and len(arms) > 1 and not are_disjoint(parts, self.document):
-            self.check_exclusive(parts, arms)
+        if keyword == "oneOf" and len(arms) > 1 and not self.are_exclusive(parts, arms):
+            return self.opaque(schema, pointer)
         different = tuple(dict.fromkeys(arms))
         if t.Anything() in different:
             return t.Anything()
         return different[0] if len(different) == 1 else t.Union(different, find_discriminator(different))
 
-    def check_exclusive(self, parts: list[JsonValue], arms: list[t.Type]) -> None:
-        """Refuse alternatives that may share a value. One without a `type` accepts more than its hole type."""
-        untyped = next((at for at, part in enumerate(parts) if not self.is_typed(part)), None)
-        if untyped is not None:
-            raise SchemaRefused(f"oneOf/{untyped}", "has no `type`, so it accepts values of the other alternatives too")
-        if (shared := overlap(arms, self.types)) is not None:
-            raise SchemaRefused("oneOf", f"alternatives {shared[0] + 1} and {shared[1] + 1} may accept the same value")
+    def are_exclusive(self, parts: list[JsonValue], arms: list[t.Type]) -> bool:
+        """Whether certainly no two alternatives share a value. One without a `type` accepts more than its hole type."""
+        return are_disjoint(parts, self.document) or (
+            all(self.is_typed(part) for part in parts) and overlap(arms, self.types) is None
+        )
 
     def is_typed(self, schema: JsonValue, depth: int = 0) -> bool:
         while isinstance(schema, dict) and "$ref" in schema:
@@ -277,7 +283,7 @@ class _Conversion:
         if most is not None and least > most:
             raise SchemaRefused("minItems", f"{least} is more than `maxItems` {most}")
         unique = schema.get("uniqueItems") is True
-        prefix, rest, word = _places(schema)
+        prefix, rest, word = places(schema)
         if prefix is None:
             item = self.convert(schema.get("items", True), f"{pointer}/items")
             return t.Array(item, least, most, unique=unique)
@@ -303,7 +309,8 @@ class _Conversion:
         if extra is not False:
             self.note(pointer, "the schema allows further keys; none are written or read")
         written = {key: part for key, part in properties.items() if self.keep_optional or key in required}
-        fields = [self.field(key, part, key in required, pointer) for key, part in written.items()]
+        found = [self.field(key, part, key in required, pointer) for key, part in written.items()]
+        fields = [field for field in found if field is not None]
         fields += [t.Field(key, self.convert(extra, f"{pointer}/additionalProperties")) for key in unnamed]
         title, about = schema.get("title"), schema.get("description")
         return t.Object(
@@ -312,9 +319,16 @@ class _Conversion:
             description=about if isinstance(about, str) else None,
         )
 
-    def field(self, key: str, schema: JsonValue, is_required: bool, pointer: str) -> t.Field:
+    def field(self, key: str, schema: JsonValue, is_required: bool, pointer: str) -> t.Field | None:
+        """The field of a key; None if the key has no value and may be left out."""
         here = f"{pointer}/properties/{key.replace('~', '~0').replace('/', '~1')}"
-        type = self.convert(schema, here)
+        try:
+            type = self.resolved(schema, here)
+        except (SchemaRefused, RegexError) as problem:
+            if isinstance(problem, NoValue) and not is_required:
+                self.note(here, "no value is possible; the key is never written")
+                return None
+            type = self.refuse(problem, here)
         about = schema.get("description") if isinstance(schema, dict) else None
         default = None
         if isinstance(schema, dict) and "default" in schema and not is_required:
@@ -332,8 +346,13 @@ class _Conversion:
         if most is not None and least > most:
             raise SchemaRefused("minProperties", f"{least} is more than `maxProperties` {most}")
         named, extra = schema.get("patternProperties"), schema.get("additionalProperties", True)
-        if named is None:
+        if extra is False and not named and not least:
+            return t.Object(())
+        try:
             pattern = scalars.key_pattern(schema.get("propertyNames", True))
+        except SchemaRefused:
+            return self.opaque(schema, pointer)
+        if named is None:
             return t.Map(self.convert(extra, f"{pointer}/additionalProperties"), pattern, least, most)
         if not isinstance(named, dict) or len(named) != 1 or extra is not False or "propertyNames" in schema:
             return self.opaque(schema, pointer)
@@ -359,38 +378,19 @@ class _Conversion:
             return t.Anything()
         document = opaque_document(schema, self.document, is_root=pointer == "#")
         self.note(pointer, "is enforced as one hole, so its parts are not decoded in parallel")
+        for checked in split_text(document).checked:
+            self.note(checked if _is_in_definition(checked) else pointer + checked[1:], "is checked after decoding")
         return t.Schema(document)
 
 
-def _repeats_definitions(type: t.Type, types: Mapping[str, t.Type], document: JsonValue) -> bool:
-    """Whether the parts that are one hole each, with copies of what they refer to, are far longer than the schema."""
-    parts = (part for one in (type, *types.values()) for _, part in walk(one))
-    copies = sum(map(len, {part.document for part in parts if isinstance(part, t.Schema)}))
-    return copies > limits.MAX_SCHEMA_COPIES * max(len(write_json(document)), limits.SMALL_SCHEMA_BYTES)
+def _is_in_definition(pointer: str) -> bool:
+    return pointer.startswith(("#/$defs/", "#/definitions/"))
 
 
 def _schemas(value: JsonValue, keyword: str) -> list[JsonValue]:
     if not isinstance(value, list) or not value:
         raise SchemaRefused(keyword, "must be a list of schemas that is not empty")
     return value
-
-
-def _is_second_pattern(schema: Keywords) -> bool:
-    match schema.get("allOf"):
-        case [{"pattern": str(), **rest}]:
-            return schema.get("type") == "string" and "pattern" in schema and not rest
-        case _:
-            return False
-
-
-def _places(schema: Keywords) -> tuple[list[JsonValue] | None, JsonValue, str]:
-    """The schemas of the first items, the schema of the items after them, and the keyword that holds the first."""
-    prefix = schema.get("prefixItems")
-    if isinstance(prefix, list):
-        return prefix, schema.get("items", True), "prefixItems"
-    if isinstance(schema.get("items"), list):
-        return schema["items"], schema.get("additionalItems", True), "items"  # type: ignore[return-value]
-    return None, True, "items"
 
 
 def _problem(pointer: str, reason: str) -> Mismatch:

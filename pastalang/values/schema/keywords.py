@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final
 
-from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.diagnostics.suggest import did_you_mean, distance
 from pastalang.values.formats import FORMATS
 from pastalang.values.to_schema import STANDARD_FORMATS
 
@@ -38,27 +38,23 @@ FAMILIES: Final[Mapping[str, frozenset[str]]] = MappingProxyType(
     }
 )
 
-# Enforced as part of a hole type, but not inside an opaque part.
-NOT_IN_OPAQUE: Final[Mapping[str, str]] = MappingProxyType(
+# Enforced where the exact alternatives can be written out; otherwise checked on the finished value.
+CHECKED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "propertyNames": "cannot be enforced here; use `patternProperties` with `additionalProperties: false`",
-        "additionalItems": "cannot be enforced here; use `prefixItems` with `items`",
-        "uniqueItems": "cannot be enforced here; it can for an array whose items have one schema",
+        "not": "other constants, missing keys, other types and bounds are alternatives; anything else is checked",
+        "if": "alternatives, if the condition can be negated as in `not`; otherwise checked",
+        "then": "see `if`",
+        "else": "see `if`",
+        "contains": "checked",
+        "minContains": "checked",
+        "maxContains": "checked",
+        "unevaluatedProperties": "checked; `additionalProperties` is enforced",
+        "unevaluatedItems": "checked; `items` is enforced",
     }
 )
 
-_NO_ENGINE: Final = "cannot be enforced while decoding"
 REFUSED: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "not": f"{_NO_ENGINE}; say what a value is, not what it is not",
-        "if": f"{_NO_ENGINE}; write the cases as `anyOf`",
-        "then": f"{_NO_ENGINE}; write the cases as `anyOf`",
-        "else": f"{_NO_ENGINE}; write the cases as `anyOf`",
-        "contains": _NO_ENGINE,
-        "minContains": _NO_ENGINE,
-        "maxContains": _NO_ENGINE,
-        "unevaluatedProperties": f"{_NO_ENGINE}; use `additionalProperties`",
-        "unevaluatedItems": f"{_NO_ENGINE}; use `items`",
         "$dynamicRef": "is not supported; use `$ref`",
         "$recursiveRef": "is not supported; use `$ref`",
         "$dynamicAnchor": "is not supported; use `$defs`",
@@ -82,15 +78,11 @@ NAMED: Final = frozenset(
 # Hold data, not schemas.
 HOLDS_DATA: Final = frozenset({"const", "enum", "default", "examples", "example"})
 
-_CONSTRAINTS: Final = frozenset(COMBINING).union(REFUSED, DEPENDENT, *FAMILIES.values())
+_CONSTRAINTS: Final = frozenset(COMBINING).union(REFUSED, CHECKED, DEPENDENT, *FAMILIES.values())
 
-# Standard formats without a regular expression here. Other unknown names are remarks.
-REFUSED_FORMATS: Final = frozenset(
-    {
-        "regex", "json-pointer", "relative-json-pointer", "uri-reference", "uri-template", "iri", "iri-reference",
-        "idn-email", "idn-hostname",
-    }
-)  # fmt: skip
+# Standard formats without a regular expression here. Names that the standard does not know are remarks.
+CHECKED_FORMATS: Final = frozenset({"regex"})
+REFUSED_FORMATS: Final = frozenset({"idn-email", "idn-hostname"})
 
 
 def is_constraint(keyword: str) -> bool:
@@ -116,14 +108,16 @@ def _misspelt(keyword: str) -> str | None:
     if not is_unknown(keyword) or not keyword.isalpha():  # `x-format`, `_format`: not misspelt
         return None
     meant = did_you_mean(keyword, _CONSTRAINTS)
-    if meant is None or abs(len(meant) - len(keyword)) > 2:
+    if meant is None or len(keyword) < 4 or distance(keyword.lower(), meant.lower()) > 2:
         return None
-    is_other_word = meant.startswith(keyword) or keyword.startswith(meant)  # `form` is not a misspelt `format`
+    known, given = meant.lower(), keyword.lower()
+    is_other_word = known.startswith(given) or given.startswith(known) or given.endswith(known)  # `axPattern`, `form`
     return None if is_other_word and abs(len(meant) - len(keyword)) > 1 else meant
 
 
 class Status(Enum):
     ENFORCED = "enforced"  # no token can break it
+    CHECKED = "checked"  # what no token can keep is checked on the finished value
     REFUSED = "refused"  # the import stops and names it
     REMARK = "remark"  # has no effect on values
 
@@ -154,20 +148,20 @@ _EXPLANATIONS: Final[Mapping[str, str]] = MappingProxyType(
         "additionalItems": "the end of a tuple in older drafts",
         "minItems": "`[T](min=...)`",
         "maxItems": "`[T](max=...)`",
-        "uniqueItems": "`[T](unique=true)`; refused inside a part that becomes one hole",
+        "uniqueItems": "`[T](unique=true)`; checked inside a part that becomes one hole",
         "properties": "the fields of an object",
         "required": "every key is written; one that may be left out is noted",
         "additionalProperties": "`false` for objects, a schema for maps; other keys are never written",
         "patternProperties": "`{/pattern/: T}` if it is the only keyword; otherwise one hole",
-        "propertyNames": "the pattern of a map's keys: a pattern, a format, lengths, or the keys themselves",
-        "minProperties": "`{string: T}(min=...)`",
-        "maxProperties": "`{string: T}(max=...)`",
+        "propertyNames": "the pattern of a map's keys, or the keys themselves; any other schema is checked",
+        "minProperties": "`{string: T}(min=...)`; checked for objects that may leave out keys",
+        "maxProperties": "`{string: T}(max=...)`; checked for objects that may leave out keys",
         "anyOf": "a union; together with other keywords, one hole",
-        "oneOf": "a union whose alternatives cannot share a value, or differ only in the keys that they require",
+        "oneOf": "a union, if the alternatives cannot share a value or differ only in required keys; otherwise checked",
         "allOf": "one schema, or one hole for several",
         "$ref": "within the document; recursion becomes a named type",
-        "dependentRequired": "one hole with an alternative for each case",
-        "dependentSchemas": "one hole with an alternative for each case",
+        "dependentRequired": "one hole with an alternative for each case; checked for more than 8 keys",
+        "dependentSchemas": "one hole with an alternative for each case; checked for more than 8 keys",
         "dependencies": "the same in older drafts",
         "discriminator": "found from the alternatives themselves",
         "description": "the description of a field or type",
@@ -189,6 +183,7 @@ def keyword_table() -> str:
     rows = [("keyword", "what happens", "how")]
     rows += [(f"`{keyword.name}`", keyword.status.value, keyword.explanation) for keyword in keywords()]
     rows += [(f"`format: {name}`", Status.ENFORCED.value, FORMATS[name].meaning) for name in sorted(STANDARD_FORMATS)]
+    rows += [(f"`format: {name}`", Status.CHECKED.value, "checked") for name in sorted(CHECKED_FORMATS)]
     rows += [(f"`format: {name}`", Status.REFUSED.value, "cannot be enforced") for name in sorted(REFUSED_FORMATS)]
     widths = [max(len(row[column]) for row in rows) for column in range(2)]
     lines = [f"| {row[0]:<{widths[0]}} | {row[1]:<{widths[1]}} | {_cell(row[2])} |" for row in rows]
@@ -206,6 +201,8 @@ def _rows() -> Iterator[Keyword]:
     )
     for name in understood:
         yield Keyword(name, Status.ENFORCED, _EXPLANATIONS[name])
+    for name, way in CHECKED.items():
+        yield Keyword(name, Status.CHECKED, way)
     for name, reason in REFUSED.items():
         yield Keyword(name, Status.REFUSED, reason)
     for name in sorted(ANNOTATIONS):

@@ -14,7 +14,7 @@ from pastalang.values.cardinality import has_numbers
 from pastalang.values.formats import FORMATS, MOMENTS
 from pastalang.values.json import JsonValue
 from pastalang.values.lengths import decimal_text
-from pastalang.values.schema.keywords import ANNOTATIONS, REFUSED_FORMATS
+from pastalang.values.schema.keywords import ANNOTATIONS, CHECKED_FORMATS, REFUSED_FORMATS
 from pastalang.values.to_schema import STANDARD_FORMATS, anchored
 
 
@@ -25,6 +25,10 @@ class SchemaRefused(Exception):
         self.keyword = keyword
         self.reason = reason
         super().__init__(reason)
+
+
+class NoValue(SchemaRefused):
+    """A schema that accepts no value at all."""
 
 
 Keywords = Mapping[str, JsonValue]
@@ -72,7 +76,7 @@ def integer_type(schema: Keywords) -> t.Type:
         multiple_of=None if step is None else int(step),
     )
     if not has_numbers(found):
-        raise SchemaRefused(_a_bound(schema), "no integer lies between the bounds")
+        raise NoValue(_a_bound(schema), "no integer lies between the bounds")
     return found
 
 
@@ -80,7 +84,7 @@ def number_type(schema: Keywords) -> t.Type:
     low, high, above, below, step = _bounds(schema)
     found = t.Number(low, high, above, below, step)
     if not has_numbers(found):
-        raise SchemaRefused(_a_bound(schema), "no number lies between the bounds")
+        raise NoValue(_a_bound(schema), "no number lies between the bounds")
     return found
 
 
@@ -136,6 +140,14 @@ def length(schema: Keywords, keyword: str) -> int | None:
     return int(value)
 
 
+def is_second_pattern(schema: Keywords) -> bool:
+    match schema.get("allOf"):
+        case [{"pattern": str(), **rest}]:
+            return schema.get("type") == "string" and "pattern" in schema and not rest
+        case _:
+            return False
+
+
 def _second_pattern(schema: Keywords) -> str | None:
     """The pattern in an `allOf`, which the export writes for a string with both a format and a pattern."""
     match schema.get("allOf"):
@@ -155,7 +167,7 @@ def format_name(name: JsonValue) -> str | None:
 def is_remark_format(schema: Keywords) -> bool:
     """Whether the schema names a format that the standard does not know, which has no effect on values."""
     name = schema.get("format")
-    return name is not None and name not in STANDARD_FORMATS and name not in REFUSED_FORMATS
+    return name is not None and name not in {*STANDARD_FORMATS, *CHECKED_FORMATS, *REFUSED_FORMATS}
 
 
 def _format(name: JsonValue) -> str | None:

@@ -369,7 +369,7 @@ _EMPTY = {"type": "object", "properties": {"a": {"type": "integer", "minimum": 5
     ("schema", "place"),
     [
         (_EMPTY, "/properties/a"),
-        ({"type": "array", "items": {"properties": {"b": {"not": {"type": "null"}}}}}, "/items/properties/b"),
+        ({"items": {"properties": {"b": {"patternProperties": {"a": {}, "aa": True}}}}}, "/items/properties/b"),
         ({"$defs": {"n/m": {"multipleOf": 1e-300, "type": "number"}}, "$ref": "#/$defs/n~1m"}, "/$defs/n~1m"),
     ],
 )  # fmt: skip

@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import lru_cache
-from math import inf, isfinite, nextafter
 from types import MappingProxyType
 from typing import TypeAlias, assert_never
 
@@ -25,14 +23,16 @@ from pastalang.runtime.constraints.dfa.machines import number_table
 from pastalang.runtime.constraints.dfa.number import NumberAutomaton
 from pastalang.runtime.constraints.dfa.pattern import PatternAutomaton, in_quotes
 from pastalang.runtime.constraints.dfa.table import DEAD, MAX_STATES, Table
+from pastalang.runtime.constraints.grammar.readable import clamp_bounds, readable
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.lengths import spell
 from pastalang.values.patterns import whole_pattern
 from pastalang.values.quotable import BORDER
+from pastalang.values.schema.drafts import map_schemas
 from pastalang.values.schema.guard import find_hostile
-from pastalang.values.schema.opaque import map_schemas, with_alternatives
+from pastalang.values.schema.split import split_text
 from pastalang.values.to_schema import Document, anchored, schema_of
 
 _OPTIONS: Document = {"whitespace_flexible": False, "item_separator": ", ", "key_separator": ": "}
@@ -49,17 +49,6 @@ ANY_NUMBER = r"-?(0|[1-9][0-9]{0,29})(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?"  # 
 _MAX_STRINGS = 64
 _ANYTHING = ""  # the empty string is not the name of a type
 _NOTHING = r"[^\x{0}-\x{10FFFF}]"
-_STANDARD_FORMATS = frozenset(
-    {
-        *("date-time", "date", "time", "duration", "email", "idn-email", "hostname", "idn-hostname", "ipv4", "ipv6"),
-        *("uri", "uri-reference", "iri", "iri-reference", "uri-template", "uuid", "regex"),
-        *("json-pointer", "relative-json-pointer"),
-    }
-)
-# llguidance stores bounds as doubles, and integers in 63 bits.
-_EXACT = 2**53
-_LARGEST = 2**63 - 1_024
-_SIGNS = {"minimum": -1, "exclusiveMinimum": -1, "maximum": 1, "exclusiveMaximum": 1}
 
 Patterned: TypeAlias = t.String | t.Regex | t.Temporal | t.Uuid
 
@@ -243,9 +232,9 @@ class _Writer:
         if (problem := find_hostile(document)) is not None:
             pointer, reason = problem
             raise GuideError(f"the schema cannot be enforced at `{pointer or '/'}`: {reason}")
-        readable = map_schemas(document, lambda schema: _readable(schema, document))
-        assert isinstance(readable, dict)
-        return self.schema(readable)
+        found = map_schemas(split_text(text).enforced, readable)
+        assert isinstance(found, dict)
+        return self.schema(found)
 
 
 def _patterns(document: JsonValue) -> Iterator[str]:
@@ -275,14 +264,6 @@ def _string(pattern: str) -> PatternAutomaton | None:
     return None if automaton.is_empty else automaton
 
 
-def _readable(schema: Document, document: Document) -> Document:
-    """The schema as llguidance supports it. Formats that JSON Schema does not define are dropped, as in validators."""
-    format = schema.get("format")
-    if isinstance(format, str) and format not in _STANDARD_FORMATS:
-        schema = {keyword: part for keyword, part in schema.items() if keyword != "format"}
-    return with_alternatives(_clamp_bounds(schema), document)
-
-
 def _free_expression(type: t.String) -> str:
     """Any characters, within the limits of length."""
     most = "" if type.max_chars is None else type.max_chars
@@ -307,25 +288,7 @@ def _number_terminals(type: t.Integer | t.Number, name: str) -> tuple[str, ...] 
 
 def _number_document(type: t.Integer | t.Number) -> Document:
     """The number as a JSON Schema, with bounds that llguidance supports."""
-    return _clamp_bounds(schema_of(type))
-
-
-def _clamp_bounds(schema: Document) -> Document:
-    """Round large bounds to numbers that llguidance can represent, always inwards, so that no value is added."""
-    return {key: _nearer(key, value) for key, value in schema.items()}
-
-
-def _nearer(keyword: str, bound: JsonValue) -> JsonValue:
-    sign = _SIGNS.get(keyword)
-    if sign is None or isinstance(bound, bool) or not isinstance(bound, int | Decimal):
-        return bound
-    if -_EXACT <= bound <= _EXACT:
-        return bound
-    within = float(sign * min(bound * sign, _LARGEST))
-    if not isfinite(within):
-        return bound
-    is_wider = (Decimal(within) - Decimal(bound)) * sign > 0
-    return int(nextafter(within, -sign * inf) if is_wider else within)
+    return clamp_bounds(schema_of(type))
 
 
 def _terminals(table: Table, name: str) -> Iterator[str]:

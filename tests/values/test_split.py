@@ -1,0 +1,170 @@
+"""What a grammar enforces of a schema accepts every value of it, and only these where nothing is left to the check."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from pastalang.values.json import parse_json, write_json
+from pastalang.values.pattern_overlap import may_share_a_text
+from pastalang.values.patterns import matches, whole_pattern
+from pastalang.values.read import to_plain
+from pastalang.values.schema.guard import find_hostile
+from pastalang.values.schema.importer import type_of_schema
+from pastalang.values.schema.negation import negation, pattern_of_others
+from pastalang.values.schema.split import split_text
+
+KEYS = st.sampled_from("abc")
+CONSTANTS = st.sampled_from([0, 1, 2.5, True, False, None, "", "a", "ab", "b", [], {}])
+NUMBERS = st.integers(0, 3)
+SCALARS: dict[str, st.SearchStrategy[Any]] = {
+    "type": st.sampled_from(["string", "integer", "number", "null", "object", "array", ["object", "null"]]),
+    "const": CONSTANTS,
+    "enum": st.lists(CONSTANTS, min_size=1, max_size=3),
+    "minimum": NUMBERS,
+    "exclusiveMaximum": NUMBERS,
+    "minLength": NUMBERS,
+    "maxLength": NUMBERS,
+    "minItems": NUMBERS,
+    "maxItems": NUMBERS,
+    "required": st.lists(KEYS, max_size=2, unique=True),
+    "minProperties": NUMBERS,
+    "maxProperties": NUMBERS,
+    "uniqueItems": st.booleans(),
+    "dependentRequired": st.dictionaries(KEYS, st.lists(KEYS, max_size=2, unique=True), max_size=2),
+    "$ref": st.sampled_from(["#/$defs/one", "#/$defs/two", "#"]),
+    "format": st.sampled_from(["regex", "date", "json-pointer"]),
+}
+
+
+def keywords(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    arms, named = st.lists(inner, min_size=1, max_size=3), st.dictionaries(KEYS, inner, max_size=2)
+    single = dict.fromkeys(
+        (
+            *("not", "if", "then", "else", "contains", "propertyNames"),
+            *("additionalProperties", "items", "unevaluatedProperties", "unevaluatedItems"),
+        ),
+        inner,
+    )
+    several = {"anyOf": arms, "oneOf": arms, "allOf": arms, "prefixItems": arms}
+    optional = {**SCALARS, **single, **several, "properties": named, "dependentSchemas": named}
+    optional |= {"patternProperties": st.dictionaries(st.sampled_from(["^a", "b$"]), inner, max_size=2)}
+    one = st.sampled_from(sorted(optional))
+    return st.lists(one, max_size=3, unique=True).flatmap(
+        lambda names: st.fixed_dictionaries({name: optional[name] for name in names})
+    )
+
+
+SCHEMAS = st.recursive(st.booleans() | st.just({}), keywords, max_leaves=8)
+DOCUMENTS = st.builds(
+    lambda schema, one, two: {**schema, "$defs": {"one": one, "two": two}},
+    keywords(SCHEMAS), SCHEMAS, keywords(st.just({"$ref": "#/$defs/two"})),
+)  # fmt: skip
+VALUES = st.recursive(
+    st.sampled_from([0, 1, 2, 2.5, 3, True, False, None, "", "a", "ab", "abc", "/", "("]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=4,
+)
+
+
+def is_valid(document: Any, value: Any) -> bool | None:
+    """By the standard, without formats; None if the document never ends."""
+    try:
+        return bool(Draft202012Validator(document).is_valid(value))
+    except RecursionError:
+        return None
+
+
+@settings(max_examples=300)
+@given(DOCUMENTS, st.lists(VALUES, min_size=1, max_size=8))
+def test_what_is_enforced_and_what_is_checked_together_are_the_document(document: Any, values: list[Any]) -> None:
+    exact = parse_json(json.dumps(document))
+    if find_hostile(exact) is not None:
+        return
+    found = split_text(write_json(exact))
+    enforced = to_plain(found.enforced)
+    for value in values:
+        wanted, taken = is_valid(document, value), is_valid(enforced, value)
+        if wanted:
+            assert taken is not False, (value, enforced)
+        elif wanted is False and not found.checked:
+            assert not taken, (value, enforced)
+
+
+@settings(max_examples=200)
+@given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=8))
+def test_a_negation_takes_exactly_what_the_schema_refuses(schema: Any, values: list[Any]) -> None:
+    if "#" in json.dumps(schema):
+        return
+    exact = parse_json(json.dumps(schema))
+    other = negation(exact, exact)
+    for value in values:
+        assert other is None or is_valid(to_plain(other), value) != is_valid(schema, value), (value, other)
+
+
+PATTERNS = st.sampled_from(
+    ["a", "a*", "b+", "(a|b){2}", "[^a]b?", "a.b", "(?:ab)*", "b*a{1,2}", "", "a|bb", "[ab]{0,3}c"]
+)
+
+
+@given(PATTERNS, PATTERNS, st.lists(st.text("abc", max_size=5), max_size=20))
+def test_patterns_that_share_no_text_have_none(left: str, right: str, texts: list[str]) -> None:
+    shared = any(matches(left, text) and matches(right, text) for text in texts)
+    assert may_share_a_text(left, right) or not shared
+    assert may_share_a_text(left, left)
+
+
+@given(st.lists(st.text("ab-]^ \n\\", max_size=4), min_size=1, max_size=4), st.text("ab-]^ \n\\", max_size=5))
+def test_the_pattern_of_other_texts_matches_every_other_text(texts: list[str], tried: str) -> None:
+    pattern = pattern_of_others(texts)
+    assert pattern is not None
+    assert [matches(whole_pattern(pattern), text) for text in (*texts, tried)] == [False] * len(texts) + [
+        tried not in texts
+    ]
+
+
+@pytest.mark.parametrize(
+    ("document", "checked"),
+    [
+        ({"not": {"required": ["a"]}}, []),
+        ({"not": {"anyOf": [{"required": ["a"]}, {"const": "x"}, {"type": "null"}, {"minimum": 3}]}}, []),
+        ({"if": {"properties": {"k": {"const": "a"}}}, "then": {"required": ["b"]}}, []),
+        ({"if": {"contains": {}}, "then": {"maxItems": 1}, "else": {"minItems": 2}}, ["#/if"]),
+        ({"not": {"pattern": "a"}}, ["#/not"]),
+        ({"oneOf": [{"minimum": 2}, {"maximum": 5}]}, []),
+        ({"oneOf": [{"multipleOf": 2}, {"maximum": 5}]}, ["#/oneOf"]),
+        ({"type": "string", "oneOf": [{"pattern": "^https?://"}, {"pattern": "^[./]"}, {"const": "none"}]}, []),
+        ({"type": "string", "oneOf": [{"pattern": "^a"}, {"pattern": "b$"}]}, ["#/oneOf"]),
+        ({"oneOf": [{"type": "integer"}, {"type": "string", "not": {"pattern": "a"}}]}, ["#/oneOf/1/not"]),
+        ({"properties": {"a/b": {"uniqueItems": True}}}, ["#/properties/a~1b/uniqueItems"]),
+        ({"uniqueItems": True, "maxItems": 1}, []),
+        ({"properties": {"a": {}}, "additionalProperties": False, "minProperties": 1}, []),
+        ({"properties": {"a": {}}, "minProperties": 1}, ["#/minProperties"]),
+        ({"propertyNames": {"enum": ["a", "b"]}, "additionalProperties": {"type": "null"}}, []),
+        ({"propertyNames": {"not": {"const": "a"}}}, []),
+        ({"propertyNames": {"anyOf": [{"pattern": "a"}, {"maxLength": 1}]}}, ["#/propertyNames"]),
+        ({"format": "regex"}, ["#/format"]),
+        ({"format": "uri-reference"}, []),
+        ({"unevaluatedProperties": False, "anyOf": [{"properties": {"a": {}}}, {}]}, ["#/unevaluatedProperties"]),
+        ({"minContains": 0, "contains": {}}, []),
+        ({"$ref": "#/$defs/a", "$defs": {"a": {"not": {"pattern": "x"}}, "b": {"contains": {}}}}, ["#/$defs/a/not"]),
+        ({"properties": {"a": {"$ref": "#", "minItems": 1}}}, ["#/properties/a/$ref"]),
+    ],
+)  # fmt: skip
+def test_only_what_has_no_exact_form_is_left_to_the_check(document: Any, checked: list[str]) -> None:
+    assert list(split_text(json.dumps(document)).checked) == checked
+
+
+def test_the_import_says_what_is_checked() -> None:
+    document = {
+        "type": "object",
+        "properties": {"a": {"oneOf": [{"multipleOf": 2}, {"maximum": 5}]}},
+        "required": ["a"],
+    }
+    notes = [str(note) for note in type_of_schema(json.dumps(document)).notes]
+    assert "#/properties/a/oneOf: is checked after decoding" in notes
