@@ -19,8 +19,10 @@ from pastalang.runtime.constraints.grammar.grammar_guide import GrammarGuide
 from pastalang.runtime.constraints.grammar.matcher import Matcher
 from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.tokens import Tokens
+from pastalang.values.conversion import NotExpressible
 from pastalang.values.json import parse_json, write_json
 from pastalang.values.schema.drafts import modern
+from pastalang.values.schema.importer import type_of_schema
 from pastalang.values.schema.split import split_text
 from pastalang.values.schema_validation import document_mismatches
 from tests.conformance.suites import Case
@@ -65,6 +67,15 @@ def _grade(case: Case, tokens: Tokens) -> Grade:
             return Grade("accepts-invalid", reason)
         return Grade("stricter" if _is_stricter(case.schema, instance) else "rejects-valid", reason)
     return Grade("compiled")
+
+
+def is_imported(case: Case) -> bool:
+    """Whether the import makes a type of the schema."""
+    try:
+        type_of_schema(json.dumps(case.schema, ensure_ascii=False))
+    except NotExpressible:
+        return False
+    return True
 
 
 def _is_stricter(schema: Any, instance: Any) -> bool:

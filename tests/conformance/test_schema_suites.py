@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.conformance.grade import Grade, grade
+from tests.conformance.grade import Grade, grade, is_imported
 from tests.conformance.suites import BENCH, FOLDER_VARIABLE, SUITES, Case, Suite, data_folder
 from tests.properties.vocabularies import plain_bytes
 
@@ -62,6 +62,16 @@ def test_every_schema_is_treated_as_the_baseline_says(suite: Suite, part: int) -
     assert _counts(grades.values()) == baseline["parts"][part]
 
 
+@pytest.mark.parametrize(("suite", "part"), PARTS)
+def test_every_schema_is_imported_unless_the_baseline_names_it(suite: Suite, part: int) -> None:
+    folder = data_folder()
+    if folder is None:
+        pytest.skip(f"{FOLDER_VARIABLE} does not name a folder with the public suites of JSON Schemas")
+    cases = list(suite.part(folder, part))
+    named = {case.id for case in cases} & set(_baseline(suite)["not imported"])
+    assert {case.id for case in cases if not is_imported(case)} == named, "write the baseline anew if it is better"
+
+
 @EACH_SUITE
 def test_the_baseline_holds_nothing_that_is_wrong(suite: Suite) -> None:
     assert not [id for id, status in _baseline(suite)["not compiled"].items() if status in WRONG]
@@ -98,6 +108,7 @@ def write_baseline(folder: Path) -> None:
         odd = {id: one.status for id, one in sorted(grades.items()) if one.status != "compiled"}
         content = {
             "schemas": len(grades), "parts": [_counts(part.values()) for part in parts], "not compiled": odd,
+            "not imported": sorted(case.id for case in suite.cases(folder) if not is_imported(case)),
         }  # fmt: skip
         (BASELINE / f"{suite.name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         for id, one in grades.items():
