@@ -211,7 +211,7 @@ class Bench:
 
 def _written(result: Result) -> int:
     """The tokens of the answer, decoded or forced: a model without PastaLang would have to write all of them."""
-    return result.usage.output_tokens + result.usage.forced_tokens
+    return round(result.usage.theoretical_speedup * result.usage.critical_path)
 
 
 def say(text: str) -> None:

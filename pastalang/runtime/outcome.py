@@ -56,11 +56,12 @@ def _usage(
     forced = sum(
         len(encoder.text(stretch.text)) for answer in answers for stretch in answer.stretches if stretch.is_forced
     )
+    input_tokens = _input_tokens(request)
     return Usage(
-        input_tokens=_input_tokens(request),
+        input_tokens=input_tokens,
         reused_tokens=request.reused_tokens,
         output_tokens=now.drawn,
-        forced_tokens=forced,
+        forced_tokens=_undrawn_tokens(request) - input_tokens,
         forward_passes=request.forward_passes,
         critical_path=critical_path,
         theoretical_speedup=(first.drawn + forced) / max(critical_path, 1),
@@ -106,6 +107,12 @@ def _input_tokens(request: RequestState) -> int:
     return shared + sum(branch.prompt for branch in request.branches if branch is not root)
 
 
+def _undrawn_tokens(request: RequestState) -> int:
+    """The tokens that were fed without being drawn, those of the prompt included, whoever fed them."""
+    drawn = sum(one.index is not None and one.index < branch.fed for branch in request.branches for one in branch.drawn)
+    return request.kept_tokens + sum(branch.fed for branch in request.branches) - drawn
+
+
 def trace_of(request: RequestState) -> Trace:
     branches = request.branches
     return Trace(
@@ -136,7 +143,7 @@ def _prompt(request: RequestState) -> Iterator[ForcedTokens]:
     """The beginning of the root that the prefix cache holds: tokens of earlier requests, and new ones."""
     if not request.branches:
         return
-    tokens = [token for seen in request.root.view for token in seen.branch.tokens[: seen.length]]
+    tokens = [token for seen in request.root.own_before for token in seen.branch.tokens[: seen.length]]
     decode = request.tokens.encoder.decode
     reused = min(request.reused_tokens, len(tokens))
     for part, start, was_kept in ((tokens[:reused], 0, True), (tokens[reused:], reused, False)):

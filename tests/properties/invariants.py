@@ -100,6 +100,7 @@ def check_watched(data: st.DataObject, case: Case) -> None:
     count(Invariant.ORACLE, case.key)
     if isinstance(watching, Disturbed):
         count(Invariant.ISOLATION, case.key, watching.compared)
+    check_trace(engine.last, found, len(watching.fed))
     check_positions(case, watching.fed)
     check_cost(case.plan.mode, case.expected(), engine.last, found, way)
     if case.plan.auto is None:
@@ -118,6 +119,15 @@ def check_positions(case: Case, fed: Sequence[FedToken]) -> None:
     for token in fed:
         assert all(seen.position < token.position for seen in token.sees), "a token stands before what it sees"
     count(Invariant.POSITIONS, case.key)
+
+
+def check_trace(request: RequestState, found: Result, fed: int) -> None:
+    """The text that a trace shows as fed is what the usage counts; drawn tokens are all else that a model is fed."""
+    shown = sum(one.tokens for one in found.trace.fed)
+    assert shown == found.usage.input_tokens + found.usage.forced_tokens, "fed tokens do not add up to the usage"
+    assert sum(one.tokens for one in found.trace.fed if one.was_kept) == found.usage.reused_tokens
+    drawn = sum(one.index is not None and one.index < branch.fed for branch in request.branches for one in branch.drawn)
+    assert request.preemptions or fed == shown + drawn, "the model was fed something else than the trace shows"
 
 
 def check_counts(data: st.DataObject, case: Case, request: RequestState, found: Result, way: Way) -> None:

@@ -32,7 +32,7 @@ from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.runtime.trace import read_json_lines
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.fakes import FakeModel, hashed_model
+from pastalang.testing.fakes import FakeModel, hashed_model, uniform_model
 from pastalang.testing.toy_models import Family, toy_model
 
 WARM = Sampling(temperature=1.0)
@@ -358,6 +358,16 @@ def test_a_trace_is_read_back_as_it_was() -> None:
     assert read_json_lines(result.trace.json_lines()) == result.trace
     assert len(result.trace.drawn) == result.usage.output_tokens
     assert json.loads(result.trace.chrome())["traceEvents"]
+
+
+def test_what_another_lane_has_drawn_is_not_fed_text_of_the_lane_that_joins_it() -> None:
+    text = "Start. {async a ~9: string(max=8)} Then {b: string(max=4)}\n{sync} End {c: string(max=4)}"
+    program = pastalang.compile(f'template t()\nassistant text """\n{text}\n"""')
+    result = Engine(uniform_model(320), byte_tokenizer()).run(program, {})
+    shown = [one.text for one in result.trace.fed if one.lane == 0]
+    assert shown == ["Assistant:\nStart.", "  Then ", "\n End "]
+    assert result.usage.input_tokens == len("Assistant:\n")
+    assert result.usage.forced_tokens == len("Start.  Then \n End ")
 
 
 def test_cancelled_is_a_run_error() -> None:

@@ -200,7 +200,8 @@ def _segment(branch: BranchState, frame: Frame, segment: Segment) -> None:
                 _begin_answer(branch)
             _force(branch, branch.request.tokens.encoder.control(opening))
             if in_answer:
-                branch.prompt = len(branch.tokens) + (branch.start if branch.parent is None else 0)
+                kept = branch.start - branch.skip if branch.parent is None else 0  # of its prompt, in the prefix cache
+                branch.prompt = len(branch.tokens) + kept
         case TurnEnd(index=index):
             _force(branch, branch.request.tokens.encoder.control(branch.request.tokens.turns[index].closing))
         case Text() | InputText() | ItemNumber():
