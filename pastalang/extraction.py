@@ -20,7 +20,8 @@ from pastalang.interop import Examples, examples_of, extraction_program
 from pastalang.program.program import Program
 from pastalang.runtime.call import OPTIONS, DecodingOptions, check_names
 from pastalang.runtime.errors import BadInputs
-from pastalang.runtime.models.source import DEFAULT, check_source, shipped_folder
+from pastalang.runtime.models.choice import default_model
+from pastalang.runtime.models.source import check_source, shipped_folder
 from pastalang.runtime.result import FieldResult, Result, T_co, Usage
 from pastalang.values.json import write_json
 from pastalang.values.pydantic.from_core import is_type, name_of_type
@@ -118,7 +119,7 @@ def extract(
 def extract(
     type: object, text: str, *, model: str | Path = ..., details: Literal[True], **options: Unpack[ExtractOptions]
 ) -> Extraction[Any]: ...
-def extract(type: Any, text: str, *, model: str | Path = DEFAULT, **options: Any) -> Any:
+def extract(type: Any, text: str, *, model: str | Path | None = None, **options: Any) -> Any:
     """Read a text and return an instance of the type.
 
         class Coffee(BaseModel):
@@ -128,8 +129,9 @@ def extract(type: Any, text: str, *, model: str | Path = DEFAULT, **options: Any
         coffee = pastalang.extract(Coffee, "Norvika Coffee, Dark Roast, 12 oz")
 
     The type is a Pydantic model, a dataclass, a `TypedDict`, an enum, or any other type that Pydantic knows, such as
-    `list[Line]`, `Invoice | Receipt` or `Literal["yes", "no"]`. `model` is the language model, as for `Engine.load`. It
-    is loaded by the first call and kept; load an `Engine` to choose its device or its memory.
+    `list[Line]`, `Invoice | Receipt` or `Literal["yes", "no"]`. `model` is the language model, as for `Engine.load`;
+    without it, the one that `PASTALANG_MODEL` or `pasta.toml` names, else `pasta-mini`. It is loaded by the first call
+    and kept; load an `Engine` to choose its device or its memory.
 
     `instructions` says what to do, `context` is what else the model should know, and `examples` are pairs of a text and
     its value. `details=True` returns an `Extraction` with the confidence and the source of every field. The other
@@ -137,7 +139,7 @@ def extract(type: Any, text: str, *, model: str | Path = DEFAULT, **options: Any
     that the type's own validators refuse, and what `Engine.run` raises.
     """
     question = question_of(type, text, options)  # a mistake is reported before a model is loaded
-    return question.ask(shared_engine(model))
+    return question.ask(shared_engine(default_model().name if model is None else model))
 
 
 @overload
@@ -158,10 +160,10 @@ async def aextract(
 async def aextract(
     type: object, text: str, *, model: str | Path = ..., details: Literal[True], **options: Unpack[ExtractOptions]
 ) -> Extraction[Any]: ...
-async def aextract(type: Any, text: str, *, model: str | Path = DEFAULT, **options: Any) -> Any:
+async def aextract(type: Any, text: str, *, model: str | Path | None = None, **options: Any) -> Any:
     """`extract` for asyncio: concurrent calls share forward passes."""
     question = question_of(type, text, options)
-    return await question.aask(await asyncio.to_thread(shared_engine, model))
+    return await question.aask(await asyncio.to_thread(shared_engine, default_model().name if model is None else model))
 
 
 class SharedEngines:

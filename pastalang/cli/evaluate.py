@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused, ctrl_c_exits_at_once
-from pastalang.cli.model_source import load_engine, offline_without_hub, refuse_model
+from pastalang.cli.model_source import chosen_model, load_engine, offline_without_hub, refuse_model
 from pastalang.cli.options import AnyMode, AsJson, Cells, DecodingMode, Device, TemplateName
 from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwritable, write_file
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
 from pastalang.plan.plan import Mode, Plan
-from pastalang.runtime.models.source import DEFAULT
 
 if TYPE_CHECKING:
     from pastalang.training.decode_eval import Scored
@@ -61,7 +60,7 @@ def command(
         report = _compare(right, given)
     elif right is None and program is not None and data is not None:
         plan = read_plan(program, template=template, mode=mode)
-        report = _run(model or DEFAULT, plan, data, batch, any_mode, predictions, device, cells)
+        report = _run(chosen_model(model).name, plan, data, batch, any_mode, predictions, device, cells)
     else:
         raise Refused(_USAGE, EXIT_USAGE)
     if out is not None:

@@ -10,6 +10,8 @@ import os
 import socket
 import ssl
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
@@ -19,11 +21,21 @@ from urllib.parse import SplitResult, urlsplit
 from urllib.request import Request, build_opener, getproxies, proxy_bypass
 
 from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, ctrl_c_exits_at_once
+from pastalang.cli.output import echo_error
 from pastalang.errors import PastaError
+from pastalang.runtime.models.choice import Choice, default_model
 from pastalang.runtime.models.source import NAMES, check_source
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
+
+
+def chosen_model(model: str | None) -> Choice:
+    """What `--model` names, or the default. Raises `Refused`."""
+    try:
+        return default_model() if model is None else Choice(model, "--model")
+    except PastaError as problem:
+        raise Refused(str(problem), EXIT_UNREADABLE) from problem
 
 
 def refuse_model(model: str) -> None:
@@ -40,12 +52,25 @@ def load_engine(model: str, *, device: str | None, cells: int) -> Engine:
     offline_without_hub(model)
     refuse_device(device)
     try:
-        with ctrl_c_exits_at_once():
+        with ctrl_c_exits_at_once(), _progress(f"loading {model} …"):
             from pastalang.runtime.engine import Engine
 
             return Engine.load(model, device=device, cells=cells)
     except PastaError as problem:
         raise Refused(str(problem), EXIT_UNREADABLE) from problem
+
+
+@contextmanager
+def _progress(text: str) -> Iterator[None]:
+    """A line on a terminal that is erased in the end."""
+    if not sys.stderr.isatty():
+        yield
+        return
+    echo_error(text, end="")
+    try:
+        yield
+    finally:
+        echo_error("\r\x1b[K", end="")
 
 
 def refuse_device(device: str | None) -> None:

@@ -16,7 +16,7 @@ import typer
 
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused, refused_for
 from pastalang.cli.inputs import files_of, read_inputs
-from pastalang.cli.model_source import load_engine, refuse_model
+from pastalang.cli.model_source import chosen_model, load_engine, refuse_model
 from pastalang.cli.options import AnyMode, AsJson, Cells, DecodingMode, Device, TemplateName
 from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwritable, write_file
 from pastalang.cli.plan_source import read_plan
@@ -25,7 +25,7 @@ from pastalang.errors import TruncationWarning
 from pastalang.plan.plan import Mode, Plan
 from pastalang.runtime.call import RunOptions
 from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted, TextDelta
-from pastalang.runtime.models.source import DEFAULT
+from pastalang.runtime.models.choice import note_of, why_no_help
 from pastalang.runtime.truncation import advice_on
 from pastalang.values.json import write_json
 
@@ -45,7 +45,10 @@ class OnCut(Enum):
 @exits_with_code
 def command(
     file: Annotated[Path, typer.Argument(help="A program, or a plan saved as JSON. - is the standard input.")],
-    model: Annotated[str, typer.Option(help="A folder with a model, or its name on the Hugging Face hub.")] = DEFAULT,
+    model: Annotated[
+        str | None,
+        typer.Option(help="A folder with a model, or its name on the Hugging Face hub. Default: see pasta models."),
+    ] = None,
     input: Annotated[
         list[str] | None,
         typer.Option("--input", "-i", metavar="NAME=VALUE", help="One input. NAME=@FILE reads its value from a file."),
@@ -70,10 +73,14 @@ def command(
     ] = None,
 ) -> None:
     _refuse_trace(trace, file, inputs, *files_of(input or []))
-    refuse_model(model)
+    chosen = chosen_model(model)
+    refuse_model(chosen.name)
     plan = read_plan(file, template=template, mode=mode)
     given = read_inputs(plan, input or [], inputs)
-    engine = load_engine(model, device=device, cells=cells)
+    for note in () if as_json else (note_of(chosen), why_no_help(chosen.name, plan)):
+        if note is not None:
+            echo_error(f"note: {note}")
+    engine = load_engine(chosen.name, device=device, cells=cells)
     options = RunOptions(seed=seed, any_mode=any_mode)
     options["on_truncated"] = None if on_truncated is None else on_truncated.value
     result = _run(engine, plan, given, options, quiet=as_json)

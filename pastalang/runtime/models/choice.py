@@ -1,0 +1,130 @@
+"""Which model is used when none is named, and which models this machine has."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pastalang.plan.plan import Choose, Hole, InputText, Plan
+from pastalang.plan.structure import walk_plan
+from pastalang.runtime.errors import LoadError
+from pastalang.runtime.models.source import DEFAULT, shipped_folder
+from pastalang.values.lengths import is_finite
+from pastalang.values.quotable import quotes
+
+VARIABLE: Final = "PASTALANG_MODEL"
+ABILITY: Final = "finds spans of product titles"
+_HOW: Final = f"--model, {VARIABLE} or pasta.toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`where` says what names the model; None if nothing does, so that it is the one of the package."""
+
+    name: str
+    where: str | None = None
+
+
+def default_model(folder: Path | None = None) -> Choice:
+    """What the environment names, else the nearest `pasta.toml` or `pyproject.toml` that does, else `pasta-mini`.
+
+    Raises `LoadError` for a setting that cannot be read.
+    """
+    named = os.environ.get(VARIABLE)
+    if named:
+        return Choice(named, VARIABLE)
+    here = (folder or Path.cwd()).resolve()
+    for place in (here, *here.parents):
+        for file in (place / "pasta.toml", place / "pyproject.toml"):
+            found = _setting(file)
+            if found is not None:
+                is_path = found.startswith(".")  # is meant from the file that it is written in
+                return Choice(str(place / found) if is_path else found, str(file))
+    return Choice(DEFAULT)
+
+
+def _setting(file: Path) -> str | None:
+    if not file.is_file():
+        return None
+    try:
+        data = tomllib.loads(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        if file.name == "pyproject.toml":
+            return None  # other tools complain about it, and it may say nothing of models
+        raise LoadError(f"{file} cannot be read: {problem}") from problem
+    table = data if file.name == "pasta.toml" else data.get("tool", {}).get("pastalang", {})
+    model = table.get("model") if isinstance(table, dict) else None
+    if model is not None and (not isinstance(model, str) or not model):
+        raise LoadError(f"`model` in {file} is a folder or a name on the hub, in quotes")
+    return model
+
+
+def note_of(chosen: Choice) -> str | None:
+    """What is said to somebody who has named no model."""
+    if chosen.where is not None:
+        return None
+    return f"no model is named: {DEFAULT} answers, which {ABILITY}; name another with {_HOW} (see `pasta models`)"
+
+
+def why_no_help(model: str, plan: Plan) -> str | None:
+    """Why the model of the package cannot help with the program; None for another model, and where it may."""
+    if model != DEFAULT or plan.auto is not None:
+        return None
+    segments = [segment for _, _, segment in walk_plan(plan)]
+    types = dict(plan.types)
+    reads = any(isinstance(one, InputText) for one in segments)
+    if not reads:
+        return f"{DEFAULT} cannot help with this program: it {ABILITY}, and no message quotes an input"
+    holes = [one for one in segments if isinstance(one, Hole)]
+    if any(isinstance(one, Choose) for one in segments) or any(
+        quotes(hole.type, types) or is_finite(hole.type, types) for hole in holes
+    ):
+        return None
+    return f"{DEFAULT} cannot help with this program: it {ABILITY}, and no value is `verbatim` or one of given options"
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A model of this machine, with what is known of it."""
+
+    name: str
+    about: str
+
+
+def models_here() -> Iterator[Found]:
+    """The model of the package, and the causal models in the cache of the hub, by name."""
+    try:
+        if shipped_folder(DEFAULT) is not None:
+            yield Found(DEFAULT, f"comes with PastaLang; {ABILITY}")
+    except LoadError as problem:
+        yield Found(DEFAULT, f"cannot be used: {problem}")
+    for folder in sorted(_hub_cache().glob("models--*")):
+        about = _about(folder)
+        if about is not None:
+            yield Found(folder.name.removeprefix("models--").replace("--", "/"), about)
+
+
+def _hub_cache() -> Path:
+    """Where the hub's library keeps what it has downloaded. Importing the library would take longer than looking."""
+    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface"
+    return Path(os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE") or Path(home) / "hub")
+
+
+def _about(folder: Path) -> str | None:
+    """The architecture and the size of the newest snapshot; None if it holds no causal model with weights."""
+    snapshots = sorted(folder.glob("snapshots/*/config.json"), key=lambda path: path.stat().st_mtime)
+    if not snapshots:
+        return None
+    weights = [*snapshots[-1].parent.glob("*.safetensors"), *snapshots[-1].parent.glob("pytorch_model*.bin")]
+    try:
+        architectures = json.loads(snapshots[-1].read_text("utf-8")).get("architectures") or []
+        size = sum(path.stat().st_size for path in weights)
+    except (OSError, ValueError, AttributeError):
+        return None
+    causal = [str(one) for one in architectures if str(one).endswith(("ForCausalLM", "LMHeadModel"))]
+    return f"in the cache of the hub; {causal[0]}, {size / 1e9:.2f} GB" if causal and weights else None

@@ -1,0 +1,99 @@
+"""Which model answers when none is named, what is said about it, and what `pasta models` lists."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pastalang.cli.app import build_app
+from pastalang.compiler import compile
+from pastalang.plan.build import build_plan
+from pastalang.runtime.errors import LoadError
+from pastalang.runtime.models.choice import Choice, default_model, why_no_help
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine with nothing but one cached model of the hub."""
+    monkeypatch.delenv("PASTALANG_MODEL", raising=False)
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    cache(tmp_path, "Acme/Small-1B", "LlamaForCausalLM")
+    cache(tmp_path, "acme/reader", "BertModel")
+    cache(tmp_path, "acme/only-config", "LlamaForCausalLM", weights=False)
+    return tmp_path
+
+
+def cache(home: Path, name: str, architecture: str, *, weights: bool = True) -> None:
+    snapshot = home / "hub" / f"models--{name.replace('/', '--')}" / "snapshots" / "abc"
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text(json.dumps({"architectures": [architecture]}), encoding="utf-8")
+    if weights:
+        (snapshot / "model.safetensors").write_bytes(b"0" * 20_000_000)
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(build_app({"models", "run"}), list(words))
+
+
+def test_the_models_of_this_machine_are_listed() -> None:
+    assert run("models").stdout.splitlines() == [
+        "* pasta-mini     comes with PastaLang; finds spans of product titles",
+        "  Acme/Small-1B  in the cache of the hub; LlamaForCausalLM, 0.02 GB",
+        "",
+        (
+            '* answers when no model is named; name another with --model, PASTALANG_MODEL, or a line `model = "..."`'
+            " in pasta.toml"
+        ),
+    ]
+
+
+def test_a_setting_names_the_default(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (home / "pyproject.toml").write_text('[tool.pastalang]\nmodel = "acme/small"\n', encoding="utf-8")
+    assert default_model() == Choice("acme/small", str(home / "pyproject.toml"))
+    inner = home / "inner"
+    inner.mkdir()
+    (inner / "pasta.toml").write_text('model = "./weights"\n', encoding="utf-8")
+    assert default_model(inner) == Choice(str(inner / "weights"), str(inner / "pasta.toml"))
+    monkeypatch.setenv("PASTALANG_MODEL", "acme/other")
+    assert default_model(inner) == Choice("acme/other", "PASTALANG_MODEL")
+    found = json.loads(run("models", "--json").stdout)
+    assert found["named_by"] == "PASTALANG_MODEL"
+    assert [one["name"] for one in found["models"] if one["is_default"]] == ["acme/other"]
+
+
+@pytest.mark.parametrize("text", ["model = 3", "model =", "\xff"])
+def test_a_setting_that_cannot_be_read_is_refused(home: Path, text: str) -> None:
+    (home / "pasta.toml").write_text(text, encoding="latin-1")
+    with pytest.raises(LoadError, match=r"pasta\.toml"):
+        default_model()
+    assert run("models").exit_code == 3
+
+
+def test_who_names_no_model_learns_which_one_answers(home: Path) -> None:
+    source = 'template t(title: text)\nuser """{title}"""\nassistant json { brand: verbatim(title, max=8) | null }\n'
+    (home / "p.pasta").write_text(source, encoding="utf-8")
+    said = run("run", "p.pasta", "-i", "title=Norvika Coffee").stderr
+    assert said.startswith("note: no model is named: pasta-mini answers, which finds spans of product titles;")
+    assert "note:" not in run("run", "p.pasta", "-i", "title=Norvika Coffee", "--model", "pasta-mini").stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ('template t(a: text)\nuser """{a}"""\nassistant json { b: verbatim(a) }', None),
+        ('template t(a: text)\nuser """{a}"""\nassistant json { b: "x" | "y" }', None),
+        ('template t(a: text)\nuser """{a}"""\nassistant json { b: string }', "or one of given options"),
+        ('template t()\nuser """Hi."""\nassistant json { b: "x" | "y" }', "no message quotes an input"),
+    ],
+)
+def test_a_program_that_the_small_model_cannot_help_with_is_said_to_be_so(program: str, reason: str | None) -> None:
+    compiled = compile(program)
+    plan = build_plan(compiled.only_template, compiled)
+    said = why_no_help("pasta-mini", plan)
+    assert said is None if reason is None else said is not None and said.endswith(reason)
+    assert why_no_help("acme/other", plan) is None
