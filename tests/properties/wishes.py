@@ -18,6 +18,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from pastalang.runtime.repair.policy import Policy
+from pastalang.runtime.repair.validation import validator_of
 
 Path = tuple[str | int, ...]
 
@@ -34,14 +35,15 @@ class Wish:
 
     @cached_property
     def policy(self) -> Policy:
-        model = None if self.share is None else model_of(self.share, self.seed)
+        model = None if self.share is None else validator_of(model_of(self.share, self.seed))
         return Policy(model, self.repair, self.retry_below, self.keep_invalid, self.repair)
 
     @property
     def options(self) -> dict[str, Any]:
         policy = self.policy
+        model = None if policy.model is None else policy.model.model
         return {
-            "model": policy.model, "repair": policy.repair, "retry_below": policy.retry_below,
+            "model": model, "repair": policy.repair, "retry_below": policy.retry_below,
             "keep_invalid": policy.keep_invalid,
         }  # fmt: skip
 
