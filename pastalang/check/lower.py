@@ -11,7 +11,7 @@ from pastalang.check import scalars
 from pastalang.check.arguments import Arguments, literal_number, read_arguments, whole, why_beyond
 from pastalang.check.modules import BUILT_IN_TYPES, DeclaredType, Module
 from pastalang.check.objects import ObjectBuilder, build_union
-from pastalang.check.report import Report
+from pastalang.check.report import Report, listed
 from pastalang.check.schemas import read_schema
 from pastalang.check.type_facts import Facts, TypeTable, VerbatimUse, Wait, report_unenforced, report_waits
 from pastalang.grammar import nodes
@@ -193,7 +193,7 @@ class Lowering:
 
     def _verbatim(self, node: nodes.NamedType) -> t.Type:
         given = read_arguments(
-            node.arguments, owner="`verbatim`", allowed=("max",), unnamed=nodes.PathValue, report=self.report
+            node.arguments, owner="`verbatim`", allowed=("max", "at"), unnamed=nodes.PathValue, report=self.report
         )
         path = given.path()
         if path is None:
@@ -206,7 +206,17 @@ class Lowering:
                 )
             return t.Anything()
         self.verbatims[VerbatimUse(path.text, path.span, self.module)] = None
-        return t.Verbatim(path.text, max_tokens=_tokens(given, "max"))
+        return t.Verbatim(path.text, max_tokens=_tokens(given, "max"), at=self._quote_unit(given))
+
+    def _quote_unit(self, given: Arguments) -> t.QuoteUnit:
+        name = given.string("at")
+        units = {unit.value: unit for unit in t.QuoteUnit}
+        if name is not None and name not in units:
+            self.report.add(
+                "wrong-argument", f'`verbatim` has no `at="{name}"`', given.span_of("at"),
+                help=self.report.suggest(name, tuple(units), otherwise=f"it takes {listed(tuple(units))}"),
+            )  # fmt: skip
+        return units.get(name or "", t.QuoteUnit.WORDS)
 
     # ── values and containers ────────────────────────────────────────────────────────────────────────────
 

@@ -103,12 +103,21 @@ class Uuid:
     pass
 
 
+class QuoteUnit(Enum):
+    """What a quotation is made of: it begins and ends at the border of one."""
+
+    WORDS = "words"
+    GRAPHEMES = "graphemes"
+    CHARACTERS = "characters"
+
+
 @dataclass(frozen=True, slots=True)
 class Verbatim:
     """A span copied exactly from the named input (or from an earlier hole)."""
 
     source: str
     max_tokens: int | None = None
+    at: QuoteUnit = QuoteUnit.WORDS
 
 
 @dataclass(frozen=True, slots=True)

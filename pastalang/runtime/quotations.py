@@ -17,7 +17,8 @@ from pastalang.program import types as t
 from pastalang.values.fit import find_mismatches
 from pastalang.values.input_text import value_at
 from pastalang.values.json import JsonValue, parse_json
-from pastalang.values.quotable import BORDER, find_quotation, quoted_sources
+from pastalang.values.quotable import find_quotation, quoted_sources
+from pastalang.values.quotes import BORDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +176,9 @@ def _texts_at(name: str, places: Mapping[str, Place]) -> Iterator[SourceText]:
 def spans_of(type: t.Type, value: JsonValue, types: Mapping[str, t.Type], sources: Sources) -> Iterator[SourceSpan]:
     """The place of every quotation in a value of the type."""
     texts = {name: BORDER.join(one.text for one in found) for name, found in sources.items()}
-    for name, quotation, within in _quotations(type, value, types, texts):
-        place = find_quotation(texts[name], quotation)
+    for quoted, quotation, within in _quotations(type, value, types, texts):
+        name = quoted.source
+        place = find_quotation(texts[name], quotation, quoted.at)
         if place is None:
             continue
         source = sources[name][place.item or 0]
@@ -188,11 +190,11 @@ def spans_of(type: t.Type, value: JsonValue, types: Mapping[str, t.Type], source
 
 def _quotations(
     type: t.Type, value: JsonValue, types: Mapping[str, t.Type], texts: Mapping[str, str]
-) -> Iterator[tuple[str, str, tuple[str | int, ...]]]:
-    """The quotations in a value: the name of the source, the quotation, and its place in the value."""
+) -> Iterator[tuple[t.Verbatim, str, tuple[str | int, ...]]]:
+    """The quotations in a value: the type of each, the quotation, and its place in the value."""
     match type:
         case t.Verbatim(source=source) if isinstance(value, str) and source in texts:
-            yield source, value, ()
+            yield type, value, ()
         case t.Named(name=name):
             yield from _quotations(types[name], value, types, texts)
         case t.Union(arms=arms):
@@ -201,8 +203,8 @@ def _quotations(
                 yield from _quotations(fitting, value, types, texts)
         case _:
             for step, inner, part in _parts(type, value):
-                for source, quotation, within in _quotations(inner, part, types, texts):
-                    yield source, quotation, (step, *within)
+                for quoted, quotation, within in _quotations(inner, part, types, texts):
+                    yield quoted, quotation, (step, *within)
 
 
 def _parts(type: t.Type, value: JsonValue) -> Iterator[tuple[str | int, t.Type, JsonValue]]:

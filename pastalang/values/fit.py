@@ -16,7 +16,7 @@ from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.json import JsonValue, kind_of, parse_json, same_json, write_json
 from pastalang.values.lengths import NO_TYPES, decimal_text, spell
 from pastalang.values.mismatch import Mismatch
-from pastalang.values.quotable import is_quotation
+from pastalang.values.quotes import is_quotation
 
 NO_SOURCES: Final[Mapping[str, str]] = {}
 Mismatches: TypeAlias = tuple[Mismatch, ...]
@@ -101,8 +101,8 @@ class _Fitting:
                 return value, _expect_string(type, value, lambda text: _spelling_mismatches(type, MOMENTS[kind], text))
             case t.Uuid():
                 return value, _expect_string(type, value, lambda text: _spelling_mismatches(type, UUID, text))
-            case t.Verbatim(source=source):
-                return value, _expect_string(type, value, lambda text: self.verbatim_mismatches(source, text))
+            case t.Verbatim():
+                return value, _expect_string(type, value, lambda text: self.verbatim_mismatches(type, text))
             case t.Boolean():
                 return value, () if isinstance(value, bool) else _unexpected(type, value)
             case t.Null():
@@ -123,11 +123,14 @@ class _Fitting:
             name = target.name
         return None
 
-    def verbatim_mismatches(self, source: str, text: str) -> Mismatches:
+    def verbatim_mismatches(self, type: t.Verbatim, text: str) -> Mismatches:
+        source = type.source
         if not text:
             return _one(f"a span of `{source}` has at least one character")
-        if source not in self.sources or is_quotation(text, self.sources[source]):
+        if source not in self.sources or is_quotation(text, self.sources[source], type.at):
             return ()
+        if text in self.sources[source]:
+            return _one(f"{_shown(text)} does not begin and end at {type.at.value} in `{source}`")
         return _one(f"{_shown(text)} does not occur in `{source}`")
 
     # ── structures ───────────────────────────────────────────────────────────────────────────────────────

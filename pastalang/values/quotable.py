@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from pastalang.program import types as t
 from pastalang.program.program import Input, InputKind, InputType, ListOf, OneOf, RecordOf
+from pastalang.values.quotes import BORDER, occurrences_of
 from pastalang.values.walk import parts_of
-
-BORDER: Final = "\ud800"  # half of a surrogate pair, which no text contains
 
 
 def quotes(type: t.Type, types: Mapping[str, t.Type]) -> bool:
@@ -99,16 +98,13 @@ class QuotedPlace:
     occurrences: int
 
 
-def is_quotation(text: str, source: str) -> bool:
-    return bool(text) and text in source and BORDER not in text
-
-
-def find_quotation(source: str, quotation: str) -> QuotedPlace | None:
+def find_quotation(source: str, quotation: str, unit: t.QuoteUnit) -> QuotedPlace | None:
     """The first place of a quotation in a text, or in texts with borders; None if it is not a quotation of them."""
-    if not is_quotation(quotation, source):
+    places = tuple(occurrences_of(quotation, source, unit))
+    if not places:
         return None
-    at = source.find(quotation)
+    at = places[0]
     border = source.rfind(BORDER, 0, at)
     item = source.count(BORDER, 0, at) if BORDER in source else None
     start = at - border - 1 if border >= 0 else at
-    return QuotedPlace(item, start, start + len(quotation), source.count(quotation))
+    return QuotedPlace(item, start, start + len(quotation), len(places))

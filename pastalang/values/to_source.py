@@ -228,9 +228,11 @@ def _scalar_node(type: t.Type) -> nodes.TypeNode:
             return _plain(kind.value)
         case t.Uuid():
             return _plain("uuid")
-        case t.Verbatim(source=source, max_tokens=most):
-            path = nodes.PathValue(tuple(map(_name, source.split("."))), _NOWHERE)
-            return nodes.NamedType(_name("verbatim"), (_argument(None, path), *_tokens(most, "max")), _NOWHERE)
+        case t.Verbatim(source=source, max_tokens=most, at=at):
+            path = _argument(None, nodes.PathValue(tuple(map(_name, source.split("."))), _NOWHERE))
+            unit = _argument("at", nodes.StringValue(at.value, _NOWHERE))
+            units = () if at is t.QuoteUnit.WORDS else (unit,)
+            return nodes.NamedType(_name("verbatim"), (path, *units, *_tokens(most, "max")), _NOWHERE)
         case t.Schema(document=document, max_tokens=most):
             text = _argument(None, nodes.StringValue(document, _NOWHERE))
             return nodes.NamedType(_name("schema"), (text, *_tokens(most, "max")), _NOWHERE)

@@ -21,6 +21,7 @@ from pastalang.training.recording import TrainingRow
 from pastalang.training.teacher_forced_eval import score_rows
 from pastalang.training.trainer import ReportLine
 from pastalang.values.conversion import Converted
+from pastalang.values.quotes import is_quotation
 from pastalang.values.to_source import program_source
 from recipes.pasta_mini.catalogue import Part, load_catalogue
 from recipes.pasta_mini.documents import TEXT, draw_form, lessons_about
@@ -131,7 +132,9 @@ def lesson_of(listing: Listing, random: Random, *, origin: str, quoted: float = 
     """
     limit = random.choice(LIMITS)
     has_text = bool(listing.description)
-    is_span = all(value is None or value in listing.title for value in listing.values.values())
+    is_span = all(
+        value is None or is_quotation(value, listing.title, t.QuoteUnit.WORDS) for value in listing.values.values()
+    )
     if random.random() < as_model:
         shape = _attributes(tuple(listing.values), t.Verbatim(TEXT) if random.random() < 0.4 else t.String())
         text = "\n".join(part for part in (listing.title, listing.description) if part)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pastalang.program import types as t
 from pastalang.values.formats import FORMATS
 from pastalang.values.json import JsonValue
-from pastalang.values.quotable import BORDER
+from pastalang.values.quotes import BORDER
 
 WORDS = st.text(alphabet='abAZ09 é😀"\\/{}_-', max_size=6)
 PATTERNS = ["[a-z]{1,3}", "a|b{2}", "[A-Z]-[0-9]+", r"\d*", r"[^a]x?", "(?:ab)+", r"\w\.\w"]
@@ -114,7 +114,11 @@ SCHEMAS = [
     '{"anyOf":[{"type":"string","maxLength":2},{"type":"array","items":{"type":"null"}}]}',
 ]
 ALL_TYPES = st.recursive(
-    SCALARS | st.just(t.Verbatim("source")) | st.sampled_from(SCHEMAS).map(t.Schema), containers, max_leaves=6
+    SCALARS
+    | st.builds(t.Verbatim, st.just("source"), at=st.sampled_from(t.QuoteUnit))
+    | st.sampled_from(SCHEMAS).map(t.Schema),
+    containers,
+    max_leaves=6,
 )
 
 # ── values ───────────────────────────────────────────────────────────────────────────────────────────────

@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pastalang
+from pastalang.program.types import QuoteUnit
 from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
-from pastalang.values.quotable import BORDER, QuotedPlace, find_quotation
+from pastalang.values.quotable import QuotedPlace, find_quotation
+from pastalang.values.quotes import BORDER
 
 JSON, TEXT = "assistant json {{\n{}\n}}\n", 'assistant text """\n{}\n"""\n'
 # name -> inputs, answer, the values of the inputs, the path of the source of each field
@@ -81,7 +83,7 @@ def test_a_quotation_is_found_at_its_first_place_in_one_element(texts: list[str]
     places = [
         (number, at) for number, text in enumerate(texts) for at in range(len(text)) if text.startswith(quotation, at)
     ]
-    found = find_quotation(BORDER.join(texts), quotation)
+    found = find_quotation(BORDER.join(texts), quotation, QuoteUnit.CHARACTERS)
     if not places:
         assert found is None
         return

@@ -38,6 +38,7 @@ from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.values.describe import describe
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.lengths import NO_TYPES, spell
+from pastalang.values.quotes import can_quote
 from pastalang.values.walk import arms_of
 
 Closed = t.Boolean | t.Null | t.Literal
@@ -144,17 +145,21 @@ class _Compiler:
         text = self.sources.get(type.source)
         if text is None:
             raise GuideError(f"the text of `{type.source}` is needed to quote from it")
-        return VerbatimMachine(spell_source(text, quoted=self.quoted), self.seam, quoted=self.quoted)
+        return VerbatimMachine(spell_source(text, type.at, quoted=self.quoted), self.seam, quoted=self.quoted)
+
+    def _has_quotes(self, type: t.Verbatim) -> bool:
+        text = self.sources.get(type.source)
+        return text is None or can_quote(text, type.at)
 
     def union(self, type: t.Union) -> Machine:
-        """All literals share one list. A verbatim arm is left out if its text is empty."""
+        """All literals share one list. A verbatim arm is left out if its text has nothing to quote."""
         arms = arms_of(type, self.types)
         closed: list[bytes] = []
         others: list[t.Type] = []
         for arm in arms:
             if isinstance(arm, _CLOSED):
                 closed += _spellings(arm, quoted=self.quoted)
-            elif not isinstance(arm, t.Verbatim) or self.sources.get(arm.source) != "":
+            elif not isinstance(arm, t.Verbatim) or self._has_quotes(arm):
                 others.append(arm)
         machines: list[Machine] = [ChoiceMachine(closed, self.seam)] if closed else []
         machines += map(self.machine, others)

@@ -18,7 +18,7 @@ from pastalang.testing.slow.free_text import think, write_tagged_text
 from pastalang.testing.slow.holes import Refused, decide, fill
 from pastalang.testing.slow.run import Run
 from pastalang.values.input_text import message_texts, value_at
-from pastalang.values.quotable import BORDER
+from pastalang.values.quotes import BORDER
 from pastalang.values.read import read, to_plain
 
 Waits: TypeAlias = Iterator[Callable[[], bool]]

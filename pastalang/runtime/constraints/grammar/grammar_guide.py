@@ -129,8 +129,10 @@ def compile_grammar_guide(
     try:
         return GrammarGuide(matchers, seam, unique, describe(type), grammar.strings, inside, limits, min_length(type))
     except GuideError as refused:
-        empty = sorted(name for name, text in sources.items() if not text)
-        raise GuideError(f"the text of `{empty[0]}`, to quote from, is empty") if empty else refused from refused
+        empty = sorted(name for name, text in sources.items() if not text.strip())
+        if not empty:
+            raise
+        raise GuideError(f"the text of `{empty[0]}`, to quote from, is empty or white space only") from refused
 
 
 def _unique_places(type: t.Type, types: Mapping[str, t.Type]) -> UniquePlaces:

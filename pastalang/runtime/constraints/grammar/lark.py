@@ -29,7 +29,7 @@ from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.lengths import spell
 from pastalang.values.patterns import whole_pattern
-from pastalang.values.quotable import BORDER
+from pastalang.values.quotes import BORDER, can_quote, parts_of
 from pastalang.values.schema.drafts import map_schemas
 from pastalang.values.schema.guard import find_hostile
 from pastalang.values.schema.split import split_text
@@ -44,6 +44,9 @@ _CHARACTER = (
     r"|[dD][89abAB]" + _HEX + r"{2}\\u[dD][c-fC-F]" + _HEX + r"{2})"
 )
 _MAX_TAIL = 16
+# The text between the quotes of a JSON string that neither begins nor ends with white space.
+_INK = r'(?:[^\\\s]|\\["\\b]|\\u[0-9a-f]{4})'
+_TRIMMED = rf"{_INK}((?:[^\\]|\\[^u]|\\u[0-9a-f]{{4}})*{_INK})?"
 NO_SOURCES: Mapping[str, str] = MappingProxyType({})
 ANY_NUMBER = r"-?(0|[1-9][0-9]{0,29})(\.[0-9]{1,15})?([eE][+-]?[0-9]{1,2})?"  # every JSON reader accepts these
 _MAX_STRINGS = 64
@@ -112,8 +115,8 @@ class _Writer:
                 return self.string(type)
             case t.String() | t.Regex() | t.Temporal() | t.Uuid():
                 return self.matching(type)
-            case t.Verbatim(source=source):
-                return self.verbatim(source)
+            case t.Verbatim():
+                return self.verbatim(type)
             case t.Array():
                 return self.array(type)
             case t.Tuple(items=items):
@@ -202,17 +205,19 @@ class _Writer:
             parts += [json.dumps(json.dumps(place.key, ensure_ascii=False)), '": "', self.rule(place.type)]
         return " ".join([*parts, '"}"'])
 
-    def verbatim(self, source: str) -> str:
-        text = self.sources.get(source)
+    def verbatim(self, type: t.Verbatim) -> str:
+        text = self.sources.get(type.source)
         if text is None:
-            raise GuideError(f"the text of `{source}` is needed to quote from it")
-        names = [self.span(part) for part in text.split(BORDER) if part or BORDER not in text]
+            raise GuideError(f"the text of `{type.source}` is needed to quote from it")
+        whole = _TRIMMED if type.at is t.QuoteUnit.WORDS else "(?s:.+)"
+        texts = [part for part in text.split(BORDER) if can_quote(part, type.at)] or [""]
+        names = [self.span(part, type.at) for part in texts]
         quoted = f"QUOTED_{names[-1]}"
-        self.lines.append(f'{quoted}: "\\"" (({" | ".join(names)}) & /(?s:.+)/) "\\""')
+        self.lines.append(f'{quoted}: "\\"" (({" | ".join(names)}) & /{whole}/) "\\""')
         return quoted
 
-    def span(self, text: str) -> str:
-        chunks = [json.dumps(character, ensure_ascii=False)[1:-1] for character in text]
+    def span(self, text: str, at: t.QuoteUnit) -> str:
+        chunks = [json.dumps(part, ensure_ascii=False)[1:-1] for part in parts_of(text, at)]
         name = f"SPAN_{len(self.lines)}"
         self.lines.append(f"{name}: %regex {json.dumps({'substring_chunks': chunks})}")
         return name

@@ -1,7 +1,7 @@
 """The machine of exact quotations from a source text: a span is identified by its first occurrence and its length.
 
-The source is spelled as the value will be (with JSON escapes between quotes). A span begins and ends between two
-characters, in any script. The tokens that copy the source from each of its characters are computed once.
+The source is spelled as the value will be (with JSON escapes between quotes). A span begins and ends where a quotation
+may: at the borders of words, say. The tokens that copy the source from each of its characters are computed once.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pastalang.program.types import QuoteUnit
 from pastalang.runtime.constraints.bounded_cache import LruCache
 from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
 from pastalang.runtime.constraints.masks import mask_of, mask_of_many
@@ -21,10 +22,12 @@ from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import ranges
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints, TokenTrie
-from pastalang.values.quotable import BORDER
+from pastalang.values.quotes import BORDER, places_of
 
 _MAX_MASKS = 256
 _MAX_PLACES = 2_000  # spans whose positions are cached
+_FEW_PLACES = 8  # whose distances to an end are compared in tokens
+_LONGEST_CHARACTER = 14  # bytes, with a quote: a pair of surrogates is written as two escapes
 _FEW_NODES = 16  # nodes: for so few, looking up duplicates is quicker than removing them
 _NEVER = 10**9 + 1
 _NOTHING = -1  # marks the end of a source, and the borders in it, among its bytes
@@ -44,30 +47,22 @@ class Span(NamedTuple):
 _BEGIN = Span(0, 0)
 
 
-def find_occurrences(source: str, span: str) -> tuple[tuple[int, int], ...]:
-    """All occurrences of the span in the source, including overlapping ones, as ranges of characters."""
-    found, at = [], source.find(span)
-    while at >= 0 and span:
-        found.append((at, at + len(span)))
-        at = source.find(span, at + 1)
-    return tuple(found)
-
-
 class VerbatimMachine:
-    """See `guide.Machine`. A span has at least one character."""
+    """See `guide.Machine`. Occurrences begin where a quotation may; a span may end if one of them ends so."""
 
     def __init__(self, source: SpelledSource, seam: Seam, *, quoted: bool) -> None:
         if not source.spelled:
-            raise GuideError("the text to quote from is empty")
+            raise GuideError("the text to quote from is empty, or white space only")
         self._source = source
         self._seam = seam
         self._tokens: Tokens = seam.tokens
         self._quoted = quoted
         self._matches = matches_of(source, seam.tokens)
         self.start: MachineState = _OPEN if quoted else _BEGIN
-        self._places: dict[Span, Ints] = {_BEGIN: source.starts}
+        self._places: dict[Span, Ints] = {_BEGIN: source.begins}
         self._masks: dict[tuple[MachineState, int | None], TokenMask] = {}
         self._costs: dict[bytes, int] = {}
+        self._most_cost = max(_LONGEST_CHARACTER, source.longest) + 1  # tokens to an end, from any place
 
     # A state is "open", a span, or "closed".
 
@@ -107,7 +102,7 @@ class VerbatimMachine:
         return self._tokens.shortest(text + (b'"' if self._quoted else b""))
 
     def mask(self, state: MachineState, remaining: int | None) -> TokenMask:
-        key = (state, None if remaining is None or remaining > 16 else remaining)
+        key = (state, None if remaining is None or remaining > self._most_cost + 1 else remaining)
         found = self._masks.get(key)
         if found is None:
             if len(self._masks) >= _MAX_MASKS:
@@ -131,7 +126,7 @@ class VerbatimMachine:
         """The positions after every occurrence of the span, ascending."""
         found = self._places.get(span)
         if found is None:
-            here, found = _BEGIN, self._source.starts
+            here, found = _BEGIN, self._source.begins
             for byte in self._source.spelled[span.first : span.first + span.length]:
                 longer = self._longer(here, found, byte)
                 assert longer is not None, "a span that does not occur in its source"
@@ -144,25 +139,24 @@ class VerbatimMachine:
             return None
         longer = Span(int(following[0]) - span.length - 1, span.length + 1)
         if len(self._places) >= _MAX_PLACES:
-            self._places = {_BEGIN: self._source.starts}
+            self._places = {_BEGIN: self._source.begins}
         self._places[longer] = following
         return longer
 
     def _may_end(self, state: MachineState) -> bool:
-        """The first occurrence decides: equal bytes from the start of a character are equal characters."""
         if not isinstance(state, Span) or not state.length:
             return False
-        return bool(self._source.is_cut[state.first + state.length])
+        return bool(self._source.is_end[self._places_of(state)].any())
 
     def _has_followers(self, state: MachineState) -> bool:
         return isinstance(state, Span) and bool(np.any(self._source.letters[self._places_of(state)] != _NOTHING))
 
     def _nearest(self, span: Span) -> bytes:
-        """The fewest bytes to the end of a character, so that the span has at least one."""
+        """The text to an end that takes the fewest tokens, or one of the nearest if there are many."""
         source, places = self._source, self._places_of(span)
-        ends = source.cuts[np.searchsorted(source.cuts, places, side="left" if span.length else "right")]
-        best = int((ends - places).argmin())
-        return source.spelled[int(places[best]) : int(ends[best])]
+        ends = source.ends[np.searchsorted(source.ends, places, side="left" if span.length else "right")]
+        nearest = np.argsort(ends - places, kind="stable")[:_FEW_PLACES]
+        return min((source.spelled[int(places[at]) : int(ends[at])] for at in nearest), key=self._cost)
 
     # ── tokens ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -199,16 +193,18 @@ class VerbatimMachine:
     def _fitting(self, tokens: Ints, ends: Ints, remaining: int | None) -> Ints:
         if remaining is None and self._tokens.vocabulary.covers_bytes:
             return tokens
-        cost = np.full(len(ends), self._cost(b""), dtype=np.int64)
-        for at in np.flatnonzero(~self._source.is_cut[ends]).tolist():
-            place = int(ends[at])
-            cut = self._source.cuts[np.searchsorted(self._source.cuts, place)]
-            cost[at] = self._cost(self._source.spelled[place : int(cut)])
-        found: Ints = tokens[cost <= (_NEVER - 1 if remaining is None else remaining - 1)]
+        most = _NEVER - 1 if remaining is None else remaining - 1
+        source, which = self._source, np.unique(ends)
+        missing = source.ends[np.searchsorted(source.ends, which)] - which
+        fits = (missing == 0) & (self._cost(b"") <= most)
+        for at in np.flatnonzero(missing > 0).tolist():
+            place, size = which.item(at), missing.item(at)
+            fits[at] = size <= most * self._tokens.longest and self._cost(source.spelled[place : place + size]) <= most
+        found: Ints = tokens[fits[np.searchsorted(which, ends)]]
         return found
 
     def _cost(self, rest: bytes) -> int:
-        """The number of tokens to the end of the value, where `rest` is missing of the last character."""
+        """The number of tokens to the end of the value, where `rest` is missing of the last word or character."""
         if rest not in self._costs:
             tokens = self._tokens.shortest(rest + (b'"' if self._quoted else b""))
             self._costs[rest] = _NEVER if tokens is None else len(tokens)
@@ -259,14 +255,17 @@ class _Closers:
 class SpelledSource:
     """A source as the value spells it. Character k begins at byte `cuts[k]` of `spelled`; the last cut is the end.
 
-    `letters` are the same bytes with a marker for each border between two texts, and one at the end. `which[p]` is the
-    character that begins at byte p.
+    A span begins at a byte of `begins` and ends at one of `ends`. `letters` are these bytes, with markers for borders,
+    for white space before them, and for the end. `which[p]` is the character that begins at byte p.
     """
 
     spelled: bytes
     cuts: Ints
+    begins: Ints
+    ends: Ints
     letters: NDArray[np.int64]
     is_cut: NDArray[np.bool_]
+    is_end: NDArray[np.bool_]
 
     @cached_property
     def which(self) -> Ints:
@@ -274,19 +273,17 @@ class SpelledSource:
         found -= 1
         return found
 
-    @property
-    def begins(self) -> Ints:
-        return self.cuts[:-1]
-
     @cached_property
-    def starts(self) -> Ints:
-        """The characters that a span may begin with: all but borders."""
-        found: Ints = self.begins[self.letters[self.begins] != _NOTHING]
-        return found
+    def longest(self) -> int:
+        """The most bytes from any place to the next end."""
+        return int(np.diff(self.ends, prepend=0).max(initial=0))
 
 
 @lru_cache(maxsize=_MAX_SOURCES)
-def spell_source(text: str, *, quoted: bool) -> SpelledSource:
+def spell_source(text: str, at: QuoteUnit, *, quoted: bool) -> SpelledSource:
+    """What follows the last end cannot be quoted and is left out."""
+    places = places_of(text, at)
+    text = text[: places.ends[-1]] if places.ends else ""
     spelling = {
         character: (json.dumps(character, ensure_ascii=False)[1:-1] if quoted else character).encode()
         for character in set(text) - {BORDER}
@@ -297,17 +294,20 @@ def spell_source(text: str, *, quoted: bool) -> SpelledSource:
     np.cumsum(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)), out=cuts[1:])
     spelled = b"".join(parts)
     letters = np.append(np.frombuffer(spelled, dtype=np.uint8), _NOTHING).astype(np.int64)
-    letters[letters == _BORDER_BYTE] = _NOTHING
-    is_cut = np.zeros(len(spelled) + 1, dtype=np.bool_)
+    begins, ends = cuts[list(places.begins)], cuts[list(places.ends)]
+    for border in np.flatnonzero(letters == _BORDER_BYTE).tolist():
+        letters[int(ends[: np.searchsorted(ends, border, side="right")].max(initial=0)) : border + 1] = _NOTHING
+    is_cut, is_end = np.zeros((2, len(spelled) + 1), dtype=np.bool_)
     is_cut[cuts] = True
-    return SpelledSource(spelled, cuts, letters, is_cut)
+    is_end[ends] = True
+    return SpelledSource(spelled, cuts, begins, ends, letters, is_cut, is_end)
 
 
 class Matches:
     """The tokens that copy the source, for each of its characters.
 
     `_tokens[_bounds[k] : _bounds[k + 1]]` copy it from character k to the positions `_ends`. `_nodes` are trie nodes
-    that copy it to the end of a character and have longer tokens below, as indexes into `below`.
+    that copy it to where a span may end and have longer tokens below, as indexes into `below`.
     """
 
     def __init__(self, source: SpelledSource, trie: TokenTrie) -> None:
@@ -315,16 +315,16 @@ class Matches:
         self._trie = trie
         token, ends, start = _Rows(), _Rows(), _Rows()
         nodes, owner = _Rows(), _Rows()
-        for here, place, first in self._levels(source.begins, ROOT):
+        for here, place, first in self._levels(source.cuts[:-1], ROOT):
             found, at = trie.ending_at(here)
             token.add(found)
             ends.add(place[at])
             start.add(first[at])
-            inner = np.flatnonzero(source.is_cut[place] & (trie.children[here] > 0))
+            inner = np.flatnonzero(source.is_end[place] & (trie.children[here] > 0))
             nodes.add(here[inner])
             owner.add(first[inner])
         self._tokens, self._ends, self._bounds = _grouped_by_start(
-            start.all(), len(source.begins), token.all(), ends.all()
+            start.all(), len(source.cuts) - 1, token.all(), ends.all()
         )
         every = nodes.all()
         is_met = np.zeros(len(trie.byte), dtype=np.bool_)
@@ -332,7 +332,7 @@ class Matches:
         self.below: Ints = np.flatnonzero(is_met)
         number = np.empty(len(trie.byte), dtype=np.int64)
         number[self.below] = np.arange(len(self.below))
-        self._nodes, _, self._node_bounds = _grouped_by_start(owner.all(), len(source.begins), number[every], every)
+        self._nodes, _, self._node_bounds = _grouped_by_start(owner.all(), len(source.cuts) - 1, number[every], every)
 
     def at(self, places: Ints) -> tuple[Ints, Ints, Ints]:
         """The tokens that copy the source from these positions, the positions they reach, and indexes into `below`.
@@ -360,7 +360,7 @@ class Matches:
             found, at = self._trie.ending_at(here)
             token.add(found)
             ends.add(place[at])
-            nodes.add(here[self._source.is_cut[place]])
+            nodes.add(here[self._source.is_end[place]])
         return token.all(), ends.all(), nodes.all()
 
     def _levels(self, places: Ints, node: int) -> list[tuple[Ints, Ints, Ints]]:
