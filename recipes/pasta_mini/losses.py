@@ -1,8 +1,8 @@
-"""The loss of the extraction stage: borders of values count more, and parts of the embeddings are hidden."""
+"""The loss of the extraction stage: where a value may end counts more, and parts of the embeddings are hidden."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,23 +14,27 @@ from pastalang.training.batches import Batch
 from pastalang.training.forward import logits_of
 from pastalang.training.recording import IGNORED
 
-_BORDER = 2.0  # how much more the end of a value counts than any other token
+_BORDER = 1.6  # how much a token counts that may end a value, whether it does or not
 
 
 class TunedLoss:
-    """`closing` is the token that ends a text. What is hidden depends on the batch alone, so a run can be resumed."""
+    """`openings` are the tokens after which a value begins: it cannot end there.
 
-    def __init__(self, closing: int, hidden: float) -> None:
-        self._closing, self._hidden = closing, hidden
+    What is hidden depends on the batch alone, so a run can be resumed.
+    """
+
+    def __init__(self, openings: Sequence[int], hidden: float) -> None:
+        self._openings, self._hidden = torch.tensor(openings), hidden
 
     def __call__(self, model: Any, batch: Batch) -> Tensor:
         labelled = batch.labels != IGNORED
         torch.manual_seed(int(batch.tokens.sum()))
         with _hidden(model.get_input_embeddings(), self._hidden):
             logits = logits_of(model, batch, where=labelled).float()
-        weights = torch.ones(logits.shape[-1], device=logits.device)
-        weights[self._closing] = _BORDER
-        return cross_entropy(logits, batch.labels[labelled], weight=weights)
+        costs = cross_entropy(logits, batch.labels[labelled], reduction="none")
+        begins = torch.isin(batch.tokens[labelled], self._openings.to(logits.device))
+        weights = torch.where(begins, 1.0, _BORDER)
+        return (costs * weights).sum() / weights.sum()
 
 
 @contextmanager

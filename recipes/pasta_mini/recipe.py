@@ -36,6 +36,7 @@ from recipes.pasta_mini.real_listings import Mixer, Split
 from recipes.pasta_mini.tokenizer import PART, SIZE, train_tokenizer, twins_of
 
 MODES = tuple(Mode)
+_OPENINGS = ('"', ' "', '":', " [")  # the texts before the first token of a value, the bracket of a list included
 _PROSE = 150_000  # characters of the texts that the tokenizer learns from: the others are closer to what it will read
 
 
@@ -51,7 +52,7 @@ class Sizes:
     length: int = 448  # tokens of a line
     ahead: int = 16  # batches that are recorded together
     recorders: int = 1  # processes that record rows
-    learning_rate: float = 8e-4
+    learning_rate: float = 6e-4
     average: float = 0.998
     dropout: float = 0.1  # of the embeddings, while extraction is learned
     vocabulary: int = SIZE
@@ -145,7 +146,7 @@ class _Stages:
         stream = RowStream(
             draw, rows=sizes.rows, length=sizes.length, seed=sizes.seed, batches=sizes.ahead, ahead=sizes.recorders
         )
-        [closing] = self._tokenizer.encode('"', add_special_tokens=False)
+        openings = [self._tokenizer.encode(text, add_special_tokens=False)[-1] for text in _OPENINGS]
 
         def judge(model: Any) -> float:
             reports = [exam.report(model) for exam in exams]
@@ -155,7 +156,7 @@ class _Stages:
             return reports[0].reported.f1 / 100
 
         try:
-            self._train("extraction", stream, sizes.extraction_steps, judge, TunedLoss(closing, sizes.dropout))
+            self._train("extraction", stream, sizes.extraction_steps, judge, TunedLoss(openings, sizes.dropout))
         finally:
             stream.close()
 
