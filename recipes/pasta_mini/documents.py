@@ -105,13 +105,13 @@ def _read() -> dict[str, Any]:
 
 
 def lessons_about(form: Form, random: Random, part: Part, *, count: int, origin: str) -> list[Lesson]:
-    """Documents of one form, each with its right answer. They share a program."""
+    """Documents of one form, each with its right answer. They share a program, and with it a category of scores."""
     plan = planner(form.program)
     found = []
     for number in range(count):
         document = draw_document(form, random, part)
-        where = f"{origin}: {form.kind} {number}"
-        found.append(Lesson(plan, {TEXT: document.text}, dict(document.value), where, form.kind))
+        where = f"{origin}, {form.kind} {number}"
+        found.append(Lesson(plan, {TEXT: document.text}, dict(document.value), where, f"{origin}, {form.kind}"))
     return found
 
 

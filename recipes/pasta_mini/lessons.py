@@ -98,8 +98,12 @@ def matched(counts: Counts) -> float:
 
 
 def document_lessons(count: int, *, seed: int, part: Part) -> list[Lesson]:
+    """Each is asked with a program of its own, so each is a category of its own."""
     random = Random(f"documents/{seed}")
-    return [lessons_about(draw_form(random, part), random, part, count=1, origin="unseen")[0] for _ in range(count)]
+    return [
+        lessons_about(draw_form(random, part), random, part, count=1, origin=f"unseen {number}")[0]
+        for number in range(count)
+    ]
 
 
 def exam_of(recorder: Recorder, lessons: Iterable[Lesson], *, length: int, name: str, report: ReportLine) -> Exam:
