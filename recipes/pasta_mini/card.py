@@ -75,6 +75,7 @@ def _lines(folder: Path, found: Mapping[str, Any], facts: Facts) -> list[str]:
         *(f"| {one.name} | {one.licence} | {one.use.format(share=share)} |" for one in facts.sources),
         *("", _LEFT_OUT.strip(), "", "## Recipe", "", "```console", f"$ {facts.command}", "```", ""),
         f"Seed {sizes['seed']}; " + ", ".join(f"{key} {value}" for key, value in sizes.items() if key != "seed") + ".",
+        *(("", f"Training took {found['hours']:.1f} hours of processor time.") if "hours" in found else ()),
         *("", "## Limits", "", _LIMITS.strip()),
     ]
 

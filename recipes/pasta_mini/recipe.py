@@ -33,6 +33,7 @@ from recipes.pasta_mini.listings import as_text, made_up
 from recipes.pasta_mini.losses import TunedLoss
 from recipes.pasta_mini.model import fresh_model
 from recipes.pasta_mini.real_listings import Mixer, Split
+from recipes.pasta_mini.run_log import RunLog
 from recipes.pasta_mini.tokenizer import PART, SIZE, train_tokenizer, twins_of
 
 MODES = tuple(Mode)
@@ -69,6 +70,7 @@ def make_mini(
 ) -> None:
     """Write tokenizer, weights and `scores.json` to `out`. An interrupted run resumes from its last checkpoint."""
     prepare_folder(out, overwrite=overwrite)
+    log = RunLog(out / "training", report)
     learned = (*real.train, *real.held_out) if sizes.all_titles else real.train
     read = list(_read(learned, sizes))
     tokenizer = _tokenizer([*texts], read, out / "training" / "tokenizer", sizes)
@@ -76,14 +78,14 @@ def make_mini(
         len(tokenizer), end=tokenizer.eos_token_id, seed=sizes.seed, hidden=sizes.hidden, layers=sizes.layers,
         heads=sizes.heads, twins=twins_of(tokenizer),
     ).to(default_device())  # fmt: skip
-    report(f"{sum(weight.numel() for weight in model.parameters()) / 1e6:.2f} million weights")
-    exams = exams_of(Recorder(tokenizer), real, sizes, report=report)
-    stages = _Stages(model, tokenizer, out, sizes, report)
+    log(f"{sum(weight.numel() for weight in model.parameters()) / 1e6:.2f} million weights")
+    exams = exams_of(Recorder(tokenizer), real, sizes, report=log)
+    stages = _Stages(model, tokenizer, out, sizes, log)
     stages.language([*texts, *read])
     stages.extraction(DrawRows(tokenizer, learned), exams)
     save(model.bfloat16(), tokenizer, TrainingNote(MODES, "", "", "", {"string": max(LIMITS)}), out)
-    write_scores(model.float(), exams, sizes, out)
-    report(f"saved to {out}")
+    write_scores(model.float(), exams, sizes, out, hours=log.hours)
+    log(f"saved to {out}")
 
 
 def exams_of(recorder: Recorder, real: Split, sizes: Sizes, *, report: ReportLine) -> tuple[Exam, ...]:
@@ -99,9 +101,10 @@ def exams_of(recorder: Recorder, real: Split, sizes: Sizes, *, report: ReportLin
     )
 
 
-def write_scores(model: Any, exams: Sequence[Exam], sizes: Sizes, out: Path) -> None:
+def write_scores(model: Any, exams: Sequence[Exam], sizes: Sizes, out: Path, *, hours: float) -> None:
     scores = {exam.name: asdict(exam.report(model)) for exam in exams}
-    (out / "scores.json").write_text(json.dumps({"sizes": asdict(sizes), "scores": scores}, indent=2) + "\n")
+    found = {"sizes": asdict(sizes), "hours": round(hours, 2), "scores": scores}
+    (out / "scores.json").write_text(json.dumps(found, indent=2) + "\n")
 
 
 def _read(listings: Sequence[Any], sizes: Sizes) -> Iterator[str]:

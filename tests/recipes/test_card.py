@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
     folder = tmp_path / "pasta-mini"
     toy_model(vocabulary=320).save_pretrained(folder)
     scores = {"oa-mine, held out": asdict(evaluate([RIGHT]))}
-    (folder / "scores.json").write_text(json.dumps({"sizes": {"seed": 7, "rows": 8}, "scores": scores}))
+    (folder / "scores.json").write_text(json.dumps({"sizes": {"seed": 7, "rows": 8}, "hours": 4.25, "scores": scores}))
     return folder
 
 
@@ -36,6 +36,7 @@ def test_the_figures_are_those_of_the_scores(folder: Path) -> None:
     assert "| tales | public domain | language |" in card
     assert "$ python -m recipe" in card
     assert "Seed 7; rows 8." in card
+    assert "took 4.2 hours" in card
     assert "2 layers of\n32, a vocabulary of 320" in card
 
 

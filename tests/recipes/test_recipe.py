@@ -55,12 +55,32 @@ def test_a_lesson_asks_for_what_its_listing_answers() -> None:
     assert lesson.plan(Mode.LOCKSTEP).mode is Mode.LOCKSTEP
 
 
-def test_the_recipe_makes_a_folder_that_the_engine_runs_in_every_mode(tmp_path: Path) -> None:
+def test_an_interrupted_recipe_goes_on_and_makes_a_folder_that_the_engine_runs_in_every_mode(tmp_path: Path) -> None:
     split = read_oa_mine(oa_mine(tmp_path / "train.jsonl"))
     lines: list[str] = []
-    make_mini(split, ["Once upon a time. " * 40], tmp_path / "mini", TINY, report=lines.append, overwrite=False)
-    assert sum(line.startswith("── ") for line in lines) == 2
-    scores = json.loads((tmp_path / "mini" / "scores.json").read_text())["scores"]
+
+    class PulledPlug(Exception):
+        pass
+
+    def report(line: str) -> None:
+        if line == "── extraction" and line not in lines:
+            lines.append(line)
+            raise PulledPlug
+        lines.append(line)
+
+    def make() -> None:
+        make_mini(split, ["Once upon a time. " * 40], tmp_path / "mini", TINY, report=report, overwrite=False)
+
+    with pytest.raises(PulledPlug):
+        make()
+    trained = [line for line in lines if line.startswith("step 2/2")]
+    make()
+    assert [line for line in lines if line.startswith("step 2/2")] == trained, "the language stage is not repeated"
+    log = (tmp_path / "mini" / "training" / "log.txt").read_text(encoding="utf-8")
+    assert [line.partition("  ")[2] for line in log.splitlines()] == lines
+    found = json.loads((tmp_path / "mini" / "scores.json").read_text())
+    scores = found["scores"]
+    assert found["hours"] >= 0
     assert scores["oa-mine, held out"]["documents"] == len(split.held_out)
     engine = Engine.load(tmp_path / "mini", device="cpu", dtype=torch.float32)
     program = extraction_program(["Brand", "Size"], limit=8, order="Extract.")
