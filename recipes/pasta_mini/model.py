@@ -30,8 +30,8 @@ _WIDTH = 0.05  # of the embeddings
 _SPACED = 2.0  # how far a token with a space is from its twin, in units of the width
 _STEADY = 4.0  # how far the one coordinate that all tokens share stands out
 _SHARPNESS = 2.0  # of the head that looks one place back
-_MATCH = 1.7  # of the heads that look for a token
-_NOTE, _SAY, _HINT = 0.1, 0.5, 0.1  # how loud: the note, what follows the match, what other heads look at
+_MATCH = 2.5  # of the heads that look for a token
+_NOTE, _SAY, _HINT = 0.1, 1.0, 0.1  # how loud: the note, what follows the match, what other heads look at
 _REPEATING = (0, 1)  # the heads of the second layer
 
 
