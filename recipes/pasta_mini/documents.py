@@ -40,7 +40,7 @@ _OPEN_TITLES = ("Form", "", "Record", "Sheet", "Overview")
 _OPEN_SHARE = 0.35
 _OPEN_POOLS = (
     "phrase", "phrase", "phrase", "person", "company", "city", "word", "code", "code", "date", "money", "integer",
-    "email", "phone", "user", "weight", "flag", "list:word",
+    "email", "phone", "user", "quantity", "quantity", "time", "moment", "site", "flag", "choice", "choice", "list:word",
 )  # fmt: skip
 _ABOUT = ("the {}", "{}", "{}, as printed", "what the document gives as {}", "the document's {}", "says which {} it is")
 _SAY = ("The {0} is {1}.", "{1} is the {0}.", "As {0} we have {1}.", "{0}: {1}.", "For the {0}, see {1}.")
@@ -212,11 +212,13 @@ def _open_kind(random: Random, part: Part) -> dict[str, Any]:
         )
         pool = random.choice(_OPEN_POOLS)
         say = random.choice(_SAY).replace("{0}", label).replace("{1}", "{}")
+        options = {pools[name](random) for name in random.choices(("noun", "part", "quality", "skill"), k=4)}
         slots[label] = {
             "pool": pool, "say": [say], "names": [label], "share": 0.8,
             "labels": [label.capitalize(), label, label.title()],
             "about": [random.choice(_ABOUT).format(label)], "yes": ["yes", "true", "done", "x"],
             "no": ["no", "false", "not yet", "none"],
+            "options": [[word, word, word.capitalize(), word.upper()] for word in sorted(options)],
         }  # fmt: skip
     return {"name": _OPEN, "titles": _OPEN_TITLES, "slots": list(slots.values())}
 

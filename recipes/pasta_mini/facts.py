@@ -27,6 +27,25 @@ _MONTHS = (
 )  # fmt: skip
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _CURRENCIES = ("$", "€", "£", "EUR", "USD", "GBP", "CHF", "SEK")
+_UNITS = (
+    "",
+    "",
+    "%",
+    " %",
+    " °C",
+    " C",
+    " km",
+    " L",
+    " kWh",
+    " mm",
+    " m",
+    "mg",
+    " mmol/L",
+    " hours",
+    " points",
+    " pcs",
+    " kW",
+)
 _ENDINGS = (".com", ".org", ".net", ".de", ".co.uk", ".io", ".example")
 _CODE_LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ"
 _FIRST_DAY = date(1994, 1, 1)
@@ -160,6 +179,12 @@ def _whole(low: int, high: int, *units: str) -> Maker:
     return make
 
 
+def _quantity(random: Random) -> Fact:
+    number = f"{random.uniform(-30, random.choice((10, 100, 2000))):.{random.choice((0, 0, 1, 1, 2))}f}"
+    number = "0" if float(number) == 0 else number
+    return Fact(number + random.choice(_UNITS), Decimal(number))
+
+
 def _weight(random: Random) -> Fact:
     number = f"{random.uniform(0.2, 60):.{random.choice((0, 1, 1, 2))}f}"
     return Fact(f"{number}{random.choice((' kg', 'kg', ' kilos'))}", Decimal(number))
@@ -220,6 +245,7 @@ _TYPED: Mapping[str, tuple[Maker, t.Type]] = {
     "moment": (_moment, t.Temporal(t.Moment.DATETIME)),
     "money": (_money, t.Number()),
     "weight": (_weight, t.Number()),
+    "quantity": (_quantity, t.Number()),
     "integer": (_whole(1, 500), t.Integer()),
     "minutes": (_whole(5, 240, " minutes", " min", " mins"), t.Integer()),
     "milliseconds": (_whole(1, 9000, "ms", " ms"), t.Integer()),
