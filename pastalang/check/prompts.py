@@ -206,14 +206,15 @@ Described: TypeAlias = tuple[str, Span]  # the name of what is described, and a 
 def check_descriptions(node: nodes.TemplateDeclaration, module: Module, report: Report) -> None:
     """Warn about the descriptions of a template whose messages do not show them."""
     found: list[Described] = []
+    seen: set[DeclaredType] = set()
     if node.description is not None:
         found.append((node.name.text, node.description.span))
     for message in node.messages:
         match message.body:
             case nodes.JsonBody(type=type):
-                found += _in_type(type, module, None, ())
+                found += _in_type(type, module, None, seen)
             case nodes.TextBlock(pieces=pieces):
-                found += _in_pieces(pieces, module)
+                found += _in_pieces(pieces, module, seen)
             case nodes.AutoBody() | nodes.ExampleBody() | nodes.HistoryBody():
                 pass
     if found:
@@ -226,58 +227,58 @@ def check_descriptions(node: nodes.TemplateDeclaration, module: Module, report: 
         )
 
 
-def _in_pieces(pieces: tuple[nodes.Piece, ...], module: Module) -> Iterator[Described]:
+def _in_pieces(pieces: tuple[nodes.Piece, ...], module: Module, seen: set[DeclaredType]) -> Iterator[Described]:
     for piece in pieces:
         match piece:
             case nodes.HoleNode(type=type):
-                yield from _in_type(type, module, None, ())
+                yield from _in_type(type, module, None, seen)
             case nodes.AsyncNode(type=type, body=body):
                 if type is not None:
-                    yield from _in_type(type, module, None, ())
-                yield from _in_pieces(body or (), module)
+                    yield from _in_type(type, module, None, seen)
+                yield from _in_pieces(body or (), module, seen)
             case nodes.ForkNode(body=body) | nodes.EachNode(body=body):
-                yield from _in_pieces(body, module)
+                yield from _in_pieces(body, module, seen)
             case _:
                 pass
 
 
-def _in_type(
-    node: nodes.TypeNode, module: Module, outer: Span | None, inside: tuple[DeclaredType, ...]
-) -> Iterator[Described]:
-    """`outer` is the place in the template's file that names a type of another file, if the walk is in one."""
+def _in_type(node: nodes.TypeNode, module: Module, outer: Span | None, seen: set[DeclaredType]) -> Iterator[Described]:
+    """`outer` is the place in the template's file that names a type of another file, if the walk is in one.
+
+    `seen` are the declared types that were walked: each of them once, however often it is named.
+    """
     match node:
         case nodes.NamedType(name=name):
             declared = module.types.get(name.text)
-            if declared is None or declared in inside:
+            if declared is None or declared in seen:
                 return
+            seen.add(declared)
             place = outer if outer is not None else (node.span if declared.module is not module else None)
             if declared.node.description is not None:
                 yield name.text, place or declared.node.description.span
-            yield from _in_type(declared.node.type, declared.module, place, (*inside, declared))
+            yield from _in_type(declared.node.type, declared.module, place, seen)
         case nodes.ArrayType(item=item):
-            yield from _in_type(item, module, outer, inside)
+            yield from _in_type(item, module, outer, seen)
         case nodes.MapType(value=value):
-            yield from _in_type(value, module, outer, inside)
+            yield from _in_type(value, module, outer, seen)
         case nodes.TupleType(items=parts) | nodes.UnionType(arms=parts):
             for part in parts:
-                yield from _in_type(part, module, outer, inside)
+                yield from _in_type(part, module, outer, seen)
         case nodes.ObjectType(members=members):
             for member in members:
-                yield from _in_member(member, module, outer, inside)
+                yield from _in_member(member, module, outer, seen)
         case nodes.LiteralType() | nodes.RegexType():
             pass
 
 
-def _in_member(
-    member: nodes.Member, module: Module, outer: Span | None, inside: tuple[DeclaredType, ...]
-) -> Iterator[Described]:
+def _in_member(member: nodes.Member, module: Module, outer: Span | None, seen: set[DeclaredType]) -> Iterator[Described]:
     match member:
         case nodes.FieldNode(key=key, type=type, description=description):
             if description is not None:
                 yield key.text, outer or description.span
-            yield from _in_type(type, module, outer, inside)
+            yield from _in_type(type, module, outer, seen)
         case nodes.SequentialGroup(members=fields):
             for inner in fields:
-                yield from _in_member(inner, module, outer, inside)
+                yield from _in_member(inner, module, outer, seen)
         case nodes.Spread(name=name, span=span):
-            yield from _in_type(nodes.NamedType(name, (), span), module, outer, inside)
+            yield from _in_type(nodes.NamedType(name, (), span), module, outer, seen)
