@@ -271,7 +271,9 @@ def _in_type(node: nodes.TypeNode, module: Module, outer: Span | None, seen: set
             pass
 
 
-def _in_member(member: nodes.Member, module: Module, outer: Span | None, seen: set[DeclaredType]) -> Iterator[Described]:
+def _in_member(
+    member: nodes.Member, module: Module, outer: Span | None, seen: set[DeclaredType]
+) -> Iterator[Described]:
     match member:
         case nodes.FieldNode(key=key, type=type, description=description):
             if description is not None:
