@@ -25,6 +25,7 @@ from pastalang.runtime.models.source import check_source, shipped_folder
 from pastalang.runtime.result import FieldResult, Result, T_co, Usage
 from pastalang.values.json import write_json
 from pastalang.values.pydantic.from_core import is_type, name_of_type
+from pastalang.values.to_template import SHOW_SCHEMA
 
 if TYPE_CHECKING:  # only `extract` without an engine loads torch
     from pastalang.runtime.engine import Engine
@@ -218,10 +219,14 @@ class Question:
     options: Mapping[str, Any]
 
     def ask(self, engine: Engine) -> Any:
-        return self._answer(engine.run(self.program, self.inputs, model=self.type, **self.options))
+        return self._answer(engine.run(self.program, self._inputs(engine), model=self.type, **self.options))
 
     async def aask(self, engine: Engine) -> Any:
-        return self._answer(await engine.arun(self.program, self.inputs, model=self.type, **self.options))
+        return self._answer(await engine.arun(self.program, self._inputs(engine), model=self.type, **self.options))
+
+    def _inputs(self, engine: Engine) -> Mapping[str, Any]:
+        note = engine.trained_for
+        return self.inputs if note is None or note.reads_schemas else {**self.inputs, SHOW_SCHEMA: False}
 
     def _answer(self, result: Result[Any]) -> Any:
         return Extraction(result) if self.options.get("details") else result.value

@@ -13,6 +13,8 @@ Example: TypeAlias = tuple[str, nodes.Value]  # a text and its right answer
 
 _NOWHERE: Final = Span(0, 0)
 _INSTRUCTION: Final = "Read the text and fill in the record."
+SHOW_SCHEMA: Final = "show_schema"  # the input of an extraction program that leaves the schema out
+_BOOLEAN: Final = nodes.NamedType(nodes.Name("boolean", _NOWHERE), (), _NOWHERE)
 _TEXT: Final = nodes.NamedType(nodes.Name("text", _NOWHERE), (), _NOWHERE)
 
 
@@ -33,7 +35,12 @@ def template_of(
         inputs.append(_text_input("instructions", _INSTRUCTION))
         inputs.append(nodes.InputNode(_name("context"), False, texts, nodes.ListValue((), _NOWHERE), _NOWHERE))
         reads = (_context(), *reads)
-        instruction = (_reference("instructions"), nodes.TextPiece("\n\n", _NOWHERE), _reference("schema"))
+        inputs.append(
+            nodes.InputNode(_name(SHOW_SCHEMA), False, _BOOLEAN, nodes.BooleanValue(True, _NOWHERE), _NOWHERE)
+        )
+        schema = (nodes.TextPiece("\n\n", _NOWHERE), _reference("schema"))
+        shown = nodes.PathValue((_name(SHOW_SCHEMA),), _NOWHERE)
+        instruction = (_reference("instructions"), nodes.IfNode(shown, False, None, schema, None, _NOWHERE))
     messages = (
         nodes.Message(nodes.Role.SYSTEM, nodes.TextBlock(instruction, _NOWHERE), _NOWHERE),
         *(nodes.Message(nodes.Role.USER, _example(text, answer), _NOWHERE) for text, answer in examples),

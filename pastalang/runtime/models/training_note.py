@@ -20,13 +20,17 @@ FILE = "pastalang.json"
 
 @dataclass(frozen=True, slots=True)
 class TrainingNote:
-    """`limits` are the token limits of the fields. `program` and `types` are fingerprints of `plan.fingerprint`."""
+    """`limits` are the token limits of the fields. `program` and `types` are fingerprints of `plan.fingerprint`.
+
+    Weights that do not read schemas are confused by one in their prompt, so `extract` shows them none.
+    """
 
     modes: tuple[Mode, ...]
     template: str
     program: str
     types: str
     limits: Mapping[str, int]
+    reads_schemas: bool = True
 
     def write(self, folder: Path) -> None:
         document = {"version": 1, **asdict(self), "modes": [mode.value for mode in self.modes]}
@@ -51,6 +55,7 @@ def read_note(folder: str | Path) -> TrainingNote | None:
             program=str(document["program"]),
             types=str(document["types"]),
             limits={str(field): int(limit) for field, limit in document["limits"].items()},
+            reads_schemas=document.get("reads_schemas", True) is True,
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         reason = f"its key {problem} is missing" if isinstance(problem, KeyError) else problem
