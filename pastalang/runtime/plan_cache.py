@@ -60,15 +60,19 @@ class PlanCache:
             known = self._files[at] = found
         return known
 
+    def has_checks(self, plan: Plan) -> bool:
+        """Whether values of the answer are checked when they are finished."""
+        return self._binding(plan).has_checks
+
     def bound(self, plan: Plan) -> BoundPlan:
         """The plan bound to the tokenizer. Raises what is wrong with the plan for this tokenizer."""
+        return self._binding(plan).checked
+
+    def _binding(self, plan: Plan) -> BoundPlan:
         known = self._bound.get(id(plan))
         if known is None or known[0] is not plan:
             _make_room(self._bound)
-            bound = BoundPlan(with_threads(plan), self._encoder, self._make_guide)
-            _ = bound.turns  # a chat template that refuses the turns refuses the call
-            bound.check_limits()
-            known = self._bound[id(plan)] = plan, bound
+            known = self._bound[id(plan)] = plan, BoundPlan(with_threads(plan), self._encoder, self._make_guide)
         return known[1]
 
 

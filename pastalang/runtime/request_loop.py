@@ -138,7 +138,7 @@ class RequestLoop:
         check_names(named, [input.name for input in plan.inputs])
         if not options.any_mode:
             check_mode(self.trained_for, plan.mode)
-        return Call(plan, options, policy_for(plan, options, has_checks=self._plans.bound(plan).has_checks)), named
+        return Call(plan, options, policy_for(plan, options, has_checks=self._plans.has_checks(plan))), named
 
     def _single_request(
         self, program: Runnable, inputs: Mapping[str, Any] | None, given: Mapping[str, Any], *, with_events: bool

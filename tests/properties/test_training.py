@@ -49,7 +49,7 @@ assistant json {
   size: { width: number, unit: "cm" | "in" } | null
   ports: [string(max=6)](max=4, max_tokens=36)
   lines: [{ name: string(max=20), qty: integer }](max=3)
-  quote: verbatim(title) | null
+  quote: verbatim(title, at="characters") | null
   sequential { first: string(max=20), sure: boolean }
   headline: string(max=30) after brand
 }

@@ -33,7 +33,8 @@ def test_type_checkers_and_the_runtime_know_the_same_options() -> None:
 
 
 def test_every_option_is_described_once() -> None:
-    described = [line.split()[0] for line in (Options.__doc__ or "").splitlines()[2:] if line.strip()]
+    lines = [line.removeprefix("    ") for line in (Options.__doc__ or "").splitlines()[2:]]
+    described = [line.split()[0] for line in lines if line.strip() and not line.startswith(" ")]
     assert described == [field.name for field in fields(Options)]
 
 

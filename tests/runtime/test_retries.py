@@ -10,7 +10,7 @@ from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import Done, FieldAgain
-from pastalang.runtime.repair.validation import validate
+from pastalang.runtime.repair.validation import validate, validator_of
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, uniform_model
 from tests.properties.test_events import told_in_the_end
@@ -70,8 +70,6 @@ class Product(BaseModel):
 
 
 def test_what_a_validator_reads_inside_an_expression_is_what_it_objects_to() -> None:
-    found = validate(Product, {"brand": "Sony", "price": 3, "words": []})
-    assert isinstance(found, tuple)
-    [objection] = found
+    _, [objection] = validate(validator_of(Product), {"brand": "Sony", "price": 3, "words": []})
     assert "brand" in objection.fields
     assert not {"price", "words"} & set(objection.fields)

@@ -81,6 +81,13 @@ class BoundPlan:
     def _with_history(self) -> dict[tuple[Role, ...], BoundPlan]:
         return {}
 
+    @cached_property
+    def checked(self) -> BoundPlan:
+        """Itself. Raises what is wrong with the plan for this tokenizer."""
+        _ = self.turns  # a chat template that refuses the turns refuses the call
+        self.check_limits()
+        return self
+
     def check_limits(self) -> None:
         """Raises `DeadEnd` if a token limit leaves no value, as far as that is known without inputs."""
         for branch in self.plan.branches:

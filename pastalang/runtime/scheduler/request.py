@@ -98,9 +98,9 @@ class RequestState(BranchOwner):
         self.is_over = False
         self.pace = Pace.RESERVED
         self.preemptions = 0
-        self.reset()
+        self._reset()
 
-    def reset(self) -> None:
+    def _reset(self) -> None:
         """Make the request as it was before it was prepared. All of its memory has been given back."""
         self.branches: list[BranchState] = []
         self.probes: dict[BranchState, None] = {}  # fed for the options of a choice, not part of the answer
@@ -156,9 +156,13 @@ class RequestState(BranchOwner):
 
     def preempt(self) -> None:
         """Start again later, with the same tokens. All of its memory has been given back."""
-        self.events.start_again()
         self.preemptions += 1
-        self.reset()
+        self.start_over()
+
+    def start_over(self) -> None:
+        """Preparing it begins anew. What it has reported is not reported again."""
+        self.events.start_again()
+        self._reset()
         self.was_held_back = True
 
     def begin(self, prefix: Prefix) -> BranchState:

@@ -334,7 +334,7 @@ class Scheduler:
         for request in prepared:
             self._admission_paused = True
             release_all(request, self.memory)
-            request.reset()
+            request.start_over()
         return bool(prepared)
 
     def _preempt(self, request: RequestState) -> None:
