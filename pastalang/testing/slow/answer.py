@@ -126,10 +126,18 @@ class Layout:
 
 def layouts_of(plan: Plan, root: Author) -> tuple[Layout, ...]:
     """One layout, or one for each stacked document."""
+    return tuple(_layout(plan, document) for document in _documents(root))
+
+
+def layout_of(plan: Plan, root: Author, document: int) -> Layout:
+    """The layout of one document of a stack. Others may be half written."""
+    return _layout(plan, _documents(root)[document])
+
+
+def _documents(root: Author) -> list[Sequence[Written]]:
     written = root.latest.written
     stack = next((one for one in written if isinstance(one, WrittenLoop) and one.stacked), None)
-    documents = [written] if stack is None else [one.author.latest.written for one in _authors(stack)]
-    return tuple(_layout(plan, document) for document in documents)
+    return [written] if stack is None else [one.author.latest.written for one in _authors(stack)]
 
 
 def _authors(stack: WrittenLoop) -> Iterator[WrittenBranch]:

@@ -23,7 +23,7 @@ from pastalang.runtime.binding.spaced import leading_space_of
 from pastalang.runtime.errors import Problem
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.validation import Objection, judge
-from pastalang.testing.slow.answer import Field, Layout, layouts_of
+from pastalang.testing.slow.answer import Field, Layout, layout_of, layouts_of
 from pastalang.testing.slow.branch import BranchState, Checkpoint, Replay
 from pastalang.testing.slow.run import Run
 from pastalang.values.json import Node, places_of
@@ -272,7 +272,7 @@ class _AnswerRepair:
     # ── validation ───────────────────────────────────────────────────────────────────────────────────────
 
     def _validate(self) -> list[Failure]:
-        self._layout = layouts_of(self._run.request.plan, self._run.branches[0])[self._document]
+        self._layout = layout_of(self._run.request.plan, self._run.branches[0], self._document)
         self._most = self._policy.checks if self._layout.mismatches else self._policy.repair
         found, objections = judge(self._layout, self._policy.model)
         self.model = None if objections else found

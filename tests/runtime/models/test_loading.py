@@ -60,8 +60,8 @@ def test_half_precision_is_for_cpus_that_compute_in_it(
         (Path("nowhere"), "there is no folder nowhere"),
         (__file__, "is a file; a model is a folder"),
         (str(Path(__file__).parent), "holds no model: it has no config.json"),
-        ((1,), "pass a loaded model as a pair"),
-        ((1, 2), "pass a loaded model as a pair"),
+        ((1,), "pass a loaded model with its tokenizer"),
+        ((1, 2), "pass a loaded model with its tokenizer"),
     ],
 )
 def test_what_no_model_can_be_loaded_from_is_refused_in_words(source: Any, message: str) -> None:
