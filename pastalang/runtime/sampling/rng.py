@@ -1,6 +1,6 @@
-"""Random numbers by key: the same position in an answer always gets the same number in [0, 1).
+"""Random bits by key: the same position in an answer always gets the same bits.
 
-There is no generator with a state, so nothing that runs earlier, later or at the same time can change a number.
+There is no generator with a state, so nothing that runs earlier, later or at the same time can change them.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ class RandomKey:
     index: int
     purpose: str = ""
 
-    def uniform(self) -> float:
-        """A number with 53 random bits, the same on every machine."""
+    def words(self) -> tuple[int, int]:
+        """64 random bits as two words of 32, the same on every machine."""
         fields = (str(self.seed), self.branch, ",".join(map(str, self.items)), str(self.index), self.purpose)
         text = "".join(f"{len(part)}:{part}" for part in fields)
         digest = blake2b(text.encode(), digest_size=8).digest()
-        return (int.from_bytes(digest, "big") >> 11) / (1 << 53)
+        return int.from_bytes(digest[:4], "big"), int.from_bytes(digest[4:], "big")

@@ -3,8 +3,8 @@
     allowed tokens ── repetition penalty ── temperature ── top_k ── top_p ── min_p ──> one token
 
 A sample depends only on its own row and its own random key: the other rows and their number do not matter.
-The tokens divide the interval from 0 to 1, each as wide as its probability, and the key's number selects one of them.
-Without top_k and top_p they are in the order of their columns, so nothing is sorted. With them, the likeliest is first.
+Every token runs for a random time, a hash of the key and the token, and the one with the smallest time in proportion to
+its probability wins. So two similar distributions, sampled with the same key, nearly always give the same token.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import numpy as np
 import torch
 
 from pastalang.program.types import Sampling
@@ -155,75 +156,61 @@ def _drawn(
             scores[line, columns] = _penalised(scores[line, columns], request.penalty)
     if not sampling.temperature:
         return _likeliest(scores, peaks_of(scores))
-    uniforms = torch.tensor([request.draw.uniform() for request in requests], dtype=torch.float64, device=scores.device)
-    return draw_columns(scores / sampling.temperature, uniforms, sampling)
+    weights = _truncated((scores / sampling.temperature).softmax(dim=1), sampling)
+    tokens = torch.arange(scores.shape[1]) if candidates.tokens is None else candidates.tokens[lines]
+    times = waiting_times([request.draw for request in requests], tokens.to(scores.device), dtype=scores.dtype)
+    return weights.div_(times).argmax(dim=1)
 
 
 def _penalised(scores: torch.Tensor, penalty: float) -> torch.Tensor:
     return torch.where(scores > 0, scores / penalty, scores * penalty)
 
 
+def waiting_times(keys: Sequence[RandomKey], tokens: torch.Tensor, *, dtype: torch.dtype) -> torch.Tensor:
+    """(keys, tokens): exponentially distributed, each a hash of its key and its token.
+
+    Of tokens with weights w, the one with the smallest time / w comes with a probability in proportion to its weight.
+    `tokens` are token ids, the same for all keys or a row for each.
+    """
+    words = np.array([key.words() for key in keys], dtype=np.uint32).view(np.int32)
+    first, second = torch.from_numpy(words).to(tokens.device)[:, :, None].unbind(1)
+    bits = (tokens.int() * -1640531535) ^ first
+    bits = _mixed(bits, 16).mul_(-2048144777).bitwise_xor_(second)
+    bits = _mixed(_mixed(bits, 13).mul_(-1028477379), 16)
+    shares = bits.to(dtype).add_(0.5).mul_(2.0**-32).add_(bits < 0)  # above 0, and exact where they are small
+    return shares.clamp_(max=1 - 2.0**-24).neg_().log1p_().neg_()
+
+
+def _mixed(bits: torch.Tensor, places: int) -> torch.Tensor:
+    """Changed in place. The shift of torch repeats the sign, and zeros are wanted."""
+    return bits.bitwise_xor_((bits >> places).bitwise_and_((1 << (32 - places)) - 1))
+
+
 _NUCLEUS = 256  # tokens to sort first for top_p: sorting a whole vocabulary takes longer than the model
 
 
-def draw_columns(scores: torch.Tensor, uniforms: torch.Tensor, sampling: Sampling) -> torch.Tensor:
-    """`scores` (lines, columns), already divided by the temperature; `uniforms` (lines,). Returns (lines,)."""
-    probabilities = scores.softmax(dim=1)
+def _truncated(chances: torch.Tensor, sampling: Sampling) -> torch.Tensor:
+    """The probabilities (lines, columns), 0 for tokens that top_k, top_p or min_p leave out."""
     if sampling.top_k is not None or sampling.top_p is not None:
-        return _draw_ordered(probabilities, uniforms, sampling, looked_at=sampling.top_k or _NUCLEUS)
-    return _draw_in_place(_without_unlikely(probabilities, sampling), uniforms)
+        chances = _likeliest_first(chances, sampling, looked_at=sampling.top_k or _NUCLEUS)
+    if not sampling.min_p:
+        return chances
+    return chances * (chances >= chances.amax(dim=1, keepdim=True) * sampling.min_p)
 
 
-def _draw_ordered(
-    probabilities: torch.Tensor, uniforms: torch.Tensor, sampling: Sampling, *, looked_at: int
-) -> torch.Tensor:
-    """Sample among the `looked_at` likeliest tokens; a line with a larger nucleus is sampled again among more."""
-    looked_at = min(looked_at, probabilities.shape[1])
-    ordered, columns = probabilities.topk(looked_at, dim=1)
+def _likeliest_first(chances: torch.Tensor, sampling: Sampling, *, looked_at: int) -> torch.Tensor:
+    """Keep the nucleus among the `looked_at` likeliest tokens; for a line with a larger one, look at more of them."""
+    looked_at = min(looked_at, chances.shape[1])
+    ordered, columns = chances.topk(looked_at, dim=1)
     if sampling.top_k is not None:
         ordered = ordered / ordered.sum(dim=1, keepdim=True)
+    if sampling.top_p is None:
+        return torch.zeros_like(chances).scatter_(1, columns, ordered)
     reached = ordered.cumsum(dim=1, dtype=torch.float64)
-    if sampling.top_p is not None:
-        ordered = ordered.masked_fill(reached - ordered >= sampling.top_p, 0.0)
-    places = _draw_in_place(_padded(_without_unlikely(ordered, sampling)), uniforms).clamp(max=looked_at - 1)
-    drawn = columns.gather(1, places[:, None])[:, 0]
-    if sampling.top_k is None and looked_at < probabilities.shape[1]:
-        larger = (reached[:, -1] < (sampling.top_p or 0.0)).nonzero()[:, 0]
+    ordered = ordered.masked_fill(reached - ordered >= sampling.top_p, 0.0)
+    kept = torch.zeros_like(chances).scatter_(1, columns, ordered)
+    if sampling.top_k is None and looked_at < chances.shape[1]:
+        larger = (reached[:, -1] < sampling.top_p).nonzero()[:, 0]
         if len(larger):
-            more = 16 * looked_at
-            drawn[larger] = _draw_ordered(probabilities[larger], uniforms[larger], sampling, looked_at=more)
-    return drawn
-
-
-def _without_unlikely(probabilities: torch.Tensor, sampling: Sampling) -> torch.Tensor:
-    """The probabilities, 0 for tokens less than `min_p` times as likely as the likeliest."""
-    if not sampling.min_p:
-        return probabilities
-    least = probabilities.amax(dim=1, keepdim=True) * sampling.min_p
-    return probabilities * (probabilities >= least)
-
-
-def _padded(weights: torch.Tensor) -> torch.Tensor:
-    return torch.nn.functional.pad(weights, (0, -weights.shape[1] % BLOCK))
-
-
-def _draw_in_place(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
-    """The column that each number selects: first its block, then the column in the block.
-
-    For a line of NaN it is an arbitrary column, which becomes `NotFinite` later.
-    """
-    lines = torch.arange(len(weights), device=weights.device)
-    blocks = weights.view(len(weights), -1, BLOCK)
-    reached = blocks.sum(dim=2, dtype=weights.dtype).cumsum(dim=1, dtype=torch.float64)
-    target = uniforms * reached[:, -1]
-    block = _first_beyond(reached, target)
-    start = torch.where(block > 0, reached[lines, block - 1], 0.0)
-    inside = blocks[lines, block].cumsum(dim=1, dtype=torch.float64)
-    return block * BLOCK + _first_beyond(inside, target - start)
-
-
-def _first_beyond(reached: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
-    """The first column where `reached` exceeds the target; if rounding leaves none, the last column that adds to it."""
-    beyond = torch.searchsorted(reached, target[:, None], right=True)[:, 0]
-    last = torch.searchsorted(reached, reached[:, -1:].contiguous())[:, 0]
-    return torch.minimum(beyond, last).clamp(max=reached.shape[1] - 1)
+            kept[larger] = _likeliest_first(chances[larger], sampling, looked_at=16 * looked_at)
+    return kept

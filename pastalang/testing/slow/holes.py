@@ -33,12 +33,12 @@ Floats = NDArray[np.float64]
 
 
 def sample(
-    logits: Floats, allowed: Collection[int] | None, sampling: Sampling, penalised: Collection[int], uniform: float
+    logits: Floats, allowed: Collection[int] | None, sampling: Sampling, penalised: Collection[int], key: RandomKey
 ) -> tuple[int, float]:
     """The sampled token, and its log-probability among the allowed ones. `allowed` None allows every token."""
     tokens = list(range(len(logits))) if allowed is None else sorted(allowed)
     scores = logits[tokens]
-    column = _sampled_column(_with_penalty(scores, tokens, penalised, sampling), sampling, uniform)
+    column = _sampled_column(_with_penalty(scores, tokens, penalised, sampling), sampling, _times(key, tokens))
     return tokens[column], float(scores[column] - scores.max() - math.log(np.exp(scores - scores.max()).sum()))
 
 
@@ -48,7 +48,23 @@ def _with_penalty(scores: Floats, tokens: list[int], penalised: Collection[int],
     return np.where([token in penalised for token in tokens], lowered, scores)
 
 
-def _sampled_column(scores: Floats, sampling: Sampling, uniform: float) -> int:
+_WORD = 2**32 - 1
+
+
+def _times(key: RandomKey, tokens: Sequence[int]) -> Floats:
+    """The random time of each token, exponentially distributed: the smallest in proportion to its chance wins."""
+    first, second = key.words()
+    return np.array([-math.log1p(-(_hash(token, first, second) + 0.5) / 2**32) for token in tokens])
+
+
+def _hash(token: int, first: int, second: int) -> int:
+    bits = (token * 2654435761 & _WORD) ^ first
+    bits = ((bits ^ bits >> 16) * 2246822519 & _WORD) ^ second
+    bits = (bits ^ bits >> 13) * 3266489917 & _WORD
+    return bits ^ bits >> 16
+
+
+def _sampled_column(scores: Floats, sampling: Sampling, times: Floats) -> int:
     if not sampling.temperature:
         return int(scores.argmax())
     chances = np.exp((scores - scores.max()) / sampling.temperature)
@@ -59,9 +75,7 @@ def _sampled_column(scores: Floats, sampling: Sampling, uniform: float) -> int:
         order = _nucleus(order[: sampling.top_k], chances, sampling.top_p)
     least = (sampling.min_p or 0.0) * chances[order].max()
     order = [column for column in order if chances[column] >= least]
-    target = uniform * chances[order].sum()
-    reached = np.cumsum(chances[order])
-    return order[min(int((reached <= target).sum()), len(order) - 1)]
+    return min(order, key=lambda column: times[column] / chances[column] if chances[column] else math.inf)
 
 
 def _nucleus(order: list[int], chances: Floats, share: float | None) -> list[int]:
@@ -97,16 +111,16 @@ class Request:
 def draw(
     request: Request, branch: BranchState, allowed: Collection[int] | None, sampling: Sampling
 ) -> tuple[int, float]:
-    """Draw a token from the logits after the branch's last token, with the random number of this draw of this branch.
+    """Draw a token from the logits after the branch's last token, with the random key of this draw of this branch.
 
     The draw takes place in the first pass in which every token that the branch sees has been fed.
     """
     attempt = "" if branch.attempt == 1 else f"attempt {branch.attempt}"
-    uniform = RandomKey(request.seed, branch.spec.name, branch.draw_items, len(branch.drawn_after), attempt).uniform()
+    key = RandomKey(request.seed, branch.spec.name, branch.draw_items, len(branch.drawn_after), attempt)
     branch.drawn_after.append(branch.path[-1])
     branch.last_pass = max(branch.last_pass, *(1 + token.known for token in branch.path))
     penalised = {token.token for token in branch.own}
-    return sample(request.logits(branch.path[-1]), allowed, sampling.over(request.base_sampling), penalised, uniform)
+    return sample(request.logits(branch.path[-1]), allowed, sampling.over(request.base_sampling), penalised, key)
 
 
 def fill(request: Request, branch: BranchState, hole: Hole, loops: LoopItems, sources: Mapping[str, str]) -> Field:

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from pastalang.program.types import Sampling
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.sampling.rng import RandomKey
-from pastalang.runtime.sampling.sampler import NotFinite, NothingAllowed, Outcome, Sample, Sampler, SampleRequest
+from pastalang.runtime.sampling.sampler import (
+    NotFinite,
+    NothingAllowed,
+    Outcome,
+    Sample,
+    Sampler,
+    SampleRequest,
+    waiting_times,
+)
 
 VOCABULARY = 300
 
@@ -197,14 +205,11 @@ def test_a_sample_depends_on_no_other_row(parts: list[tuple[Sampling, TokenMask 
     assert [mixed[shuffled.index(row)] for row in range(len(asks))] == alone
 
 
-def test_a_draw_is_the_same_number_everywhere_and_for_ever() -> None:
-    assert draw().uniform() == 0.8800025553714198
-    assert draw(1).uniform() != draw().uniform()
-
-
-@given(st.integers(0, 5), st.text(max_size=3), st.lists(st.integers(0, 12), max_size=3), st.integers(0, 12))
-def test_a_draw_is_below_one(seed: int, branch: str, items: list[int], index: int) -> None:
-    assert 0 <= RandomKey(seed, branch, tuple(items), index).uniform() < 1
+def test_a_key_has_the_same_bits_everywhere_and_for_ever() -> None:
+    assert draw().words() == (3779582195, 3078105756)
+    times = waiting_times([draw(), draw(1)], torch.tensor([0, 1, 299]), dtype=torch.float64)
+    expected = [[0.239216096, 2.074434004, 0.902739159], [0.428706598, 0.503318883, 1.342948689]]
+    torch.testing.assert_close(times, torch.tensor(expected, dtype=torch.float64), atol=1e-9, rtol=0)
 
 
 def test_draws_differ_by_seed_branch_items_index_and_purpose() -> None:
@@ -219,13 +224,75 @@ def test_draws_differ_by_seed_branch_items_index_and_purpose() -> None:
         RandomKey(0, "a1", (), 1),
         RandomKey(0, "a", (), 1, "choose"),
     ]
-    assert len({place.uniform() for place in places}) == len(places)
+    assert len({place.words() for place in places}) == len(places)
 
 
-def test_draws_are_uniform() -> None:
-    numbers = np.array([draw(index).uniform() for index in range(5000)])
-    counts, _ = np.histogram(numbers, bins=20, range=(0, 1))
-    assert ((counts - 250) ** 2 / 250).sum() < 43.8  # 19 degrees of freedom, one in a thousand
+def test_the_times_of_neighbouring_keys_and_tokens_are_exponential_and_independent() -> None:
+    times = waiting_times([draw(index) for index in range(100)], torch.arange(400), dtype=torch.float64)
+    shares = (-times).exp()
+    counts = torch.histc(shares.flatten(), bins=100, min=0, max=1)
+    assert float(((counts - 400) ** 2 / 400).sum()) < 149.5  # 99 degrees of freedom, one in a thousand
+    for one, other in ((shares[:, 1:], shares[:, :-1]), (shares[1:], shares[:-1])):
+        pairs = (one.flatten() * 10).long() * 10 + (other.flatten() * 10).long()
+        expected = one.numel() / 100
+        counts = torch.bincount(pairs, minlength=100)
+        assert float(((counts - expected) ** 2 / expected).sum()) < 149.5
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(temperature=0.6),
+        Sampling(temperature=1.3, top_k=5),
+        Sampling(temperature=1.0, top_p=0.8),
+        Sampling(temperature=0.8, min_p=0.05),
+        Sampling(temperature=1.0, top_k=9, top_p=0.9, min_p=0.02),
+        Sampling(temperature=1.0, repetition_penalty=1.4),
+    ],
+)
+@pytest.mark.parametrize("allowed", [None, tuple(range(0, 60, 3))])
+def test_every_truncation_keeps_the_law(sampling: Sampling, allowed: tuple[int, ...] | None) -> None:
+    logits = random_logits(1, seed=3, vocabulary=60)
+    open_to = range(60) if allowed is None else allowed
+    scores = {token: float(logits[0, token]) for token in open_to}
+    for token in (0, 3, 4):
+        if token in scores and (penalty := sampling.repetition_penalty):
+            scores[token] *= penalty if scores[token] < 0 else 1 / penalty
+    chances = {token: math.exp(score / sampling.temperature) for token, score in scores.items()}  # type: ignore[operator]
+    order = sorted(chances, key=lambda token: -chances[token])[: sampling.top_k]
+    total, reached, kept = sum(chances[token] for token in order), 0.0, []
+    for token in order:
+        if reached < (sampling.top_p or 1.0) and chances[token] >= (sampling.min_p or 0.0) * chances[order[0]]:
+            kept.append(token)
+        reached += chances[token] / total
+    expected = torch.tensor([chances[token] for token in kept])
+    words = None if allowed is None else mask(*allowed, vocabulary=60)
+    asks = [SampleRequest(draw(index, seed=1), sampling, words, (0, 3, 4)) for index in range(5_000)]
+    tokens = tokens_of(Sampler(60).sample(logits.expand(5_000, -1), asks))
+    assert set(tokens) <= set(kept)
+    counts = torch.bincount(torch.tensor(tokens), minlength=60)[kept]
+    expected = expected / expected.sum() * 5_000
+    rare = expected < 5  # put together, as the test of Pearson asks
+    counts = torch.cat((counts[~rare], counts[rare].sum()[None])).double()
+    expected = torch.cat((expected[~rare], expected[rare].sum()[None])).double()
+    chi_squared = float(((counts - expected) ** 2 / expected.clamp(min=1e-9)).sum())
+    assert chi_squared < chi_squared_limit(len(counts) - 1 - int(not rare.any()))
+
+
+def chi_squared_limit(freedom: int) -> float:
+    """One in ten thousand, after Wilson and Hilferty."""
+    part = 2 / (9 * max(1, freedom))
+    return max(1, freedom) * (1 - part + 3.719 * math.sqrt(part)) ** 3
+
+
+def test_similar_distributions_nearly_always_give_the_same_token() -> None:
+    logits = random_logits(1, vocabulary=40)
+    near = logits + random_logits(1, seed=7, vocabulary=40) * 0.05
+    asks = [SampleRequest(draw(index), Sampling(temperature=1.0)) for index in range(2000)]
+    one, other = (tokens_of(Sampler(40).sample(row.expand(2000, -1), asks)) for row in (logits, near))
+    shared = float(torch.minimum(logits.softmax(1), near.softmax(1)).sum())
+    equal = sum(a == b for a, b in zip(one, other, strict=True)) / 2000
+    assert equal > shared - 0.08
 
 
 # ── what goes wrong ──────────────────────────────────────────────────────────────────────────────────────
