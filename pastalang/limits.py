@@ -103,6 +103,14 @@ MAX_SCHEMA_PLACES: Final = 10_000
 MAX_SCHEMA_ENUM: Final = 1_000
 MAX_SCHEMA_ENUM_BYTES: Final = 64_000
 
+# Parts of a JSON Schema once its alternatives are written out. A grammar merges schemas that hold together, each
+# alternative of one with each of the others: 10 next to 10 are 100.
+MAX_SCHEMA_MERGED: Final = 200_000
+
+# Steps in which keywords of one JSON Schema are rewritten for a grammar. After these, the keywords are left to the
+# check of the finished value.
+MAX_SCHEMA_WORK: Final = 10_000
+
 # Parts of a JSON Schema that become one hole each hold copies of what they refer to. If all copies together are more
 # than this many times the schema, or a schema of so many bytes, the whole schema is one hole.
 MAX_SCHEMA_COPIES: Final = 3

@@ -10,7 +10,7 @@ from pastalang.program.regex import RegexError, parse_regex
 from pastalang.program.regex_tree import Chars, Choice, Node, Ranges, Repetition, Sequence
 
 _MAX_STATES: Final = 800  # of one automaton
-_MAX_PAIRS: Final = 20_000
+_MAX_PAIRS: Final = 20_000  # of states, and ten times as many of their edges
 
 _State: TypeAlias = int
 
@@ -23,10 +23,11 @@ def may_share_a_text(left: str, right: str) -> bool:
     except (RegexError, _TooLarge):
         return True
     waiting = [*product(one.reached(one.start), other.reached(other.start))]
-    seen = set(waiting)
+    seen, tried = set(waiting), 0
     while waiting:
         mine, theirs = waiting.pop()
-        if (mine, theirs) == (one.end, other.end) or len(seen) > _MAX_PAIRS:
+        tried += len(one.edges[mine]) * len(other.edges[theirs])
+        if (mine, theirs) == (one.end, other.end) or len(seen) > _MAX_PAIRS or tried > 10 * _MAX_PAIRS:
             return True
         for (ranges, after), (others, behind) in product(one.edges[mine], other.edges[theirs]):
             if _overlap(ranges, others):

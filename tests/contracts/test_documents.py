@@ -62,6 +62,11 @@ LIMITS = {
     "places of a JSON Schema": limits.MAX_SCHEMA_PLACES,
     "values of an enum in a JSON Schema": limits.MAX_SCHEMA_ENUM,
     "bytes of an enum in a JSON Schema": limits.MAX_SCHEMA_ENUM_BYTES,
+    "references of a JSON Schema that lead to one another": limits.MAX_SCHEMA_NESTING,
+    "parts of a JSON Schema with its alternatives written out, each with each": limits.MAX_SCHEMA_MERGED,
+    "steps to rewrite a JSON Schema for a grammar; afterwards keywords are checked on the finished value": (
+        limits.MAX_SCHEMA_WORK
+    ),
     "brackets inside one another in JSON that is read": limits.MAX_JSON_NESTING,
     "brackets inside one another in a saved plan": limits.MAX_PLAN_NESTING,
     "values of all enums of an imported model together": limits.MAX_TYPE_PLACES,

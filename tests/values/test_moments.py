@@ -64,6 +64,24 @@ def test_dates_are_exactly_those_of_pydantic(name: str, bound: datetime.date, tr
         assert read(json.dumps(text), found.type, {}).fits == _is_valid(annotation, text)
 
 
+@settings(max_examples=60)
+@given(st.sampled_from(BOUNDS), SECONDS, SECONDS)
+def test_times_are_those_of_pydantic_to_the_second(name: str, one: Any, other: Any) -> None:
+    bound, tried = one.time(), other.time()
+    annotation = Annotated[datetime.time, Field(**{name: bound})]
+    try:
+        found = type_of_model(annotation)
+    except NotExpressible:
+        assert bound < datetime.time(0, 0, 1)
+        return
+    assert found.notes == ()
+    for moment in (tried, bound, datetime.time(12), datetime.time(23, 59, 59)):
+        fits = read(json.dumps(moment.isoformat()), found.type, {}).fits
+        distance = abs(datetime.datetime.combine(one, moment) - datetime.datetime.combine(one, bound))
+        assert not fits or _is_valid(annotation, moment.isoformat())
+        assert fits == _is_valid(annotation, moment.isoformat()) or distance <= datetime.timedelta(seconds=1)
+
+
 def _is_valid(annotation: Any, text: str) -> bool:
     try:
         TypeAdapter(annotation).validate_python(text)

@@ -14,6 +14,7 @@ from pastalang.values.read import read
 from pastalang.values.schema.alternatives import MAX_DEPENDENT_KEYS, with_alternatives
 from pastalang.values.schema.disjoint import are_disjoint
 from pastalang.values.schema.drafts import map_schemas, split_dependencies
+from pastalang.values.schema.guard import Work
 from pastalang.values.schema.importer import type_of_schema
 
 
@@ -46,7 +47,7 @@ VALUES: st.SearchStrategy[Any] = st.one_of(
 
 @given(SCHEMAS, st.lists(VALUES, min_size=1, max_size=8))
 def test_the_cases_take_what_the_keywords_take(schema: dict[str, Any], values: list[Any]) -> None:
-    cases = with_alternatives(schema, schema)
+    cases = with_alternatives(schema, schema, Work())
     assert not {"dependentRequired", "dependentSchemas"} & set(cases) or "allOf" in cases or cases == schema
     for value in values:
         assert Draft202012Validator(cases).is_valid(value) == Draft202012Validator(schema).is_valid(value), value
@@ -95,7 +96,7 @@ TRIED = [
 @given(st.lists(ALTERNATIVES, min_size=2, max_size=3), LEAVES)
 def test_disjoint_schemas_share_no_value(arms: list[Any], together_with: Any) -> None:
     around: dict[str, Any] = together_with if isinstance(together_with, dict) else {}
-    if are_disjoint(arms, {**around, "$defs": DEFINED, "oneOf": arms}, together_with=around):
+    if are_disjoint(arms, {**around, "$defs": DEFINED, "oneOf": arms}, Work(), together_with=around):
         wholes = [Draft202012Validator({"$defs": DEFINED, "allOf": [around, arm]}) for arm in arms]
         for value in TRIED:
             assert sum(whole.is_valid(value) for whole in wholes) < 2, value
@@ -118,7 +119,7 @@ def test_disjoint_schemas_share_no_value(arms: list[Any], together_with: Any) ->
     ],
 )
 def test_when_schemas_are_apart(left: Any, right: Any, apart: bool) -> None:
-    assert are_disjoint([left, right], {}) == apart
+    assert are_disjoint([left, right], {}, Work()) == apart
 
 
 def test_alternatives_that_a_key_tells_apart_are_imported_and_enforced() -> None:

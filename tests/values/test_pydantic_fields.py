@@ -250,6 +250,12 @@ def test_a_validator_of_the_users_own_is_noted() -> None:
     assert [str(note) for note in type_of_model(Even).notes] == ["n: the validator `<lambda>`"]
 
 
+def test_the_length_of_keys_with_a_pattern_is_left_to_the_model() -> None:
+    found = type_of_model(dict[Annotated[str, StringConstraints(pattern="^a*$", max_length=3)], int])
+    assert [str(note) for note in found.notes] == ["the length of keys that match a pattern"]
+    assert not read('{"b":1}', found.type).fits
+
+
 def test_defaults_that_cannot_be_written_down_are_noted() -> None:
     class Entry(BaseModel):
         id: uuid.UUID = Field(default_factory=uuid.uuid4)

@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from pastalang.values.json import parse_json, write_json
+from pastalang.limits import MAX_SCHEMA_WORK
+from pastalang.values.json import parse_json
 from pastalang.values.pattern_overlap import may_share_a_text
 from pastalang.values.patterns import matches, whole_pattern
 from pastalang.values.read import to_plain
-from pastalang.values.schema.guard import find_hostile
+from pastalang.values.schema.guard import Work, find_hostile
 from pastalang.values.schema.importer import type_of_schema
 from pastalang.values.schema.negation import negation, pattern_of_others
-from pastalang.values.schema.split import split_text
+from pastalang.values.schema.split import split, split_text
 
 KEYS = st.sampled_from("abc")
 CONSTANTS = st.sampled_from([0, 1, 2.5, True, False, None, "", "a", "ab", "b", [], {}])
@@ -81,12 +82,15 @@ def is_valid(document: Any, value: Any) -> bool | None:
 
 
 @settings(max_examples=300)
-@given(DOCUMENTS, st.lists(VALUES, min_size=1, max_size=8))
-def test_what_is_enforced_and_what_is_checked_together_are_the_document(document: Any, values: list[Any]) -> None:
+@given(DOCUMENTS, st.lists(VALUES, min_size=1, max_size=8), st.sampled_from([MAX_SCHEMA_WORK, MAX_SCHEMA_WORK, 3, 0]))
+def test_what_is_enforced_and_what_is_checked_together_are_the_document(
+    document: Any, values: list[Any], steps: int
+) -> None:
+    """Also where the rewriting is given up, after any number of steps."""
     exact = parse_json(json.dumps(document))
     if find_hostile(exact) is not None:
         return
-    found = split_text(write_json(exact))
+    found = split(exact, steps=steps)
     enforced = to_plain(found.enforced)
     for value in values:
         wanted, taken = is_valid(document, value), is_valid(enforced, value)
@@ -102,7 +106,7 @@ def test_a_negation_takes_exactly_what_the_schema_refuses(schema: Any, values: l
     if "#" in json.dumps(schema):
         return
     exact = parse_json(json.dumps(schema))
-    other = negation(exact, exact)
+    other = negation(exact, exact, Work())
     for value in values:
         assert other is None or is_valid(to_plain(other), value) != is_valid(schema, value), (value, other)
 

@@ -9,6 +9,9 @@ from typing import Any, Final
 from pastalang.program import types as t
 
 _SECOND: Final = datetime.timedelta(seconds=1)
+_FIRST: Final = datetime.time.min
+_LAST: Final = datetime.time.max
+_NAMES: Final = ("ge", "gt", "le", "lt")
 _DAY: Final = datetime.timedelta(days=1)
 _FRACTION: Final = r"(?:\.\d{1,6})?"
 
@@ -35,7 +38,7 @@ def datetime_between(bounds: Mapping[str, Any]) -> t.String | None:
 
     They are written without an offset, as the bounds are, or in UTC if the bounds have offsets.
     """
-    given = [bound for name in ("ge", "gt", "le", "lt") for bound in _given(bounds, name)]
+    given = [bound for name in _NAMES for bound in _given(bounds, name)]
     is_aware = [bound.tzinfo is not None for bound in given]
     if any(is_aware) and not all(is_aware):
         return None
@@ -53,6 +56,17 @@ def datetime_between(bounds: Mapping[str, Any]) -> t.String | None:
         raise NoMoment("no time lies between the bounds")
     pattern = f"(?:{'|'.join([*whole, *final])})" + ("Z" if any(is_aware) else "")
     return t.String(format="date-time" if any(is_aware) else "local-date-time", pattern=pattern)
+
+
+def time_between(bounds: Mapping[str, Any]) -> t.Regex | None:
+    """The times of day within the bounds, without an offset. None if a bound has one."""
+    day = datetime.date(2000, 1, 1)
+    given = {name: datetime.datetime.combine(day, bounds[name]) for name in _NAMES if bounds.get(name) is not None}
+    if any(bound.tzinfo is not None for bound in given.values()):
+        return None
+    whole_day = {name: datetime.datetime.combine(day, end) for name, end in (("ge", _FIRST), ("le", _LAST))}
+    found = datetime_between({**whole_day, **given})
+    return None if found is None or found.pattern is None else t.Regex(found.pattern.replace(f"{day}T", ""))
 
 
 def between(low: str, high: str) -> str:

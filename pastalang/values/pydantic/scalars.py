@@ -10,7 +10,7 @@ from enum import Enum
 from itertools import chain
 from math import isfinite
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pastalang.limits import MAX_ARMS
 from pastalang.program import types as t
@@ -19,7 +19,7 @@ from pastalang.values import patterns
 from pastalang.values.formats import MOMENTS, UUID, url_pattern
 from pastalang.values.patterns import find_problem
 from pastalang.values.pydantic.classes import shown
-from pastalang.values.pydantic.moments import NoMoment, date_between, datetime_between
+from pastalang.values.pydantic.moments import NoMoment, date_between, datetime_between, time_between
 
 
 class Refused(Exception):
@@ -39,6 +39,7 @@ class Site:
 
 
 CoreSchema = Mapping[str, Any]
+Moments = TypeVar("Moments", t.String, t.Regex)
 _ALWAYS: Final = frozenset({"type", "ref", "metadata", "serialization", "strict"})
 
 
@@ -150,7 +151,7 @@ def _has_bounds(schema: CoreSchema) -> bool:
     return any(schema.get(name) is not None for name in _NO_BOUNDS)
 
 
-def _within(schema: CoreSchema, between: Callable[[CoreSchema], t.String | None]) -> t.String | None:
+def _within(schema: CoreSchema, between: Callable[[CoreSchema], Moments | None]) -> Moments | None:
     try:
         return between(schema)
     except NoMoment as problem:
@@ -158,6 +159,11 @@ def _within(schema: CoreSchema, between: Callable[[CoreSchema], t.String | None]
 
 
 def time_type(schema: CoreSchema, site: Site) -> t.Type:
+    if _has_bounds(schema) and schema.get("tz_constraint") is None:
+        found = _within(schema, time_between)
+        if found is not None:
+            _note_bounds({**schema, **_NO_BOUNDS}, site)
+            return found
     _note_bounds(schema, site)
     if schema.get("tz_constraint") == "aware":
         return t.String(format="time")
@@ -199,7 +205,7 @@ def key_pattern(schema: CoreSchema, site: Site) -> str | None:
         case "any":
             return None
         case "str":
-            return _string_key(string_type(schema, site))
+            return _string_key(string_type(schema, site), site)
         case "int":
             expect_keys(schema, ())
             return "-?[1-9][0-9]*|0"
@@ -313,11 +319,11 @@ def _note_bounds(schema: CoreSchema, site: Site) -> None:
             site.note(f"`{name}` of a {schema['type']}")
 
 
-def _string_key(type: t.Type) -> str | None:
+def _string_key(type: t.Type, site: Site) -> str | None:
     assert isinstance(type, t.String)
     if type.pattern is not None:
         if type.min_chars or type.max_chars is not None:
-            raise Refused("keys with a pattern and a length are not supported")
+            site.note("the length of keys that match a pattern")
         return type.pattern
     if not type.min_chars and type.max_chars is None:
         return None

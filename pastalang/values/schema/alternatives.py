@@ -8,6 +8,7 @@ from typing import Final
 from pastalang.values.json import JsonValue
 from pastalang.values.schema.disjoint import are_disjoint
 from pastalang.values.schema.drafts import Schema
+from pastalang.values.schema.guard import Work
 from pastalang.values.schema.keywords import ANNOTATIONS, DEPENDENT
 
 MAX_DEPENDENT_KEYS: Final = 8  # each doubles the alternatives
@@ -15,14 +16,14 @@ MAX_DEPENDENT_KEYS: Final = 8  # each doubles the alternatives
 _MAX_ALTERNATIVES: Final = 64
 
 
-def with_alternatives(schema: Schema, document: JsonValue) -> Schema:
+def with_alternatives(schema: Schema, document: JsonValue, work: Work) -> Schema:
     """The schema with dependencies and `oneOf` rewritten as `anyOf`. Too many alternatives stay as they are."""
     found, cases = dict(schema), list[JsonValue]()
     dependent = [case for keyword in DEPENDENT for case in _dependent(schema.get(keyword))]
     if dependent and len(dependent) <= MAX_DEPENDENT_KEYS:
         cases += dependent
         found = {keyword: part for keyword, part in found.items() if keyword not in DEPENDENT}
-    single = _exclusive_alternatives(schema, document)
+    single = _exclusive_alternatives(schema, document, work)
     if single is not None:
         cases.append(single)
         del found["oneOf"]
@@ -46,14 +47,13 @@ def _dependent(given: JsonValue) -> list[JsonValue]:
     return cases
 
 
-def _exclusive_alternatives(schema: Schema, document: JsonValue) -> JsonValue | None:
+def _exclusive_alternatives(schema: Schema, document: JsonValue, work: Work) -> JsonValue | None:
     """`oneOf` as `anyOf`, if the alternatives are disjoint or each of them only requires keys; else None."""
     arms = schema.get("oneOf")
     if not isinstance(arms, list) or len(arms) < 2:
         return None
-    if are_disjoint(
-        arms, document, together_with={keyword: part for keyword, part in schema.items() if keyword != "oneOf"}
-    ):
+    others = {keyword: part for keyword, part in schema.items() if keyword != "oneOf"}
+    if are_disjoint(arms, document, work, together_with=others):
         return {"anyOf": arms}
     required_keys = [keys for arm in arms if (keys := _required_keys(arm))]
     if len(required_keys) < len(arms):
@@ -65,7 +65,8 @@ def _exclusive_alternatives(schema: Schema, document: JsonValue) -> JsonValue | 
             if len(cases) >= _MAX_ALTERNATIVES:
                 return None
             without: Schema = dict.fromkeys(left_out, False)
-            cases.append({"type": "object", "required": [*keys], "properties": without})
+            case: JsonValue = {"type": "object", "required": [*keys], "properties": without}
+            cases += [case] if case not in cases else []
     return {"anyOf": cases} if cases else None
 
 

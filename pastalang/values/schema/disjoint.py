@@ -17,35 +17,42 @@ from pastalang.values.formats import FORMATS
 from pastalang.values.json import JsonValue, same_json
 from pastalang.values.pattern_overlap import may_share_a_text
 from pastalang.values.patterns import escaped, whole_pattern
-from pastalang.values.schema.guard import resolve
+from pastalang.values.schema.guard import TooMuchWork, Work, resolve
 from pastalang.values.to_schema import STANDARD_FORMATS
 
 _KINDS: Final = frozenset({"string", "number", "boolean", "null", "array", "object"})
 _MAX_DEPTH: Final = 6
 _MAX_ARMS: Final = 40
 _MAX_VALUES: Final = 200
+_STEPS_OF_PATTERNS: Final = 50  # two large patterns take as long as so many small schemas
 
 Schema = Mapping[str, JsonValue]
 
 
-def are_disjoint(arms: Sequence[JsonValue], document: JsonValue, *, together_with: Schema | None = None) -> bool:
-    """Whether certainly no two of `arms` share a value.
+def are_disjoint(
+    arms: Sequence[JsonValue], document: JsonValue, work: Work, *, together_with: Schema | None = None
+) -> bool:
+    """Whether certainly no two of `arms` share a value. False if that takes too much work.
 
     The keywords `together_with` hold for each of them too. References lead into `document`.
     """
     if len(arms) > _MAX_ARMS or _has_bases(document):
         return False
     around: JsonValue = dict(together_with or {})
-    conjunctions = [_Conjunction([around, arm], document) for arm in arms]
-    return all(_disjoint(left, right) for left, right in combinations(conjunctions, 2))
+    with suppress(TooMuchWork):
+        conjunctions = [_Conjunction([around, arm], document, work) for arm in arms]
+        return all(_disjoint(left, right) for left, right in combinations(conjunctions, 2))
+    return False
 
 
 class _Conjunction:
     """All schemas that hold for one value: the schema itself, those it refers to, and those in its `allOf`."""
 
-    def __init__(self, schemas: Sequence[JsonValue], document: JsonValue) -> None:
+    def __init__(self, schemas: Sequence[JsonValue], document: JsonValue, work: Work) -> None:
         self.document = document
+        self.work = work
         self.parts = [part for schema in schemas for part in _joined(schema, document, 0)]
+        work.spend(len(self.parts))
 
     def kinds(self) -> frozenset[str]:
         found = _KINDS
@@ -85,7 +92,7 @@ class _Conjunction:
         """The schemas for the value of a key that `properties` names; None if there are none."""
         named = [part["properties"] for part in self.parts if isinstance(part.get("properties"), dict)]
         found = [properties[key] for properties in named if isinstance(properties, dict) and key in properties]
-        return _Conjunction(found, self.document) if found else None
+        return _Conjunction(found, self.document, self.work) if found else None
 
     def forbids(self, key: str) -> bool:
         for part in self.parts:
@@ -99,6 +106,7 @@ class _Conjunction:
 
 
 def _disjoint(left: _Conjunction, right: _Conjunction, depth: int = 0) -> bool:
+    left.work.spend()
     kinds = left.kinds() & right.kinds()
     if not kinds:
         return True
@@ -117,6 +125,7 @@ def _disjoint(left: _Conjunction, right: _Conjunction, depth: int = 0) -> bool:
 def _texts_disjoint(left: _Conjunction, right: _Conjunction) -> bool:
     """Whether no text matches a pattern of each, or is one that the other lists."""
     mine, others = left.patterns(), right.patterns()
+    left.work.spend(_STEPS_OF_PATTERNS * len(mine) * len(others))
     return any(not may_share_a_text(one, other) for one in mine for other in others)
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
+from math import prod
 from types import MappingProxyType
 from typing import Final
 
@@ -13,9 +14,11 @@ from pastalang import limits
 from pastalang.program.regex import RegexError
 from pastalang.values.json import JsonValue, write_json
 from pastalang.values.patterns import whole_pattern
-from pastalang.values.schema.keywords import HOLDS_DATA, NAMED, is_unknown
+from pastalang.values.schema.keywords import HOLDS_DATA, NAMED, is_constraint, is_unknown
 
 OWN_IDENTIFIER: Final = "urn:pasta:schema:"  # marks an embedded document with references of its own
+
+_MAX_MERGED_DEPTH: Final = 32  # of references: two alternatives at each level are too many long before
 
 _UNRESOLVED: Final = {
     "$dynamicRef": "a dynamic reference is not supported",
@@ -38,6 +41,16 @@ def find_hostile(document: JsonValue) -> tuple[str, str] | None:
         if problem is not None:
             return f"{place.pointer}/{problem[0]}", problem[1]
         waiting.extend(place.parts())
+    return find_multiplied(document)
+
+
+def find_multiplied(document: JsonValue) -> tuple[str, str] | None:
+    """The first part of a safe document, as (JSON pointer, reason), whose alternatives are too many together."""
+    try:
+        _Merged(document).count(document, "")
+    except _TooMany as found:
+        most = f"{limits.MAX_SCHEMA_MERGED:,}"
+        return found.pointer, f"has more than {most} parts once its alternatives are written out, each with each"
     return None
 
 
@@ -76,6 +89,10 @@ def unescape(step: str) -> str:
     return unquote(step).replace("~1", "/").replace("~0", "~")
 
 
+def _step(name: str) -> str:
+    return name.replace("~", "~0").replace("/", "~1")
+
+
 @dataclass(frozen=True, slots=True)
 class _Place:
     """One value inside a document. `is_schema` is false for data and for objects whose keys are names."""
@@ -97,9 +114,83 @@ class _Place:
         for key, part in self.value.items():
             if self.is_schema and (key in HOLDS_DATA or is_unknown(key)):
                 continue
-            step = key.replace("~", "~0").replace("/", "~1")
             inner = not self.is_schema or key not in NAMED
-            yield _Place(f"{self.pointer}/{step}", part, inner, self.depth + 1, self.value if own else self.document)
+            yield _Place(
+                f"{self.pointer}/{_step(key)}", part, inner, self.depth + 1, self.value if own else self.document
+            )
+
+
+class TooMuchWork(Exception):
+    """A rewriting that takes more steps than it is worth. What it would have made possible is given up."""
+
+
+@dataclass(slots=True)
+class Work:
+    """The steps that are left for one document, so that a hostile one takes no longer than a large one."""
+
+    left: int = limits.MAX_SCHEMA_WORK
+
+    def spend(self, steps: int = 1) -> None:
+        """Raises `TooMuchWork` when nothing is left."""
+        self.left -= steps
+        if self.left < 0:
+            raise TooMuchWork
+
+
+class _TooMany(Exception):
+    def __init__(self, pointer: str) -> None:
+        self.pointer = pointer
+        super().__init__(pointer)
+
+
+@dataclass(slots=True)
+class _Merged:
+    """Counts what a grammar makes of a schema, without making it: each schema and each target of a reference once."""
+
+    document: JsonValue
+    targets: dict[str, tuple[int, int]] = field(default_factory=dict)
+    depth: int = 0  # of references inside one another
+
+    def count(self, schema: JsonValue, at: str) -> tuple[int, int]:
+        """How many alternatives the schema is, and how many parts they have together."""
+        if not isinstance(schema, dict):
+            return 1, 1
+        own, together = 1, list[tuple[int, int]]()
+        for keyword, part in schema.items():
+            here = f"{at}/{keyword}"
+            if keyword in ("allOf", "anyOf", "oneOf") and isinstance(part, list):
+                arms = [self.count(arm, f"{here}/{number}") for number, arm in enumerate(part)]
+                together += arms if keyword == "allOf" else [(sum(w for w, _ in arms), sum(p for _, p in arms))]
+            elif keyword == "enum" and isinstance(part, list):
+                together.append((len(part), len(part)))
+            elif keyword == "$ref":
+                together += [self.target(str(part))] if sum(map(is_constraint, schema)) > 1 or "/allOf/" in at else []
+            elif keyword not in HOLDS_DATA and not is_unknown(keyword):
+                inner = sum(parts for _, parts in self.counts(keyword, part, here))
+                own += 0 if keyword in ("$defs", "definitions") else inner
+        together.append((1, own))
+        ways = prod(ways for ways, _ in together)
+        parts = sum(parts * (ways // max(own_ways, 1)) for own_ways, parts in together)
+        if parts > limits.MAX_SCHEMA_MERGED:
+            raise _TooMany(at)
+        return ways, parts
+
+    def counts(self, keyword: str, part: JsonValue, at: str) -> Iterator[tuple[int, int]]:
+        if isinstance(part, list):
+            yield from (self.count(one, f"{at}/{number}") for number, one in enumerate(part))
+        elif keyword in NAMED and isinstance(part, dict):
+            yield from (self.count(one, f"{at}/{_step(name)}") for name, one in part.items())
+        elif isinstance(part, dict):
+            yield self.count(part, at)
+
+    def target(self, reference: str) -> tuple[int, int]:
+        """Of what a reference leads to, which is merged with what stands next to the reference."""
+        if reference not in self.targets and self.depth < _MAX_MERGED_DEPTH:
+            self.targets[reference] = 1, 1  # a reference back
+            self.depth += 1
+            self.targets[reference] = self.count(resolve(reference, self.document), reference.removeprefix("#"))
+            self.depth -= 1
+        return self.targets.get(reference, (1, 1))
 
 
 def _problem_of(schema: JsonValue, document: JsonValue) -> tuple[str, str] | None:
@@ -120,7 +211,7 @@ def _problem_of(schema: JsonValue, document: JsonValue) -> tuple[str, str] | Non
 
 
 def _reference_problem(schema: dict[str, JsonValue], document: JsonValue) -> tuple[str, str] | None:
-    seen: set[str] = set()
+    seen: set[str] = set()  # also bounds the work, which is done anew for every reference
     target: JsonValue = schema
     while isinstance(target, dict) and "$ref" in target:
         reference = target["$ref"]
@@ -135,6 +226,8 @@ def _reference_problem(schema: dict[str, JsonValue], document: JsonValue) -> tup
             return "$ref", f"`{reference}` points below `{first}`, which is not a keyword; use `$defs`"
         if reference in seen:
             return "$ref", f"`{reference}` refers to itself"
+        if len(seen) == limits.MAX_SCHEMA_NESTING:
+            return "$ref", f"leads through more than {len(seen)} references"
         seen.add(reference)
         target = resolve(reference, document)
         if target is None or not isinstance(target, dict | bool):

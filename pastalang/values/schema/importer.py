@@ -8,6 +8,7 @@ JSON pointer.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
@@ -32,7 +33,7 @@ from pastalang.values.patterns import whole_pattern
 from pastalang.values.schema import scalars
 from pastalang.values.schema.disjoint import are_disjoint
 from pastalang.values.schema.drafts import places
-from pastalang.values.schema.guard import OWN_IDENTIFIER, find_hostile, resolve
+from pastalang.values.schema.guard import OWN_IDENTIFIER, Work, find_hostile, resolve
 from pastalang.values.schema.keywords import (
     CHECKED,
     CHECKED_FORMATS,
@@ -83,9 +84,10 @@ def _convert(document: JsonValue, name: str) -> Converted:
 
 
 def is_endless(document: JsonValue) -> bool:
-    """Whether no value can end, even without its optional keys."""
+    """Whether certainly no value can end, even without its optional keys."""
     minimal = _Conversion(document, "Root", keep_optional=False)
-    minimal.convert(document, "#")
+    with suppress(NotExpressible), refuses_large_types(minimal.root_name):
+        minimal.convert(document, "#")
     return bool(types_without_values(minimal.types))
 
 
@@ -100,6 +102,7 @@ class _Conversion:
     done: dict[str, tuple[t.Type, int]] = field(default_factory=dict)  # with the number of its parts
     parts: int = 0
     open: list[str] = field(default_factory=list)
+    work: Work = field(default_factory=Work)
     notes: list[Note] = field(default_factory=list)
     problems: list[Mismatch] = field(default_factory=list)
 
@@ -262,7 +265,7 @@ class _Conversion:
 
     def are_exclusive(self, parts: list[JsonValue], arms: list[t.Type]) -> bool:
         """Whether certainly no two alternatives share a value. One without a `type` accepts more than its hole type."""
-        return are_disjoint(parts, self.document) or (
+        return are_disjoint(parts, self.document, self.work) or (
             all(self.is_typed(part) for part in parts) and overlap(arms, self.types) is None
         )
 

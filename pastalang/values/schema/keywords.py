@@ -61,6 +61,13 @@ REFUSED: Final[Mapping[str, str]] = MappingProxyType(
         "$recursiveAnchor": "is not supported; use `$defs`",
         "extends": "is not a keyword of JSON Schema",
         "divisibleBy": "is a keyword of an old draft; use `multipleOf`",
+        **dict.fromkeys(
+            (
+                *("formatMinimum", "formatMaximum", "formatExclusiveMinimum", "formatExclusiveMaximum"),
+                *("exclusiveFormatMinimum", "exclusiveFormatMaximum"),
+            ),
+            "is not a keyword of JSON Schema; use `pattern`",
+        ),
     }
 )
 

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from pastalang.values.json import JsonValue
 from pastalang.values.patterns import escaped
-from pastalang.values.schema.guard import resolve
+from pastalang.values.schema.guard import Work, resolve
 from pastalang.values.schema.keywords import is_constraint
 
 KINDS: Final = ("string", "number", "boolean", "null", "array", "object")
@@ -23,11 +23,12 @@ Negate: TypeAlias = "Callable[[JsonValue], JsonValue | None]"
 Ways: TypeAlias = "list[JsonValue] | None"
 
 
-def negation(schema: JsonValue, document: JsonValue, depth: int = 0) -> JsonValue | None:
+def negation(schema: JsonValue, document: JsonValue, work: Work, depth: int = 0) -> JsonValue | None:
     """A schema that accepts exactly what `schema` refuses; None if it has none without `not`.
 
     References lead into `document`.
     """
+    work.spend()
     if isinstance(schema, bool):
         return not schema
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
@@ -36,7 +37,7 @@ def negation(schema: JsonValue, document: JsonValue, depth: int = 0) -> JsonValu
     for keyword in filter(is_constraint, schema):
         if keyword not in _NEGATIONS:
             return None
-        found = _NEGATIONS[keyword](schema[keyword], lambda part: negation(part, document, depth + 1), document)
+        found = _NEGATIONS[keyword](schema[keyword], lambda part: negation(part, document, work, depth + 1), document)
         if found is None or len(ways) + len(found) > _MAX_WAYS:
             return None
         ways += found

@@ -11,6 +11,7 @@ from pastalang.values.json import JsonValue
 from pastalang.values.patterns import matches, whole_pattern
 from pastalang.values.schema.alternatives import with_parts
 from pastalang.values.schema.drafts import Schema
+from pastalang.values.schema.guard import Work
 from pastalang.values.schema.keywords import is_constraint
 from pastalang.values.schema.negation import negation
 
@@ -19,22 +20,25 @@ _MERGING: Final = ("allOf", "anyOf", "oneOf", "$ref")
 _MAX_WAYS: Final = 24
 
 
-def with_limits(found: Schema, schema: Schema) -> tuple[Schema, list[str]]:
-    """`found` with the limits of `schema` in other keywords, and the keywords for which there is no exact form."""
+def with_limits(found: Schema, schema: Schema, work: Work | None) -> tuple[Schema, list[str]]:
+    """`found` with the limits of `schema` in other keywords, and the keywords for which there is no exact form.
+
+    Without `work`, numbers of properties do not become alternatives, and nothing is negated.
+    """
     left: list[str] = []
     names = schema.get("propertyNames", True)
     if names not in (True, {}):
-        named = _with_names(found, names)
+        named = _with_names(found, names, work)
         left += ["propertyNames"] if named is None else []
         found = found if named is None else named
-    counted = _with_counts(found)
+    counted = _with_counts(found, most_ways=_MAX_WAYS if work else 1)
     if counted is None:
         left += [keyword for keyword in _COUNTS if keyword in found]
         counted = {keyword: part for keyword, part in found.items() if keyword not in _COUNTS}
     return counted, left
 
 
-def _with_names(schema: Schema, names: JsonValue) -> Schema | None:
+def _with_names(schema: Schema, names: JsonValue, work: Work | None) -> Schema | None:
     """Names that are listed become `properties`, others a pattern."""
     properties, extra = _named(schema), schema.get("additionalProperties", True)
     if "patternProperties" in schema:
@@ -42,7 +46,7 @@ def _with_names(schema: Schema, names: JsonValue) -> Schema | None:
     if (listed := _listed_names(names)) is not None:
         allowed: Schema = {name: properties.get(name, extra) for name in [*properties, *listed] if name in listed}
         return _closed(schema, allowed, properties)
-    pattern = _pattern_of_names(names)
+    pattern = _pattern_of_names(names, work)
     if pattern is None or (properties and extra not in (True, False, {})):
         return None
     allowed = {name: part for name, part in properties.items() if matches(whole_pattern(pattern), name)}
@@ -70,13 +74,13 @@ def _listed_names(names: JsonValue) -> list[str] | None:
     return [name for name in listed if isinstance(name, str)]
 
 
-def _pattern_of_names(names: JsonValue) -> str | None:
+def _pattern_of_names(names: JsonValue, work: Work | None) -> str | None:
     """An expression that finds a match in the names that the schema accepts, and in no others."""
     if not isinstance(names, dict) or not _takes_text(names):
         return None
     constraints = {keyword for keyword in names if is_constraint(keyword)} - {"type"}
-    if constraints == {"not"}:
-        return _pattern_of_names(_for_text(negation(names["not"], {})))
+    if constraints == {"not"} and work is not None:
+        return _pattern_of_names(_for_text(negation(names["not"], {}, work)), work)
     if constraints == {"pattern"}:
         return _supported(str(names["pattern"]))
     if constraints == {"format"} and names["format"] in FORMATS:
@@ -107,7 +111,7 @@ def _supported(pattern: str) -> str | None:
     return pattern
 
 
-def _with_counts(schema: Schema) -> Schema | None:
+def _with_counts(schema: Schema, *, most_ways: int) -> Schema | None:
     """The grammar counts only properties that are required or have no names. Small numbers become alternatives."""
     least, most = (_count(schema.get(keyword)) for keyword in _COUNTS)
     properties = _named(schema)
@@ -120,14 +124,14 @@ def _with_counts(schema: Schema) -> Schema | None:
     if least is not None and least > len(known):
         if known.issuperset(properties) and not any(keyword in schema for keyword in _MERGING):
             found["minProperties"] = least
-        elif least != 1 or not is_closed or not 0 < len(names) <= _MAX_WAYS:
+        elif least != 1 or not is_closed or not 0 < len(names) <= most_ways:
             return None
         else:
             parts.append({"anyOf": [{"required": [name]} for name in names]})
     if most is not None and not (is_closed and most >= len(names)):
         if known.issuperset(properties) and not any(keyword in schema for keyword in _MERGING):
             found["maxProperties"] = most
-        elif most != 1 or not is_closed or len(names) > _MAX_WAYS:
+        elif most != 1 or not is_closed or len(names) > most_ways:
             return None
         else:
             ways = [dict.fromkeys((name for name in names if name != only), False) for only in names]

@@ -4,22 +4,25 @@
 
 Keywords that a grammar cannot express are rewritten as keywords that it can (`not` and `if` as alternatives, the names
 of properties as patterns). Where no such form is exact, `enforced` leaves the keyword out, and `checked` names it.
+The same is done with all keywords that become alternatives, if these are too many for a grammar together.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 from typing import Final
 
+from pastalang import limits
 from pastalang.program import types as t
 from pastalang.values.json import JsonValue, parse_json, write_json
 from pastalang.values.schema.alternatives import with_alternatives, with_parts
 from pastalang.values.schema.drafts import Schema, modern
-from pastalang.values.schema.guard import OWN_IDENTIFIER, resolve, unescape
+from pastalang.values.schema.guard import OWN_IDENTIFIER, TooMuchWork, Work, find_multiplied, resolve, unescape
 from pastalang.values.schema.keywords import (
     CHECKED,
     CHECKED_FORMATS,
@@ -51,7 +54,18 @@ class Split:
 @lru_cache(maxsize=256)
 def split_text(document: str) -> Split:
     """The split of a document that `find_hostile` has found safe, given as text."""
-    splitter = _Splitter(modern(parse_json(document)))
+    return split(parse_json(document))
+
+
+def split(document: JsonValue, *, steps: int = limits.MAX_SCHEMA_WORK) -> Split:
+    """The split of a safe document. What cannot be rewritten in so many steps is left to the check."""
+    given = modern(document)
+    with suppress(TooMuchWork):
+        splitter = _Splitter(given, Work(steps))
+        found = splitter.whole()
+        if find_multiplied(found) is None:
+            return Split(found, tuple(splitter.checked))
+    splitter = _Splitter(given, None)
     return Split(splitter.whole(), tuple(splitter.checked))
 
 
@@ -64,6 +78,7 @@ def has_checks(types: Iterable[t.Type]) -> bool:
 @dataclass(slots=True)
 class _Splitter:
     document: JsonValue
+    work: Work | None  # None: no keyword becomes alternatives
     checked: dict[str, None] = field(default_factory=dict)
     rewritten: str | None = None  # the keyword that is being rewritten: its parts have no pointers of their own
     crowded: set[int] = field(default_factory=set)  # schemas whose conditions are too many together
@@ -91,15 +106,18 @@ class _Splitter:
     def schema(self, schema: JsonValue | None, at: str) -> JsonValue:
         if not isinstance(schema, dict):
             return schema
+        if self.work is not None:
+            self.work.spend()
         self.note_crowded(schema)
         inner = {
             keyword: self.part(keyword, part, f"{at}/{_step(keyword)}")
             for keyword, part in schema.items()
             if keyword not in _LEFT_OUT and not _is_idle_identifier(keyword, schema, at)
         }
-        found = self.with_unions(with_alternatives(inner, self.document), schema, at)
+        rewritten = inner if self.work is None else with_alternatives(inner, self.document, self.work)
+        found = self.with_unions(rewritten, schema, at)
         found = with_parts(found, [*self.negated(schema, at), *self.conditional(schema, at)])
-        found, left = with_limits(found, schema)
+        found, left = with_limits(found, schema, self.work)
         for keyword in (*left, *_unsupported(schema)):
             self.leave(f"{at}/{keyword}")
         if found.get("format") in CHECKED_FORMATS:
@@ -135,7 +153,7 @@ class _Splitter:
 
     def each_alone(self, arms: JsonValue) -> JsonValue | None:
         """`oneOf` as `anyOf`: each alternative together with the negations of the others; None if one has none."""
-        others = [negation(arm, self.document) for arm in arms] if isinstance(arms, list) else []
+        others = [self.negation(arm) for arm in arms] if isinstance(arms, list) else []
         found = [other for other in others if other is not None]
         if not isinstance(arms, list) or len(found) < len(arms) or prod(map(_ways, found)) > _MAX_WAYS:
             return None
@@ -145,7 +163,7 @@ class _Splitter:
     def negated(self, schema: Schema, at: str) -> Iterator[JsonValue]:
         if "not" not in schema:
             return
-        other = negation(schema["not"], self.document)
+        other = self.negation(schema["not"])
         if other is None:
             self.leave(f"{at}/not")
         else:
@@ -155,14 +173,18 @@ class _Splitter:
         if "if" not in schema or not {"then", "else"} & set(schema):
             return
         then, otherwise = schema.get("then", {}), schema.get("else", {})
-        other = None if id(schema) in self.crowded else negation(schema["if"], self.document)
+        is_free = self.work is not None and id(schema) not in self.crowded
+        other = self.negation(schema["if"]) if is_free else None
         if other is not None:
             ways: list[JsonValue] = [{"allOf": [schema["if"], then]}, {"allOf": [other, otherwise]}]
             yield self.rewrite({"anyOf": ways}, f"{at}/if")
             return
         self.leave(f"{at}/if")
-        if "then" in schema and "else" in schema and id(schema) not in self.crowded:
+        if "then" in schema and "else" in schema and is_free:
             yield self.rewrite({"anyOf": [then, otherwise]}, f"{at}/if")
+
+    def negation(self, schema: JsonValue) -> JsonValue | None:
+        return None if self.work is None else negation(schema, self.document, self.work)
 
     def rewrite(self, schema: JsonValue, at: str) -> JsonValue:
         before, self.rewritten = self.rewritten, self.rewritten or at

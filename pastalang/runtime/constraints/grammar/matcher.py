@@ -170,6 +170,8 @@ def find_refused_part(document: JsonValue, reason: str, refusal: Callable[[JsonV
 def _refusal_reason(error: str) -> str:
     """The error in one line, without positions in the generated grammar."""
     line = next(iter(error.strip().splitlines()), "unknown")
+    if line.startswith("panic: ") or line.endswith("schema too large"):
+        return "its alternatives are too many for one grammar; split it into several fields"
     return re.sub(r"^(at )?\d+\(\d+\): ", "", line).removeprefix("failed to compile JSON schema: ")
 
 
