@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from pastalang.cli.exit_codes import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
+from pastalang.cli.model_source import load_tokenizer
 from pastalang.cli.options import ProgramPaths
 from pastalang.cli.output import echo, echo_document
 from pastalang.cli.process import exits_with_code
@@ -32,6 +33,10 @@ def command(
     explain_constraints: Annotated[
         bool, typer.Option("--explain-constraints", help="Show how each keyword of JSON Schema is enforced, and exit.")
     ] = False,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Try every value with the tokenizer of this model: a folder, or a name on the hub."),
+    ] = None,
 ) -> None:
     if explain_constraints:
         from pastalang.values.schema.keywords import keyword_table
@@ -43,20 +48,22 @@ def command(
     programs = list(read_all(files))
     if not programs:
         raise Refused(f"there are no programs in {', '.join(map(str, files))}", EXIT_USAGE)
-    found = list(dict.fromkeys(finding for program in programs for finding in _findings(program)))
+    tokenizer = None if model is None else load_tokenizer(model)
+    found = list(dict.fromkeys(finding for program in programs for finding in _findings(program, tokenizer)))
     _print(found, len(programs), format)
     raise typer.Exit(_exit_code(programs, found, strict=strict))
 
 
-def _findings(program: ProgramFile) -> tuple[Diagnostic, ...]:
+def _findings(program: ProgramFile, tokenizer: object | None) -> tuple[Diagnostic, ...]:
     checked, findings = check_reading(program.reading, path=program.path)
-    return findings if checked is None else (*findings, *_unenforceable(checked))
+    return findings if checked is None else (*findings, *_unenforceable(checked, tokenizer))
 
 
-def _unenforceable(program: Program) -> tuple[Diagnostic, ...]:
-    from pastalang.runtime.constraints.trial import find_unenforceable
+def _unenforceable(program: Program, tokenizer: object | None) -> tuple[Diagnostic, ...]:
+    from pastalang.runtime.binding.trial import find_unenforceable, find_unwritable
 
-    return find_unenforceable(program)
+    found = find_unenforceable(program)
+    return found if found or tokenizer is None else find_unwritable(program, tokenizer)
 
 
 def _exit_code(programs: list[ProgramFile], found: list[Diagnostic], *, strict: bool) -> int:

@@ -38,7 +38,7 @@ def command(
         raise Refused(str(refusal), EXIT_PROBLEMS) from None
     for note in found.notes:
         echo_error(f"note: {note}")
-    from pastalang.runtime.constraints.trial import find_unenforceable
+    from pastalang.runtime.binding.trial import find_unenforceable
 
     program, findings = check_source(text, name=str(output or "<import>"))
     if program is None:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from http.client import HTTPException
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.error import HTTPError, URLError
 from urllib.parse import SplitResult, urlsplit
 from urllib.request import Request, build_opener, getproxies, proxy_bypass
@@ -56,6 +56,18 @@ def load_engine(model: str, *, device: str | None, cells: int) -> Engine:
             from pastalang.runtime.engine import Engine
 
             return Engine.load(model, device=device, cells=cells)
+    except PastaError as problem:
+        raise Refused(str(problem), EXIT_UNREADABLE) from problem
+
+
+def load_tokenizer(model: str) -> Any:
+    """The tokenizer of a model, without its weights. Raises `Refused`."""
+    refuse_model(model)
+    offline_without_hub(model)
+    try:
+        from pastalang.runtime.models.loading import load_tokenizer as load
+
+        return load(model)
     except PastaError as problem:
         raise Refused(str(problem), EXIT_UNREADABLE) from problem
 

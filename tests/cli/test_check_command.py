@@ -9,6 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer
+from tokenizers.decoders import Fuse
+from tokenizers.models import WordLevel
+from tokenizers.pre_tokenizers import Split
+from transformers import PreTrainedTokenizerFast
 from typer.testing import CliRunner, Result
 
 from pastalang.cli.app import ENTRIES, build_app
@@ -192,6 +197,40 @@ def test_every_command_has_its_summary_in_the_help() -> None:
     assert result.exit_code == 0
     for entry in ENTRIES:
         assert entry.summary in result.output
+
+
+def test_a_value_that_a_tokenizer_cannot_write_is_found_with_its_line(tmp_path: Path) -> None:
+    """The tokens of this model are small letters, without digits and capitals."""
+    alphabet = {character: at for at, character in enumerate('abcdefghijklmnopqrstuvwxyz {}":,[].')}
+    backend = Tokenizer(WordLevel({**alphabet, "<unk>": 40, "<end>": 41}, unk_token="<unk>"))
+    backend.pre_tokenizer, backend.decoder = Split("", "isolated"), Fuse()
+    PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<end>").save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text('{"model_type": "llama"}', encoding="utf-8")
+    fields = [
+        "a: string(max=4)",
+        "n: integer(0..9)",
+        'u: "Q" | "no"',
+        'c: "Q" | "R"',
+        "l: [integer](min=1)",
+        "q: verbatim(x)",
+    ]
+    program = tmp_path / "program.pasta"
+    lines = [
+        "template t(x: text)",
+        'user """',
+        "{x}",
+        '"""',
+        "assistant json {",
+        *(f"  {one}," for one in fields),
+        "}",
+        "",
+    ]
+    program.write_text("\n".join(lines), encoding="utf-8")
+    assert pasta("check", str(program)).exit_code == 0
+    result = pasta("check", "--format", "json", "--model", str(tmp_path), str(program))
+    found = [(one["line"], one["code"], one["headline"][:3]) for one in json.loads(result.output)["diagnostics"]]
+    assert found == [(at, "not-enforceable", f"`{name}`") for at, name in ((7, "n"), (9, "c"), (10, "l"))]
+    assert pasta("check", "--model", str(tmp_path / "missing"), str(program)).exit_code == 3
 
 
 def test_a_type_that_no_model_could_be_kept_to_is_found_without_a_model(tmp_path: Path) -> None:

@@ -37,9 +37,15 @@ def load_model(
     weights = load_weights(path, device=device, dtype=dtype)
     if packed:
         pack(weights)
+    return LoadedModel(weights, load_tokenizer(source), find_note(path))
+
+
+def load_tokenizer(source: str | Path) -> Any:
+    """Loads the tokenizer alone from where `load_model` loads it."""
+    check_source(source)
+    path = shipped_folder(source) or source
     with as_load_error(path):
-        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=Path(path).is_dir())
-    return LoadedModel(weights, tokenizer, find_note(path))
+        return AutoTokenizer.from_pretrained(path, local_files_only=Path(path).is_dir())
 
 
 def load_weights(path: str | Path, *, device: str | None = None, dtype: torch.dtype | None = None) -> Any:
