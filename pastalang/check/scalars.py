@@ -23,6 +23,8 @@ STRING_HINTS = {
     "max_tokens": "the token limit is called `max`",
     "min_length": "did you mean `min_chars`?",
     "max_length": "did you mean `max_chars`? `max` counts tokens",
+    "minLength": "did you mean `min_chars`?",
+    "maxLength": "did you mean `max_chars`? `max` counts tokens",
     "enum": 'write the values as a union: `"tv" | "phone"`',
 }
 
@@ -106,6 +108,11 @@ HINTS = {
     "lt": "did you mean `below`?",
     "ge": "did you mean `min`?",
     "le": "did you mean `max`?",
+    "minimum": "did you mean `min`?",
+    "maximum": "did you mean `max`?",
+    "exclusiveMinimum": "did you mean `above`?",
+    "exclusiveMaximum": "did you mean `below`?",
+    "multipleOf": "did you mean `multiple_of`?",
 }
 
 

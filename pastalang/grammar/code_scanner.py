@@ -36,6 +36,7 @@ LEXEME = re.compile(
     re.VERBOSE,
 )
 PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE]([+-]?[0-9]+))?")
+FOREIGN_BLOCK = re.compile("'''.*?('''|\\Z)", re.DOTALL)
 FOREIGN_QUOTES = re.compile("'[^'\\n]*'|`[^`\\n]*`|[“”„][^“”„\\n]*[“”]|[‘’][^‘’\\n]*[‘’]|[«][^»\\n]*[»]")
 MOST_SHOWN = 3  # of a character that is repeated
 ADVICE = {
@@ -224,6 +225,9 @@ def _skip_bad_characters(result: Scan, position: int) -> int:
     text = result.source.text
     while text[position] in " \t":
         position += 1
+    block = FOREIGN_BLOCK.match(text, position)
+    if block is not None:
+        return _add_foreign_block(result, block)
     quoted = FOREIGN_QUOTES.match(text, position)
     if quoted is not None:
         return _add_foreign_string(result, quoted)
@@ -232,6 +236,19 @@ def _skip_bad_characters(result: Scan, position: int) -> int:
         position += 1
     _report_bad_character(result, character, Span(start, position))
     return position
+
+
+def _add_foreign_block(result: Scan, match: re.Match[str]) -> int:
+    """A text in three single quotes: one problem, and parsing continues as if it were an empty text."""
+    start, end = match.span()
+    advice = 'write texts of several lines in three double quotes: """'
+    result.report(
+        Problem("bad-character", "a text in the wrong kind of quotes", Span(start, start + 3), help=(advice,))
+    )
+    result.add(Token("TEXT_OPEN", text=match[0][:3], start=start, end=start + 3))
+    closing = max(start + 3, end - 3)
+    result.add(Token("TEXT_CLOSE", text=match.string[closing:end], start=closing, end=end))
+    return end
 
 
 def _add_foreign_string(result: Scan, match: re.Match[str]) -> int:

@@ -130,6 +130,8 @@ def _missing_type(token: Token, tokens: list[Token], index: int) -> Problem | No
 def advice_for(token: Token, expected: frozenset[str], tokens: list[Token], index: int) -> tuple[str, ...]:
     """What to write instead; at most one piece of advice."""
     before = tokens[index - 1].type if index else ""
+    if token.type == "LEFT_BRACKET" and before in NAME_TERMINALS:
+        return _foreign_type(tokens[index - 1].text, tokens[index + 1 : index + 2])
     for fits, advice in (
         (token.type == "STRING" and "TEXT_OPEN" in expected, 'write the message in triple quotes: """..."""'),
         (token.type == "LEFT_BRACE" and "JSON" in expected, "an answer in JSON is written `assistant json { ... }`"),
@@ -146,6 +148,22 @@ def advice_for(token: Token, expected: frozenset[str], tokens: list[Token], inde
         if fits:
             return (advice,)
     return _misspelt(token, expected)
+
+
+def _foreign_type(name: str, inside: list[Token]) -> tuple[str, ...]:
+    """The spelling of a type that is written with brackets after its name, as in other languages."""
+    inner = inside[0].text if inside and inside[0].type in NAME_TERMINALS else "T"
+    match name.lower():
+        case "list" | "array" | "sequence" | "set" | "tuple":
+            return (f"a list is written `[{inner}]`",)
+        case "optional":
+            return (f"a value that may be null is written `{inner} | null`",)
+        case "dict" | "map" | "mapping" | "record":
+            return ("a map is written `{string: T}`",)
+        case "union" | "literal" | "enum":
+            return ("alternatives are separated with `|`",)
+        case _:
+            return (f"a list is written `[{name}]`",)
 
 
 def _misspelt(token: Token, expected: frozenset[str]) -> tuple[str, ...]:
