@@ -10,11 +10,10 @@ from pastalang.check.report import Report
 from pastalang.check.type_facts import LowerType
 from pastalang.diagnostics.diagnostic import Label
 from pastalang.grammar import nodes
+from pastalang.grammar.foreign_types import OTHER_INPUT_NAMES
 from pastalang.program import types as t
 from pastalang.program.program import Input, InputKind, InputType, ListOf, OneOf, RecordOf
 from pastalang.source import Span
-
-INPUT_TYPE_HINTS = {"string": "text", "str": "text", "int": "integer", "float": "number", "bool": "boolean"}
 
 
 def check_inputs(
@@ -96,7 +95,7 @@ def _named(node: nodes.NamedType, module: Module, lower: LowerType, report: Repo
     if name not in INPUT_TYPES and name in module.types and (options := _options(lower(node).type)):
         return OneOf(options)
     if name not in INPUT_TYPES:
-        instead = INPUT_TYPE_HINTS.get(name)
+        instead = OTHER_INPUT_NAMES.get(name.lower())
         if instead is None and name in module.types:
             is_record = isinstance(module.types[name].node.type, nodes.ObjectType)
             help = (

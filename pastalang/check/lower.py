@@ -15,18 +15,12 @@ from pastalang.check.report import Report, listed
 from pastalang.check.schemas import read_schema
 from pastalang.check.type_facts import Facts, TypeTable, VerbatimUse, Wait, report_unenforced, report_waits
 from pastalang.grammar import nodes
+from pastalang.grammar.foreign_types import OTHER_NAMES
 from pastalang.limits import MAX_HOLE_TOKENS, MAX_ITEMS, MAX_TYPE_DEPTH, MAX_TYPE_PLACES
 from pastalang.program import types as t
 from pastalang.source import Span
 from pastalang.values.cardinality import count_values
 from pastalang.values.token_limits import is_always_one_hole
-
-OTHER_NAMES = {
-    "str": "string", "text": "string", "char": "string", "varchar": "string", "int": "integer", "long": "integer",
-    "float": "number", "double": "number", "decimal": "number", "bool": "boolean", "none": "null", "None": "null",
-    "object": "{ ... }", "list": "[T]", "array": "[T]", "dict": "{string: T}", "map": "{string: T}",
-    "enum": '"a" | "b"', "timestamp": "datetime", "quote": "verbatim",
-}  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -149,7 +143,7 @@ class Lowering:
             self.report.add("unknown-name", f"`{name.text}` is a template, not a type", name.span)
             return None
         known = (*BUILT_IN_TYPES, *self.module.types)
-        other = OTHER_NAMES.get(name.text) or OTHER_NAMES.get(name.text.lower())
+        other = OTHER_NAMES.get(name.text.lower())
         advice = f"in PastaLang this is `{other}`" if other is not None else self.report.suggest(name.text, known)
         self.report.add(
             "unknown-name",

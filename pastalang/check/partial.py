@@ -6,6 +6,7 @@ reported only if it occurs nowhere in the text where a name may be declared. Mis
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from pastalang.diagnostics.diagnostic import Diagnostic
@@ -47,10 +48,8 @@ def _is_unknown(finding: Diagnostic) -> bool:
 
 
 def _occurrences(word: str, text: str) -> Iterator[int]:
-    start = text.find(word)
-    while start >= 0:
-        yield start
-        start = text.find(word, start + len(word))
+    """Where the word stands alone, and not as a part of a longer one."""
+    return (found.start() for found in re.finditer(rf"(?<!\w){re.escape(word)}(?!\w)", text))
 
 
 def _may_declare(text: str, start: int, end: int) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from pastalang.grammar.characters import HIDDEN, describe_character, hidden_problem, is_hidden
 from pastalang.grammar.escapes import resolve_pattern, resolve_string
+from pastalang.grammar.foreign_types import ANY_OTHER, type_in_angles
 from pastalang.grammar.nodes import Comment
 from pastalang.grammar.problems import Problem
 from pastalang.grammar.tokens import MARKS, WORDS, Token
@@ -38,6 +39,8 @@ LEXEME = re.compile(
 PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE]([+-]?[0-9]+))?")
 FOREIGN_BLOCK = re.compile("'''.*?('''|\\Z)", re.DOTALL)
 FOREIGN_QUOTES = re.compile("'[^'\\n]*'|`[^`\\n]*`|[“”„][^“”„\\n]*[“”]|[‘’][^‘’\\n]*[‘’]|[«][^»\\n]*[»]")
+ANGLES = re.compile(r"<[^<>\n]*(?:<[^<>\n]*(?:<[^<>\n]*>[^<>\n]*)*>[^<>\n]*)*>")
+LONGEST_TYPE = 200  # characters of a type in angle brackets that is explained
 MOST_SHOWN = 3  # of a character that is repeated
 ADVICE = {
     "'": 'write strings in double quotes: "like this"',
@@ -51,7 +54,7 @@ ADVICE = {
     "?": "for a value that may be missing, write a union with null: string | null",
     "$": 'quote a key that contains a `$`: "$ref": string',
     "@": 'quote a key that contains an `@`: "@id": string',
-    "<": "write an array with square brackets: [string]",
+    "<": ANY_OTHER,
 }
 
 
@@ -231,6 +234,9 @@ def _skip_bad_characters(result: Scan, position: int) -> int:
     quoted = FOREIGN_QUOTES.match(text, position)
     if quoted is not None:
         return _add_foreign_string(result, quoted)
+    angles = ANGLES.match(text, position, position + LONGEST_TYPE)
+    if angles is not None and result.tokens and result.tokens[-1].end == position:
+        return _report_angles(result, angles)
     start, character = position, text[position]
     while position < len(text) and text[position] == character:
         position += 1
@@ -262,6 +268,15 @@ def _add_foreign_string(result: Scan, match: re.Match[str]) -> int:
         )
     )
     result.add(Token("STRING", match[0], match.start(), match.end(), match[0][1:-1]))
+    return match.end()
+
+
+def _report_angles(result: Scan, match: re.Match[str]) -> int:
+    """A type such as `List<string>`: one problem, and parsing continues as if only the word stood there."""
+    shown = match.string[result.tokens[-1].start : match.end()]
+    inside = Scan(Source("", shown.replace("<", "[").replace(">", "]")))
+    scan_code(inside, 0)
+    result.report(type_in_angles(result.tokens, shown, None if inside.problems else inside.tokens))
     return match.end()
 
 

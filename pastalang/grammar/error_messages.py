@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.grammar.foreign_types import ANY_OTHER, foreign_type
 from pastalang.grammar.problems import Problem
-from pastalang.grammar.tokens import DECLARATION_WORDS, MARKS, NAME_TERMINALS, WORDS, Token
+from pastalang.grammar.tokens import CLOSING, DECLARATION_WORDS, MARKS, NAME_TERMINALS, WORDS, Token
 
 SHOWN = {kind: f"`{mark}`" for mark, kind in MARKS.items()} | {
     "NAME": "a name",
@@ -43,12 +44,18 @@ KINDS_OF_TAGS = (
     " {promise ...}, {sync} and {fork ...}"
 )
 CONTENTS_OF_A_FILE = "a file consists of imports, types and templates with messages"
+ITEMS_OF_A_LIST = "a name stands for the whole list; go through its items with {for item in items} ... {end}"
 BRACE = "to write a brace as text, double it: `{{`"
 
 
 def unexpected(token: Token, expected: frozenset[str], tokens: list[Token], index: int) -> Problem:
     """The problem with the token at `index`, where the grammar expects something else."""
-    special = _at_top(token, expected) or _in_tag(token, tokens, index) or _missing_type(token, tokens, index)
+    special = (
+        _at_top(token, expected)
+        or _in_tag(token, tokens, index)
+        or _missing_type(token, tokens, index)
+        or foreign_type(tokens, index)
+    )
     if special is not None:
         return special
     found, wanted = describe(token), describe_expected(expected)
@@ -130,8 +137,6 @@ def _missing_type(token: Token, tokens: list[Token], index: int) -> Problem | No
 def advice_for(token: Token, expected: frozenset[str], tokens: list[Token], index: int) -> tuple[str, ...]:
     """What to write instead; at most one piece of advice."""
     before = tokens[index - 1].type if index else ""
-    if token.type == "LEFT_BRACKET" and before in NAME_TERMINALS:
-        return _foreign_type(tokens[index - 1].text, tokens[index + 1 : index + 2])
     for fits, advice in (
         (token.type == "STRING" and "TEXT_OPEN" in expected, 'write the message in triple quotes: """..."""'),
         (token.type == "LEFT_BRACE" and "JSON" in expected, "an answer in JSON is written `assistant json { ... }`"),
@@ -142,28 +147,15 @@ def advice_for(token: Token, expected: frozenset[str], tokens: list[Token], inde
         (token.type == "NUMBER" and "TILDE" in expected, f"announce a length with `~`: ~{token.text}"),
         (token.type == "NUMBER" and "DOTS" in expected, "write a range with two dots: 1..5"),
         (token.text in ("or", "and") and "BAR" in expected, "separate alternatives with `|`"),
+        (token.type == "LEFT_BRACKET" and before in CLOSING, "a list is written in brackets around its items: `[T]`"),
+        (token.type == "LEFT_BRACKET" and index > 1 and tokens[index - 2].type == "TAG_OPEN", ITEMS_OF_A_LIST),
+        (token.type == "LEFT_BRACKET" and before in NAME_TERMINALS, ANY_OTHER),
         (before == "ASYNC" and "BAR" in expected, "write `async` before the name: {async name: TYPE}"),
         (token.type == "COMMA" and "COLON" in expected, "an input is written `name: text`"),
     ):
         if fits:
             return (advice,)
     return _misspelt(token, expected)
-
-
-def _foreign_type(name: str, inside: list[Token]) -> tuple[str, ...]:
-    """The spelling of a type that is written with brackets after its name, as in other languages."""
-    inner = inside[0].text if inside and inside[0].type in NAME_TERMINALS else "T"
-    match name.lower():
-        case "list" | "array" | "sequence" | "set" | "tuple":
-            return (f"a list is written `[{inner}]`",)
-        case "optional":
-            return (f"a value that may be null is written `{inner} | null`",)
-        case "dict" | "map" | "mapping" | "record":
-            return ("a map is written `{string: T}`",)
-        case "union" | "literal" | "enum":
-            return ("alternatives are separated with `|`",)
-        case _:
-            return (f"a list is written `[{name}]`",)
 
 
 def _misspelt(token: Token, expected: frozenset[str]) -> tuple[str, ...]:
