@@ -112,8 +112,13 @@ class Lowering:
 
     def _named(self, node: nodes.NamedType, depth: int) -> t.Type:
         name = node.name.text
-        if name in BUILT_IN_TYPES:
-            return self._built_in(node)
+        found = self._built_in(node) if name in BUILT_IN_TYPES else self._use(node, depth)
+        if self.in_json:
+            scalars.check_in_json(found, node.span, self.report)
+        return found
+
+    def _use(self, node: nodes.NamedType, depth: int) -> t.Type:
+        name = node.name.text
         declared = self._declared(node.name)
         if declared is None:
             return t.Anything()
@@ -157,9 +162,7 @@ class Lowering:
         arguments, report = node.arguments, self.report
         match node.name.text:
             case "string":
-                found = scalars.string(arguments, report)
-                self._check_stop(found, node.span)
-                return found
+                return scalars.string(arguments, report)
             case "integer":
                 return scalars.integer(arguments, node.span, report)
             case "number":
@@ -175,15 +178,6 @@ class Lowering:
             case name:
                 read_arguments(arguments, owner=f"`{name}`", allowed=(), report=report)
                 return _PLAIN[name]
-
-    def _check_stop(self, found: t.String, span: Span) -> None:
-        if found.stop and self.in_json:
-            self.report.add(
-                "wrong-argument",
-                "`stop` has no meaning inside JSON, where a string ends at its closing quote",
-                span,
-                help="leave it out; `max` and `max_chars` limit the length",
-            )
 
     def _verbatim(self, node: nodes.NamedType) -> t.Type:
         given = read_arguments(

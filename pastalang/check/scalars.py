@@ -15,7 +15,11 @@ from pastalang.program.regex import RegexError, parse_regex
 from pastalang.program.regex_tree import lengths
 from pastalang.source import Span
 from pastalang.values.cardinality import has_numbers, lower_bound, upper_bound
+from pastalang.values.describe import counted
 from pastalang.values.formats import FORMATS
+from pastalang.values.lengths import NO_TYPES
+from pastalang.values.token_limits import QUOTE_TOKENS, limit_without_text
+from pastalang.values.walk import arms_of
 
 STRING_LIMITS = ("max", "min_chars", "max_chars", "pattern", "format", "stop")
 STRING_HINTS = {
@@ -89,6 +93,25 @@ def _check_pattern_lengths(found: t.String, pattern: str, where: str, given: Arg
     else:
         return
     report.add("contradictory-limits", problem, given.span_of(where))
+
+
+def check_in_json(type: t.Type, span: Span, report: Report) -> None:
+    """Report what has no meaning for a string in quotes."""
+    for arm in arms_of(type, NO_TYPES):
+        if isinstance(arm, t.String) and arm.stop:
+            report.add(
+                "wrong-argument",
+                "`stop` has no meaning inside JSON, where a string ends at its closing quote",
+                span,
+                help="leave it out; `max` and `max_chars` limit the length",
+            )
+        if (most := limit_without_text(arm)) is not None:
+            report.add(
+                "contradictory-limits",
+                f"`max={most}` leaves no room for text: in JSON, a string takes {QUOTE_TOKENS} tokens for its quotes",
+                span,
+                help=f"for {counted(most, 'token')} of text, write `max={most + QUOTE_TOKENS}`",
+            )
 
 
 def regex(node: nodes.RegexType, report: Report) -> t.Regex | None:

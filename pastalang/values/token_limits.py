@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from pastalang.program import types as t
 from pastalang.values.describe import describe
@@ -10,6 +11,14 @@ from pastalang.values.lengths import NO_TYPES, declared_max_tokens
 from pastalang.values.walk import arms_of, parts_of
 
 Quoted = t.String | t.Regex | t.Verbatim
+QUOTE_TOKENS: Final = 2  # of a string in JSON
+
+
+def limit_without_text(type: t.Type) -> int | None:
+    """The token limit of a string in JSON, if the quotes use it up; None if it has room or asks for no text."""
+    if not isinstance(type, t.String | t.Verbatim) or type.max_tokens is None or type.max_tokens > QUOTE_TOKENS:
+        return None
+    return None if isinstance(type, t.String) and type.max_chars == 0 else type.max_tokens
 
 
 def limited_strings(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> tuple[Quoted, ...]:

@@ -28,7 +28,7 @@ GROUP = """sequential { a: integer(0..9), o: { x: integer(0..9) } | null, b: int
 OBJECT = """o: { x: integer(0..9), l: [{ n: integer(0..2), m: integer(0..9) }](1..3), y: integer(0..9) after x } | null
   w: string(max=3) after o"""
 FORWARD = """w: integer(0..99) after v
-  o: { p: integer(0..9) after u, t: string(max=2), u: integer(0..2) } after v
+  o: { p: integer(0..9) after u, t: string(max=3), u: integer(0..2) } after v
   v: integer(0..9)"""
 SHAPES = (LIST, LIST_WITH_WAITS, GROUP, OBJECT, FORWARD)
 

@@ -15,7 +15,7 @@ from pastalang.errors import ProgramError
 from pastalang.program.program import Program
 
 SCALARS = (
-    "string(max=1)", "string(max=3)", "string(max=6)", "string(max=9)", "string(max=5, max_chars=2)",
+    "string(max=2, max_chars=0)", "string(max=3)", "string(max=6)", "string(max=9)", "string(max=5, max_chars=2)",
     "string(max=6, min_chars=1)", "boolean", "integer(1..1)", "integer(0..20)", "number(min=0, max_tokens=4)",
     '"tv"', '"tv" | "tv set"', '"a" | "ab" | "abc"', '"television" | "phone"', "1 | 12 | 123",
     "/AB-[0-9]/", "/[A-Z]{1,2}/", "/(ab)*/", "date", "verbatim(title)", "verbatim(title, max=3)", "null",
@@ -90,12 +90,12 @@ class _Writer:
                 tags = self.draw(st.sampled_from((("a", "ab"), ("a", "b"), ("aa", "ab", "b"))))
                 return " | ".join(self.record(depth - 1, tag=tag) for tag in tags)
             case "tuple":
-                return "[integer(0..9), string(max=2)]"
+                return "[integer(0..9), string(max=3)]"
             case _:
                 return self.pick(*SCALARS)
 
     def list_of_scalars(self) -> str:
-        item = self.pick("string(max=2)", "integer(0..9)", "boolean", '"a"')
+        item = self.pick("string(max=3)", "integer(0..9)", "boolean", '"a"')
         return f"[{item}]({self.pick(*COUNTS)}, max_tokens=30)"
 
     def record(self, depth: int, *, tag: str | None = None) -> str:

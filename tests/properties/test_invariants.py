@@ -25,7 +25,7 @@ assistant json {
   a: string(max=3)
   b: string(max=7)
   c: integer(0..99)
-  d: string(max=2)
+  d: string(max=4)
   e: string(max=5)
 }
 ''')

@@ -114,7 +114,7 @@ def test_only_what_failed_and_what_depends_on_it_changes_in_many_cases(
 @pytest.mark.parametrize("mode", Mode)
 def test_what_is_decoded_again_sees_what_the_reference_shows_it(mode: Mode) -> None:
     asked = program(
-        "  a: string(max=3)\n  b: [{ n: string(max=2), m: integer(0..9) }](1..2)\n  c: string(max=3) after a, b"
+        "  a: string(max=3)\n  b: [{ n: string(max=3), m: integer(0..9) }](1..2)\n  c: string(max=3) after a, b"
     )
     checked = Checked(Family.LLAMA, 1)
     checked.left = 24

@@ -16,7 +16,7 @@ user """
 {points}
 """
 assistant text """
-{fork point in points}* {point}: {words: [string(max=2)](1..1, max_tokens=30)}
+{fork point in points}* {point}: {words: [string(max=3)](1..1, max_tokens=30)}
 {end}{sync}In short:
 {fork word in words}* {word}: {note: string(max=1)}
 {end}

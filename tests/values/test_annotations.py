@@ -77,6 +77,10 @@ def test_pydantic_validates_as_without_annotations() -> None:
     ("annotation", "reason"),
     [
         (Annotated[bool, Tokens(3)], "x: `Tokens(3)`: true or false has no limit of tokens"),
+        (
+            Annotated[str, Tokens(2)],
+            "x: `Tokens(2)` leaves no room for text, because the quotes take 2: write Tokens(4)",
+        ),
         (Annotated[int, Verbatim("text")], 'x: `Verbatim("text")`: only a string can be quoted, not an integer'),
         (list[Annotated[str, After("other")]], "x[]: `After('other')` belongs to a field, not to a part of its type"),
         (Annotated[str, Sequential()] | None, "x: `Sequential()` belongs to a field, not to a part of its type"),

@@ -16,7 +16,7 @@ from pastalang.limits import MAX_HOLE_TOKENS
 from pastalang.program import types as t
 from pastalang.values.describe import describe
 from pastalang.values.pydantic.scalars import CoreSchema, Refused, Site
-from pastalang.values.token_limits import may_be_null
+from pastalang.values.token_limits import QUOTE_TOKENS, limit_without_text, may_be_null
 
 _KEY: Final = "pastalang"
 _SHARED: Final = ("definitions", "definition-ref")
@@ -126,7 +126,11 @@ def _limited(type: t.Type, mark: Tokens) -> t.Type:
     arms = type.arms if isinstance(type, t.Union) else (type,)
     if not any(isinstance(arm, _Limited) for arm in arms):
         raise Refused(f"`{mark}`: {describe(type)} has no limit of tokens")
-    return _with_arms(type, [replace(arm, max_tokens=mark.most) if isinstance(arm, _Limited) else arm for arm in arms])
+    limited = [replace(arm, max_tokens=mark.most) if isinstance(arm, _Limited) else arm for arm in arms]
+    if any(limit_without_text(arm) is not None for arm in limited):
+        more = mark.most + QUOTE_TOKENS
+        raise Refused(f"`{mark}` leaves no room for text, because the quotes take {QUOTE_TOKENS}: write Tokens({more})")
+    return _with_arms(type, limited)
 
 
 def _quoted(type: t.Type, mark: Verbatim, site: Site) -> t.Type:

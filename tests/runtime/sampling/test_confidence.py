@@ -124,7 +124,7 @@ def nothing_fits_into_a(hole: Hole, plan: Plan, sources: Mapping[str, str]) -> G
 
 def test_a_field_that_no_value_fits_into_is_null_and_says_why() -> None:
     runner = Engine(hashed_model(320), byte_tokenizer(), guides=nothing_fits_into_a)
-    result = runner.run(program("  a: string(max=2) | null\n  b: integer(1..5)\n  c: string(max=4) after a"), {})
+    result = runner.run(program("  a: string(max=3) | null\n  b: integer(1..5)\n  c: string(max=4) after a"), {})
     [field, *others] = result.fields
     assert field.value is None and field.problem is not None and "fits" in field.problem
     assert all(other.problem is None for other in others)
