@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused, ctrl_c_exits_at_once
-from pastalang.cli.model_source import chosen_model, load_engine, offline_without_hub, refuse_model
+from pastalang.cli.model_source import chosen_model, load_engine, refuse_hub, refuse_model
 from pastalang.cli.options import AnyMode, AsJson, Cells, DecodingMode, Device, TemplateName
 from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwritable, write_file
 from pastalang.cli.plan_source import read_plan
@@ -83,7 +83,7 @@ def _run(
 ) -> dict[str, Any]:  # fmt: skip
     """Checks everything that it can before it loads the model."""
     refuse_model(model)
-    offline_without_hub(model)
+    refuse_hub(model)
     with ctrl_c_exits_at_once():
         from pastalang.training.data import read_checked
         from pastalang.training.decode_eval import prediction_lines, score_rows_by_decoding

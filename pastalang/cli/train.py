@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, ctrl_c_exits_at_once
-from pastalang.cli.model_source import offline_without_hub, refuse_device, refuse_model
+from pastalang.cli.model_source import refuse_device, refuse_hub, refuse_model
 from pastalang.cli.options import Device, TemplateName
 from pastalang.cli.output import echo
 from pastalang.cli.plan_source import choose_template, read_program
@@ -60,7 +60,7 @@ def command(
     choose_template(checked, template)
     _refuse_output(out, model, overwrite=overwrite)
     refuse_model(model)
-    offline_without_hub(model)
+    refuse_hub(model)
     with ctrl_c_exits_at_once():
         refuse_device(device)
         from pastalang.training.fine_tune import Job, fine_tune

@@ -293,7 +293,7 @@ def test_a_folder_without_a_model_is_reported(program: Path, model: Path, tmp_pa
     assert "it has no config.json" in refused(3, program, "--model", tmp_path, "--input", "title=x")
     assert "is a file" in refused(3, program, "--model", program, "--input", "title=x")
     (tmp_path / "config.json").write_text("{}", encoding="utf-8")
-    assert "could not be loaded" in refused(3, program, "--model", tmp_path, "--input", "title=x")
+    assert "holds no weights" in refused(3, program, "--model", tmp_path, "--input", "title=x")
 
 
 def test_of_several_templates_one_is_chosen(model: Path, tmp_path: Path) -> None:

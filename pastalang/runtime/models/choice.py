@@ -13,6 +13,7 @@ from typing import Final
 from pastalang.plan.plan import Choose, Hole, InputText, Plan
 from pastalang.plan.structure import walk_plan
 from pastalang.runtime.errors import LoadError
+from pastalang.runtime.models.hub import hub_cache
 from pastalang.runtime.models.source import DEFAULT, shipped_folder
 from pastalang.values.lengths import is_finite
 from pastalang.values.quotable import quotes
@@ -103,16 +104,10 @@ def models_here() -> Iterator[Found]:
             yield Found(DEFAULT, f"comes with PastaLang; {ABILITY}")
     except LoadError as problem:
         yield Found(DEFAULT, f"cannot be used: {problem}")
-    for folder in sorted(_hub_cache().glob("models--*")):
+    for folder in sorted(hub_cache().glob("models--*")):
         about = _about(folder)
         if about is not None:
             yield Found(folder.name.removeprefix("models--").replace("--", "/"), about)
-
-
-def _hub_cache() -> Path:
-    """Where the hub's library keeps what it has downloaded. Importing the library would take longer than looking."""
-    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "huggingface"
-    return Path(os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE") or Path(home) / "hub")
 
 
 def _about(folder: Path) -> str | None:

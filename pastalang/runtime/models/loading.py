@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
@@ -16,9 +16,12 @@ from transformers.utils import logging
 from pastalang.errors import PastaError
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.compatibility import check_config
+from pastalang.runtime.models.hub import check_hub
 from pastalang.runtime.models.packed import pack
 from pastalang.runtime.models.source import check_source, shipped_folder
 from pastalang.runtime.models.training_note import TrainingNote, find_note
+
+LONGEST_REASON: Final = 400  # characters
 
 
 def load_model(
@@ -30,6 +33,7 @@ def load_model(
     in float32: in half precision, one seed could sample different tokens in different batches.
     """
     check_source(source)
+    check_hub(str(source))
     shipped = shipped_folder(source)
     path = shipped or source
     if shipped and dtype is None and check_device(device or default_device()).type == "cpu":
@@ -44,7 +48,7 @@ def load_tokenizer(source: str | Path) -> Any:
     """Loads the tokenizer alone from where `load_model` loads it."""
     check_source(source)
     path = shipped_folder(source) or source
-    with as_load_error(path):
+    with as_load_error(path, "the tokenizer of"):
         return AutoTokenizer.from_pretrained(path, local_files_only=Path(path).is_dir())
 
 
@@ -114,17 +118,25 @@ def default_dtype(device: torch.device) -> torch.dtype:
 
 
 @contextmanager
-def as_load_error(path: str | Path) -> Iterator[None]:
-    """Turns the error of a library about a file or a name into a `LoadError` with the first line of its message."""
+def as_load_error(path: str | Path, part: str = "the model") -> Iterator[None]:
+    """Turns the error of a library about a file or a name into a `LoadError` with a whole sentence of its message."""
     try:
         yield
     except (PastaError, MemoryError):
         raise
     except Exception as problem:  # anything: truncated files, unknown architectures, no network
-        reason = next(iter(str(problem).splitlines()), "")
-        if not reason or isinstance(problem, LookupError):
-            reason = f"{type(problem).__name__} {reason}".strip()
-        raise LoadError(f"the model {path} could not be loaded: {reason}") from problem
+        raise LoadError(f"{part} {path} could not be loaded: {_reason(problem)}") from problem
+
+
+def _reason(problem: Exception) -> str:
+    """The first line of the message. One that introduces a list is only half, so the list follows."""
+    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    reason = next(iter(lines), "")
+    if reason.endswith(":"):
+        reason = " ".join(lines)
+    if not reason or isinstance(problem, LookupError):
+        reason = f"{type(problem).__name__} {reason}".strip()
+    return reason if len(reason) <= LONGEST_REASON else reason[: LONGEST_REASON - 1] + "…"
 
 
 @contextmanager

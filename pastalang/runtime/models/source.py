@@ -6,6 +6,7 @@ a folder of the same name is written `./name`.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from pastalang.runtime.errors import LoadError
@@ -13,6 +14,9 @@ from pastalang.runtime.errors import LoadError
 DEFAULT = "pasta-mini"
 NAMES = (DEFAULT,)
 WEIGHTS = Path(__file__).parents[2] / "weights"
+_CONFIG = "config.json"
+_WEIGHTS = (".safetensors", ".bin", ".index.json", ".gguf")  # how the names of files with weights end
+_TOKENIZER = ("token", "vocab", "merges", "spm", "spiece", "sentencepiece", "tekken", ".model")
 _NEEDED = ("config.json", "tokenizer.json", "model.safetensors")
 
 
@@ -38,9 +42,27 @@ def check_source(source: object) -> None:
         return
     folder = Path(source)
     if folder.is_dir():
-        if not (folder / "config.json").is_file():
-            raise LoadError(f"the folder {source} holds no model: it has no config.json")
+        _check_folder(folder)
     elif folder.exists():
         raise LoadError(f"{source} is a file; a model is a folder")
     elif isinstance(source, Path) or folder.is_absolute() or source.startswith(".") or len(folder.parts) > 2:
         raise LoadError(f"there is no folder {source}")
+
+
+def _check_folder(folder: Path) -> None:
+    """Raises `LoadError` if the folder lacks the configuration, the weights or the tokenizer."""
+    if not (folder / _CONFIG).is_file():
+        raise LoadError(f"the folder {folder} holds no model: it has no {_CONFIG}")
+    try:
+        is_object = isinstance(json.loads((folder / _CONFIG).read_text("utf-8")), dict)
+    except (ValueError, RecursionError):
+        is_object = False
+    if not is_object:
+        raise LoadError(f"the file {folder / _CONFIG} is not a JSON object")
+    names = [path.name.lower() for path in folder.iterdir()]
+    if not any(name.endswith(_WEIGHTS) for name in names):
+        raise LoadError(f"the folder {folder} holds no weights: it has no model.safetensors")
+    if not any(part in name for part in _TOKENIZER for name in names):
+        raise LoadError(
+            f"the folder {folder} holds no tokenizer: it has no tokenizer.json; save the model's tokenizer there, too"
+        )

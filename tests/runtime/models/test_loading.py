@@ -70,6 +70,23 @@ def test_what_no_model_can_be_loaded_from_is_refused_in_words(source: Any, messa
 
 
 @pytest.mark.parametrize(
+    ("left_out", "message"),
+    [
+        ("model.safetensors", "holds no weights: it has no model.safetensors"),
+        ("token", "holds no tokenizer: it has no tokenizer.json"),
+        ("tokenizer.json", "the tokenizer of .* could not be loaded: Couldn't instantiate the backend tokenizer from"),
+    ],
+)
+def test_a_model_that_lacks_a_part_is_refused_in_words(tmp_path: Path, left_out: str, message: str) -> None:
+    for path in (WEIGHTS / "pasta-mini").iterdir():
+        if left_out not in path.name:
+            shutil.copy(path, tmp_path)
+    with pytest.raises(LoadError, match=message) as caught:
+        Engine.load(tmp_path)
+    assert not str(caught.value).endswith(":")
+
+
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"device": "quantum"}, "a device is cpu, cuda or mps, not 'quantum'"),
@@ -87,7 +104,9 @@ def test_where_and_how_a_model_cannot_be_loaded_is_refused_in_words(options: Any
 def test_a_file_that_is_broken_is_a_model_that_cannot_be_loaded(tmp_path: Path, name: str, rest: bytes) -> None:
     folder = shutil.copytree(WEIGHTS / "pasta-mini", tmp_path / "model")
     (folder / name).write_bytes(rest)
-    with pytest.raises(LoadError, match=r"could not be loaded|cannot be used|do not belong together") as caught:
+    with pytest.raises(
+        LoadError, match=r"could not be loaded|cannot be used|do not belong|is not a JSON object"
+    ) as caught:
         Engine.load(folder)
     assert len(str(caught.value).splitlines()) == 1
 
