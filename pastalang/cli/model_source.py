@@ -59,7 +59,7 @@ def load_engine(model: str, *, device: str | None, cells: int) -> Engine:
 def load_tokenizer(model: str) -> Any:
     """The tokenizer of a model, without its weights. Raises `Refused`."""
     refuse_model(model)
-    offline_without_hub(model)
+    refuse_hub(model)
     try:
         from pastalang.runtime.models.loading import load_tokenizer as load
 
