@@ -85,7 +85,7 @@ class Extraction(Generic[T_co]):
         return self.result.sources
 
     def field(self, path: str, *items: int) -> FieldResult:
-        return self.result.answers[0].field(path, *items)
+        return self.result.field(path, *items)
 
     def _repr_html_(self) -> str:
         return self.result._repr_html_()

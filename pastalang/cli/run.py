@@ -28,6 +28,7 @@ from pastalang.runtime.events import Event, FieldAgain, FieldDone, FieldStarted,
 from pastalang.runtime.models.choice import note_of, why_no_help
 from pastalang.runtime.truncation import advice_on
 from pastalang.values.json import write_json
+from pastalang.values.paths import place_of
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
@@ -130,8 +131,8 @@ def _without_warning(events: Iterator[Event]) -> Iterator[Event]:
 def _as_json(result: Result) -> str:
     fields = [
         {
-            "field": field.path, "items": field.items, "text": field.text, "truncated": field.truncated,
-            "log_probability": field.log_probability, "span": field.span,
+            "field": field.path, "items": field.items, "where": field.where, "text": field.text,
+            "truncated": field.truncated, "log_probability": field.log_probability, "span": field.span,
             **({"sources": [dataclasses.asdict(span) for span in field.sources]} if field.sources else {}),
         }
         for field in result.fields
@@ -240,5 +241,4 @@ class LiveFields:
 
 
 def _field_line(field: str, items: tuple[int, ...], text: str) -> str:
-    numbers = "".join(f"[{item}]" for item in items)
-    return f"{field}{numbers}: {_escaped(text)}"
+    return f"{place_of(field, items)}: {_escaped(text)}"

@@ -12,7 +12,7 @@ from pastalang.plan.structure import walk_plan
 from pastalang.program import types as t
 from pastalang.program.program import Program
 from pastalang.values.describe import counted
-from pastalang.values.lengths import declared_max_tokens, max_length
+from pastalang.values.lengths import declared_max_tokens, longest_string, max_length
 from pastalang.values.walk import arms_of
 
 _SHOWN = 8  # fields in one note
@@ -41,13 +41,14 @@ def limit_notes(plan: Plan) -> tuple[str, ...]:
 
 
 def may_be_cut(hole: Hole, plan: Plan) -> bool:
-    """Whether the planner chose the limit of a hole, and a value could be longer. Only absurd numbers could."""
+    """Whether the planner chose the limit of a hole, and a value could be longer. Only absurd numbers could, and short
+    strings of control characters."""
     types, quoted = dict(plan.types), hole.form is Form.JSON
     is_whole = declared_max_tokens(hole.type) is not None or not isinstance(hole.type, t.Union)
     for arm in (hole.type,) if is_whole else arms_of(hole.type, types):
         if isinstance(arm, t.Integer | t.Number):
             continue
-        longest = max_length(arm, types, quoted=quoted)
+        longest = longest_string(arm) if isinstance(arm, t.String) else max_length(arm, types, quoted=quoted)
         if declared_max_tokens(arm) is None and (longest is None or longest > hole.max_tokens):
             return True
     return False

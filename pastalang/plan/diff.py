@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pastalang.plan.forecast import forecast
 from pastalang.plan.plan import Branch, BranchId, Choose, Hole, Join, Plan, Repeat
 from pastalang.plan.structure import walk
+from pastalang.values.paths import MAIN
 
 
 def differences(old: Plan, new: Plan) -> tuple[str, ...]:
@@ -124,7 +125,7 @@ def _name_of(plan: Plan, id: BranchId) -> str:
 
 
 def _name(name: str) -> str:
-    return name or "the root"
+    return name or MAIN
 
 
 def _listed(names: list[str]) -> str:

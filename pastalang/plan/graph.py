@@ -11,11 +11,11 @@ from pastalang.plan.plan import ROOT, WHOLE, Choose, Each, Form, Hole, Plan, Rep
 from pastalang.plan.structure import walk_plan
 from pastalang.plan.token_bounds import Lengths
 from pastalang.toposort import in_order
+from pastalang.values.paths import MAIN
 
 if TYPE_CHECKING:
     import networkx
 
-MAIN = "main"  # the root branch, as drawings call it
 
 Attributes: TypeAlias = dict[str, str | int]
 

@@ -52,11 +52,20 @@ class TurnEnd:
 
 
 @dataclass(frozen=True, slots=True)
+class Value:
+    """A value in JSON, within running text, that several segments write. The first of them says so."""
+
+    field: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """Forced text. What is not `shown` (control tags) is fed to the model but is no part of the answer."""
 
     text: str
     shown: bool = True
+    begins: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +160,7 @@ class Choose:
     arms: tuple[Arm, ...]
     sampling: Sampling
     span: Span
+    begins: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +187,7 @@ class Repeat:
     over: str | None = None
     over_hole: bool = False
     has_default_maximum: bool = False  # the program names no maximum, so the planner has chosen one
+    begins: Value | None = None
 
 
 @dataclass(frozen=True, slots=True)

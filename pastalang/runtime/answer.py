@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pastalang.plan.outcomes import InstanceOutcomes, RunOutcomes
-from pastalang.plan.plan import Form, Instance
+from pastalang.plan.plan import Form, Instance, Value
 from pastalang.runtime.constraints.tagged_text import THREAD
 from pastalang.runtime.errors import NotTheType
 from pastalang.runtime.quotations import SourceSpan, last_name, spans_of, texts_of
-from pastalang.runtime.result import Answer, FieldResult, Stretch, named
+from pastalang.runtime.result import Answer, FieldResult, Stretch
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.rewind import latest
@@ -25,12 +25,14 @@ from pastalang.runtime.scheduler.transcript import (
     WrittenField,
     WrittenLoop,
     WrittenText,
+    WrittenValue,
 )
 from pastalang.runtime.truncation import Truncation
 from pastalang.values.describe import counted
 from pastalang.values.fit import find_mismatches
-from pastalang.values.json import JsonValue, NotJson, Place, parse_json
+from pastalang.values.json import JsonValue, NotJson, Place, json_at, parse_json
 from pastalang.values.mismatch import Mismatch
+from pastalang.values.paths import WHOLE, is_inside, path_text, place_of
 from pastalang.values.read import read, to_plain, to_python
 
 
@@ -54,7 +56,8 @@ def answers_of(request: RequestState, *, may_be_wrong: bool = False) -> tuple[tu
         raise NotTheType(
             f"the answer does not fit its type: {wrong[0].reason}",
             plan=request.plan,
-            field=".".join(map(str, wrong[0].path)),
+            field=path_text("[]" if isinstance(step, int) else step for step in wrong[0].path) or WHOLE,
+            items=tuple(step for step in wrong[0].path if isinstance(step, int)),
         )
     return tuple(layout.answer for layout in layouts), is_stacked
 
@@ -83,6 +86,7 @@ def layout_of(document: BranchState) -> Layout:
     page = _LayoutBuilder(request, document)
     page.write(document.written, document, page.values)
     text = "".join(stretch.text for stretch in page.stretches)
+    page.read_values(text)
     value, exact = _split(page.values)
     mismatches: tuple[Mismatch, ...] = ()
     if (output := request.plan.output) is not None:
@@ -121,6 +125,17 @@ def _split(values: Any) -> tuple[Any, JsonValue]:
             return values, values
 
 
+@dataclass(frozen=True, slots=True)
+class _BegunValue:
+    """A value that begins at `start`, and where it belongs."""
+
+    value: Value
+    items: tuple[int, ...]
+    branch: BranchState
+    into: dict[str, Any]
+    start: int
+
+
 class _LayoutBuilder:
     """Lays out one answer."""
 
@@ -135,6 +150,7 @@ class _LayoutBuilder:
         self.written_branches: list[tuple[BranchState, Place]] = []
         self._request = request
         self._document = document
+        self._begun: list[_BegunValue] = []
         self._length = 0
         self._types = dict(request.plan.types)
 
@@ -144,6 +160,9 @@ class _LayoutBuilder:
                 case WrittenText(text=text, in_answer=in_answer):
                     if in_answer:
                         self._text(text, branch, is_forced=True)
+                case WrittenValue(value=value, items=numbers):
+                    self._begun.append(_BegunValue(value, numbers, branch, into, self._length))
+                    into[last_name(value.field)] = None  # its place among the others
                 case WrittenField(field=field) if field.form is Form.THOUGHT:
                     self.thinking = field.text
                 case WrittenField(field=field):
@@ -153,7 +172,8 @@ class _LayoutBuilder:
                 case WrittenLoop(name=name, items=items):
                     self._loop(one)
                     values: list[dict[str, Any]] = []
-                    into[last_name(name)] = values
+                    if not self._is_part(name):
+                        into[last_name(name)] = values
                     for item in items:
                         values.append({})
                         self.write(item, branch, values[-1])
@@ -174,7 +194,7 @@ class _LayoutBuilder:
         if repeat is None or not repeat.has_default_maximum or len(loop.items) < repeat.maximum:
             return
         became = repeat.sampling.on_truncated or self._request.base.on_truncated
-        where = named(loop.name, loop.place)
+        where = place_of(loop.name, loop.place)
         self.truncations.append(
             Truncation(loop.name, where, repeat.maximum, "item", "raise" if became == "null" else became)
         )
@@ -185,7 +205,7 @@ class _LayoutBuilder:
         is_nullable = field.form is Form.JSON and not find_mismatches(field.type, None, self._types)
         if became == "null" and not is_nullable:
             became = "raise"
-        where = named(field.path, field.items)
+        where = place_of(field.path, field.items)
         self.truncations.append(Truncation(field.path, where, field.limit, "token", became))
         return became == "null"
 
@@ -224,7 +244,22 @@ class _LayoutBuilder:
                 self._quotations(field, branch, value.exact),
             ),
         )
-        into[last_name(field.path)] = value
+        if not self._is_part(field.path):
+            into[last_name(field.path)] = value
+
+    def _is_part(self, name: str) -> bool:
+        """Whether it is a part of a value that has been begun."""
+        return any(is_inside(name, begun.value.field) for begun in self._begun)
+
+    def read_values(self, text: str) -> None:
+        """Read the values that several segments have written, from the whole text."""
+        for begun in self._begun:
+            type, sources = begun.value.type, sources_of(begun.branch, begun.items)
+            written = json_at(text, begun.start)
+            reading = read(written, type, self._types, sources=sources)
+            exact = reading.value if reading.fits else _as_json(written)
+            python = to_python(type, exact, self._types) if reading.fits else to_plain(exact)
+            begun.into[last_name(begun.value.field)] = _Value(python, exact)
 
     def _text_with_threads(
         self, text: str, threads: Sequence[Thread], branch: BranchState, into: dict[str, Any]
@@ -243,7 +278,7 @@ class _LayoutBuilder:
         hole = self._request.tokens.quoting.get(field.path)
         if hole is None:
             return ()
-        sources = texts_of(hole, self._request.values, field.items, sources_of(branch, field.items), named)
+        sources = texts_of(hole, self._request.values, field.items, sources_of(branch, field.items))
         self.sources |= {source.path: source.text for found in sources.values() for source in found}
         return tuple(spans_of(field.type, value, self._types, sources))
 

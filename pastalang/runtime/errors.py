@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pastalang.errors import InputError, PastaError, RuntimeFailure
 from pastalang.plan.plan import Plan
 from pastalang.source import Source, Span
+from pastalang.values.paths import place_of
 
 
 class LoadError(PastaError):
@@ -18,13 +19,21 @@ class WrongMode(LoadError):
 
 
 class RunError(RuntimeFailure):
-    """Decoding failed. `code` is a stable word for programs, `field` the path of the field that was being written."""
+    """Decoding failed. `code` is a stable word for programs, `field` the place of the field that was being written."""
 
     code = "run"
 
-    def __init__(self, message: str, *, plan: Plan | None = None, field: str = "", span: Span | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        plan: Plan | None = None,
+        field: str = "",
+        items: tuple[int, ...] = (),
+        span: Span | None = None,
+    ) -> None:
         self.reason = message
-        self.field = field
+        self.field = place_of(field, items) if field else ""
         self.line = _line_of(plan, span)
         super().__init__("\n".join(part for part in (self._headline(), _shown(plan, span)) if part))
 

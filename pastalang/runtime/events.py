@@ -7,54 +7,64 @@ from typing import TypeAlias
 
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.result import Result
+from pastalang.values.paths import place_of
 
 
 @dataclass(frozen=True, slots=True)
-class FieldStarted:
-    """A field begins. `items` are the 0-based numbers of its items in the loops around it."""
+class _OfField:
+    """About a field, by the name of the plan and the 0-based numbers of its items in the loops around it."""
 
     field: str
     items: tuple[int, ...]
 
+    @property
+    def where(self) -> str:
+        """The field as people write it: `lines[2].total`."""
+        return place_of(self.field, self.items)
+
 
 @dataclass(frozen=True, slots=True)
-class TextDelta:
+class FieldStarted(_OfField):
+    """A field begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextDelta(_OfField):
     """The value of a field has grown by this text."""
 
-    field: str
-    items: tuple[int, ...]
     text: str
 
 
 @dataclass(frozen=True, slots=True)
-class FieldDone:
+class FieldDone(_OfField):
     """A field is complete; `text` is its whole value. Threads inside a text are reported as fields of their own."""
 
-    field: str
-    items: tuple[int, ...]
     text: str
     truncated: bool
 
 
 @dataclass(frozen=True, slots=True)
-class FieldAgain:
+class FieldAgain(_OfField):
     """All earlier events of this field, and of the fields that depend on it, are void.
 
     They are reported again: with new values as these are decoded, or with the old ones if the surer value stays.
     """
 
-    field: str
-    items: tuple[int, ...]
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """A branch sees other branches from now on."""
+    """A branch sees other branches from now on. `joined` are their places, as people write them."""
 
     branch: str
     items: tuple[int, ...]
     joined: tuple[str, ...]
+
+    @property
+    def where(self) -> str:
+        """The branch as people write it; the one that everything starts from is `main`."""
+        return place_of(self.branch, self.items)
 
 
 @dataclass(frozen=True, slots=True)

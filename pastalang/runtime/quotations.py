@@ -7,7 +7,7 @@ known: the mask follows all places at once, and the tokens of a value are the sa
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,6 +17,7 @@ from pastalang.program import types as t
 from pastalang.values.fit import find_mismatches
 from pastalang.values.input_text import value_at
 from pastalang.values.json import JsonValue, parse_json
+from pastalang.values.paths import place_in_answer
 from pastalang.values.quotable import find_quotation, quoted_sources
 from pastalang.values.quotes import BORDER
 
@@ -110,11 +111,10 @@ def texts_of(
     inputs: Mapping[str, Any],
     items: tuple[int, ...],
     seen: Mapping[str, str],
-    named: Callable[[str, tuple[int, ...]], str],
 ) -> Sources:
     """The texts of each source of a hole, for one instance of it.
 
-    `seen` are the texts that its branch sees; `named` writes the path of a field with the numbers of its items.
+    `seen` are the texts that its branch sees.
     """
     places = {name: Place(name, value) for name, value in inputs.items()}
     for loop, number in zip(hole.loops, items, strict=False):
@@ -127,7 +127,7 @@ def texts_of(
             found[name] = tuple(_texts_at(name, places))
         elif name in seen and name in hole.fields:
             path, depth = hole.fields[name]
-            found[name] = (SourceText(named(path, items[:depth]), seen[name]),)
+            found[name] = (SourceText(place_in_answer(path, items[:depth]), seen[name]),)
     return found
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic
 
 from typing_extensions import TypeVar
 
+from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.plan.plan import Plan
 from pastalang.runtime.errors import Problem, RunError
 from pastalang.runtime.notebook import answer_html
@@ -18,6 +18,7 @@ from pastalang.runtime.quotations import SourceSpan
 from pastalang.runtime.trace import Trace
 from pastalang.runtime.truncation import Truncation
 from pastalang.values.json import JsonValue
+from pastalang.values.paths import place_in_answer, place_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,6 @@ class Usage:
 
 T_co = TypeVar("T_co", default=Any, covariant=True)  # what `model=` makes of the answer
 BETWEEN = "\n\n"  # between the texts of stacked documents
-_STEP = re.compile(r'"(?:[^"\\]|\\.)*"|\[\]|\([^()]*\)')  # a quoted key, a list, the arm of a choice
 _SHOWN = 400  # characters of a value in a repr
 
 
@@ -62,7 +62,9 @@ _SHOWN = 400  # characters of a value in a repr
 class FieldResult:
     """One field of an answer.
 
-    path, items         its name, and the 0-based numbers of the list items around it
+    where               its place in the value of the result: `lines[0].total`, `call.city` whichever object `call` is;
+                        of a stacked document `[1].lines[0].total`
+    path, items         the name that the plan has for it, and the 0-based numbers of the list items around it
     text, value         as the model wrote it, and as Python has it
     span                where `text` stands in the text of the answer, or of the result that the field was taken from
     truncated           whether its limit ended it
@@ -94,7 +96,7 @@ class FieldResult:
         notes += ["truncated"] * self.truncated
         notes += [f"{self.attempts} attempts"] * (self.attempts > 1)
         notes += [self.problem] if self.problem is not None else []
-        return f"<{named(self.path, self.items)} = {_shortened(repr(self.value))} ({', '.join(notes)})>"
+        return f"<{self.where} = {_shortened(repr(self.value))} ({', '.join(notes)})>"
 
     def moved(self, offset: int) -> FieldResult:
         """The same field in a longer text that contains its own from `offset` on."""
@@ -106,17 +108,8 @@ class FieldResult:
         return self.sources[0] if self.sources else None
 
     @property
-    def name(self) -> str:
-        """Its place in the value, as Python writes it: `lines[0].total`, and `call.city` whatever object `call` is."""
-        items = list(self.items)  # of stacked documents they begin with the number of the document
-        del items[: len(items) - _STEP.findall(self.path).count("[]")]
-
-        def step(found: re.Match[str]) -> str:
-            if found[0] == "[]":
-                return f"[{items.pop(0)}]" if items else "[]"
-            return found[0] if found[0].startswith('"') else ""
-
-        return _STEP.sub(step, self.path)
+    def where(self) -> str:
+        return place_of(self.path, self.items)
 
     @property
     def log_probability(self) -> float:
@@ -161,10 +154,7 @@ class Answer(Generic[T_co]):
 
     def field(self, path: str, *items: int) -> FieldResult:
         """The field at a place such as `lines[0].total`; or of a path such as `lines[].total`, with its items."""
-        for one in self.fields:
-            if one.name == path or (one.path == path and (not items or one.items[-len(items) :] == items)):
-                return one
-        raise KeyError(path)
+        return _found(self.fields, path, items)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -188,7 +178,7 @@ class Result(Generic[T_co]):
         return f"<Result {_shortened(self._written)}\n {self._summary}>"
 
     def _repr_html_(self) -> str:
-        lanes = {lane.id: named(lane.name, lane.items) for lane in self.trace.lanes}
+        lanes = {lane.id: lane.where for lane in self.trace.lanes}
         between = [Stretch(BETWEEN, 0, is_forced=True)]
         stretches = [one for answer in self.answers for one in (*between, *answer.stretches)]
         return answer_html(stretches[1:], lanes, self._summary)
@@ -243,6 +233,10 @@ class Result(Generic[T_co]):
             offset += len(answer.text) + len(BETWEEN)
         return tuple(found)
 
+    def field(self, path: str, *items: int) -> FieldResult:
+        """The field at a place such as `lines[0].total`, and `[1].lines[0].total` in the second stacked document."""
+        return _found(self.fields, path, items)
+
     @property
     def sources(self) -> dict[str, str]:
         """The texts that `verbatim` values may quote, by their paths in the inputs: "title", "pages[2]"."""
@@ -282,11 +276,15 @@ class Invalid(RunError):
         self.field = problems[0].where
 
 
-def named(path: str, items: tuple[int, ...]) -> str:
-    """A path with the numbers of its items: `lines[].qty` of the third item is `lines[2].qty`."""
-    for item in items:
-        path = path.replace("[]", f"[{item}]", 1) if "[]" in path else f"{path}[{item}]"
-    return path
+def _found(fields: Sequence[FieldResult], path: str, items: tuple[int, ...]) -> FieldResult:
+    places: dict[str, None] = {}
+    for one in fields:
+        where = place_in_answer(one.path, one.items)
+        if path in (where, one.where) or (one.path == path and (not items or one.items[-len(items) :] == items)):
+            return one
+        places[where] = None
+    hint = did_you_mean(path, places)
+    raise KeyError(f"there is no field `{path}`" + (f"; did you mean `{hint}`?" if hint else ""))
 
 
 def _shortened(text: str) -> str:

@@ -6,12 +6,18 @@ import json
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pastalang.values.paths import place_of
+
 ROOT_LANE = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One branch. `forked_in` is the first pass that fed or sampled one of its tokens."""
+    """One branch. `forked_in` is the first pass that fed or sampled one of its tokens.
+
+    `name` is that of the plan, "" for the first one, and `items` are the numbers of the loops around it. `where` says
+    both, as people write it: `lines[2].total`, and `main`.
+    """
 
     id: int
     name: str
@@ -19,6 +25,10 @@ class Lane:
     parent: int | None
     forked_in: int | None
     sees: tuple[tuple[int, int], ...]  # (lane, how many of its tokens)
+
+    @property
+    def where(self) -> str:
+        return place_of(self.name, self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +76,7 @@ class Trace:
     def json_lines(self) -> str:
         """JSON lines: one object per line, in the order of the passes. The first line holds the version."""
         lines: list[dict[str, Any]] = [{"kind": "run", "version": 1, "passes": self.passes}]
-        lines += [{"kind": "lane", **asdict(lane)} for lane in self.lanes]
+        lines += [{"kind": "lane", "where": lane.where, **asdict(lane)} for lane in self.lanes]
         happened = [
             *({"kind": "fed", **asdict(one)} for one in self.fed),
             *({"kind": "drawn", **asdict(one)} for one in self.drawn),
@@ -78,7 +88,7 @@ class Trace:
     def chrome(self) -> str:
         """JSON for trace viewers such as Perfetto. A pass is a millisecond, a lane a thread."""
         events: list[dict[str, Any]] = [
-            {"ph": "M", "name": "thread_name", "pid": 0, "tid": lane.id, "args": {"name": lane.name or "main"}}
+            {"ph": "M", "name": "thread_name", "pid": 0, "tid": lane.id, "args": {"name": lane.where}}
             for lane in self.lanes
         ]
         happened: list[ForcedTokens | SampledToken] = [*self.fed, *self.drawn]
@@ -97,10 +107,21 @@ def read_json_lines(text: str) -> Trace:
     return Trace(
         passes=kinds["run"][0]["passes"],
         lanes=tuple(
-            Lane(**{**line, "items": tuple(line["items"]), "sees": tuple((lane, many) for lane, many in line["sees"])})
+            Lane(
+                **{
+                    **_without_where(line),
+                    "items": tuple(line["items"]),
+                    "sees": tuple((lane, many) for lane, many in line["sees"]),
+                }
+            )
             for line in kinds.get("lane", ())
         ),
         fed=tuple(ForcedTokens(**line) for line in kinds.get("fed", ())),
         drawn=tuple(SampledToken(**line) for line in kinds.get("drawn", ())),
         joins=tuple(JoinedLanes(**{**line, "joined": tuple(line["joined"])}) for line in kinds.get("joined", ())),
     )
+
+
+def _without_where(line: dict[str, Any]) -> dict[str, Any]:
+    """It follows from the rest."""
+    return {key: value for key, value in line.items() if key != "where"}

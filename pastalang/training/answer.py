@@ -8,7 +8,6 @@ lines#2                      value["lines"]: the number only keeps two fields of
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -19,9 +18,8 @@ from pastalang.program import types as t
 from pastalang.training.errors import BadRow
 from pastalang.values.fit import fit
 from pastalang.values.json import JsonValue, spell_json
+from pastalang.values.paths import WHOLE, is_mark, steps_of
 from pastalang.values.quotable import quotable_texts
-
-_STEP = re.compile(r'"(?:[^"\\]|\\.)*"|\[\]|\([^()]*\)|#\d+|[^.\[("#]+')
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +35,9 @@ class Answer:
         here: JsonValue = self.value
         if self.is_stacked:
             here = _down(here, "[]", numbers)
-        if path == "answer" and not (isinstance(here, dict) and path in here):
+        if path == WHOLE and not (isinstance(here, dict) and path in here):
             return here
-        for step in _STEP.findall(path):
+        for step in steps_of(path):
             try:
                 here = _down(here, step, numbers)
             except (KeyError, IndexError) as problem:
@@ -110,10 +108,10 @@ def _down(value: JsonValue, step: str, numbers: list[int]) -> JsonValue:
     match value:
         case list() if step == "[]":
             return value[numbers.pop(0)]
-        case dict() if step != "[]" and not step.startswith(("(", "#")):
-            return value[json.loads(step) if step.startswith('"') else step]
-        case _ if step.startswith(("(", "#")):
+        case _ if is_mark(step):
             return value
+        case dict() if step != "[]":
+            return value[json.loads(step) if step.startswith('"') else step]
         case _:
             raise KeyError(step)
 

@@ -156,7 +156,7 @@ class _Run:
             place = self._recording.copy_of(place)
         self._labels[place] = token
         field = branch.hole.field.path if branch.hole is not None else branch.decision.field  # type: ignore[union-attr]
-        items = _items(branch)
+        items = branch.items_of_decision()
         is_absent = self._answer.at(field, items) is None
         absent = self._teacher.first_of_null(branch)
         self._taught.append(TaughtToken(field, items, place, token, self._allowed(branch), is_absent, absent))
@@ -183,13 +183,6 @@ class _Run:
         texts = [parse_json(answer.text) for answer in answers]
         if not same_json(texts if is_stacked else texts[0], self._answer.value):
             raise BadRow("the value cannot be written as the plan asks: another one comes out")
-
-
-def _items(branch: BranchState) -> tuple[int, ...]:
-    """The items around the field. A decision whether a list goes on is not yet inside an item."""
-    frame = branch.frames[-1]
-    is_between = branch.decision is not None and frame.repeat is not None and frame.index >= len(frame.segments)
-    return branch.items_here()[:-1] if is_between else branch.items_here()
 
 
 def _in_our_words(error: RunError) -> BadRow:

@@ -46,6 +46,16 @@ def parse_json(text: str) -> JsonValue:
     return value  # type: ignore[no-any-return]
 
 
+def json_at(text: str, start: int) -> str:
+    """The JSON value that begins there, white space skipped, in a text that may go on after it."""
+    rest = text[start:].lstrip()
+    try:
+        _, end = json.JSONDecoder().raw_decode(rest)
+    except json.JSONDecodeError:
+        return rest
+    return rest[:end]
+
+
 def write_json(value: JsonValue) -> str:
     """The compact text of an exact value. `parse_json` reads the same value from it."""
     match value:

@@ -100,8 +100,7 @@ def max_length(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted: 
         case t.String():
             return _max_string_length(type, quoted=quoted)
         case t.Regex(pattern=pattern):
-            width = patterns.width(pattern)
-            return None if width is None or width[1] is None else _quoted_bytes(width[1], quoted=quoted)
+            return _max_pattern_length(pattern, quoted=quoted)
         case t.Integer():
             return _max_integer_length(type)
         case t.Number():
@@ -307,10 +306,24 @@ _LONGEST_URL: Final = 2_083
 
 
 def _usual_string_tokens(type: t.String, usual: int) -> int:
-    """A limit of characters raises the default once that many characters take more tokens, its quote included."""
+    """A limit of characters raises the default once that many characters take more tokens, its quote included. It
+    lowers the default to the bytes of that many characters, and a pattern to those of its longest text."""
     most = None if type.format == "url" and type.max_chars == _LONGEST_URL else type.max_chars
     asked = usual if most is None else max(usual, most // limits.CHARS_PER_TOKEN + 2)
-    return max(asked, type.min_chars + 2 if type.min_chars else 0)
+    longest = longest_string(type)
+    least = type.min_chars + 2 if type.min_chars else 0
+    if type.pattern is not None:
+        least = max(least, _least(type.pattern) + 2)
+    return max(asked if longest is None else min(asked, longest), least)
+
+
+def longest_string(type: t.String) -> int | None:
+    """The bytes of the longest string, quotes included, if nothing in it is escaped at length as `\\u0001` is."""
+    bounds = [] if type.max_chars is None else [type.max_chars * _UTF8_CHARACTER_BYTES + 2]
+    if type.pattern is not None and patterns.is_spelled_plainly(type.pattern):
+        length = _max_pattern_length(type.pattern, quoted=True)
+        bounds += [] if length is None else [length]
+    return min(bounds, default=None)
 
 
 def _usual_number_tokens(type: t.Integer | t.Number) -> int:
@@ -335,7 +348,18 @@ def _max_string_length(type: t.String, *, quoted: bool) -> int | None:
         width = None if pattern is None else patterns.width(pattern)
         if width is not None and width[1] is not None:
             most = width[1] if most is None else min(most, width[1])
-    return None if most is None else _quoted_bytes(most, quoted=quoted)
+    found = None if most is None else _quoted_bytes(most, quoted=quoted)
+    plain = None if type.pattern is None else _max_pattern_length(type.pattern, quoted=quoted)
+    return min((one for one in (found, plain) if one is not None), default=None)
+
+
+def _max_pattern_length(pattern: str, *, quoted: bool) -> int | None:
+    width = patterns.width(pattern)
+    if width is None or width[1] is None:
+        return None
+    if patterns.is_spelled_plainly(pattern):
+        return width[1] + (_QUOTES if quoted else 0)
+    return _quoted_bytes(width[1], quoted=quoted)
 
 
 def _quoted_bytes(characters: int, *, quoted: bool) -> int:

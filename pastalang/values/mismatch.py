@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
+
+from pastalang.values.paths import path_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +25,3 @@ class Mismatch:
 
     def __str__(self) -> str:
         return f"{self.where}: {self.reason}" if self.path else self.reason
-
-
-def path_text(path: Iterable[str | int]) -> str:
-    """The path as people write it. `[]` is any item, `{}` any value of a map, `#...` a JSON pointer."""
-    text = ""
-    for step in path:
-        if step in ("[]", "{}") or (isinstance(step, str) and not text and step.startswith("#")):
-            text += str(step)
-        elif isinstance(step, int):
-            text += f"[{step}]"
-        elif re.fullmatch(r"[^\W\d]\w*", step):
-            text += f".{step}" if text else step
-        else:
-            text += f"[{json.dumps(step, ensure_ascii=False)}]"
-    return text

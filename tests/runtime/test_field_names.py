@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from datetime import date
+
 import pytest
 
 import pastalang
+from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.engine import Engine
+from pastalang.runtime.events import Done, FieldDone
+from pastalang.runtime.trace import read_json_lines
 from pastalang.testing.byte_tokenizer import byte_tokenizer
-from pastalang.testing.fakes import hashed_model
+from pastalang.testing.fakes import FakeModel, hashed_model
+from pastalang.values.paths import place_of
 
 PROGRAM = pastalang.compile('''
 template t(each doc: text)
@@ -34,5 +41,90 @@ def test_a_field_is_found_under_the_place_of_its_value() -> None:
         assert answer.field(f"call.{inside}").value == value["call"][inside]
         assert answer.field('"first (key)[]"').value == value["first (key)[]"]
         assert answer.field("lines[].item", 1).value == value["lines"][1]["item"]
-        with pytest.raises(KeyError):
-            answer.field("lines[2].item")
+        with pytest.raises(KeyError, match=r"did you mean `lines\[1\].item`"):
+            answer.field("lines[1].itme")
+
+
+def test_results_events_and_traces_name_the_places_of_values_in_the_result() -> None:
+    engine = Engine(hashed_model(320, seed=2), byte_tokenizer())
+    *events, done = engine.stream(PROGRAM, {"doc": ["one", "two"]})
+    assert isinstance(done, Done)
+    named = {field.where: field for field in done.result.fields}
+    assert len(named) == len(done.result.fields)
+    for where, field in named.items():
+        assert done.result.field(where) == field
+        value = done.result.value
+        for number, key, word in re.findall(r'\[(\d+)\]|"([^"]*)"|(\w+)', where):
+            value = value[int(number) if number else key or word]
+        assert value == field.value
+    assert {event.where for event in events if isinstance(event, FieldDone)} == set(named)
+    trace = done.result.trace
+    lanes = [lane.where for lane in trace.lanes]
+    assert lanes[0] == "main" and len(set(lanes)) == len(lanes) and set(lanes) & set(named)
+    assert read_json_lines(trace.json_lines()) == trace
+
+
+@pytest.mark.parametrize(
+    ("pattern", "items", "where"),
+    [
+        ("", (), "main"),
+        ("answer", (), "answer"),
+        ("answer", (1,), "[1]"),
+        ("[].s", (1,), "[1].s"),
+        ("[].s", (0, 1), "[0][1].s"),
+        ("(object 1).a", (), "a"),
+        ('call("b(c).d").day', (), "call.day"),
+        ("lines#2[].total", (3,), "lines[3].total"),
+        ("lines[].total", (), "lines[].total"),
+        ('lines[]."unit price"', (2,), 'lines[2]["unit price"]'),
+        ('"a\\"b"', (), '"a\\"b"'),
+    ],
+)
+def test_the_name_that_a_plan_has_for_a_field_becomes_its_place(
+    pattern: str, items: tuple[int, ...], where: str
+) -> None:
+    assert place_of(pattern, items) == where
+
+
+def test_an_error_names_the_item_that_it_is_about() -> None:
+    def score(fed: FedToken) -> list[float]:
+        is_second = bytes(seen.token for seen in fed.sees if seen.token < 256).count(b'"n"') == 2
+        return [float("nan") if is_second else 0.0] * 320
+
+    program = pastalang.compile("template t()\nassistant json { lines: [{ n: integer(0..9) }](2..2) }")
+    with pytest.raises(pastalang.NotFiniteLogits) as caught:
+        Engine(FakeModel(score, vocabulary=320), byte_tokenizer()).run(program)
+    assert caught.value.field == "lines[1].n"
+
+
+VALUES = pastalang.compile('''
+template t(names: [text])
+user """
+Go.
+"""
+assistant text """
+Here {detail: { day: date, kind: "x", b: [{ c: integer(0..9), d: "k" }](max=2) }} and {few: string(max=3)}.
+{fork tip (2..2)}
+{n}. {o: { u: boolean, v: boolean }}: {async more: [{ w: boolean }](1..2)}
+{end}
+{fork name in names ~9}
+{end_of: { e: boolean } | null} of {name}
+{end}
+"""
+''')
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_value_in_running_text_has_its_name_and_its_type(seed: int) -> None:
+    result = Engine(hashed_model(320, seed=seed), byte_tokenizer()).run(VALUES, {"names": ["one", "two"]})
+    value = result.value
+    assert list(value) == ["detail", "few", "tip", "name"]
+    detail = value["detail"]
+    assert list(detail) == ["day", "kind", "b"] and detail["kind"] == "x" and isinstance(detail["day"], date)
+    assert all(item["d"] == "k" and item["c"] in range(10) for item in detail["b"])
+    assert [list(tip) for tip in value["tip"]] == [["o", "more"]] * 2
+    assert all(set(map(type, tip["o"].values())) == {bool} and tip["more"] for tip in value["tip"])
+    assert [list(name) for name in value["name"]] == [["end_of"]] * 2
+    assert all(name["end_of"] is None or list(name["end_of"]) == ["e"] for name in value["name"])
+    assert result.exact["detail"]["day"] == detail["day"].isoformat()  # type: ignore[call-overload,index]
+    assert result.field("detail.day").value == detail["day"]

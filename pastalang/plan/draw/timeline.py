@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from pastalang.plan.plan import Branch, BranchId, Hole, Plan
+from pastalang.values.paths import MAIN
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ class Lane:
 
     @property
     def title(self) -> str:
-        return self.branch.name or "main"
+        return self.branch.name or MAIN
 
     @property
     def last_end(self) -> int:

@@ -9,6 +9,7 @@ from pastalang.plan.plan import Segment, Segments, Text
 from pastalang.program.types import Sampling
 from pastalang.source import Span
 from pastalang.values.answer_text import INDENT
+from pastalang.values.paths import WHOLE, is_plain_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +27,14 @@ class JsonContext:
     @property
     def field(self) -> str:
         """The path as people read it."""
-        return self.path or "answer"
+        return self.path or WHOLE
 
     def line(self, *, deeper: int = 0) -> str:
         return "\n" + INDENT * (self.depth + deeper)
 
     def key(self, key: str, sampling: Sampling | None) -> JsonContext:
         """The value of a key, one level deeper."""
-        step = key if key.isidentifier() or _is_plain(key) else json.dumps(key, ensure_ascii=False)
+        step = key if is_plain_key(key) else json.dumps(key, ensure_ascii=False)
         path = f"{self.path}.{step}" if self.path else step
         drawn = self.sampling if sampling is None else sampling.over(self.sampling)
         declared = f"{self.declared}.{key}" if self.declared else key
@@ -47,7 +48,10 @@ class JsonContext:
 
     def arm(self, label: str | None) -> JsonContext:
         """Inside one arm of a choice; where several arms have fields the label keeps their names apart."""
-        return replace(self, path=self.path if label is None else f"{self.path}({label})", in_chain=False, group=None)
+        if label is None:
+            return replace(self, in_chain=False, group=None)
+        spelled = json.dumps(label, ensure_ascii=False) if set(label) & set('()"#') else label
+        return replace(self, path=f"{self.path}({spelled})", in_chain=False, group=None)
 
     def apart(self) -> JsonContext:
         """Inside a branch of its own: lock-step is between the values of one skeleton, not deeper."""
@@ -58,18 +62,14 @@ class JsonContext:
 
 
 def merge_texts(segments: Segments) -> Segments:
-    """The same segments with neighbouring texts made one and empty ones left out."""
+    """The same segments with neighbouring texts made one and empty ones left out. The text of a value begins anew."""
     result: list[Segment] = []
     for segment in segments:
         last = result[-1] if result else None
         if isinstance(segment, Text) and not segment.text:
             continue
-        if isinstance(segment, Text) and isinstance(last, Text) and last.shown == segment.shown:
-            result[-1] = Text(last.text + segment.text, last.shown)
+        if isinstance(segment, Text) and isinstance(last, Text) and last.shown == segment.shown and not segment.begins:
+            result[-1] = replace(last, text=last.text + segment.text)
         else:
             result.append(segment)
     return tuple(result)
-
-
-def _is_plain(key: str) -> bool:
-    return bool(key) and all(letter.isalnum() or letter in "_-" for letter in key)

@@ -16,6 +16,7 @@ from typing import assert_never
 from pastalang import limits
 from pastalang.plan.builder import PlanBuilder, PlanError, Promised
 from pastalang.plan.plan import (
+    Choose,
     Each,
     Fork,
     Form,
@@ -28,6 +29,7 @@ from pastalang.plan.plan import (
     Segment,
     Segments,
     Text,
+    Value,
 )
 from pastalang.plan.policies.json_text import JsonContext, merge_texts
 from pastalang.plan.policies.json_value import is_list, most_items, write_value
@@ -129,7 +131,10 @@ def _write_json(builder: PlanBuilder, hole: p.Hole, path: str) -> Segments:
         path, 0, hole.sampling.over(builder.sampling), hole.span, in_order=builder.is_sequential, declared=hole.name
     )
     with builder.watch() as started:
-        segments = write_value(builder, hole.type, at)
+        first, *others = write_value(builder, hole.type, at)
+    if isinstance(first, Text | Choose | Repeat):  # another segment is the hole of the whole value
+        first = replace(first, begins=Value(path, hole.type))
+    segments = (first, *others)
     if not started:
         return segments
     *before, last = segments

@@ -94,7 +94,9 @@ class _WhitespaceMover:
                     moved = self._move_out(fed_text(segment), following, ends_in_text=ends_in_text)
                     if moved is not None:
                         space, done[index + 1] = moved
-                        done[index] = SpacedText(segment.text, True, _without_space(fed_text(segment), space))
+                        done[index] = SpacedText(
+                            segment.text, True, segment.begins, _without_space(fed_text(segment), space)
+                        )
                 case Choose():
                     done[index] = self._choose(segment, _is_text(following, ends_in_text))
                 case Repeat():
@@ -175,7 +177,7 @@ class _WhitespaceMover:
                 return space, SpacedHole(**plain_fields(segment), leading_space=space)
             case Text(shown=True, text=text) if text.strip(" "):
                 space = self._movable_space(literal, (text,))
-                return (space, SpacedText(text, True, space + fed_text(segment))) if space else None
+                return (space, SpacedText(text, True, segment.begins, space + fed_text(segment))) if space else None
             case Fork(branch=id) if id not in self._placed and self.segments[id]:
                 first, *rest = self.segments[id]
                 moved = self._move_in(first, literal)
@@ -204,7 +206,7 @@ class _WhitespaceMover:
         space = self._movable_space(literal, continuations)
         if not space:
             return None
-        opening = (SpacedText(first.text, True, space + fed_text(first)), *repeat.first[1:])
+        opening = (SpacedText(first.text, True, first.begins, space + fed_text(first)), *repeat.first[1:])
         spaced = SpacedRepeat(**{**plain_fields(repeat), "first": opening}, leading_space=space)
         return (space, spaced) if self._stop_stays_distinct(repeat, spaced) else None
 
@@ -284,7 +286,7 @@ def _last_text(parts: Sequence[Text | ItemNumber]) -> str | None:
 def _shortened(parts: tuple[Text | ItemNumber, ...], space: str) -> tuple[Text | ItemNumber, ...]:
     last = parts[-1]
     assert isinstance(last, Text)
-    return (*parts[:-1], SpacedText(last.text, last.shown, _without_space(fed_text(last), space)))
+    return (*parts[:-1], SpacedText(last.text, last.shown, last.begins, _without_space(fed_text(last), space)))
 
 
 def _stay_distinct(before: Sequence[tuple[int, ...]], after: Sequence[tuple[int, ...]]) -> bool:

@@ -10,7 +10,7 @@ from html import escape
 from importlib.resources import files
 
 from pastalang.plan.plan import Plan
-from pastalang.runtime.result import Result, Usage, named
+from pastalang.runtime.result import Result, Usage
 from pastalang.runtime.trace import ForcedTokens, Trace
 
 
@@ -102,9 +102,7 @@ def page_of(result: Result, plan: Plan, *, model: str = "") -> PageDocument:
         figures=_figures(trace, result.usage, sequential),
         passes=trace.passes,
         sequential_passes=sequential,
-        lanes=tuple(
-            PageLane(lane.id, named(lane.name, lane.items), lane.parent, lane.forked_in) for lane in trace.lanes
-        ),
+        lanes=tuple(PageLane(lane.id, lane.where, lane.parent, lane.forked_in) for lane in trace.lanes),
         cells=_cells(trace),
         joins=tuple(JoinMark(join.lane, join.joined, max(join.since, 1), join.forward_pass) for join in trace.joins),
         sights=_seen_lanes(trace),

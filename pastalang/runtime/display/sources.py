@@ -10,7 +10,7 @@ from typing import Final
 
 from pastalang.runtime.notebook import hue
 from pastalang.runtime.quotations import SourceSpan
-from pastalang.runtime.result import FieldResult, named
+from pastalang.runtime.result import FieldResult
 
 _SHOWN: Final = 300  # characters of a value
 
@@ -27,7 +27,7 @@ class Mark:
     @property
     def label(self) -> str:
         where = f", the first of {self.span.occurrences:,} places" if self.span.occurrences > 1 else ""
-        return f"{named(self.field.path, self.field.items)} · confidence {self.field.confidence:.2f}{where}"
+        return f"{self.field.where} · confidence {self.field.confidence:.2f}{where}"
 
 
 def sources_page(fields: Sequence[FieldResult], sources: Mapping[str, str], *, title: str = "Sources") -> str:
@@ -73,7 +73,7 @@ def _source(path: str, text: str, marks: Sequence[Mark]) -> str:
 def _row(number: int, field: FieldResult, marks: Sequence[Mark]) -> str:
     mine = [mark for mark in marks if mark.number == number]
     value = field.text if len(field.text) <= _SHOWN else field.text[:_SHOWN] + "…"
-    name = escape(named(field.path, field.items) or "(answer)")
+    name = escape(field.where)
     if mine:
         name = f'<a class="name" style="--hue:{hue(mine[0].colour)}" href="#f{number}">{name}</a>'
     places = ", ".join(f"{escape(mark.span.path)} {mark.span.start}–{mark.span.end}" for mark in mine)

@@ -22,8 +22,7 @@ def draw_timeline(trace: Trace, *, width: int = WIDTH) -> str:
 
 
 def _name(lane: Lane) -> str:
-    items = "".join(f"[{item}]" for item in lane.items)
-    return "".join(letter if letter.isprintable() else "?" for letter in (lane.name or "main")) + items
+    return "".join(letter if letter.isprintable() else "?" for letter in lane.where)
 
 
 def _bar(trace: Trace, lane: Lane, scale: int) -> str:

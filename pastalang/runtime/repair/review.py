@@ -29,7 +29,7 @@ from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.rewind import Retake, branches_after, joiners_of, latest, rewind_to, undo
 from pastalang.runtime.scheduler.transcript import Field
 from pastalang.values.json import places_of
-from pastalang.values.mismatch import path_text
+from pastalang.values.paths import path_text
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,6 +202,12 @@ class BranchState:
         """The item numbers at its current place."""
         return (*self.items, *(frame.item for frame in self.frames if frame.repeat is not None))
 
+    def items_of_decision(self) -> tuple[int, ...]:
+        """The same, while it decides. A decision whether a list goes on is not yet inside an item."""
+        frame = self.frames[-1]
+        is_between = self.decision is not None and frame.repeat is not None and frame.index >= len(frame.segments)
+        return self.items_here()[:-1] if is_between else self.items_here()
+
     def wait_for_row(self) -> None:
         """Get a row with the token that it follows, or in the next step if that token has been fed."""
         if self.source is None:

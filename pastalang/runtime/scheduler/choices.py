@@ -6,21 +6,27 @@ from typing import Any
 
 from pastalang.plan.outcomes import Chosen, Items
 from pastalang.plan.outcomes import Decision as Decided
-from pastalang.plan.plan import Choose, Repeat
+from pastalang.plan.plan import Choose, ItemNumber, Repeat, Text, Value
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Stage
 from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
 from pastalang.runtime.scheduler.decision import Decision, Option, arms_of, closing_of, opening_of
 from pastalang.runtime.scheduler.event_log import report_arm, report_empty_list
 from pastalang.runtime.scheduler.fields import wait_for_logits
 from pastalang.runtime.scheduler.scope import elements_of
-from pastalang.runtime.scheduler.transcript import DrawnToken, WrittenLoop, WrittenText
+from pastalang.runtime.scheduler.transcript import DrawnToken, WrittenLoop, WrittenText, WrittenValue
 
 
 def open_choice(branch: BranchState, choose: Choose) -> None:
     """Start deciding which arm the branch goes on with."""
     mark_checkpoint(branch)
+    begin_value(branch, branch.frames[-1], choose.begins)
     options = arms_of(choose, branch.request.tokens.encoder)
     _decide(branch, options, field=choose.field, sampling=choose.sampling, span=choose.span)
+
+
+def begin_value(branch: BranchState, frame: Frame, value: Value | None) -> None:
+    if value is not None:
+        frame.written.append(WrittenValue(value, branch.items_here()))
 
 
 def _decide(branch: BranchState, options: list[Option], **about: Any) -> None:
@@ -70,6 +76,7 @@ def open_repeat(branch: BranchState, frame: Frame, repeat: Repeat) -> None:
     """Enter a list, before its first item."""
     mark_checkpoint(branch)
     address = (*frame.address, frame.index, 0)
+    begin_value(branch, frame, repeat.begins)
     inner = Frame(repeat.body, [], address, index=len(repeat.body), repeat=repeat, item=-1)
     frame.written.append(WrittenLoop(repeat.field, inner.loop, repeat=repeat, place=branch.items_here()))
     if repeat.over is not None:
@@ -112,13 +119,24 @@ def _go_on_or_stop(branch: BranchState, frame: Frame, repeat: Repeat, decision: 
     branch.outcomes.append(Decided(goes_on, decision.tally.drawn))
     if goes_on:
         _enter_item(frame)
-        frame.written.append(WrittenText(opening_of(repeat, done, encoder).text))
+        _write_opening(branch, frame, repeat.between if done else repeat.first)
         return
     _leave(branch)
     report_empty_list(branch, repeat, done)
     closing = closing_of(repeat, done, encoder).text
     if closing:
         branch.frames[-1].written.append(WrittenText(closing))
+
+
+def _write_opening(branch: BranchState, frame: Frame, parts: tuple[Text | ItemNumber, ...]) -> None:
+    text = ""
+    for part in parts:
+        if isinstance(part, Text) and part.begins is not None:
+            frame.written.append(WrittenText(text))
+            begin_value(branch, frame, part.begins)
+            text = ""
+        text += part.text if isinstance(part, Text) else str(frame.item + 1)
+    frame.written.append(WrittenText(text))
 
 
 def _enter_item(frame: Frame) -> None:

@@ -67,7 +67,7 @@ def open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
     field.checkpoint = mark_checkpoint(branch)
     request.decoded[field.path, field.items] += 1
     frame.written.append(WrittenField(field))
-    with field_errors(hole, request.plan):
+    with field_errors(hole, request.plan, items):
         try:
             state, lead = start_guide(branch, hole)
         except NoEndingFits as problem:
@@ -84,7 +84,7 @@ def take_in_hole(
     branch: BranchState, hole: OpenHole, token: int, log_probability: float, forward_pass: int
 ) -> list[BranchState]:
     """Accept a sampled token. Gives the threads that it begins."""
-    with field_errors(hole.hole, branch.request.plan):
+    with field_errors(hole.hole, branch.request.plan, hole.field.items):
         fill = hole.take(token, log_probability)
     index = len(branch.tokens) if fill.is_kept else None
     branch.drawn.append(DrawnToken(token, log_probability, forward_pass, index, fill.text))

@@ -24,12 +24,12 @@ class Fill:
 
 
 @contextmanager
-def field_errors(hole: Hole, plan: Plan) -> Iterator[None]:
+def field_errors(hole: Hole, plan: Plan, items: tuple[int, ...]) -> Iterator[None]:
     """Turns an error of a guide into an error of the field: a type that cannot be enforced, a value without an end."""
     try:
         yield
     except GuideError as problem:
-        raise DeadEnd(str(problem), plan=plan, field=hole.field, span=hole.span) from problem
+        raise DeadEnd(str(problem), plan=plan, field=hole.field, items=items, span=hole.span) from problem
 
 
 class OpenHole:

@@ -27,7 +27,7 @@ from pastalang.program.program import Role
 from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.scheduler.branch import BranchState, Frame, Seen, Stage
-from pastalang.runtime.scheduler.choices import next_item, open_choice, open_repeat, take_in_decision
+from pastalang.runtime.scheduler.choices import begin_value, next_item, open_choice, open_repeat, take_in_decision
 from pastalang.runtime.scheduler.fields import go_on_with_tags, open_hole, take_in_hole
 from pastalang.runtime.scheduler.hole import OpenHole
 from pastalang.runtime.scheduler.joins import join, joined_by
@@ -47,7 +47,8 @@ def text_tokens(branch: BranchState, frame: Frame, segment: Text | InputText | I
     match segment:
         case Text(text=text, shown=False):
             return encoder.control(text)
-        case Text(text=text):
+        case Text(text=text, begins=value):
+            begin_value(branch, frame, value)
             frame.written.append(WrittenText(text))
             return encoder.text(fed_text(segment))
         case InputText(piece=piece):

@@ -22,6 +22,7 @@ from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
 from pastalang.runtime.scheduler.checkpoint import checkpoint_of
 from pastalang.runtime.scheduler.lockstep import highest_seen
 from pastalang.runtime.scheduler.request import RequestState
+from pastalang.values.paths import place_of
 
 
 def has_pending_instances(joiner: BranchState, id: BranchId, shared: tuple[int, ...]) -> bool:
@@ -101,8 +102,8 @@ def join(branch: BranchState, joined: tuple[BranchState, ...]) -> None:
     branch.highest = max(branch.highest, highest)
     if joined:
         branch.join_marks.append((branch.joining_since, index, joined))
-        names = tuple(one.name for one in joined)
-        branch.request.events.report(Joined(branch.name, branch.items, names))
+        places = tuple(place_of(one.name, one.items) for one in joined)
+        branch.request.events.report(Joined(branch.name, branch.items, places))
 
 
 def prefetch_joined(request: RequestState) -> None:

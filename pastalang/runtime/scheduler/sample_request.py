@@ -26,7 +26,8 @@ def sample_error(branch: BranchState, outcome: Outcome) -> RunError:
     assert asked is not None
     kinds: dict[type[object], type[RunError]] = {NotFinite: NotFiniteLogits, NoMemory: OutOfMemory}
     kind = kinds.get(type(outcome), DeadEnd)
-    return kind(str(outcome), plan=branch.request.plan, field=asked.field, span=asked.span)
+    items = branch.items_of_decision() if branch.hole is None else branch.hole.field.items
+    return kind(str(outcome), plan=branch.request.plan, field=asked.field, items=items, span=asked.span)
 
 
 def sample_request(branch: BranchState) -> SampleRequest:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from pastalang.plan.outcomes import Drawn
-from pastalang.plan.plan import Form, Repeat
+from pastalang.plan.plan import Form, Repeat, Value
 from pastalang.program.types import OnTruncated, Type
 from pastalang.runtime.sampling.confidence import OptionWeights
 from pastalang.source import Span
@@ -116,6 +116,14 @@ class WrittenText:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenValue:
+    """Here begins a value in JSON. Its text, its fields and its lists follow."""
+
+    value: Value
+    items: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class WrittenField:
     field: Field
 
@@ -141,4 +149,4 @@ class WrittenLoop:
     place: tuple[int, ...] = ()
 
 
-Written: TypeAlias = WrittenText | WrittenField | WrittenBranch | WrittenLoop
+Written: TypeAlias = WrittenText | WrittenValue | WrittenField | WrittenBranch | WrittenLoop

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from pastalang.plan.plan import Address, BranchId, Form, Hole, Plan
+from pastalang.plan.plan import Address, BranchId, Form, Hole, Plan, Value
 from pastalang.runtime.constraints.tagged_text import THREAD
 from pastalang.values.json import JsonValue
 from pastalang.values.json import Place as Span
@@ -94,7 +94,14 @@ class Thought:
     text: str
 
 
-Written: TypeAlias = "str | Field | WrittenBranch | WrittenLoop | Thought"
+@dataclass(frozen=True, eq=False)
+class BegunValue:
+    """Here begins a value in JSON, within running text."""
+
+    value: Value
+
+
+Written: TypeAlias = "str | BegunValue | Field | WrittenBranch | WrittenLoop | Thought"
 Values: TypeAlias = dict[str, Any]
 
 
@@ -118,6 +125,12 @@ class Layout:
     value: Any = None
     exact: JsonValue = None
     mismatches: tuple[Mismatch, ...] = ()  # why the answer is no value of its type
+
+    begun: list[tuple[str, int, Values]] = field(default_factory=list)  # a name, where it begins, and its place
+
+    def is_part(self, name: str) -> bool:
+        """Whether a name is that of a value that was begun, or of a part of it."""
+        return any(name == one or name.startswith((f"{one}.", f"{one}[", f"{one}(")) for one, _, _ in self.begun)
 
     @property
     def answer(self) -> Answer:
@@ -149,6 +162,7 @@ def _authors(stack: WrittenLoop) -> Iterator[WrittenBranch]:
 def _layout(plan: Plan, written: Sequence[Written]) -> Layout:
     layout = Layout(plan)
     layout.value = _read(layout, written)
+    _read_values(layout)
     if plan.output is not None:
         types = dict(plan.types)
         reading = read(layout.text, plan.output, types)
@@ -160,29 +174,45 @@ def _layout(plan: Plan, written: Sequence[Written]) -> Layout:
     return layout
 
 
-def _read(layout: Layout, written: Iterable[Written]) -> Values:
+def _read(layout: Layout, written: Iterable[Written], named: Values | None = None) -> Values:
     """Values by the last part of their names; a loop is a list of such values."""
-    named: Values = {}
+    named = {} if named is None else named
     for one in written:
         match one:
             case str():
                 layout.text += one
             case Thought(text=text):
                 layout.thinking = text
+            case BegunValue(value=value):
+                begun = (value.field, len(layout.text), named)
+                layout.begun.append(begun)
+                named[_last(value.field)] = value.type
             case Field():
                 _read_field(layout, one, named)
             case WrittenBranch(author=author):
-                named |= _read_branch(layout, author.latest)
+                _read_branch(layout, author.latest, named)
             case WrittenLoop(name=name, items=items):
-                named[_last(name)] = [_read(layout, inner) for inner in items]
+                inner_values = [_read(layout, inner) for inner in items]
+                if not layout.is_part(name):
+                    named[_last(name)] = inner_values
     return named
 
 
-def _read_branch(layout: Layout, author: Author) -> Values:
+def _read_values(layout: Layout) -> None:
+    """Every value that was begun, from the text after its beginning: the longest part that is JSON."""
+    types = dict(layout.plan.types)
+    for name, start, named in layout.begun:
+        type, rest = named[_last(name)], layout.text[start:].lstrip()
+        written = rest[: json.JSONDecoder().raw_decode(rest)[1]]
+        reading = read(written, type, types)
+        fits = reading.fits
+        named[_last(name)] = to_python(type, reading.value, types) if fits else json.loads(written)
+
+
+def _read_branch(layout: Layout, author: Author, named: Values) -> None:
     start = len(layout.text)
-    named = _read(layout, author.written)
+    _read(layout, author.written, named)
     layout.branches.append((author, Span(start, len(layout.text))))
-    return named
 
 
 def _read_field(layout: Layout, field: Field, named: Values) -> None:
@@ -193,13 +223,16 @@ def _read_field(layout: Layout, field: Field, named: Values) -> None:
     for thread in field.threads:
         layout.text += field.text[done : thread.at]
         done = thread.at
-        [text] = _read_branch(layout, thread.author.latest).values()
+        threads: Values = {}
+        _read_branch(layout, thread.author.latest, threads)
+        [text] = threads.values()
         named["threads"].append({"topic": thread.topic, "text": text})
     layout.text += field.text[done:]
     if field.threads:
         field = replace(field, text=layout.text[start:])
     layout.fields.insert(before, (field, Span(start, len(layout.text))))
-    named[_last(field.hole.field)] = field.text if field.threads else _value(layout.plan, field)
+    if not layout.is_part(field.hole.field):
+        named[_last(field.hole.field)] = field.text if field.threads else _value(layout.plan, field)
 
 
 def _value(plan: Plan, field: Field) -> Any:

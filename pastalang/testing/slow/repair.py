@@ -28,7 +28,7 @@ from pastalang.testing.slow.branch import BranchState, Checkpoint, Replay
 from pastalang.testing.slow.run import Run
 from pastalang.values.json import Node, places_of
 from pastalang.values.json import Place as Span
-from pastalang.values.mismatch import path_text
+from pastalang.values.paths import path_text
 
 Key: TypeAlias = tuple[str, tuple[int, ...]]
 _BEFORE_VALUE = re.compile(r'"([^"\\]|\\.)*": ')

@@ -12,7 +12,7 @@ from pastalang.plan import plan as p
 from pastalang.plan.plan import Address, Form, Segment
 from pastalang.program.program import Role
 from pastalang.runtime.binding.spaced import fed_end, fed_text
-from pastalang.testing.slow.answer import Field, LoopItems, WrittenBranch, WrittenLoop, same_items
+from pastalang.testing.slow.answer import BegunValue, Field, LoopItems, WrittenBranch, WrittenLoop, same_items
 from pastalang.testing.slow.branch import BranchState, Frame
 from pastalang.testing.slow.free_text import think, write_tagged_text
 from pastalang.testing.slow.holes import Refused, decide, fill
@@ -87,6 +87,7 @@ def _segment(run: Run, branch: BranchState, segment: Segment, loops: LoopItems, 
         case p.Text(text=text, shown=False):
             branch.feed(encoder.control(text))
         case p.Text(text=text):
+            _begin(branch, segment.begins)
             branch.written_here.append(text)
             branch.feed(encoder.text(fed_text(segment)))
         case p.InputText(piece=piece):
@@ -123,12 +124,18 @@ def _segment(run: Run, branch: BranchState, segment: Segment, loops: LoopItems, 
             branch.reach_checkpoint(segment)
             leads = [encoder.text(fed_text(arm)) for arm in segment.arms]
             number = branch.replayed_or(lambda: decide(run.request, branch, leads, segment.sampling))
+            _begin(branch, segment.begins)
             branch.written_here.append(segment.arms[number].lead)
             yield from _enter(run, branch, segment.arms[number].segments, loops, (*address, number))
         case p.Repeat():
             yield from _repeat(run, branch, segment, loops, address)
         case _:
             assert_never(segment)
+
+
+def _begin(branch: BranchState, value: p.Value | None) -> None:
+    if value is not None:
+        branch.written_here.append(BegunValue(value))
 
 
 def _show(run: Run, branch: BranchState, text: str) -> None:
@@ -144,6 +151,7 @@ def _repeat(run: Run, branch: BranchState, repeat: p.Repeat, loops: LoopItems, a
     branch.frames.append(frame)
     outside, names = branch.written_here, branch.names
     written = WrittenLoop(repeat.field)
+    _begin(branch, repeat.begins)
     outside.append(written)
     elements = None
     if repeat.over is not None:
@@ -160,8 +168,10 @@ def _repeat(run: Run, branch: BranchState, repeat: p.Repeat, loops: LoopItems, a
         frame.item = number
         written.items.append([])
         branch.written_here = written.items[-1]
-        if text:
-            branch.written_here.append(text)
+        for part in (repeat.between if number else repeat.first) if elements is None else ():
+            if isinstance(part, p.Text):
+                _begin(branch, part.begins)
+            branch.written_here.append(part.text if isinstance(part, p.Text) else str(number + 1))
         if elements is not None:
             branch.names = {**names, repeat.item: elements[number]}
         yield from _enter(run, branch, repeat.body, {**loops, loop: number}, (*address, 0))
