@@ -1,13 +1,11 @@
-"""The engine runs programs on a model: `run` one request, `batch` many, `stream` events; `arun` and `astream` await.
+"""The engine runs programs on a model: `run` one request, `stream` its events; `arun` and `astream` await.
 
-All requests of an engine share its forward passes.
+All requests of an engine share its forward passes. `batch` and `map`, for many inputs, are in `many_requests`.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
@@ -15,14 +13,14 @@ import torch
 
 from pastalang.errors import PastaError
 from pastalang.program.types import OnTruncated
-from pastalang.runtime.call import RunOptions, check_batch, check_size, merged_inputs
+from pastalang.runtime.call import RunOptions, check_size
 from pastalang.runtime.constraints.compile import prepare_vocabulary
 from pastalang.runtime.errors import LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
+from pastalang.runtime.many_requests import ManyRequests
 from pastalang.runtime.models.loading import LoadedModel, load_model
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.plan_cache import Runnable
-from pastalang.runtime.request_loop import RequestLoop
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import Limits
@@ -36,7 +34,7 @@ M = TypeVar("M")
 CELLS = 8192
 
 
-class Engine(RequestLoop):
+class Engine(ManyRequests):
     """Runs programs on one model.
 
         engine = pastalang.Engine.load("pasta-mini")
@@ -44,8 +42,8 @@ class Engine(RequestLoop):
         result.value, result.usage.forward_passes
 
     `load` takes a folder, a name on the hub, or a `transformers` model with its tokenizer. `run` returns a `Result`;
-    `stream` yields events while fields are written; `batch` runs many inputs in the same forward passes; `arun` and
-    `astream` are for asyncio. An engine may be used from several threads: calls take turns.
+    `stream` yields events while fields are written; `batch` and `map` run many inputs in the same forward passes;
+    `arun`, `astream` and `amap` are for asyncio. An engine may be used from several threads: calls take turns.
     """
 
     @staticmethod
@@ -131,48 +129,6 @@ class Engine(RequestLoop):
         The run begins with the first event that is taken. Closing the iterator cancels it.
         """
         return self._stream(self._single_request(program, inputs, given, with_events=True))
-
-    @overload
-    def batch(
-        self, program: Runnable, inputs: Sequence[Mapping[str, Any]], *, model: type[M], **options: Unpack[RunOptions]
-    ) -> list[Result[M] | PastaError]: ...
-    @overload
-    def batch(
-        self, program: Runnable, inputs: Sequence[Mapping[str, Any]], *, model: object = None,
-        **options: Unpack[RunOptions],
-    ) -> list[Result | PastaError]: ...  # fmt: skip
-    def batch(
-        self, program: Runnable, inputs: Sequence[Mapping[str, Any]], **given: Any
-    ) -> list[Result[Any] | PastaError]:
-        """Run a program on many sets of inputs in the same forward passes. Takes the options of `run`.
-
-        An input that is passed by keyword is the same for all of them. The list has a result or an error for each set
-        of inputs, in their order. An error ends its own request only.
-        """
-        call, named = self._call(program, given)
-        check_batch(inputs)
-        outcomes: list[Result | PastaError | None] = []
-        running: deque[tuple[int, RequestState]] = deque()
-        for index, one in enumerate(inputs):
-            outcomes.append(None)
-            try:
-                request = self._request(call, merged_inputs(one, named, call.plan, given), with_events=False)
-                running.append((index, request))
-            except PastaError as problem:
-                outcomes[index] = problem
-        try:
-            for _, request in running:
-                self._submit(request)
-            while running:
-                self._step_for(running[0][1])
-                while running and running[0][1].is_over:
-                    index, request = running.popleft()
-                    outcomes[index] = self._outcome_of(request)
-        finally:
-            self._cancel([request for _, request in running])
-        found = [one for one in outcomes if one is not None]
-        warn(cut for one in found if isinstance(one, Result) for cut in one.truncations)
-        return found
 
     @overload
     async def arun(
@@ -293,14 +249,6 @@ class Engine(RequestLoop):
             return Done(outcome)
         assert isinstance(outcome, RunError)
         return Failed(outcome)
-
-    async def _astep_for(self, request: RequestState) -> None:
-        step = asyncio.ensure_future(asyncio.to_thread(self._step_for, request))
-        try:
-            await asyncio.shield(step)
-        except asyncio.CancelledError:
-            await step  # a step in a thread cannot be stopped in the middle
-            raise
 
 
 def _result_or_error(outcome: Result | PastaError) -> Result:
