@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from pastalang.bulk.many import aextract_many as aextract_many
+    from pastalang.bulk.many import extract_many as extract_many
     from pastalang.compiler import check_path as check_path
     from pastalang.compiler import check_source as check_source
     from pastalang.compiler import compile as compile
@@ -31,7 +33,6 @@ if TYPE_CHECKING:
     from pastalang.errors import ProgramError as ProgramError
     from pastalang.errors import RuntimeFailure as RuntimeFailure
     from pastalang.errors import TruncationWarning as TruncationWarning
-    from pastalang.extraction import Extraction as Extraction
     from pastalang.extraction import aextract as aextract
     from pastalang.extraction import extract as extract
     from pastalang.interop import from_model as from_model
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from pastalang.runtime.events import FieldStarted as FieldStarted
     from pastalang.runtime.events import Joined as Joined
     from pastalang.runtime.events import TextDelta as TextDelta
+    from pastalang.runtime.extraction_result import Extraction as Extraction
     from pastalang.runtime.result import Answer as Answer
     from pastalang.runtime.result import FieldResult as FieldResult
     from pastalang.runtime.result import Invalid as Invalid
@@ -86,7 +88,9 @@ _HOMES = {
     "check_source": "pastalang.compiler",
     "compile": "pastalang.compiler",
     "load": "pastalang.compiler",
-    "Extraction": "pastalang.extraction",
+    "Extraction": "pastalang.runtime.extraction_result",
+    "aextract_many": "pastalang.bulk.many",
+    "extract_many": "pastalang.bulk.many",
     "aextract": "pastalang.extraction",
     "extract": "pastalang.extraction",
     "from_model": "pastalang.interop",

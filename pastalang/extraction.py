@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, Unpack, get_origin, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, Unpack, get_origin, overload
 from weakref import WeakKeyDictionary
 
 from pydantic import BaseModel
@@ -20,9 +20,10 @@ from pastalang.interop import Examples, examples_of, extraction_program
 from pastalang.program.program import Program
 from pastalang.runtime.call import OPTIONS, DecodingOptions, check_names
 from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.extraction_result import Extraction
 from pastalang.runtime.models.choice import default_model
 from pastalang.runtime.models.source import check_source, shipped_folder
-from pastalang.runtime.result import FieldResult, Result, T_co, Usage
+from pastalang.runtime.result import Result
 from pastalang.values.json import write_json
 from pastalang.values.pydantic.from_core import is_type, name_of_type
 from pastalang.values.to_template import SHOW_SCHEMA
@@ -44,59 +45,6 @@ class ExtractOptions(DecodingOptions, total=False):
     instructions: str | None
     context: str | Sequence[str]
     examples: Sequence[tuple[str, Any]]
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Extraction(Generic[T_co]):
-    """What `extract` returns with `details=True`: the value, and where it comes from.
-
-    value        an instance of the type
-    fields       every field with its text, confidence and place in the source
-    confidence   the probability of the least certain field; 1 if there are no fields
-    truncated    whether a limit ended a value
-    usage        tokens, forward passes, memory and time
-    result       the whole run, with its trace
-    """
-
-    result: Result[T_co]
-
-    def __repr__(self) -> str:
-        return f"<Extraction {self.value!r:.400}, confidence {self.confidence:.2f}>"
-
-    @property
-    def value(self) -> T_co:
-        return self.result.value
-
-    @property
-    def fields(self) -> tuple[FieldResult, ...]:
-        return self.result.fields
-
-    @property
-    def confidence(self) -> float:
-        return min((field.confidence for field in self.fields), default=1.0)
-
-    @property
-    def truncated(self) -> bool:
-        return self.result.truncated
-
-    @property
-    def sources(self) -> dict[str, str]:
-        """The texts that values may quote. `field.source` says where in them a value stands."""
-        return self.result.sources
-
-    def field(self, path: str, *items: int) -> FieldResult:
-        return self.result.field(path, *items)
-
-    def _repr_html_(self) -> str:
-        return self.result._repr_html_()
-
-    def to_html(self) -> str:
-        """One self-contained page: the text with the quotations marked, next to the values of the fields."""
-        return self.result.to_html()
-
-    @property
-    def usage(self) -> Usage:
-        return self.result.usage
 
 
 # ── on a model that is loaded once ───────────────────────────────────────────────────────────────────────
@@ -219,17 +167,18 @@ class Question:
     options: Mapping[str, Any]
 
     def ask(self, engine: Engine) -> Any:
-        return self._answer(engine.run(self.program, self._inputs(engine), model=self.type, **self.options))
+        return self._answer(engine.run(self.program, self.inputs_for(engine), model=self.type, **self.options))
 
     async def aask(self, engine: Engine) -> Any:
-        return self._answer(await engine.arun(self.program, self._inputs(engine), model=self.type, **self.options))
+        return self._answer(await engine.arun(self.program, self.inputs_for(engine), model=self.type, **self.options))
 
-    def _inputs(self, engine: Engine) -> Mapping[str, Any]:
+    def inputs_for(self, engine: Engine) -> Mapping[str, Any]:
+        """The inputs, with what depends on how the weights were trained."""
         note = engine.trained_for
         return self.inputs if note is None or note.reads_schemas else {**self.inputs, SHOW_SCHEMA: False}
 
     def _answer(self, result: Result[Any]) -> Any:
-        return Extraction(result) if self.options.get("details") else result.value
+        return Extraction.of(result) if self.options.get("details") else result.value
 
 
 def question_of(type: Any, text: str, given: Mapping[str, Any]) -> Question:
@@ -301,10 +250,7 @@ def _check_text(type: object, text: object) -> None:
         case bytes():
             advice = 'decode it first: `text.decode("utf-8")`'
         case list() | tuple():
-            advice = (
-                f"for many texts, write `engine.batch(pastalang.from_model({name}), "
-                f'[{{"text": text}} for text in texts], model={name})`'
-            )
+            advice = f"for many texts, write `extract_many({name}, texts)`"
         case _:
             advice = f'write `extract({name}, "...")`'
     raise TypeError(f"`extract` reads one text, not {_kind(text)}; {advice}")

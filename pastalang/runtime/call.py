@@ -14,6 +14,8 @@ from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
 from pastalang.program.types import ON_TRUNCATED, OnTruncated, Sampling
 from pastalang.runtime.errors import BadInputs
 
+IN_FLIGHT: Final = 16  # how many inputs of a `map` run at the same time
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:

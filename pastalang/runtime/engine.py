@@ -27,7 +27,8 @@ from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.truncation import warn
 
 if TYPE_CHECKING:  # stands above the engine, and is imported by the call
-    from pastalang.extraction import Extraction, ExtractOptions
+    from pastalang.extraction import ExtractOptions
+    from pastalang.runtime.extraction_result import Extraction
 
 M = TypeVar("M")
 

@@ -24,8 +24,8 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from pastalang.errors import PastaError
 from pastalang.program.types import OnTruncated
-from pastalang.runtime.call import RunOptions, check_batch, merged_inputs
-from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.call import IN_FLIGHT, RunOptions, check_batch, merged_inputs
+from pastalang.runtime.errors import BadInputs, RunError
 from pastalang.runtime.plan_cache import Runnable
 from pastalang.runtime.request_loop import RequestLoop
 from pastalang.runtime.result import Result
@@ -34,9 +34,9 @@ from pastalang.runtime.truncation import Truncation, warn
 
 M = TypeVar("M")
 Inputs: TypeAlias = Mapping[str, Any]
+Given: TypeAlias = "Inputs | PastaError"
 Outcome: TypeAlias = "Result[Any] | PastaError"
 
-IN_FLIGHT: Final = 16  # by default
 _WAITING: Final = 4  # the outcomes that may wait for an earlier one, for each request in flight
 
 
@@ -59,33 +59,35 @@ class ManyRequests(RequestLoop):
         yields the results one after another.
         """
         check_batch(inputs)
-        pairs = self._flow(RequestWindow(self._maker(program, given), in_flight=None), iter(list(inputs)))
+        pairs = self._flow(
+            RequestWindow(self._maker(program, given, check_plan=False), in_flight=None), iter(list(inputs))
+        )
         found = [outcome for _, outcome in pairs]
         warn(cut for one in found if isinstance(one, Result) for cut in one.truncations)
         return found
 
     @overload
     def map(
-        self, program: Runnable, inputs: Iterable[Inputs], *, in_flight: int = ..., return_errors: Literal[False] = ...,
+        self, program: Runnable, inputs: Iterable[Given], *, in_flight: int = ..., return_errors: Literal[False] = ...,
         model: type[M], **options: Unpack[RunOptions],
     ) -> Iterator[Result[M]]: ...  # fmt: skip
     @overload
     def map(
-        self, program: Runnable, inputs: Iterable[Inputs], *, in_flight: int = ..., return_errors: Literal[True],
+        self, program: Runnable, inputs: Iterable[Given], *, in_flight: int = ..., return_errors: Literal[True],
         model: type[M], **options: Unpack[RunOptions],
     ) -> Iterator[Result[M] | PastaError]: ...  # fmt: skip
     @overload
     def map(
-        self, program: Runnable, inputs: Iterable[Inputs], *, in_flight: int = ..., return_errors: Literal[False] = ...,
+        self, program: Runnable, inputs: Iterable[Given], *, in_flight: int = ..., return_errors: Literal[False] = ...,
         model: object = None, **options: Unpack[RunOptions],
     ) -> Iterator[Result]: ...  # fmt: skip
     @overload
     def map(
-        self, program: Runnable, inputs: Iterable[Inputs], *, in_flight: int = ..., return_errors: Literal[True],
+        self, program: Runnable, inputs: Iterable[Given], *, in_flight: int = ..., return_errors: Literal[True],
         model: object = None, **options: Unpack[RunOptions],
     ) -> Iterator[Result | PastaError]: ...  # fmt: skip
     def map(
-        self, program: Runnable, inputs: Iterable[Inputs], *, in_flight: int = IN_FLIGHT, return_errors: bool = False,
+        self, program: Runnable, inputs: Iterable[Given], *, in_flight: int = IN_FLIGHT, return_errors: bool = False,
         **given: Any,
     ) -> Iterator[Result[Any] | PastaError]:  # fmt: skip
         """Yield the result for each set of inputs, in their order, however many there are. Takes the options of `run`.
@@ -98,7 +100,8 @@ class ManyRequests(RequestLoop):
         not grow with the number of inputs. Closing the iterator cancels what is in flight.
 
         The first error is raised, and ends the iterator. With `return_errors=True` it is yielded in its place instead,
-        and the others go on. If `inputs` itself raises, what it gave before is yielded first.
+        and the others go on. If `inputs` itself raises, what it gave before is yielded first. An error in place of
+        inputs, such as that of a row which could not be read, counts as their result.
         """
         check_in_flight(in_flight)
         check_many(inputs)
@@ -106,7 +109,7 @@ class ManyRequests(RequestLoop):
         return self._outcomes(self._flow(window, iter(inputs)), return_errors=return_errors)
 
     def map_unordered(
-        self, program: Runnable, inputs: Iterable[Inputs], *, in_flight: int = IN_FLIGHT, **given: Any
+        self, program: Runnable, inputs: Iterable[Given], *, in_flight: int = IN_FLIGHT, **given: Any
     ) -> Iterator[tuple[int, Result[Any] | PastaError]]:
         """`map` in the order in which requests end: yields the 0-based number of the inputs with its result or error.
 
@@ -117,7 +120,7 @@ class ManyRequests(RequestLoop):
         return self._flow(RequestWindow(self._maker(program, given), in_flight, in_order=False), iter(inputs))
 
     def amap(
-        self, program: Runnable, inputs: Iterable[Inputs] | AsyncIterable[Inputs], *, in_flight: int = IN_FLIGHT,
+        self, program: Runnable, inputs: Iterable[Given] | AsyncIterable[Given], *, in_flight: int = IN_FLIGHT,
         return_errors: bool = False, **given: Any,
     ) -> AsyncGenerator[Result[Any] | PastaError, None]:  # fmt: skip
         """`map` for asyncio: `async for result in engine.amap(program, inputs)`.
@@ -132,15 +135,17 @@ class ManyRequests(RequestLoop):
 
     # ── how they go through their inputs ─────────────────────────────────────────────────────────────────
 
-    def _maker(self, program: Runnable, given: Mapping[str, Any]) -> RequestMaker:
+    def _maker(self, program: Runnable, given: Mapping[str, Any], *, check_plan: bool = True) -> RequestMaker:
         call, named = self._call(program, given)
+        if check_plan:
+            self._plans.bound(call.plan)  # what is wrong with a plan is wrong for all inputs
 
         def make(inputs: Inputs) -> RequestState:
             return self._request(call, merged_inputs(inputs, named, call.plan, given), with_events=False)
 
         return RequestMaker(make, self._submit, self._outcome_of)
 
-    def _flow(self, window: RequestWindow, source: Iterator[Inputs]) -> Generator[tuple[int, Outcome], None, None]:
+    def _flow(self, window: RequestWindow, source: Iterator[Given]) -> Generator[tuple[int, Outcome], None, None]:
         ended: Exception | None = None
         try:
             while True:
@@ -156,10 +161,10 @@ class ManyRequests(RequestLoop):
             raise ended
 
     async def _aflow(
-        self, window: RequestWindow, source: AsyncIterator[Inputs]
+        self, window: RequestWindow, source: AsyncIterator[Given]
     ) -> AsyncGenerator[tuple[int, Outcome], None]:
         ended: Exception | None = None
-        pull: asyncio.Task[Inputs] | None = None
+        pull: asyncio.Task[Given] | None = None
         try:
             while True:
                 if ended is None and pull is None and window.has_room:
@@ -252,18 +257,23 @@ class RequestWindow:
         """The request to go on with; None if all have ended."""
         return next(iter(self._running.values()), None)
 
-    def add(self, inputs: Inputs) -> None:
+    def add(self, inputs: Inputs | PastaError) -> None:
         """Begin a request. Inputs that are wrong have their error as outcome."""
         number, self._added = self._added, self._added + 1
         try:
+            if isinstance(inputs, PastaError):
+                raise inputs
             request = self._maker.make(inputs)
         except PastaError as problem:
             self._ended[number] = problem
             return
+        except Exception as problem:  # a tokenizer or a mistake of ours: other requests go on all the same
+            self._ended[number] = RunError(f"internal error: {type(problem).__name__}: {problem}")
+            return
         self._running[number] = request
         self._maker.submit(request)
 
-    def fill(self, source: Iterator[Inputs]) -> Exception | None:
+    def fill(self, source: Iterator[Given]) -> Exception | None:
         """Add inputs while there is room. Returns what the source raised, `StopIteration` at its end."""
         while self.has_room:
             try:
@@ -302,11 +312,11 @@ class _Warnings:
         return is_new
 
 
-async def _next_of(source: AsyncIterator[Inputs]) -> Inputs:
+async def _next_of(source: AsyncIterator[Given]) -> Given:
     return await anext(source)
 
 
-async def as_async(inputs: Iterable[Inputs] | AsyncIterable[Inputs]) -> AsyncIterator[Inputs]:
+async def as_async(inputs: Iterable[Given] | AsyncIterable[Given]) -> AsyncIterator[Given]:
     if isinstance(inputs, AsyncIterable):
         async for one in inputs:
             yield one
