@@ -106,6 +106,6 @@ def tune(base: Path, lessons: Lessons, tuning: TrainingMode, budget: Budget, wor
         weight_decay=0.01, save_every=25, seed=budget.seed,
     )  # fmt: skip
     batches = packed_batches(variants, rows=budget.rows, length=budget.length, seed=budget.seed)
-    train(model, batches, settings, folder / "training", fingerprint=work.folder.name, report=work.report)
+    train(model, batches, settings, folder / "training", identity={"work": work.folder.name}, report=work.report)
     save(model, lessons.tokenizer, TrainingNote(tuning.modes, "", "", "", {"string": max(LIMITS)}), folder)
     return folder

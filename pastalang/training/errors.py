@@ -30,5 +30,13 @@ class CheckpointError(PastaError):
     """A checkpoint that belongs to another run, or that cannot be read."""
 
 
+class UnwritableCheckpoint(CheckpointError, FileError):
+    """A checkpoint that the disk did not take. Those before it are kept."""
+
+
+class Interrupted(PastaError):
+    """Somebody stopped the run. It saved a checkpoint before it ended, and can go on."""
+
+
 class TrainingStopped(PastaError):
     """The loss is not a number any more. The last good checkpoint is kept."""

@@ -20,15 +20,15 @@ from pastalang.runtime.models.loading import as_load_error, default_device
 from pastalang.runtime.models.source import check_source, shipped_folder
 from pastalang.runtime.models.training_note import FILE, TrainingNote
 from pastalang.training.batches import packed_batches
+from pastalang.training.checkpoints import Checkpoints, Progress, fingerprint_of_weights, put_weights
 from pastalang.training.data import fingerprint_of, read_lessons
-from pastalang.training.errors import BadData, BadRow, UnreadableData
+from pastalang.training.errors import BadData, BadRow
 from pastalang.training.lessons import Lesson, Recorder
 from pastalang.training.recording import TrainingRow
+from pastalang.training.run_folder import WORK, check_folder, prepare_folder
 from pastalang.training.settings import Settings
 from pastalang.training.teacher_forced_eval import score_rows
-from pastalang.training.trainer import Progress, ReportLine, load_weights, train
-
-WORK = "training"  # the folder in the output that holds the checkpoints
+from pastalang.training.trainer import ReportLine, train
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Job:
 
 def fine_tune(job: Job, *, report: ReportLine = print) -> Progress:
     """Raises `BadData`, `BadRow`, `CheckpointError`, `TrainingStopped`. An interrupted run is resumed."""
-    prepare_folder(job.out, overwrite=job.overwrite)
+    check_folder(job.out, overwrite=job.overwrite)
     lessons = read_lessons(job.data, job.program, template=job.template)
     validation = read_lessons(job.validation, job.program, template=job.template) if job.validation else []
     model, tokenizer = _load(job)
@@ -63,31 +63,18 @@ def fine_tune(job: Job, *, report: ReportLine = print) -> Progress:
     length = job.length or _line_length(variants)
     report(f"{len(lessons)} rows, modes: {', '.join(mode.value for mode in job.modes)}; lines of {length} tokens")
     batches = packed_batches(variants, rows=job.rows, length=length, seed=job.settings.seed)
-    work = job.out / WORK
+    prepare_folder(job.out, overwrite=job.overwrite)
+    work, identity = job.out / WORK, _identity(job, lessons[0], tokenizer, model, length)
     progress = train(
-        model, batches, job.settings, work, fingerprint=_fingerprint(job, lessons[0], tokenizer),
+        model, batches, job.settings, work, identity=identity,
         judge=judge_of(checked, validation) if checked else None, report=report,
     )  # fmt: skip
-    if (work / "best" / "latest").exists():
-        load_weights(work / "best", model)
+    best = Checkpoints(work, {}).best(progress)
+    if best is not None:
+        put_weights(model, best)
     save(model, tokenizer, note_of(lessons[0].plan(job.modes[0]), job.modes), job.out)
     report(f"saved to {job.out}")
     return progress
-
-
-def prepare_folder(folder: Path, *, overwrite: bool) -> None:
-    """Make the folder. Refuses one that holds anything but a run to resume, unless it may be overwritten."""
-    if not folder.exists():
-        try:
-            folder.mkdir(parents=True)
-        except OSError as problem:
-            reason = (problem.strerror or str(problem)).lower()
-            raise UnreadableData(f"{folder} cannot be made: {reason}") from problem
-        return
-    if not folder.is_dir():
-        raise BadData(f"{folder} is not a folder")
-    if not overwrite and any(entry.name != WORK for entry in folder.iterdir()):
-        raise BadData(f"{folder} is not empty; choose another folder, or pass --overwrite")
 
 
 def judge_of(rows: Sequence[TrainingRow], lessons: Sequence[Lesson]) -> Callable[[Any], float]:
@@ -149,9 +136,17 @@ def _line_length(variants: Sequence[Sequence[TrainingRow]]) -> int:
     return max(256, -(-longest // 64) * 64)
 
 
-def _fingerprint(job: Job, lesson: Lesson, tokenizer: Any) -> str:
-    """Equal for two runs if one may resume the other."""
-    parts = [str(fingerprint(lesson.plan(mode))) for mode in job.modes]
-    parts += [mode.value for mode in job.modes]
-    parts += [vocabulary_of(tokenizer).fingerprint, fingerprint_of(job.data), f"{job.rows}/{job.length}/{job.lora}"]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+def _identity(job: Job, lesson: Lesson, tokenizer: Any, model: Any, length: int) -> dict[str, str]:
+    """Equal for two runs if one may go on with the other."""
+    plans = "\n".join(str(fingerprint(lesson.plan(mode))) for mode in job.modes)
+    return {
+        "program": hashlib.sha256(plans.encode()).hexdigest()[:16],
+        "mode": ", ".join(mode.value for mode in job.modes),
+        "model": fingerprint_of_weights(model),
+        "tokenizer": vocabulary_of(tokenizer).fingerprint,
+        "data": fingerprint_of(job.data),
+        "validation": fingerprint_of(job.validation) if job.validation else "none",
+        "rows": str(job.rows),
+        "length": str(length),
+        "lora": str(job.lora),
+    }

@@ -6,7 +6,7 @@ The command line reads this module for its options, so importing it is cheap: th
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 
 from pastalang.plan.plan import Mode
@@ -40,6 +40,12 @@ class Settings:
     judge_every: int = 0  # 0: never look at the validation part
     patience: int = 0  # judgements without a better score before it stops; 0: never
     seed: int = 0
+
+    @property
+    def identity(self) -> dict[str, str]:
+        """The settings that change the weights, by their names as options. A resumed run must have the same."""
+        names = (field.name for field in fields(self) if field.name != "save_every")
+        return {name.replace("_", "-"): f"{getattr(self, name)}" for name in names}
 
     def rate(self, step: int) -> float:
         """The learning rate of step `step`, counted from 0: a linear warm-up, then half a cosine."""

@@ -1,24 +1,23 @@
-"""The training loop and its checkpoints.
+"""The training loop.
 
-A batch depends only on its number, so a run that was interrupted and resumed equals, bit for bit, an unbroken one, and
-no state of the data has to be saved. A checkpoint replaces the last one at once, so a crash leaves a whole checkpoint.
+A step depends only on its number: its batches, its learning rate and its random numbers. So a run that was interrupted
+and resumed equals an unbroken one bit for bit, and a checkpoint holds tensors only.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import torch
-from safetensors.torch import load_file, save_file
 
 from pastalang.training.batches import Batch
-from pastalang.training.errors import CheckpointError, TrainingStopped
+from pastalang.training.checkpoints import Checkpoints, Identity, Progress, Weights, put_weights, trained_weights
+from pastalang.training.errors import Interrupted, TrainingStopped
 from pastalang.training.forward import loss_of
 from pastalang.training.settings import Settings
 
@@ -28,57 +27,139 @@ Judge: TypeAlias = Callable[[Any], float]  # a validation score of the model: hi
 ReportLine: TypeAlias = Callable[[str], None]  # shows one line of progress
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """`fingerprint` says what is trained (program, tokenizer, mode); a run of another one does not resume."""
-
-    step: int
-    best_score: float | None
-    judgements_since_best: int
-    fingerprint: str
-
-
 def train(
     model: Any,
     batches: Batches,
     settings: Settings,
     folder: Path,
     *,
-    fingerprint: str,
+    identity: Identity,
     judge: Judge | None = None,
     loss: Loss = loss_of,
     report: ReportLine = print,
+    is_stopped: Callable[[], bool] = lambda: False,
 ) -> Progress:
     """Train until the steps are done or the score stops rising. Resumes from the checkpoint in `folder`.
 
-    With `settings.average`, the model has the averaged weights when this returns.
+    `identity` names what is trained, and the settings are added to it: a checkpoint of something else is refused. The
+    last step is always judged. With `settings.average`, the model has the averaged weights when this returns. If
+    `is_stopped` after a step, saves a checkpoint and raises `Interrupted`.
     """
-    device = next(model.parameters()).device
-    optimizer = _optimizer(model, settings)
-    average = Average(model, settings.average) if settings.average else None
-    progress = load_checkpoint(folder / "resume", model, optimizer, fingerprint=fingerprint, average=average)
-    progress = progress or Progress(0, None, 0, fingerprint)
-    began, first = time.monotonic(), progress.step
-    tokens = 0
-    while progress.step < settings.steps:
-        cost, fed = _step(model, optimizer, batches, settings, progress.step, device, loss)
-        tokens += fed
-        if average is not None:
-            average.add(model)
-        progress = Progress(progress.step + 1, progress.best_score, progress.judgements_since_best, fingerprint)
-        judging = judge is not None and settings.judge_every and progress.step % settings.judge_every == 0
-        if judging and judge is not None:
-            progress = _judged(progress, judge(model), folder, model, optimizer, settings, report)
-            if settings.patience and progress.judgements_since_best >= settings.patience:
-                report(f"step {progress.step}: no better score in {settings.patience} validations; stopping")
-                break
-        if progress.step % settings.save_every == 0 or progress.step == settings.steps:
-            save_checkpoint(folder / "resume", model, optimizer, progress, settings, average=average)
-        if progress.step % 20 == 0 or progress.step == settings.steps:
-            report(_line(progress.step, settings.steps, cost, tokens, time.monotonic() - began, progress.step - first))
-    if average is not None:
-        average.put(model)
-    return progress
+    run = _Run(model, settings, Checkpoints(folder, {**identity, **settings.identity}), loss, report)
+    run.resume()
+    while not run.is_over:
+        run.step(batches)
+        if judge is not None and (run.is_last_step or run.is_due(settings.judge_every)):
+            run.judge(judge)
+        is_interrupted = is_stopped() and not run.is_over
+        if is_interrupted or run.is_over or run.is_due(settings.save_every):
+            run.save()
+        if is_interrupted:
+            raise Interrupted(f"stopped after step {run.progress.step} of {settings.steps}; a checkpoint is saved")
+    run.put_average()
+    return run.progress
+
+
+class _Run:
+    """A model in training, and how far it is."""
+
+    def __init__(
+        self, model: Any, settings: Settings, checkpoints: Checkpoints, loss: Loss, report: ReportLine
+    ) -> None:
+        self.progress = Progress()
+        self._model, self._settings, self._checkpoints = model, settings, checkpoints
+        self._loss, self._report = loss, report
+        self._device = next(model.parameters()).device
+        self._optimizer = _optimizer(model, settings)
+        self._average = Average(model, settings.average) if settings.average else None
+        self._pace = _Pace()
+
+    @property
+    def is_over(self) -> bool:
+        settings = self._settings
+        has_stopped_rising = bool(settings.patience) and self.progress.judgements_since_best >= settings.patience
+        return self.is_last_step or has_stopped_rising
+
+    @property
+    def is_last_step(self) -> bool:
+        return self.progress.step >= self._settings.steps
+
+    def is_due(self, every: int) -> bool:
+        return bool(every) and self.progress.step % every == 0
+
+    def resume(self) -> None:
+        found = self._checkpoints.latest()
+        if found is None:
+            return
+        put_weights(self._model, found.tensors("weights"))
+        _put_state(self._optimizer, found.tensors("optimizer"))
+        if self._average is not None:
+            self._average.restore(found.tensors("average"))
+        self.progress = found.progress
+        for reason in found.damaged:
+            self._report(f"a checkpoint is left out: {reason}")
+        self._report(f"going on after step {self.progress.step} of {self._settings.steps}")
+
+    def step(self, batches: Batches) -> None:
+        number, settings = self.progress.step, self._settings
+        torch.manual_seed(seed_of(settings.seed, number))
+        cost, tokens = _step(self._model, self._optimizer, batches, settings, number, self._device, self._loss)
+        if self._average is not None:
+            self._average.add(self._model)
+        self.progress = replace(self.progress, step=number + 1)
+        self._pace.add(tokens)
+        if self.is_due(20) or self.is_last_step:
+            self._report(self._pace.line(number + 1, settings.steps, cost))
+
+    def judge(self, judge: Judge) -> None:
+        score, known = judge(self._model), self.progress
+        is_better = known.best_score is None or score > known.best_score
+        self._report(f"step {known.step}: validation score {score:.4f}" + (" (best so far)" if is_better else ""))
+        if is_better:
+            self.progress = Progress(known.step, score, known.step, 0)
+            self._checkpoints.save_best(self.progress, trained_weights(self._model))
+            return
+        self.progress = replace(known, judgements_since_best=known.judgements_since_best + 1)
+        if self.is_over and not self.is_last_step:
+            self._report(f"step {known.step}: no better score in {self._settings.patience} validations; stopping")
+
+    def save(self) -> None:
+        tensors: dict[str, Weights] = {
+            "weights": trained_weights(self._model),
+            "optimizer": _state_of(self._optimizer),
+        }
+        if self._average is not None:
+            tensors["average"] = self._average.weights
+        self._checkpoints.save(self.progress, tensors)
+
+    def put_average(self) -> None:
+        if self._average is not None:
+            self._average.put(self._model)
+
+
+@dataclass
+class _Pace:
+    """How fast this process trains."""
+
+    tokens: int = 0
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        self._began = time.monotonic()
+
+    def add(self, tokens: int) -> None:
+        self.tokens += tokens
+        self.steps += 1
+
+    def line(self, step: int, steps: int, loss: float) -> str:
+        seconds = time.monotonic() - self._began
+        left = seconds / max(1, self.steps) * (steps - step)
+        return f"step {step}/{steps}  loss {loss:.4f}  {self.tokens / seconds:,.0f} tokens/s  {left / 60:.1f} min left"
+
+
+def seed_of(seed: int, step: int) -> int:
+    """The seed of a step's random numbers, those of dropout."""
+    return seed * 1_000_003 + step
 
 
 class Average:
@@ -86,15 +167,18 @@ class Average:
 
     def __init__(self, model: Any, keep: float) -> None:
         self._keep = keep
-        self.weights = {name: value.detach().clone() for name, value in _own_weights(model).items()}
+        self.weights = {name: value.detach().clone() for name, value in trained_weights(model).items()}
 
     @torch.no_grad()
     def add(self, model: Any) -> None:
-        for name, value in _own_weights(model).items():
+        for name, value in trained_weights(model).items():
             self.weights[name].lerp_(value, 1 - self._keep)
 
+    def restore(self, weights: Weights) -> None:
+        self.weights = {name: weights[name].to(value.device) for name, value in self.weights.items()}
+
     def put(self, model: Any) -> None:
-        model.load_state_dict(self.weights, strict=False)
+        put_weights(model, self.weights)
 
 
 def _step(
@@ -121,19 +205,6 @@ def _step(
     return total, sum(part.tokens.numel() for part in parts)
 
 
-def _judged(
-    progress: Progress, score: float, folder: Path, model: Any, optimizer: Any, settings: Settings, report: ReportLine
-) -> Progress:
-    better = progress.best_score is None or score > progress.best_score
-    report(f"step {progress.step}: validation score {score:.4f}" + (" (best so far)" if better else ""))
-    if not better:
-        since = progress.judgements_since_best + 1
-        return Progress(progress.step, progress.best_score, since, progress.fingerprint)
-    progress = Progress(progress.step, score, 0, progress.fingerprint)
-    save_checkpoint(folder / "best", model, optimizer, progress, settings)
-    return progress
-
-
 def _optimizer(model: Any, settings: Settings) -> torch.optim.AdamW:
     """Weight decay applies to matrices only, not to norms and biases."""
     trained = [weight for weight in model.parameters() if weight.requires_grad]
@@ -148,86 +219,15 @@ def _autocast(device: torch.device, settings: Settings) -> Any:
     return torch.autocast(device.type, dtype=torch.bfloat16) if settings.bfloat16 else nullcontext()
 
 
-def _line(step: int, steps: int, loss: float, tokens: int, seconds: float, done: int) -> str:
-    left = seconds / max(1, done) * (steps - step)
-    return f"step {step}/{steps}  loss {loss:.4f}  {tokens / seconds:,.0f} tokens/s  {left / 60:.1f} min left"
+def _state_of(optimizer: torch.optim.AdamW) -> dict[str, torch.Tensor]:
+    """The moments of the optimiser by number and name: `12.exp_avg`. What else it has comes from the settings."""
+    state: Mapping[int, Mapping[str, torch.Tensor]] = optimizer.state_dict()["state"]
+    return {f"{number}.{name}": value for number, one in state.items() for name, value in one.items()}
 
 
-def save_checkpoint(
-    folder: Path, model: Any, optimizer: Any, progress: Progress, settings: Settings, *, average: Average | None = None
-) -> None:
-    """Write next to the old one, then swap: a crash in between leaves a whole checkpoint."""
-    folder.mkdir(parents=True, exist_ok=True)
-    name = f"step-{progress.step:07d}"
-    fresh = folder / f"{name}.partial"
-    fresh.mkdir(exist_ok=True)
-    weights = {key: value.contiguous() for key, value in _own_weights(model).items()}
-    save_file(weights, fresh / "weights.safetensors")
-    if average is not None:
-        save_file({key: value.contiguous() for key, value in average.weights.items()}, fresh / "average.safetensors")
-    torch.save(optimizer.state_dict(), fresh / "optimizer.pt")
-    document = {"progress": asdict(progress), "settings": asdict(settings)}
-    (fresh / "progress.json").write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
-    fresh.rename(folder / name)
-    pointer = folder / "latest.partial"
-    pointer.write_text(name + "\n", encoding="utf-8")
-    pointer.replace(folder / "latest")
-    for old in folder.glob("step-*"):
-        if old.name != name:
-            _remove(old)
-
-
-def load_checkpoint(
-    folder: Path, model: Any, optimizer: Any, *, fingerprint: str, average: Average | None = None
-) -> Progress | None:
-    """Restore model, optimiser and average. None if the folder holds no checkpoint."""
-    if not (folder / "latest").exists():
-        return None
-    place = folder / (folder / "latest").read_text(encoding="utf-8").strip()
-    try:
-        document = json.loads((place / "progress.json").read_text(encoding="utf-8"))
-        progress = Progress(**document["progress"])
-    except (OSError, ValueError, TypeError, KeyError) as problem:
-        raise CheckpointError(f"{place}: not a readable checkpoint ({problem})") from problem
-    if progress.fingerprint != fingerprint:
-        raise CheckpointError(
-            f"{place}: this checkpoint is of another program, tokenizer or mode "
-            f"({progress.fingerprint}, this run is {fingerprint}); choose another output folder"
-        )
-    _put(place, model)
-    if average is not None:
-        saved = load_file(place / "average.safetensors")
-        average.weights = {name: saved[name].to(value.device) for name, value in average.weights.items()}
-    optimizer.load_state_dict(torch.load(place / "optimizer.pt", weights_only=True))
-    return progress
-
-
-def load_weights(folder: Path, model: Any) -> None:
-    """Load the weights that were saved last, whichever run saved them."""
-    _put(folder / (folder / "latest").read_text(encoding="utf-8").strip(), model)
-
-
-def _put(place: Path, model: Any) -> None:
-    try:
-        missing, unexpected = model.load_state_dict(load_file(place / "weights.safetensors"), strict=False)
-    except RuntimeError as problem:
-        raise CheckpointError(f"{place}: these weights are of a model of another shape") from problem
-    if unexpected or set(missing) - _tied(model):
-        raise CheckpointError(f"{place}: these weights are of a model of another shape")
-
-
-def _own_weights(model: Any) -> dict[str, torch.Tensor]:
-    """Every weight once: safetensors refuses two names of one tensor."""
-    tied = _tied(model)
-    return {name: value for name, value in model.state_dict().items() if name not in tied}
-
-
-def _tied(model: Any) -> set[str]:
-    seen: dict[int, str] = {}
-    return {name for name, value in model.state_dict().items() if seen.setdefault(value.data_ptr(), name) != name}
-
-
-def _remove(folder: Path) -> None:
-    for file in folder.iterdir():
-        file.unlink()
-    folder.rmdir()
+def _put_state(optimizer: torch.optim.AdamW, tensors: Weights) -> None:
+    state: dict[int, dict[str, torch.Tensor]] = {}
+    for key, value in tensors.items():
+        number, _, name = key.partition(".")
+        state.setdefault(int(number), {})[name] = value
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

@@ -19,11 +19,12 @@ from transformers import AutoTokenizer
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models.loading import default_device
 from pastalang.runtime.models.training_note import TrainingNote
-from pastalang.training.batches import Batch
-from pastalang.training.fine_tune import prepare_folder, save
+from pastalang.training.fine_tune import save
+from pastalang.training.forward import loss_of
 from pastalang.training.lessons import Recorder
+from pastalang.training.run_folder import prepare_folder
 from pastalang.training.settings import Settings
-from pastalang.training.trainer import Batches, ReportLine, train
+from pastalang.training.trainer import Batches, Loss, ReportLine, train
 from pastalang.values.json import spell_json
 from recipes.pasta_mini.batches import RowStream, language_batches
 from recipes.pasta_mini.catalogue import Part
@@ -169,7 +170,7 @@ class _Stages:
         batches: Batches,
         steps: int,
         judge: Callable[[Any], float] | None = None,
-        loss: Callable[[Any, Batch], Any] | None = None,
+        loss: Loss = loss_of,
     ) -> None:
         """Keep the last weights, whatever the judge says: its score is of the held-out part, and must not choose."""
         self._report(f"── {name}")
@@ -179,8 +180,8 @@ class _Stages:
             weight_decay=0.05, judge_every=500 if judge else 0, save_every=100, average=sizes.average,
         )  # fmt: skip
         spelling = zlib.crc32(self._tokenizer.backend_tokenizer.to_str().encode())
-        fingerprint = f"{asdict(sizes)} {spelling:08x}"
+        identity = {"sizes": str(asdict(sizes)), "tokenizer": f"{spelling:08x}"}
         train(
-            self._model, batches, settings, self._out / "training" / name, fingerprint=fingerprint, judge=judge,
-            report=self._report, **({} if loss is None else {"loss": loss}),
+            self._model, batches, settings, self._out / "training" / name, identity=identity, judge=judge,
+            loss=loss, report=self._report,
         )  # fmt: skip

@@ -14,7 +14,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import pastalang
 from pastalang.plan.plan import Mode
 from pastalang.runtime.errors import LoadError
-from pastalang.runtime.models.training_note import check_mode, read_note
+from pastalang.runtime.models.training_note import FILE, check_mode, read_note
 from pastalang.training.data import read_lessons
 from pastalang.training.errors import BadData, BadRow, CheckpointError
 from pastalang.training.fine_tune import Job, fine_tune
@@ -77,6 +77,12 @@ def scores(folder: Path, tmp_path: Path, mode: Mode = Mode.STRICT) -> Any:
     return score_rows(trained, rows)
 
 
+def assert_same_weights(one: Path, other: Path) -> None:
+    models = (LlamaForCausalLM.from_pretrained(folder) for folder in (one, other))
+    for expected, found in zip(*(model.parameters() for model in models), strict=True):
+        assert torch.equal(expected, found)
+
+
 def test_two_hundred_steps_learn_a_toy_task_in_every_mode(model: str, tmp_path: Path) -> None:
     job = job_of(model, tmp_path, modes=tuple(Mode), rows=4)
     losses: list[str] = []
@@ -105,9 +111,7 @@ def test_an_interrupted_run_equals_an_unbroken_one(model: str, tmp_path: Path) -
     with pytest.raises(PulledPlug):
         fine_tune(parts, report=pull)
     fine_tune(parts, report=silent)
-    one, other = (LlamaForCausalLM.from_pretrained(each.out) for each in (whole, parts))
-    for expected, found in zip(one.parameters(), other.parameters(), strict=True):
-        assert torch.equal(expected, found)
+    assert_same_weights(whole.out, parts.out)
 
 
 def test_the_best_weights_on_the_validation_rows_are_kept(model: str, tmp_path: Path) -> None:
@@ -142,12 +146,45 @@ def test_nothing_is_overwritten_unless_it_may_be(model: str, tmp_path: Path) -> 
     assert (job.out / "notes.txt").read_text() == "mine"
 
 
-def test_a_checkpoint_of_another_mode_is_refused(model: str, tmp_path: Path) -> None:
+def test_overwriting_a_run_begins_anew_and_keeps_no_weights_of_it(model: str, tmp_path: Path) -> None:
+    job = job_of(model, tmp_path, steps=2, overwrite=True)
+    judged = replace(job, validation=job.data, settings=replace(job.settings, judge_every=1))
+    fine_tune(judged, report=silent)
+    again, fresh = replace(job, settings=replace(job.settings, seed=1)), tmp_path / "fresh"
+    fine_tune(again, report=silent)
+    fine_tune(replace(again, out=fresh), report=silent)
+    assert_same_weights(job.out, fresh)
+    with pytest.raises(BadData, match="holds a finished run; choose another folder, or begin anew with --overwrite"):
+        fine_tune(replace(job, overwrite=False), report=silent)
+
+
+def test_a_run_that_ended_while_it_was_saved_is_saved_again(model: str, tmp_path: Path) -> None:
     job = job_of(model, tmp_path, steps=1)
     fine_tune(job, report=silent)
-    other = replace(job, modes=(Mode.SEQUENTIAL,), overwrite=True)
-    with pytest.raises(CheckpointError, match="another program, tokenizer or mode"):
-        fine_tune(other, report=silent)
+    expected = (job.out / "model.safetensors").read_bytes()
+    (job.out / FILE).unlink()
+    (job.out / "model.safetensors").write_bytes(b"half")
+    lines: list[str] = []
+    fine_tune(job, report=lines.append)
+    assert "going on after step 1 of 1" in lines
+    assert (job.out / "model.safetensors").read_bytes() == expected
+
+
+def test_what_a_run_was_started_with_is_what_it_goes_on_with(model: str, tmp_path: Path) -> None:
+    job = job_of(model, tmp_path, steps=1)
+    fine_tune(job, report=silent)
+    (job.out / FILE).unlink()
+    other = LlamaForCausalLM.from_pretrained(model)
+    with torch.no_grad():
+        other.model.norm.weight += 1
+    other.save_pretrained(model)
+    for changed, name in (
+        (replace(job, modes=(Mode.SEQUENTIAL,)), "mode was strict, now sequential"),
+        (replace(job, validation=job.data), "validation was none, now [0-9a-f]+"),
+        (job, "else: model was [0-9a-f]+, now [0-9a-f]+; go on"),
+    ):
+        with pytest.raises(CheckpointError, match=name):
+            fine_tune(changed, report=silent)
 
 
 @pytest.mark.parametrize(

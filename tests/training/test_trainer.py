@@ -12,7 +12,8 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 from pastalang.testing.toy_models import toy_model
 from pastalang.training.batches import Batch, collate
-from pastalang.training.errors import CheckpointError, TrainingStopped
+from pastalang.training.checkpoints import Checkpoints
+from pastalang.training.errors import TrainingStopped
 from pastalang.training.forward import logits_of, loss_of
 from pastalang.training.recording import IGNORED
 from pastalang.training.settings import Settings
@@ -20,6 +21,7 @@ from pastalang.training.trainer import Average, train
 from tests.training.lessons import product
 
 SETTINGS = Settings(steps=6, learning_rate=3e-3, warmup_steps=2, save_every=3, bfloat16=False)
+TOY = {"data": "toy"}
 TEXT = torch.tensor([*[1, 2, 3, 4, 5] * 8, 0, *[6, 7, 8] * 10, 0])
 
 
@@ -51,7 +53,7 @@ def silent(_: str) -> None:
 
 
 def run(model: Any, settings: Settings, folder: Path, **rest: Any) -> Any:
-    return train(model, text_batches, settings, folder, fingerprint="toy", report=silent, **rest)
+    return train(model, text_batches, settings, folder, identity=TOY, report=silent, **rest)
 
 
 @pytest.mark.parametrize("average", [0.0, 0.8])
@@ -70,7 +72,7 @@ def test_an_interrupted_run_equals_an_unbroken_one(tmp_path: Path, average: floa
         return text_batches(number)
 
     with pytest.raises(PulledPlug):
-        train(broken, batches, settings, tmp_path / "parts", fingerprint="toy", report=silent)
+        train(broken, batches, settings, tmp_path / "parts", identity=TOY, report=silent)
     resumed = tiny_model()
     run(resumed, settings, tmp_path / "parts")
     for expected, found in zip(unbroken.parameters(), resumed.parameters(), strict=True):
@@ -124,8 +126,8 @@ def test_accumulated_batches_weigh_by_the_tokens_they_predict(tmp_path: Path) ->
     apart, whole = tiny_model(), tiny_model()
     one_step = replace(SETTINGS, steps=1)
     twice = replace(one_step, accumulation=2)
-    train(apart, lambda number: halves[number], twice, tmp_path / "a", fingerprint="toy", report=silent)
-    train(whole, lambda _: together, one_step, tmp_path / "b", fingerprint="toy", report=silent)
+    train(apart, lambda number: halves[number], twice, tmp_path / "a", identity=TOY, report=silent)
+    train(whole, lambda _: together, one_step, tmp_path / "b", identity=TOY, report=silent)
     for expected, found in zip(whole.parameters(), apart.parameters(), strict=True):
         assert torch.allclose(expected, found, atol=1e-6)
 
@@ -139,24 +141,10 @@ def test_a_loss_that_is_not_a_number_stops_training_and_keeps_the_last_good_chec
         return text_batches(number)
 
     with pytest.raises(TrainingStopped, match=r"step 5: the loss is nan on these rows: window \d"):
-        train(model, batches, SETTINGS, tmp_path, fingerprint="toy", report=silent)
-    kept = tiny_model()
-    progress = run(kept, replace(SETTINGS, steps=3), tmp_path)
-    assert progress.step == 3
-    assert all(torch.isfinite(weight).all() for weight in kept.parameters())
-
-
-def test_a_checkpoint_of_something_else_is_refused(tmp_path: Path) -> None:
-    run(tiny_model(), SETTINGS, tmp_path)
-    with pytest.raises(CheckpointError, match="another program, tokenizer or mode"):
-        train(tiny_model(), text_batches, SETTINGS, tmp_path, fingerprint="other", report=silent)
-
-
-def test_it_stops_when_the_score_no_longer_rises(tmp_path: Path) -> None:
-    scores = iter([0.1, 0.5, 0.4, 0.3, 0.9])
-    settings = replace(SETTINGS, steps=5, judge_every=1, patience=2)
-    progress = run(tiny_model(), settings, tmp_path, judge=lambda _: next(scores))
-    assert (progress.step, progress.best_score) == (4, 0.5)
+        train(model, batches, SETTINGS, tmp_path, identity=TOY, report=silent)
+    kept = Checkpoints(tmp_path, TOY | SETTINGS.identity).latest()
+    assert kept is not None and kept.progress.step == 3
+    assert all(torch.isfinite(weight).all() for weight in kept.tensors("weights").values())
 
 
 def test_the_rate_warms_up_and_then_falls_to_its_floor() -> None:
