@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,7 +28,8 @@ _USAGE = "pass either the two files RIGHT and GIVEN, or --program and --data (an
 @exits_with_code
 def command(
     right: Annotated[
-        Path | None, typer.Argument(help="JSON lines: the right answer as `value`, and perhaps a `category`.")
+        Path | None,
+        typer.Argument(help="JSON lines: the right answer as `value` or `target_scores`."),
     ] = None,
     given: Annotated[
         Path | None, typer.Argument(help="JSON lines in the same order: the answer as `value`; null if unreadable.")
@@ -72,9 +73,10 @@ def command(
 
 
 def _compare(right: Path, given: Path) -> dict[str, Any]:
-    from pastalang.training.metrics import score_files
+    from pastalang.training.metrics import count_fields, evaluate, read_examples
 
-    return _as_data(score_files(right, given))
+    examples = read_examples(right, given)
+    return _as_data(evaluate(examples), count_fields(examples))
 
 
 def _run(
@@ -95,7 +97,7 @@ def _run(
         echo_error(f"{origin}: not decoded: {problem}")
     if predictions is not None:
         write_file(predictions, prediction_lines(scored, rows))
-    return _as_data(scored.report) | _cost(scored, model, plan.mode, batch)
+    return _as_data(scored.report, scored.fields) | _cost(scored, model, plan.mode, batch)
 
 
 def _counter(rows: int) -> Callable[[int], None] | None:
@@ -141,19 +143,26 @@ def _as_text(report: dict[str, Any]) -> str:
             ("speed", f"{report['documents_per_second']:.2f} documents per second, {report['batch']} at a time"),
             ("model", f"{report['model']}, mode {report['mode']}"),
         ]
-    return "\n".join(f"{name:<16} {value}" for name, value in lines)
+    lines += [(f"  {name}", f"F1 {counts['f1']:.2f}") for name, counts in report["fields"].items()]
+    width = max(16, *(len(name) for name, _ in lines))
+    return "\n".join(f"{name:<{width}} {value}" for name, value in lines)
 
 
-def _as_data(report: Report) -> dict[str, Any]:
+def _as_data(report: Report, fields: Mapping[str, Counts]) -> dict[str, Any]:
     from dataclasses import asdict
 
     data = asdict(report)
     for name in ("reported", "strict", "normalised"):
-        counts: Counts = getattr(report, name)
-        data[name] |= {
-            "precision": counts.precision,
-            "recall": counts.recall,
-            "f1": counts.f1,
-            "hallucination_rate": counts.hallucination_rate,
-        }
-    return data
+        data[name] = _counted(getattr(report, name))
+    return data | {"fields": {name: _counted(counts) for name, counts in fields.items()}}
+
+
+def _counted(counts: Counts) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return asdict(counts) | {
+        "precision": counts.precision,
+        "recall": counts.recall,
+        "f1": counts.f1,
+        "hallucination_rate": counts.hallucination_rate,
+    }

@@ -8,14 +8,14 @@ Every problem is reported with its file and line.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pastalang.errors import InputError
 from pastalang.plan.plan import Mode, Plan
-from pastalang.program.program import Program
+from pastalang.program.program import Input, Program
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.training.answer import Answer, answer_of
 from pastalang.training.errors import BadData, BadRow, UnreadableData
@@ -24,17 +24,22 @@ from pastalang.values.json import JsonValue, NotJson, parse_json
 
 VALUE = "value"
 CATEGORY = "category"
+ACCEPTED = "accepted"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A checked line of a file: `answer` fits the plan. `category` groups rows for scores."""
+    """A checked line of a file: `answer` fits the plan. `category` groups rows for scores.
+
+    `accepted` are further right values of its fields, as `metrics.accepted_of` reads them.
+    """
 
     origin: str
     inputs: Mapping[str, Any]
     value: JsonValue
     answer: Answer
     category: str
+    accepted: JsonValue = None
 
 
 def read_lessons(path: Path, program: Program, *, template: str | None = None) -> list[Lesson]:
@@ -52,7 +57,7 @@ def read_checked(path: Path, plan: Plan) -> list[Row]:
     for origin, row in read_rows(path):
         if VALUE not in row:
             raise BadRow(f"the key `{VALUE}` is missing: it holds the right answer", origin=origin)
-        inputs = {key: _plain(item) for key, item in row.items() if key not in (VALUE, *_category(plan.inputs))}
+        inputs = {key: _plain(item) for key, item in row.items() if key not in (VALUE, *_extra(plan.inputs))}
         category = str(row.get(CATEGORY, ""))
         try:
             answer = answer_of(plan, row[VALUE], bind_inputs(plan, inputs))
@@ -60,7 +65,8 @@ def read_checked(path: Path, plan: Plan) -> list[Row]:
             raise problem.at(origin) from None
         except InputError as problem:
             raise BadRow(str(problem), origin=origin) from problem
-        rows.append(Row(origin, inputs, row[VALUE], answer, category))
+        accepted = row.get(ACCEPTED) if ACCEPTED in _extra(plan.inputs) else None
+        rows.append(Row(origin, inputs, row[VALUE], answer, category, accepted))
     return rows
 
 
@@ -97,9 +103,9 @@ def fingerprint_of(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
-def _category(inputs: Any) -> tuple[str, ...]:
-    """A row may name its category, for scores, unless the template has an input of that name."""
-    return () if any(input.name == CATEGORY for input in inputs) else (CATEGORY,)
+def _extra(inputs: Iterable[Input]) -> set[str]:
+    """What a row may hold for its scores, unless the template has an input of that name."""
+    return {CATEGORY, ACCEPTED} - {input.name for input in inputs}
 
 
 def _plain(value: JsonValue) -> Any:

@@ -12,7 +12,16 @@ from pastalang.plan.plan import Plan
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import Result
 from pastalang.training.data import CATEGORY, VALUE, Row
-from pastalang.training.metrics import Example, Report, evaluate, example_of
+from pastalang.training.metrics import (
+    Accepted,
+    Counts,
+    Example,
+    Report,
+    all_accepted,
+    count_fields,
+    evaluate,
+    example_of,
+)
 from pastalang.values.json import JsonValue, spell_json
 
 Request: TypeAlias = tuple[Plan, Mapping[str, Any]]
@@ -25,6 +34,7 @@ class Scored:
 
     decoding: Decoding
     report: Report
+    fields: Mapping[str, Counts]
     problems: tuple[tuple[str, str], ...]
 
 
@@ -37,19 +47,21 @@ def score_rows_by_decoding(
     any_mode: bool = False,
     on_progress: OnProgress | None = None,
 ) -> Scored:
+    accepted = [all_accepted(row.accepted, _right(row), row.origin) for row in rows]
     decoding = decode(
         engine, [(plan, row.inputs) for row in rows], batch=batch, any_mode=any_mode, on_progress=on_progress
     )
-    pairs = list(zip(rows, decoding.rows, strict=True))
+    triples = zip(rows, decoding.rows, accepted, strict=True)
+    examples = [example for row, decoded, further in triples for example in _examples(row, decoded, further)]
+    problems = ((row.origin, decoded.problem) for row, decoded in zip(rows, decoding.rows, strict=True))
     return Scored(
-        decoding,
-        evaluate(example for row, decoded in pairs for example in _examples(row, decoded)),
-        tuple((row.origin, decoded.problem) for row, decoded in pairs if decoded.problem),
-    )
+        decoding, evaluate(examples), count_fields(examples),
+        tuple((origin, problem) for origin, problem in problems if problem),
+    )  # fmt: skip
 
 
 def prediction_lines(scored: Scored, rows: Sequence[Row]) -> str:
-    """JSON lines in the order of the rows, as `score_files` reads them."""
+    """JSON lines in the order of the rows, as `read_examples` reads them."""
     lines = []
     for row, decoded in zip(rows, scored.decoding.rows, strict=True):
         value = list(decoded.values) if decoded.is_stacked else decoded.values[0]
@@ -62,14 +74,20 @@ def prediction_lines(scored: Scored, rows: Sequence[Row]) -> str:
     return "".join(lines)
 
 
-def _examples(row: Row, decoded: Decoded) -> Iterator[Example]:
+def _examples(row: Row, decoded: Decoded, accepted: Sequence[Accepted]) -> Iterator[Example]:
+    values = decoded.values if not decoded.problem else (None,) * len(accepted)
+    cut = decoded.truncated if not decoded.problem else (False,) * len(accepted)
+    for one, found, truncated, further in zip(_right(row), values, cut, accepted, strict=True):
+        yield example_of(
+            one, found, accepted=further, category=row.category, truncated=truncated, readable=not decoded.problem
+        )
+
+
+def _right(row: Row) -> list[JsonValue]:
+    """The right value of every document."""
     right = row.answer.value if row.answer.is_stacked else [row.answer.value]
     assert isinstance(right, list)
-    if decoded.problem:
-        yield from (example_of(one, None, category=row.category, readable=False) for one in right)
-        return
-    for one, found, truncated in zip(right, decoded.values, decoded.truncated, strict=True):
-        yield example_of(one, found, category=row.category, truncated=truncated)
+    return right
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,23 +5,29 @@ absent attributes that are rightly left empty earn nothing, and only attributes 
 at. The *strict* count looks at every attribute of the category, so inventing a value for an absent attribute always
 costs; the share of absent attributes with a value is the hallucination rate.
 
-`score_files` reads both sides from JSON lines:
+`read_examples` reads both sides from JSON lines:
 
 right      {"value": {"brand": "Sony", "color": null}, "category": "tv"}
+           {"value": {"brand": "Sony"}, "accepted": {"brand": ["SONY", "Sony Group"]}}    as right as the value
+           {"target_scores": {"brand": {"Sony": 1, "SONY": 1}, "color": {"n/a": 1}}}      as public sets have it
 a model's  {"value": {"brand": "Sony", "color": "red"}, "truncated": false}    or {"value": null}: could not be read
 
-With stacked documents both values are lists, and every document is an example of its own.
+With stacked documents both values are lists, and every document is an example of its own. Fields have paths:
+`size.width` is the width of the object `size`, and `"size.width"` a key with a point in it. Lists are compared whole,
+as JSON: the order of the keys of their items does not matter, and 5 equals 5.0.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from enum import Enum
 from pathlib import Path
 from typing import TypeAlias
 
-from pastalang.training.data import CATEGORY, VALUE, read_rows
+from pastalang.training.data import ACCEPTED, CATEGORY, VALUE, read_rows
 from pastalang.training.errors import BadData, BadRow
 from pastalang.values.json import JsonValue, spell_json
 
@@ -31,6 +37,9 @@ _BELOW = "{ }"  # stands for an object with fields of its own
 
 Expected: TypeAlias = Mapping[str, Sequence[str]]  # attribute -> accepted values; "n/a" stands for absent
 Predicted: TypeAlias = Mapping[str, str | None]
+Accepted: TypeAlias = Mapping[str, Sequence[str | None]]  # further right values of a field
+
+TARGETS = "target_scores"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,15 +145,24 @@ def evaluate(examples: Iterable[Example], *, asked: Mapping[str, Sequence[str]] 
     )
 
 
+def count_fields(examples: Iterable[Example]) -> dict[str, Counts]:
+    """The counts of every field that a right answer names, over all categories."""
+    found: dict[str, Counts] = {}
+    for example in examples:
+        for name in example.expected:
+            found[name] = found.get(name, Counts()) + _count(judge(example, name))
+    return found
+
+
 def judge(example: Example, attribute: str) -> Outcome:
     """The outcome of one attribute. An answer that cannot be parsed counts as empty."""
     accepted = [_present(value.strip()) for value in example.expected.get(attribute, ())] or [None]
     predicted = None if example.predicted is None else _present(example.predicted.get(attribute))
-    if accepted[0] is None:
-        return Outcome.ABSENT_LEFT_EMPTY if predicted is None else Outcome.ABSENT_BUT_FILLED
     if predicted is None:
-        return Outcome.PRESENT_LEFT_EMPTY
-    return Outcome.PRESENT_CORRECT if predicted in accepted else Outcome.PRESENT_WRONG
+        return Outcome.ABSENT_LEFT_EMPTY if None in accepted else Outcome.PRESENT_LEFT_EMPTY
+    if predicted in accepted:
+        return Outcome.PRESENT_CORRECT
+    return Outcome.ABSENT_BUT_FILLED if accepted[0] is None else Outcome.PRESENT_WRONG
 
 
 def _present(value: str | None) -> str | None:
@@ -191,35 +209,89 @@ def _percent(part: int, whole: int) -> float:
     return round(100 * part / whole, 2) if whole else 0.0
 
 
-def score_files(expected: Path, predicted: Path) -> Report:
+def read_examples(expected: Path, predicted: Path) -> list[Example]:
     """Raises `BadData` or `BadRow`. Row by row, the files are about the same documents."""
     right, given = read_rows(expected), read_rows(predicted)
     if len(right) != len(given):
         raise BadData(f"{expected} has {len(right)} rows, and {predicted} has {len(given)}")
     pairs = zip(right, given, strict=True)
-    return evaluate(example for one, other in pairs for example in _examples(*one, *other))
+    return [example for one, other in pairs for example in _examples(*one, *other)]
 
 
 def example_of(
-    right: JsonValue, given: JsonValue, *, category: str = "", truncated: bool = False, readable: bool = True
+    right: JsonValue,
+    given: JsonValue,
+    *,
+    accepted: Accepted | None = None,
+    category: str = "",
+    truncated: bool = False,
+    readable: bool = True,
 ) -> Example:
-    """One document. A value where the right answer has none counts as invented, even if it is a whole object."""
-    expected, found = field_texts(right), field_texts(given) if readable else None
+    """One document. A value where the right answer has none counts as invented, even if it is a whole object.
+
+    `accepted` are further values of fields that are right, too.
+    """
+    further, found = accepted or {}, field_texts(given) if readable else None
+    expected = {name: (text, *further.get(name, ())) for name, text in field_texts(right).items()}
     if found is not None:
-        found |= {name: _BELOW for name, text in expected.items() if text is None and _has_below(found, name)}
+        absent = (name for name, texts in expected.items() if None in texts)
+        found |= {name: _BELOW for name in absent if _has_below(found, name)}
     return Example(
         category=category,
-        expected={name: [ABSENT if text is None else text] for name, text in expected.items()},
+        expected={name: [ABSENT if text is None else text for text in texts] for name, texts in expected.items()},
         predicted=found,
         truncated=truncated,
     )
 
 
+def accepted_of(given: JsonValue, value: JsonValue, origin: str) -> Accepted:
+    """What a row accepts besides its value, from its key `accepted`. Raises `BadRow`."""
+    if given is None:
+        return {}
+    if not isinstance(given, dict) or not all(isinstance(values, list) for values in given.values()):
+        raise BadRow(f"the key `{ACCEPTED}` has to hold an object with a list of values for each field", origin=origin)
+    known = field_texts(value)
+    for name in given:
+        if name not in known:
+            raise BadRow(f"`{ACCEPTED}` names `{name}`, and the value has {_listed(known)}", origin=origin)
+    return {name: [text_of(one) for one in values] for name, values in given.items() if isinstance(values, list)}
+
+
+def all_accepted(given: JsonValue, values: Sequence[JsonValue], origin: str) -> list[Accepted]:
+    """`accepted_of` for every document of a row; of stacked documents, `accepted` is a list like their values."""
+    if not isinstance(given, list):
+        return [accepted_of(given, value, origin) for value in values]
+    if len(given) != len(values):
+        raise BadRow(f"`{ACCEPTED}` has {len(given)} entries, and there are {len(values)} documents", origin=origin)
+    return [accepted_of(one, value, origin) for one, value in zip(given, values, strict=True)]
+
+
 def field_texts(value: JsonValue) -> dict[str, str | None]:
     """The fields of a value by their paths, as texts to compare."""
-    return {
-        name: item if item is None or isinstance(item, str) else spell_json(item) for name, item in _flat("", value)
-    }
+    return {name: text_of(item) for name, item in _flat("", value)}
+
+
+def text_of(value: JsonValue) -> str | None:
+    """Equal texts for equal values: keys in order, whole numbers without a point."""
+    return value if value is None or isinstance(value, str) else spell_json(_in_order(value))
+
+
+def _in_order(value: JsonValue) -> JsonValue:
+    match value:
+        case dict():
+            return {key: _in_order(value[key]) for key in sorted(value)}
+        case list():
+            return [_in_order(item) for item in value]
+        case Decimal() if value == value.to_integral_value():
+            return int(value)
+        case Decimal():
+            return value.normalize()
+        case _:
+            return value
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "no fields"
 
 
 def _has_below(found: Mapping[str, str | None], name: str) -> bool:
@@ -228,18 +300,35 @@ def _has_below(found: Mapping[str, str | None], name: str) -> bool:
 
 def _examples(origin: str, right: dict[str, JsonValue], other: str, given: dict[str, JsonValue]) -> Iterator[Example]:
     category, truncated = str(right.get(CATEGORY, "")), given.get("truncated") is True
-    expected = _documents(right, origin)
     readable = given.get(VALUE, given) is not None
+    if TARGETS in right and VALUE not in right:
+        [answer] = _documents(given, other, most=1) if readable else [None]
+        predicted = field_texts(answer) if readable else None
+        yield Example(category, _targets(right[TARGETS], origin), predicted, truncated)
+        return
+    expected = _documents(right, origin)
     found = _documents(given, other) if readable else [None] * len(expected)
     if len(expected) != len(found):
         raise BadRow(f"has {len(found)} documents, and {origin} has {len(expected)}", origin=other)
-    for one, answer in zip(expected, found, strict=True):
-        yield example_of(one, answer, category=category, truncated=truncated, readable=readable)
+    accepted = all_accepted(right.get(ACCEPTED), expected, origin)
+    for one, answer, further in zip(expected, found, accepted, strict=True):
+        yield example_of(one, answer, accepted=further, category=category, truncated=truncated, readable=readable)
 
 
-def _documents(row: dict[str, JsonValue], origin: str) -> list[JsonValue]:
+def _targets(targets: JsonValue, origin: str) -> Expected:
+    """The accepted values of each attribute: those with a score, or all of them if none has one."""
+    if not isinstance(targets, dict) or not all(isinstance(values, dict) and values for values in targets.values()):
+        raise BadRow(f"the key `{TARGETS}` has to hold an object with scored values for each attribute", origin=origin)
+    return {
+        _step(name): [text for text, score in values.items() if score] or list(values)
+        for name, values in targets.items()
+        if isinstance(values, dict)
+    }
+
+
+def _documents(row: dict[str, JsonValue], origin: str, *, most: int | None = None) -> list[JsonValue]:
     value = row.get(VALUE)
-    documents = value if isinstance(value, list) and value else [value]
+    documents = value if isinstance(value, list) and value and most is None else [value]
     if VALUE not in row or not all(isinstance(document, dict) for document in documents):
         raise BadRow(f"the key `{VALUE}` has to hold an object", origin=origin)
     return documents
@@ -249,6 +338,11 @@ def _flat(path: str, value: JsonValue) -> Iterator[tuple[str, JsonValue]]:
     match value:
         case dict() if value:
             for key, item in value.items():
-                yield from _flat(f"{path}.{key}" if path else key, item)
+                yield from _flat(f"{path}.{_step(key)}" if path else _step(key), item)
         case _:
             yield path, value
+
+
+def _step(key: str) -> str:
+    """A key as a step of a path, in quotation marks where it would read as several."""
+    return key if key and not any(mark in key for mark in '."[') else json.dumps(key, ensure_ascii=False)

@@ -81,6 +81,45 @@ def test_an_object_in_place_of_null_counts_as_hallucinated(tmp_path: Path) -> No
     assert json.loads(run(right, given, "--json").stdout)["strict"]["hallucination_rate"] == 100.0
 
 
+@pytest.mark.parametrize(
+    ("right", "given", "f1"),
+    [
+        ({"value": {"brand": "Sony"}, "accepted": {"brand": ["SONY"]}}, {"brand": "SONY"}, 100.0),
+        ({"value": {"brand": "Sony"}, "accepted": {"brand": ["SONY"]}}, {"brand": "sony"}, 0.0),
+        ({"value": {"size": {"width": 5}}, "accepted": {"size.width": [6, None]}}, {"size": {"width": 6.0}}, 100.0),
+        ({"target_scores": {"Brand": {"Sony": 1, "SONY": 1, "LG": 0}}}, {"Brand": "SONY"}, 100.0),
+        ({"target_scores": {"Brand": {"Sony": 1, "SONY": 1, "LG": 0}}}, {"Brand": "LG"}, 0.0),
+        ({"target_scores": {"Size": {"5": 1}, "Cap": {"n/a": 1}}}, {"Size": 5, "Cap": None}, 100.0),
+        ({"value": {"lines": [{"name": "a", "qty": 2}]}}, {"lines": [{"qty": 2.0, "name": "a"}]}, 100.0),
+        ({"value": {"lines": [{"name": "a"}, {"name": "b"}]}}, {"lines": [{"name": "b"}, {"name": "a"}]}, 0.0),
+        ({"value": {"a.b": "x"}}, {"a": {"b": "x"}}, 0.0),
+        ({"value": {"a.b": "x"}}, {"a.b": "x"}, 100.0),
+    ],
+)
+def test_values_are_compared_as_json_and_several_may_be_right(
+    right: Any, given: Any, f1: float, tmp_path: Path
+) -> None:
+    files = lines(tmp_path / "right.jsonl", [right]), lines(tmp_path / "found.jsonl", [{"value": given}])
+    result = run(*files, "--json")
+    assert result.exit_code == 0, result.stderr
+    assert json.loads(result.stdout)["reported"]["f1"] == f1
+
+
+@pytest.mark.parametrize(
+    ("right", "message"),
+    [
+        ({"value": {"a": 1}, "accepted": {"b": [2]}}, "right.jsonl:1: `accepted` names `b`, and the value has `a`"),
+        ({"value": {"a": 1}, "accepted": {"a": 2}}, "`accepted` has to hold an object with a list of values"),
+        ({"target_scores": {"a": ["x"]}}, "`target_scores` has to hold an object with scored values"),
+    ],
+)
+def test_wrong_lists_of_accepted_values_are_reported_with_their_line(right: Any, message: str, tmp_path: Path) -> None:
+    files = lines(tmp_path / "right.jsonl", [right]), lines(tmp_path / "found.jsonl", [{"value": {"a": 1}}])
+    result = run(*files)
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
 def test_stacked_documents_are_scored_one_by_one(tmp_path: Path) -> None:
     right = lines(tmp_path / "right.jsonl", [{"value": [{"brand": "Sony"}, {"brand": "LG"}]}])
     given = lines(tmp_path / "found.jsonl", [{"value": [{"brand": "Sony"}, {"brand": "Sony"}]}])
@@ -118,11 +157,23 @@ def test_a_model_is_run_and_its_answers_can_be_scored_again(mode: Mode, asked: l
     assert found["passes_per_document"] > 0 and found["documents_per_second"] > 0
     assert f"F1               {found['reported']['f1']:.2f}" in result.stdout
     assert f"forward passes   {found['passes_per_document']:.1f} per document" in result.stdout
+    assert (
+        found["fields"].keys() == {"brand", "kind"}
+        and f"  kind           F1 {found['fields']['kind']['f1']:.2f}" in result.stdout
+    )
     again = json.loads(run(str(tmp_path / "rows.jsonl"), str(predictions), "--json").stdout)
     assert again.items() <= found.items()
     for row, line in zip(ROWS, predictions.read_text("utf-8").splitlines(), strict=True):
         value = json.loads(line)["value"]
         assert value["brand"] is None or value["brand"] in str(row["title"])
+
+
+def test_rows_that_a_model_answers_may_accept_several_values(asked: list[str], tmp_path: Path) -> None:
+    rows = [row | {"accepted": {"kind": ["tv", "phone"]}} for row in ROWS]
+    lines(tmp_path / "rows.jsonl", rows)
+    assert json.loads(run(*asked, "--json").stdout)["fields"]["kind"]["f1"] == 100.0
+    lines(tmp_path / "rows.jsonl", [ROWS[0] | {"accepted": {"knd": ["tv"]}}])
+    assert "rows.jsonl:1: `accepted` names `knd`, and the value has `brand`, `kind`" in run(*asked).stderr
 
 
 def test_the_size_of_the_batch_changes_no_answer(asked: list[str], tmp_path: Path) -> None:
