@@ -24,10 +24,18 @@ from pastalang.values.quotable import quotable_texts
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`value` fits its type and has its keys in order; of stacked documents it is the list of their values."""
+    """`value` fits its type and has its keys in order; of stacked documents it is the list of their values.
+
+    `thoughts` are what is thought before the answer, of each document; none if the template does not think.
+    """
 
     value: JsonValue
     is_stacked: bool
+    thoughts: tuple[str, ...] = ()
+
+    def thought(self, items: Sequence[int]) -> str:
+        """What is thought before the answer, or before that of one of the stacked documents."""
+        return self.thoughts[items[0] if self.is_stacked else 0]
 
     def at(self, path: str, items: Sequence[int]) -> JsonValue:
         """The value of a field of the plan. Raises `BadRow` if the answer has none."""
@@ -45,15 +53,17 @@ class Answer:
         return here
 
 
-def answer_of(plan: Plan, value: JsonValue, inputs: Mapping[str, Any]) -> Answer:
-    """Check a value, as `parse_json` gives it, against the plan. Raises `BadRow` that lists every problem."""
+def answer_of(plan: Plan, value: JsonValue, inputs: Mapping[str, Any], *, thought: JsonValue = None) -> Answer:
+    """Check a value, as `parse_json` gives it, against the plan. Raises `BadRow` that lists every problem.
+
+    A template that thinks before its answer needs the `thought` too; of stacked documents, the list of them.
+    """
     stack = stack_of(plan)
     if plan.auto is not None:
         raise BadRow("a template that places its own branches has no fields to teach")
-    if any(isinstance(part, Hole) and part.form is Form.THOUGHT for one in plan.branches for part in one.segments):
-        raise BadRow("a template that thinks before its answer has no right thought to teach; leave `think` out")
     if stack is None:
-        return Answer(_fitted(plan, value, inputs, "value"), is_stacked=False)
+        thoughts = _thoughts(plan, [thought])
+        return Answer(_fitted(plan, value, inputs, "value"), is_stacked=False, thoughts=thoughts)
     documents = inputs[stack.over]
     if not isinstance(value, list) or len(value) != len(documents):
         raise BadRow(f"value: has to be a list of {len(documents)} values, one for each `{stack.name}`")
@@ -61,7 +71,26 @@ def answer_of(plan: Plan, value: JsonValue, inputs: Mapping[str, Any]) -> Answer
         _fitted(plan, one, {**inputs, stack.name: document}, f"value[{number}]")
         for number, (one, document) in enumerate(zip(value, documents, strict=True))
     ]
-    return Answer(fitted, is_stacked=True)
+    each = thought if isinstance(thought, list) else [thought]
+    thoughts = _thoughts(plan, each)
+    if thoughts and len(thoughts) != len(documents):
+        raise BadRow(f"thought: has to be a list of {len(documents)} texts, one for each `{stack.name}`")
+    return Answer(fitted, is_stacked=True, thoughts=thoughts)
+
+
+def _thoughts(plan: Plan, given: Sequence[JsonValue]) -> tuple[str, ...]:
+    if thought_of(plan) is None:
+        return ()
+    texts = [one for one in given if isinstance(one, str)]
+    if len(texts) != len(given):
+        raise BadRow("the key `thought` is missing: it holds what the model thinks before its answer, as text")
+    return tuple(texts)
+
+
+def thought_of(plan: Plan) -> Hole | None:
+    """The hole in which the model thinks before its answer, if the template lets it."""
+    holes = (part for branch in plan.branches for _, part in walk(branch.segments))
+    return next((part for part in holes if isinstance(part, Hole) and part.form is Form.THOUGHT), None)
 
 
 def stack_of(plan: Plan) -> Each | None:
@@ -72,7 +101,7 @@ def stack_of(plan: Plan) -> Each | None:
 
 def spelled(value: JsonValue, hole: Hole) -> str:
     """A hole's value as the model writes it."""
-    if hole.form is Form.TEXT and isinstance(value, str):
+    if hole.form in (Form.TEXT, Form.THOUGHT) and isinstance(value, str):
         return value
     return spell_json(value)
 
@@ -86,6 +115,8 @@ def arm_for(value: JsonValue, arms: Sequence[Arm]) -> int | None:
 
 def stop_of(hole: Hole) -> str:
     """The text that the model writes after the value to end it."""
+    if hole.form is Form.THOUGHT:
+        return "</think>"
     if hole.form is Form.TEXT and isinstance(hole.type, t.String):
         stops = hole.type.stop or ("\n",)
         if hole.follow and not hole.follow.startswith(stops):

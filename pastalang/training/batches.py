@@ -18,8 +18,9 @@ from pastalang.training.recording import IGNORED, TrainingRow
 class Batch:
     """`tokens`, `positions`, `labels`: (rows, length). `visible`: (rows, length, length) bool, or None: causal.
 
-    `labels[r, i]` is the token that the logits at place i have to predict; it need not be the token at i + 1.
-    `origins` names the source of each row, so that a bad one can be found.
+    `near` is what layers with a window see, None if that is the same. `labels[r, i]` is the token that the logits at
+    place i have to predict; it need not be the token at i + 1. `origins` names the source of each row, so that a bad
+    one can be found.
     """
 
     tokens: Tensor
@@ -27,6 +28,7 @@ class Batch:
     labels: Tensor
     visible: Tensor | None
     origins: tuple[str, ...]
+    near: Tensor | None = None
 
     def __post_init__(self) -> None:
         assert self.tokens.shape == self.positions.shape == self.labels.shape
@@ -45,6 +47,7 @@ class Batch:
             self.labels.to(device),
             None if self.visible is None else self.visible.to(device),
             self.origins,
+            None if self.near is None else self.near.to(device),
         )
 
 
@@ -97,12 +100,16 @@ def collate(lines: Sequence[Sequence[TrainingRow]], length: int) -> Batch:
     labels = np.full(shape, IGNORED, dtype=np.int64)
     visible = np.zeros((*shape, length), dtype=np.bool_)
     visible[:, np.arange(length), np.arange(length)] = True
+    is_windowed = any(row.sees_near is not None for rows in lines for row in rows)
+    near = visible.copy() if is_windowed else None
     for line, rows in enumerate(lines):
         start = 0
         for row in rows:
             here = slice(start, start + len(row))
             tokens[line, here], positions[line, here], labels[line, here] = row.tokens, row.positions, row.labels
             visible[line, here, here] = row.visible
+            if near is not None:
+                near[line, here, here] = row.near
             start += len(row)
     return Batch(
         tokens=torch.from_numpy(tokens),
@@ -110,6 +117,7 @@ def collate(lines: Sequence[Sequence[TrainingRow]], length: int) -> Batch:
         labels=torch.from_numpy(labels),
         visible=torch.from_numpy(visible),
         origins=tuple(", ".join(row.origin for row in rows) for rows in lines),
+        near=None if near is None else torch.from_numpy(near),
     )
 
 

@@ -8,30 +8,32 @@ Every problem is reported with its file and line.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from pastalang.errors import InputError
 from pastalang.plan.plan import Mode, Plan
-from pastalang.program.program import Input, Program
+from pastalang.program.program import Program
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.training.answer import Answer, answer_of
-from pastalang.training.errors import BadData, BadRow, UnreadableData
+from pastalang.training.errors import BadData, BadRow, BadRows, UnreadableData
 from pastalang.training.lessons import Lesson, planner
 from pastalang.values.json import JsonValue, NotJson, parse_json
 
 VALUE = "value"
 CATEGORY = "category"
 ACCEPTED = "accepted"
+THOUGHT = "thought"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
     """A checked line of a file: `answer` fits the plan. `category` groups rows for scores.
 
-    `accepted` are further right values of its fields, as `metrics.accepted_of` reads them.
+    `accepted` are further right values of its fields, as `metrics.accepted_of` reads them. `thought` is what the model
+    thinks before its answer, in a template that lets it think.
     """
 
     origin: str
@@ -40,38 +42,79 @@ class Row:
     answer: Answer
     category: str
     accepted: JsonValue = None
+    thought: JsonValue = None
+
+    def lesson(self, plan_of: Callable[[Mode], Plan]) -> Lesson:
+        return Lesson(plan_of, self.inputs, self.value, self.origin, self.category, self.thought)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The rows of a file that can be used, and those that cannot."""
+
+    rows: tuple[Row, ...]
+    problems: tuple[BadRow, ...] = ()
+
+    @property
+    def count(self) -> int:
+        return len(self.rows) + len(self.problems)
 
 
 def read_lessons(path: Path, program: Program, *, template: str | None = None) -> list[Lesson]:
-    """Raises `BadData` for the file, `BadRow` for the first line that does not fit. Empty lines are skipped."""
+    """Raises `BadData` for the file, `BadRows` for all lines that do not fit. Empty lines are skipped."""
     plan_of = planner(program, template)
-    return [
-        Lesson(plan_of, row.inputs, row.value, row.origin, row.category)
-        for row in read_checked(path, plan_of(Mode.STRICT))
-    ]
+    return [row.lesson(plan_of) for row in read_checked(path, plan_of(Mode.STRICT))]
 
 
 def read_checked(path: Path, plan: Plan) -> list[Row]:
-    """The rows of a file, checked against one plan. Raises `BadData` or `BadRow`."""
-    rows = []
-    for origin, row in read_rows(path):
-        if VALUE not in row:
-            raise BadRow(f"the key `{VALUE}` is missing: it holds the right answer", origin=origin)
-        inputs = {key: _plain(item) for key, item in row.items() if key not in (VALUE, *_extra(plan.inputs))}
-        category = str(row.get(CATEGORY, ""))
+    """The rows of a file, checked against one plan. Raises `BadData` or `BadRows`."""
+    reading = read_against(path, plan)
+    if reading.problems:
+        raise BadRows(reading.problems, rows=reading.count)
+    return list(reading.rows)
+
+
+def read_against(path: Path, plan: Plan) -> Reading:
+    """The rows of a file, each checked against the plan. Raises `BadData` for the whole file."""
+    rows, problems = list[Row](), list[BadRow]()
+    for origin, row in scan_rows(path):
         try:
-            answer = answer_of(plan, row[VALUE], bind_inputs(plan, inputs))
+            rows.append(_checked(origin, row, plan))
         except BadRow as problem:
-            raise problem.at(origin) from None
-        except InputError as problem:
-            raise BadRow(str(problem), origin=origin) from problem
-        accepted = row.get(ACCEPTED) if ACCEPTED in _extra(plan.inputs) else None
-        rows.append(Row(origin, inputs, row[VALUE], answer, category, accepted))
-    return rows
+            problems.append(problem)
+    return Reading(tuple(rows), tuple(problems))
+
+
+def _checked(origin: str, row: dict[str, JsonValue] | BadRow, plan: Plan) -> Row:
+    if isinstance(row, BadRow):
+        raise row
+    if VALUE not in row:
+        raise BadRow(f"the key `{VALUE}` is missing: it holds the right answer", origin=origin)
+    extra = _extra(plan)
+    inputs = {key: _plain(item) for key, item in row.items() if key not in (VALUE, *extra)}
+    thought = row.get(THOUGHT) if THOUGHT in extra else None
+    try:
+        answer = answer_of(plan, row[VALUE], bind_inputs(plan, inputs), thought=thought)
+    except BadRow as problem:
+        raise problem.at(origin) from None
+    except InputError as problem:
+        raise BadRow(str(problem), origin=origin) from problem
+    category = str(row.get(CATEGORY, "")) if CATEGORY in extra else ""
+    return Row(origin, inputs, row[VALUE], answer, category, row.get(ACCEPTED) if ACCEPTED in extra else None, thought)
 
 
 def read_rows(path: Path) -> list[tuple[str, dict[str, JsonValue]]]:
-    """Every line's object, with its origin (`file:line`). An empty file is refused."""
+    """Every line's object, with its origin (`file:line`). Raises `BadRow` for the first that is not one."""
+    rows = []
+    for origin, row in scan_rows(path):
+        if isinstance(row, BadRow):
+            raise row
+        rows.append((origin, row))
+    return rows
+
+
+def scan_rows(path: Path) -> list[tuple[str, dict[str, JsonValue] | BadRow]]:
+    """Every line's object, or what is wrong with it, with its origin (`file:line`). An empty file is refused."""
     try:
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except FileNotFoundError as problem:
@@ -81,21 +124,18 @@ def read_rows(path: Path) -> list[tuple[str, dict[str, JsonValue]]]:
         raise UnreadableData(f"{path} could not be read: {reason}") from problem
     except UnicodeDecodeError as problem:
         raise UnreadableData(f"{path} could not be read: it is not UTF-8 text") from problem
-    rows = []
-    for number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        origin = f"{path}:{number}"
-        try:
-            row = parse_json(line)
-        except NotJson as problem:
-            raise BadRow(f"is not JSON: {str(problem).removeprefix('not JSON: ')}", origin=origin) from problem
-        if not isinstance(row, dict):
-            raise BadRow("has to be a JSON object", origin=origin)
-        rows.append((origin, row))
-    if not rows:
+    numbered = [(f"{path}:{number}", line) for number, line in enumerate(lines, start=1) if line.strip()]
+    if not numbered:
         raise BadData(f"{path} holds no rows")
-    return rows
+    return [(origin, _object(line, origin)) for origin, line in numbered]
+
+
+def _object(line: str, origin: str) -> dict[str, JsonValue] | BadRow:
+    try:
+        row = parse_json(line)
+    except NotJson as problem:
+        return BadRow(f"is not JSON: {str(problem).removeprefix('not JSON: ')}", origin=origin)
+    return row if isinstance(row, dict) else BadRow("has to be a JSON object", origin=origin)
 
 
 def fingerprint_of(path: Path) -> str:
@@ -103,9 +143,9 @@ def fingerprint_of(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
 
 
-def _extra(inputs: Iterable[Input]) -> set[str]:
-    """What a row may hold for its scores, unless the template has an input of that name."""
-    return {CATEGORY, ACCEPTED} - {input.name for input in inputs}
+def _extra(plan: Plan) -> set[str]:
+    """What a row may hold besides inputs and value, unless the template has an input of that name."""
+    return {CATEGORY, ACCEPTED, THOUGHT} - {input.name for input in plan.inputs}
 
 
 def _plain(value: JsonValue) -> Any:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 from pastalang.errors import FileError, PastaError
+
+_SHOWN: Final = 20  # bad rows that a message shows
 
 
 class BadRow(PastaError):
@@ -16,6 +21,24 @@ class BadRow(PastaError):
     def at(self, origin: str) -> BadRow:
         """The same error with this origin."""
         return BadRow(self.reason, origin=origin)
+
+
+class BadRows(PastaError):
+    """Rows that cannot be used, all of them. The message shows the first ones."""
+
+    def __init__(self, problems: Sequence[BadRow], *, rows: int, advice: str = "") -> None:
+        self.problems = tuple(problems)
+        if len(problems) == rows == 1:
+            super().__init__(str(problems[0]))
+            return
+        head = f"{len(problems):,} of {rows:,} rows cannot be used" + (f"; {advice}" if advice else "")
+        super().__init__("\n".join([head, *listed(problems)]))
+
+
+def listed(problems: Sequence[BadRow]) -> list[str]:
+    """The first bad rows, a line each, and how many more there are."""
+    rest = len(problems) - _SHOWN
+    return [*(f"  {problem}" for problem in problems[:_SHOWN]), *([f"  and {rest:,} more"] if rest > 0 else [])]
 
 
 class BadData(PastaError):

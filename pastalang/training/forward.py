@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from pastalang.runtime.attention.masks import FULL, SLIDING, layer_windows
 from pastalang.training.batches import Batch
 from pastalang.training.recording import IGNORED
 
@@ -19,13 +20,9 @@ def logits_of(model: Any, batch: Batch, *, where: Tensor | None = None) -> Tenso
 
     The visible set is always given as a mask: without one, gaps would be read as packed rows.
     """
-    visible = batch.visible if batch.visible is not None else _causal(batch)
-    mask = torch.zeros(visible.shape, dtype=_mask_dtype(model), device=visible.device)
-    mask = mask.masked_fill_(~visible, torch.finfo(mask.dtype).min)[:, None]
+    masks = _masks(model, batch)
     with nullcontext() if where is None else _head_sees(model, where):
-        output = model(
-            input_ids=batch.tokens, position_ids=batch.positions, attention_mask=_by_layer(model, mask), use_cache=False
-        )
+        output = model(input_ids=batch.tokens, position_ids=batch.positions, attention_mask=masks, use_cache=False)
     logits: Tensor = output.logits
     return logits
 
@@ -61,12 +58,30 @@ def _mask_dtype(model: Any) -> torch.dtype:
     return dtype
 
 
-def _by_layer(model: Any, mask: Tensor) -> Tensor | dict[str, Tensor]:
+def window_of(model: Any) -> int | None:
+    """How many tokens of its path a token attends to in the model's sliding layers; None without such layers."""
+    return next((window for window in layer_windows(model.config.get_text_config()) if window is not None), None)
+
+
+def _masks(model: Any, batch: Batch) -> Tensor | dict[str, Tensor]:
     """Models of mixed layers take one mask per kind; a single one would silently drop their windows."""
-    kinds = set(getattr(model.config, "layer_types", None) or ())
-    if kinds <= {"full_attention"}:
-        return mask
-    raise ValueError(
-        f"training with layers of the kinds {', '.join(sorted(kinds))} is not supported: "
-        "a window along branches has no mask here yet"
-    )
+    kinds = set(layer_windows(model.config.get_text_config()))
+    dtype = _mask_dtype(model)
+    found = {window: _additive(_seen(batch, window), dtype) for window in kinds}
+    if len(found) == 1:
+        return found.popitem()[1]
+    [sliding] = (mask for window, mask in found.items() if window is not None)
+    return {FULL: found[None], SLIDING: sliding}
+
+
+def _seen(batch: Batch, window: int | None) -> Tensor:
+    """(rows, length, length). Without a mask of its own, a batch holds one text per line."""
+    if batch.visible is None:
+        causal = _causal(batch)
+        return causal if window is None else causal & ~causal.tril(-window)
+    return batch.visible if window is None or batch.near is None else batch.near
+
+
+def _additive(visible: Tensor, dtype: torch.dtype) -> Tensor:
+    mask = torch.zeros(visible.shape, dtype=dtype, device=visible.device)
+    return mask.masked_fill_(~visible, torch.finfo(dtype).min)[:, None]

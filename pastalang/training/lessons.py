@@ -11,6 +11,7 @@ from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache
+from pastalang.runtime.constraints.tagged_text import TaggedTextGuides
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
@@ -20,25 +21,30 @@ from pastalang.values.json import JsonValue
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """`category` groups lessons with the same fields, for scores."""
+    """`category` groups lessons with the same fields, for scores. `thought`: before the answer, where one thinks."""
 
     plan: Callable[[Mode], Plan]
     inputs: Mapping[str, Any]
     value: JsonValue
     origin: str
     category: str = ""
+    thought: JsonValue = None
 
 
 class Recorder:
-    """Records lessons with one tokenizer. Plans and guides are compiled once and kept."""
+    """Records lessons with one tokenizer. Plans and guides are compiled once and kept.
 
-    def __init__(self, tokenizer: Any, *, limit: int = 256) -> None:
+    `window` is that of the model's sliding layers: how many tokens of its path a token attends to there.
+    """
+
+    def __init__(self, tokenizer: Any, *, limit: int = 256, window: int | None = None) -> None:
         self._encoder = Encoder(tokenizer)
         encode = self._encoder.text
         self._tokens = Tokens(vocabulary_of(tokenizer, ends=self._encoder.ends, encode=encode))
-        self._guides = GuideCache(self._tokens)
+        self._guides = TaggedTextGuides(self._tokens, self._encoder, GuideCache(self._tokens))
         self._plans: dict[int, BoundPlan] = {}
         self._limit = limit
+        self._window = window
 
     def rows(self, lessons: Iterable[Lesson], modes: Iterable[Mode]) -> list[list[TrainingRow]]:
         """For every lesson, its row in each of the modes. Raises `BadRow` for the first that cannot be taught."""
@@ -47,7 +53,10 @@ class Recorder:
 
     def row(self, lesson: Lesson, mode: Mode) -> TrainingRow:
         plan = self._bound(lesson.plan(mode))
-        return record(plan, self._tokens, lesson.inputs, lesson.value, origin=lesson.origin)
+        return record(
+            plan, self._tokens, lesson.inputs, lesson.value, origin=lesson.origin, thought=lesson.thought,
+            window=self._window,
+        )  # fmt: skip
 
     def _bound(self, plan: Plan) -> BoundPlan:
         known = self._plans.get(id(plan))

@@ -7,7 +7,7 @@ uses the guides that constrain the model, so a token that a guide forces is neve
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.errors import InputError
-from pastalang.plan.plan import Choose, Mode, Repeat
+from pastalang.plan.plan import Choose, Form, Mode, Repeat
 from pastalang.runtime.answer import answers_of
 from pastalang.runtime.attention.views import Views
 from pastalang.runtime.binding.bound_plan import BoundPlan
@@ -38,6 +38,7 @@ from pastalang.values.json import JsonValue, parse_json, same_json
 
 Numbers: TypeAlias = NDArray[np.int32]
 Sees: TypeAlias = NDArray[np.bool_]
+Packed: TypeAlias = NDArray[np.uint8]
 
 IGNORED = -100  # a label that costs nothing
 CELLS = 1 << 14
@@ -62,23 +63,35 @@ class TaughtToken:
 
 @dataclass(frozen=True, eq=False)
 class TrainingRow:
-    """One row: `tokens`, `positions`, `labels` are (length,); `sees` is (length, length), packed to bits."""
+    """One row: `tokens`, `positions`, `labels` are (length,); `sees` is (length, length), packed to bits.
+
+    `sees_near` is the same for layers with a window; None if every path is shorter than the window.
+    """
 
     tokens: Numbers
     positions: Numbers
     labels: Numbers
-    sees: np.ndarray[Any, np.dtype[np.uint8]]
+    sees: Packed
     taught: tuple[TaughtToken, ...]
     mode: Mode
     passes: int
     origin: str
+    sees_near: Packed | None = None
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     @property
     def visible(self) -> Sees:
-        bits: Sees = np.unpackbits(self.sees, axis=1, count=len(self)).astype(np.bool_)
+        return self._unpacked(self.sees)
+
+    @property
+    def near(self) -> Sees:
+        """What layers with a window see."""
+        return self.visible if self.sees_near is None else self._unpacked(self.sees_near)
+
+    def _unpacked(self, packed: Packed) -> Sees:
+        bits: Sees = np.unpackbits(packed, axis=1, count=len(self)).astype(np.bool_)
         return bits
 
 
@@ -89,13 +102,18 @@ def record(
     value: JsonValue,
     *,
     origin: str = "",
+    thought: JsonValue = None,
+    window: int | None = None,
     schedule_filter: ScheduleFilter | None = None,
 ) -> TrainingRow:
-    """`value` is exact JSON, as `parse_json` gives it. Raises `BadRow`. `schedule_filter` is for tests of schedules."""
+    """`value` is exact JSON, as `parse_json` gives it. Raises `BadRow`. `window`: of the model's sliding layers.
+
+    `schedule_filter` is for tests of schedules.
+    """
     try:
         bound = bind_inputs(plan.plan, inputs)
-        answer = answer_of(plan.plan, value, bound)
-        return _Run(plan, vocabulary, bound, answer, schedule_filter).sequence(origin)
+        answer = answer_of(plan.plan, value, bound, thought=thought)
+        return _Run(plan, vocabulary, bound, answer, schedule_filter, window).sequence(origin)
     except BadRow as problem:
         raise problem.at(origin) from None
     except InputError as problem:
@@ -110,10 +128,11 @@ class _Run:
         inputs: Mapping[str, Any],
         answer: Answer,
         schedule_filter: ScheduleFilter | None,
+        window: int | None,
     ) -> None:
         self._answer = answer
         self._teacher = Teacher(answer, vocabulary, plan.encoder)
-        self._recording = Recording(CELLS)
+        self._recording = Recording(CELLS, window)
         self._request = RequestState(plan, inputs, number=0)
         self._scheduler = Scheduler(cells=CELLS, max_position=FAR, schedule_filter=schedule_filter)
         self._taught: list[TaughtToken] = []
@@ -134,6 +153,7 @@ class _Run:
             positions=np.array(recording.positions, dtype=np.int32),
             labels=labels,
             sees=np.packbits(recording.visible(), axis=1),
+            sees_near=np.packbits(recording.near(), axis=1) if recording.is_windowed else None,
             taught=tuple(self._taught),
             mode=self._request.plan.mode,
             passes=self._request.last_draw,
@@ -157,7 +177,7 @@ class _Run:
         self._labels[place] = token
         field = branch.hole.field.path if branch.hole is not None else branch.decision.field  # type: ignore[union-attr]
         items = branch.items_of_decision()
-        is_absent = self._answer.at(field, items) is None
+        is_absent = not _is_thinking(branch) and self._answer.at(field, items) is None
         absent = self._teacher.first_of_null(branch)
         self._taught.append(TaughtToken(field, items, place, token, self._allowed(branch), is_absent, absent))
         return Sample(token, 0.0)
@@ -175,6 +195,9 @@ class _Run:
             answers, is_stacked = answers_of(self._request)
         except RunError as problem:
             raise _in_our_words(problem) from problem
+        for answer, thought in zip(answers, self._answer.thoughts, strict=False):
+            if answer.thinking != thought:
+                raise BadRow("`thinking` reaches its limit of tokens before it is closed: the thought would be cut")
         if self._request.plan.output is None:
             cut = [field.path for answer in answers for field in answer.fields if field.truncated]
             if cut:
@@ -183,6 +206,10 @@ class _Run:
         texts = [parse_json(answer.text) for answer in answers]
         if not same_json(texts if is_stacked else texts[0], self._answer.value):
             raise BadRow("the value cannot be written as the plan asks: another one comes out")
+
+
+def _is_thinking(branch: BranchState) -> bool:
+    return branch.hole is not None and branch.hole.hole.form is Form.THOUGHT
 
 
 def _in_our_words(error: RunError) -> BadRow:
@@ -218,7 +245,8 @@ class Teacher:
 
     def _in_hole(self, hole: OpenHole) -> int:
         field = hole.field
-        value = self._answer.at(field.path, field.items)
+        is_thought = hole.hole.form is Form.THOUGHT
+        value = self._answer.thought(field.items) if is_thought else self._answer.at(field.path, field.items)
         text = spelled(value, hole.hole)
         target = (hole.lead + text + stop_of(hole.hole)).encode()
         token, allowed = self._next(hole, target), hole.allowed()
@@ -295,8 +323,10 @@ def _short(text: str) -> str:
 class Recording:
     """Keeps the tokens that decoding feeds, in their order, with what each of them sees. Computes nothing."""
 
-    def __init__(self, cells: int) -> None:
+    def __init__(self, cells: int, window: int | None) -> None:
         self._views = Views(cells)
+        self._window = window
+        self._near: dict[int, Numbers] = {}  # of a token whose path is longer than the window: the last ones of it
         self._in_cell: Numbers = np.zeros(cells, dtype=np.int32)  # which recorded token a cell holds
         self._seen: list[Numbers] = []  # of each token: the recorded tokens that it sees, itself last
         self.tokens: list[int] = []
@@ -308,6 +338,10 @@ class Recording:
         visibility = self._views.prepare(batch)
         self._in_cell[np.array(batch.cells, dtype=np.intp)] = np.arange(first, first + len(batch), dtype=np.int32)
         self._seen += [self._in_cell[np.flatnonzero(order)] for order in visibility.order]
+        if self._window is not None:
+            for index in np.flatnonzero(visibility.counts > self._window):
+                order = visibility.order[index]
+                self._near[first + int(index)] = self._in_cell[np.flatnonzero(order > order.max() - self._window)]
         self.tokens += batch.tokens
         self.positions += batch.positions
         self._views.commit(batch, visibility)
@@ -318,13 +352,26 @@ class Recording:
         place = len(self.tokens)
         seen = self._seen[token]
         self._seen.append(np.append(seen[seen != token], np.int32(place)))
+        if (near := self._near.get(token)) is not None:
+            self._near[place] = np.append(near[near != token], np.int32(place))
         self.tokens.append(self.tokens[token])
         self.positions.append(self.positions[token])
         return place
 
     def visible(self) -> Sees:
         """(length, length): whether a token (row) sees another one (column)."""
-        visible = np.zeros((len(self.tokens), len(self.tokens)), dtype=np.bool_)
-        for token, seen in enumerate(self._seen):
-            visible[token, seen] = True
-        return visible
+        return self._as_matrix(self._seen)
+
+    def near(self) -> Sees:
+        """The same for layers with a window: the last tokens of each path."""
+        return self._as_matrix([self._near.get(token, seen) for token, seen in enumerate(self._seen)])
+
+    @property
+    def is_windowed(self) -> bool:
+        return bool(self._near)
+
+    def _as_matrix(self, seen: Sequence[Numbers]) -> Sees:
+        matrix = np.zeros((len(self.tokens), len(self.tokens)), dtype=np.bool_)
+        for token, others in enumerate(seen):
+            matrix[token, others] = True
+        return matrix

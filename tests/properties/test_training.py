@@ -16,6 +16,7 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache
+from pastalang.runtime.constraints.tagged_text import TaggedTextGuides
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
@@ -26,7 +27,7 @@ from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import Limits, Scheduler
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.toy_models import Family, toy_model
-from pastalang.training.answer import answer_of
+from pastalang.training.answer import Answer, answer_of
 from pastalang.training.batches import collate
 from pastalang.training.forward import logits_of
 from pastalang.training.recording import IGNORED, Teacher, TrainingRow, record
@@ -38,7 +39,7 @@ TOLERANCE = 1e-9
 TOKENIZER = byte_tokenizer()
 ENCODER = Encoder(TOKENIZER)
 TOKENS = Tokens(vocabulary_of(TOKENIZER, ends=ENCODER.ends, encode=ENCODER.text))
-GUIDES = GuideCache(TOKENS)
+GUIDES = TaggedTextGuides(TOKENS, ENCODER, GuideCache(TOKENS))
 
 SKELETON = '''
 template record(title: text)
@@ -72,6 +73,11 @@ Go: {opening: string(max=40)}
 {sync food}
 In short: {summary: string(max=40)}
 """
+'''
+THINKING = '''
+template verdict(title: text)
+user """{title}"""
+assistant think(max=30) json { brand: string(max=30) | null, kind: "tv" | "phone" }
 '''
 
 words = st.text('abcé "\\', min_size=1, max_size=8).map(str.strip).filter(bool)
@@ -114,16 +120,30 @@ def bound(source: str, mode: Mode) -> BoundPlan:
     return BoundPlan(build_plan(program.only_template, program, mode=mode), ENCODER, GUIDES)
 
 
+@st.composite
+def verdicts(draw: st.DrawFn) -> tuple[str, dict[str, Any], Any]:
+    value = {"brand": draw(st.none() | words), "kind": draw(st.sampled_from(["tv", "phone"]))}
+    return THINKING, {"title": draw(words)}, value
+
+
+def thought_of(source: str, inputs: Any) -> str | None:
+    """What is thought before the answer: anything, here the title."""
+    return f" {inputs['title']}.\n" if source == THINKING else None
+
+
 def exact(value: Any) -> JsonValue:
     return parse_json(json.dumps(value))
 
 
+WINDOWS = {Family.LLAMA: None, Family.GEMMA3: 12, Family.MISTRAL: 20}
+
+
 @cache
-def model_for_tests() -> Any:
-    return in_float64(toy_model(Family.LLAMA, vocabulary=264, seed=3))
+def model_for_tests(family: Family = Family.LLAMA) -> Any:
+    return in_float64(toy_model(family, vocabulary=264, seed=3, window=WINDOWS[family]))
 
 
-def decode(plan: BoundPlan, inputs: Any, value: JsonValue, model: Any, rest: random.Random | None) -> dict[Any, Any]:
+def decode(plan: BoundPlan, inputs: Any, answer: Answer, model: Any, rest: random.Random | None) -> dict[Any, Any]:
     """The logits that decoding draws from, by field and number of the draw; `rest` makes branches pause."""
     moving = None if rest is None else (lambda _: rest.random() < 0.7)
     wrapped = TransformersModel(model, cells=4096)
@@ -131,7 +151,7 @@ def decode(plan: BoundPlan, inputs: Any, value: JsonValue, model: Any, rest: ran
     limits = Limits(chunk=5 if rest is not None else None)
     scheduler = Scheduler(cells=4096, max_position=60_000, schedule_filter=moving, limits=limits)
     scheduler.submit(request)
-    teacher = Teacher(answer_of(plan.plan, value, inputs), TOKENS, ENCODER)
+    teacher = Teacher(answer, TOKENS, ENCODER)
     found: dict[Any, list[torch.Tensor]] = {}
     idle = 0
     while not request.is_over:
@@ -177,14 +197,17 @@ def trained(row: TrainingRow, model: Any, neighbours: list[TrainingRow]) -> dict
     return found
 
 
-def check(source: str, inputs: Any, value: Any, mode: Mode, seed: int | None) -> None:
-    model = model_for_tests()
+def check(source: str, inputs: Any, value: Any, mode: Mode, seed: int | None, family: Family = Family.LLAMA) -> None:
+    model, window = model_for_tests(family), WINDOWS[family]
     plan = bound(source, mode)
-    row = record(plan, TOKENS, inputs, exact(value), origin="a row")
+    row = record(plan, TOKENS, inputs, exact(value), thought=thought_of(source, inputs), window=window)
     assert int((row.labels != IGNORED).sum()) == len(row.taught)
-    neighbour = record(bound(STACKED, Mode.STRICT), TOKENS, {"note": ["x"]}, [{"topic": "y", "mood": "bad"}])
+    neighbour = record(
+        bound(STACKED, Mode.STRICT), TOKENS, {"note": ["x"]}, [{"topic": "y", "mood": "bad"}], window=window
+    )
     with wide_softmax():
-        decoded = decode(plan, inputs, exact(value), model, None if seed is None else random.Random(seed))
+        answer = answer_of(plan.plan, exact(value), inputs, thought=thought_of(source, inputs))
+        decoded = decode(plan, inputs, answer, model, None if seed is None else random.Random(seed))
         together = trained(row, model, [neighbour])
     assert decoded.keys() == together.keys()
     for name, logits in decoded.items():
@@ -193,8 +216,12 @@ def check(source: str, inputs: Any, value: Any, mode: Mode, seed: int | None) ->
 
 
 def check_training(data: st.DataObject) -> None:
-    sample, mode, seed = data.draw(st.one_of(records(), stacks(), trips())), data.draw(modes()), data.draw(schedules())
-    check(*sample, mode, seed)
+    sample, mode, seed = (
+        data.draw(st.one_of(records(), stacks(), trips(), verdicts())),
+        data.draw(modes()),
+        data.draw(schedules()),
+    )
+    check(*sample, mode, seed, data.draw(st.sampled_from(list(WINDOWS))))
     count(Invariant.TRAINING, sample, mode, seed)
 
 

@@ -23,8 +23,6 @@ from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, scripted_model
 from pastalang.testing.strategies import programs
-from pastalang.training.answer import answer_of
-from pastalang.training.errors import BadRow
 from tests.properties.test_runtime import FEW, MANY, SEEDS, check_schedules, outcome
 from tests.properties.test_runtime import engine as engine_on
 
@@ -155,13 +153,6 @@ def test_every_document_of_a_stack_has_its_own_thought() -> None:
     result = engine.run(stacked, {"title": ["x", "y", "z"]}, sampling=Sampling(temperature=1.0))
     assert len(result.thinking) == len(result.value) == 3
     assert len(set(result.thinking)) > 1
-
-
-def test_a_thought_is_not_taught() -> None:
-    template = program()
-    plan = pastalang.build_plan(template.only_template, template)
-    with pytest.raises(BadRow, match="leave `think` out"):
-        answer_of(plan, {"a": True, "b": True}, {})
 
 
 @st.composite

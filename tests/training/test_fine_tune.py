@@ -16,7 +16,7 @@ from pastalang.plan.plan import Mode
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.training_note import FILE, check_mode, read_note
 from pastalang.training.data import read_lessons
-from pastalang.training.errors import BadData, BadRow, CheckpointError
+from pastalang.training.errors import BadData, BadRows, CheckpointError
 from pastalang.training.fine_tune import Job, fine_tune
 from pastalang.training.lessons import Recorder
 from pastalang.training.settings import Settings
@@ -192,12 +192,12 @@ def test_what_a_run_was_started_with_is_what_it_goes_on_with(model: str, tmp_pat
     [
         ("", BadData, "holds no rows"),
         ("\n\n", BadData, "holds no rows"),
-        ('{"word": "r", "value": \n', BadRow, r"rows\.jsonl:1: is not JSON"),
-        ("[1]\n", BadRow, r"rows\.jsonl:1: has to be a JSON object"),
-        ('\n{"word": "r"}\n', BadRow, r"rows\.jsonl:2: the key `value` is missing"),
-        ('{"word": "r", "value": {"colour": "red"}}', BadRow, r'rows\.jsonl:1: value: the key "size" is missing'),
-        ('{"word": 1, "value": {"colour": null, "size": null}}', BadRow, r"rows\.jsonl:1: `word` has to be text"),
-        ('{"wrod": "r", "value": {"colour": null, "size": null}}', BadRow, r"there is no input `wrod`"),
+        ('{"word": "r", "value": \n', BadRows, r"rows\.jsonl:1: is not JSON"),
+        ("[1]\n", BadRows, r"rows\.jsonl:1: has to be a JSON object"),
+        ('\n{"word": "r"}\n', BadRows, r"rows\.jsonl:2: the key `value` is missing"),
+        ('{"word": "r", "value": {"colour": "red"}}', BadRows, r'rows\.jsonl:1: value: the key "size" is missing'),
+        ('{"word": 1, "value": {"colour": null, "size": null}}', BadRows, r"rows\.jsonl:1: `word` has to be text"),
+        ('{"wrod": "r", "value": {"colour": null, "size": null}}', BadRows, r"there is no input `wrod`"),
     ],
 )
 def test_rows_that_cannot_be_taught_are_reported_with_their_line(
@@ -207,3 +207,15 @@ def test_rows_that_cannot_be_taught_are_reported_with_their_line(
     path.write_text(text, encoding="utf-8")
     with pytest.raises(error, match=message):
         read_lessons(path, PROGRAM)
+
+
+def test_all_bad_rows_are_reported_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("".join(f'{{"word": "{number}"}}\n' for number in range(30)) + '{"word": ', encoding="utf-8")
+    with pytest.raises(BadRows) as refused:
+        read_lessons(path, PROGRAM)
+    head, *lines = str(refused.value).splitlines()
+    assert head == "31 of 31 rows cannot be used"
+    assert len(lines) == 21 and lines[-1] == "  and 11 more"
+    assert lines[19] == f"  {path}:20: the key `value` is missing: it holds the right answer"
+    assert refused.value.problems[-1].reason.startswith("is not JSON")

@@ -100,6 +100,31 @@ def test_two_values_drawn_from_one_place_are_both_taught() -> None:
         assert row.labels[taught.place] == taught.token
 
 
+THINKING = 'template t()\nuser """Go."""\nassistant think(max=14) json { a: boolean }\n'
+
+
+def test_a_thought_is_taught_before_its_answer_with_what_closes_it() -> None:
+    lesson = Lesson(planner(compile(THINKING)), {}, {"a": True}, "row", thought=" Hm.\n")
+    row = Recorder(TOKENIZER).row(lesson, Mode.STRICT)
+    assert taught_text(row, "thinking") == " Hm.\n</think>"
+    assert taught_text(row, "a") == "t"
+
+
+@pytest.mark.parametrize(
+    ("thought", "message"),
+    [
+        (None, "the key `thought` is missing: it holds what the model thinks before its answer"),
+        ("far too long for it", "`thinking` .*limit"),
+        ("just too long", "`thinking` reaches its limit of tokens before it is closed"),
+        ("a</think>b", "`thinking`"),
+    ],
+)
+def test_a_thought_that_cannot_be_taught_is_refused(thought: str | None, message: str) -> None:
+    lesson = Lesson(planner(compile(THINKING)), {}, {"a": True}, "row", thought=thought)
+    with pytest.raises(BadRow, match=message):
+        Recorder(TOKENIZER).row(lesson, Mode.STRICT)
+
+
 def test_packed_rows_do_not_see_one_another() -> None:
     first, second = product("a Sony tv", brand="Sony"), product("b")
     batch = collate([[first, second]], len(first) + len(second) + 2)
