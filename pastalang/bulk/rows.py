@@ -113,7 +113,7 @@ def _placed(document: Document, problem: str) -> str:
 
 def _field(one: FieldResult, document: Document, task: Task) -> dict[str, Any]:
     found: dict[str, Any] = {
-        "field": one.name,
+        "field": one.where,
         "confidence": round(one.confidence, _DIGITS),
         "truncated": one.truncated,
         "source": None,
