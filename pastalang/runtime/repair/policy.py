@@ -25,11 +25,11 @@ class Policy:
     keep_invalid   what is still wrong then is marked in the result; otherwise `Invalid` is raised
     """
 
-    model: Validator | None = None
-    repair: int = 0
-    retry_below: float | None = None
-    keep_invalid: bool = False
-    checks: int = 0
+    model: Validator | None
+    repair: int
+    retry_below: float | None
+    keep_invalid: bool
+    checks: int
 
     @property
     def retries(self) -> int:

@@ -21,6 +21,8 @@ from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.sampling.confidence import Shares, choice_position, masked_probability, options_left, shares_of
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
 from pastalang.runtime.scheduler.hole import OpenHole
+from pastalang.runtime.scheduler.memory import Memory
+from pastalang.runtime.scheduler.reclaim import drop
 from pastalang.runtime.scheduler.transcript import Details, Field
 
 WAYS = 64  # probes of one choice: the likeliest spellings, by a guess
@@ -41,6 +43,15 @@ def probe_options(branch: BranchState, shares: Shares) -> None:
         return
     for way, tokens in _ways(hole, shares):
         _add_probe(branch, way, tokens)
+
+
+def end_probe(branch: BranchState, memory: Memory) -> None:
+    """End a probe: its logits have been read, or are not worth waiting for."""
+    branch.stage = Stage.ENDED
+    branch.waiting.clear()
+    branch.request.drawing -= 1
+    del branch.request.probes[branch]
+    drop(branch, memory)
 
 
 def _ways(hole: OpenHole, shares: Shares) -> Iterator[tuple[OpenHole, tuple[int, ...]]]:

@@ -8,7 +8,7 @@ Memory that is still needed is only taken away by preemption: see `scheduler`.
 from __future__ import annotations
 
 from pastalang.plan.plan import Release
-from pastalang.runtime.scheduler.branch import BranchState, Stage
+from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.lockstep import values_after
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.request import RequestState
@@ -38,15 +38,6 @@ def release_all(request: RequestState, memory: Memory) -> None:
         branch.forget_row()
         memory.give_back(branch)
     request.probes.clear()
-
-
-def end_probe(branch: BranchState, memory: Memory) -> None:
-    """End a probe: its logits have been read, or are not worth waiting for."""
-    branch.stage = Stage.ENDED
-    branch.waiting.clear()
-    branch.request.drawing -= 1
-    del branch.request.probes[branch]
-    drop(branch, memory)
 
 
 def drop(branch: BranchState, memory: Memory) -> None:

@@ -21,7 +21,8 @@ from pastalang.runtime.scheduler.interpreter import accept_token, advance, try_j
 from pastalang.runtime.scheduler.joins import prefetch_joined
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.prefix_cache import PrefixCache, leading_tokens
-from pastalang.runtime.scheduler.reclaim import end_probe, release_all, release_dead
+from pastalang.runtime.scheduler.probes import end_probe
+from pastalang.runtime.scheduler.reclaim import release_all, release_dead
 from pastalang.runtime.scheduler.request import Pace, RequestState
 from pastalang.runtime.scheduler.sample_request import sample_error, sample_request
 from pastalang.runtime.scheduler.step_budget import StepBudget
