@@ -67,6 +67,6 @@ class Suite:
         return (case for case in self.cases(folder) if self.part_of(case) == number)
 
 
-BENCH = Suite("json_schema_bench", bench_cases, parts=10)
+BENCH = Suite("json_schema_bench", bench_cases, parts=20)
 OFFICIAL = Suite("json_schema_test_suite", suite_cases, parts=1)
 SUITES = (BENCH, OFFICIAL)

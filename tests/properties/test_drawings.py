@@ -36,7 +36,7 @@ def check_drawings(plan: Plan) -> None:
 
 
 @given(plans())
-@settings(max_examples=50)
+@settings(max_examples=30)
 def test_every_plan_can_be_drawn(plan: Plan) -> None:
     check_drawings(plan)
 

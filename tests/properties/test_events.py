@@ -60,19 +60,19 @@ def check_events(case: Case, way: Way) -> None:
         assert known[field.path, field.items] == field.text, f"`{field.path}`"
 
 
-@FEW(30)
+@FEW(20)
 @given(cases(kinds=HASHES, most=1), ways())
 def test_what_is_told_of_any_run_is_its_answer(case: Case, way: Way) -> None:
     check_events(case, way)
 
 
-@FEW(30)
+@FEW(20)
 @given(repaired_cases(), ways())
 def test_what_is_told_of_values_that_are_decoded_again_is_the_answer(case: Case, way: Way) -> None:
     check_events(case, way)
 
 
-@FEW(20)
+@FEW(14)
 @given(auto_cases(), st.sampled_from((None, 3)))
 def test_what_is_told_of_texts_with_branches_of_the_model_is_the_answer(case: Case, chunk: int | None) -> None:
     check_events(case, Way(chunk=chunk))

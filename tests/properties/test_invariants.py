@@ -31,37 +31,37 @@ assistant json {
 ''')
 
 
-@FEW(95)
+@FEW(48)
 @given(st.data())
 def test_a_run_is_what_the_slow_decoder_says_however_it_is_run(data: st.DataObject) -> None:
     invariants.check_everything(data)
 
 
-@FEW(28)
+@FEW(18)
 @given(st.data())
 def test_a_text_in_which_the_model_begins_branches_is_what_the_slow_decoder_says(data: st.DataObject) -> None:
     invariants.check_auto(data)
 
 
-@FEW(6)
+@FEW(3)
 @given(st.data())
 def test_a_run_on_other_models_is_what_the_slow_decoder_says(data: st.DataObject) -> None:
     invariants.check_everything(data, kinds=NOT_WRITTEN_OUT, different_ways=1)
 
 
-@FEW(20)
+@FEW(13)
 @given(st.data())
 def test_each_document_of_a_stack_is_answered_as_if_it_were_alone(data: st.DataObject) -> None:
     invariants.check_stack(data)
 
 
-@FEW(30)
+@FEW(20)
 @given(st.data())
 def test_a_cancellation_at_any_step_leaves_nothing_behind_and_the_others_their_tokens(data: st.DataObject) -> None:
     invariants.check_cancelling(data)
 
 
-@FEW(28)
+@FEW(18)
 @given(st.data())
 def test_a_failure_at_any_step_leaves_nothing_behind(data: st.DataObject) -> None:
     invariants.check_failing(data)
@@ -89,7 +89,7 @@ VALUES = (
 )
 
 
-@FEW(30)
+@FEW(20)
 @given(
     st.lists(st.sampled_from(VALUES), min_size=2, max_size=5), st.lists(st.sampled_from(("", "größer")), min_size=1),
     st.sampled_from((1, 2, 3, 5, 9, 20, None)), st.sampled_from((None, 1, 2)), SEEDS,

@@ -157,7 +157,7 @@ def test_a_value_without_room_holds_whom_it_waits_for_until_they_have_ended(seed
     check_nothing_is_left(engine)
 
 
-@FEW(35)
+@FEW(24)
 @given(st.data())
 def test_no_run_holds_more_than_its_plan_says(data: st.DataObject) -> None:
     invariants.check_cells(data)

@@ -38,7 +38,7 @@ from tests.properties.models import LIKED, WORDS, tokenizer_of
 from tests.properties.sources import compiled, sources
 
 TEXTS = ("", "a", "a 12", 'q " w, 3\n x', "end\n- so: ")
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=18, deadline=None, suppress_health_check=list(HealthCheck))
 MANY = settings(max_examples=10_000, deadline=None, suppress_health_check=list(HealthCheck))
 
 

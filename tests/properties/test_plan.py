@@ -41,7 +41,7 @@ def test_every_plan_obeys_every_rule(plan: Plan) -> None:
 
 
 @given(programs(), st.sampled_from(Mode))
-@settings(max_examples=25)
+@settings(max_examples=16)
 def test_the_same_program_gives_the_same_bytes_and_these_the_same_plan(program: Program, mode: Mode) -> None:
     first, second = (build_plan(program.only_template, program, mode=mode) for _ in range(2))
     assert to_json(first) == to_json(second)
@@ -65,7 +65,7 @@ def check_schedules(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(max_examples=70)
+@settings(max_examples=45)
 def test_every_schedule_ends_and_shows_every_draw_the_same(data: st.DataObject) -> None:
     check_schedules(data)
 
@@ -119,7 +119,7 @@ def test_the_graph_and_the_views_say_the_same_about_who_sees_whom(plan: Plan) ->
 
 
 @given(plans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_the_graph_has_no_cycles_and_the_waves_of_the_drawing(plan: Plan) -> None:
     graph = plan.graph()
     assert networkx.is_directed_acyclic_graph(graph)

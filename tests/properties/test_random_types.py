@@ -100,14 +100,14 @@ def check_answers(data: st.DataObject, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", VOCABULARIES)
-@settings(max_examples=60, suppress_health_check=UNHURRIED)
+@settings(max_examples=40, suppress_health_check=UNHURRIED)
 @given(data=st.data())
 def test_a_guide_takes_what_fits_and_nothing_else(kind: str, data: st.DataObject) -> None:
     check_values(data, kind)
 
 
 @pytest.mark.parametrize("kind", VOCABULARIES)
-@settings(max_examples=60, suppress_health_check=UNHURRIED)
+@settings(max_examples=40, suppress_health_check=UNHURRIED)
 @given(data=st.data())
 def test_with_random_logits_the_value_fits_a_random_type(kind: str, data: st.DataObject) -> None:
     check_answers(data, kind)

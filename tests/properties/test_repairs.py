@@ -25,7 +25,7 @@ from tests.properties.test_runtime import Checked
 from tests.runtime.repair.test_review import tokens_of
 
 WARM = Sampling(temperature=1.0)
-FEW = settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=18, deadline=None, suppress_health_check=list(HealthCheck))
 MANY = settings(max_examples=2_000, deadline=None, suppress_health_check=list(HealthCheck))
 
 

@@ -28,13 +28,13 @@ IN_TURN = """f0: "tv" | "phone" | null
 WAITED = f"f0: {NESTED}\n  f1: string(max=4)\n  f2: integer(0..99)\n  f3: integer(0..99) after f2, f1"
 
 
-@FEW(30)
+@FEW(20)
 @given(st.data())
 def test_what_is_decoded_again_is_what_the_slow_decoder_says(data: st.DataObject) -> None:
     invariants.check_repairs(data)
 
 
-@FEW(16)
+@FEW(10)
 @given(st.data())
 def test_each_document_of_a_stack_is_repaired_as_if_it_were_alone(data: st.DataObject) -> None:
     invariants.check_repaired_stack(data)

@@ -78,7 +78,7 @@ def weighed(engine: Engine, asked: Any, **options: Any) -> tuple[Result, dict[st
 
 
 @KINDS
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=7, deadline=None)
 @example(lists=[["a", "ab"], ["a", "ab", "abc", "b"]], seed=0)
 @given(lists=st.lists(OPTIONS, min_size=1, max_size=3), seed=st.integers(0, 1 << 16))
 def test_options_weigh_what_all_ways_to_write_them_weigh(kind: str, lists: list[list[str]], seed: int) -> None:

@@ -10,6 +10,8 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pastalang
@@ -29,12 +31,17 @@ COUNTS = (
 
 
 def record(run: Run) -> dict[str, Any]:
-    program = pastalang.load(ROOT / run.program)
+    program = loaded(run.program)
     is_shared = run.way in (Way.STREAM, Way.BATCH) and not run.rig.kept
     engine = shared_engine(run.rig) if is_shared else new_engine(run.rig)
     found = [_brief(one) if run.is_brief else one for one in _outcomes(engine, program, run)]
     engine.check_integrity()
     return {"run": run.name, "how": run.how, "answers": found}
+
+
+@cache
+def loaded(program: Path) -> pastalang.Program:
+    return pastalang.load(ROOT / program)
 
 
 def _outcomes(engine: pastalang.Engine, program: pastalang.Program, run: Run) -> Iterator[dict[str, Any]]:

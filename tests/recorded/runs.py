@@ -204,17 +204,29 @@ def _scheduled(name: str, *rigs: Rig, way: Way, details: bool = False) -> Iterat
 
 
 def _limits() -> Iterator[Run]:
-    chunks = Rig(chunk=1), Rig("bpe", "qwen3", 1, chunk=5), Rig("chat", "mistral", 2, chunk=16)
-    yield from _scheduled("chunk", *chunks, way=Way.BATCH)
-    yield from _scheduled("requests", Rig(requests=1), Rig("bpe", "qwen3", 1, requests=2, chunk=7), way=Way.BATCH)
+    yield from _scheduled("chunk", Rig("bpe", "qwen3", 1, chunk=5), way=Way.BATCH)
+    yield from _scheduled("requests", Rig("bpe", "qwen3", 1, requests=2, chunk=7), way=Way.BATCH)
+
+
+def _more_limits() -> Iterator[Run]:
+    yield from _scheduled("chunk", Rig(chunk=1), Rig("chat", "mistral", 2, chunk=16), way=Way.BATCH)
+    yield from _scheduled("requests", Rig(requests=1), way=Way.BATCH)
 
 
 def _memory() -> Iterator[Run]:
-    """Enough for all at once, for some, for one branch at a time, and for nothing."""
-    rigs = {cells: Rig("bpe", "qwen3", 1, cells=cells) for cells in (300, 260, 230, 160, 100, 20)}
-    yield from _scheduled("cells", *(rigs[cells] for cells in (300, 260, 230)), way=Way.IN_TURNS)
-    yield from _scheduled("cells together", *(rigs[cells] for cells in (160, 100)), way=Way.BATCH)
-    yield from itertools.islice(_scheduled("cells together", rigs[20], way=Way.BATCH), 1)
+    """Enough for some at once, for one branch at a time, and for nothing."""
+    yield from _scheduled("cells", _cells(230), way=Way.IN_TURNS)
+    yield from _scheduled("cells together", _cells(100), way=Way.BATCH)
+    yield from itertools.islice(_scheduled("cells together", _cells(20), way=Way.BATCH), 1)
+
+
+def _more_memory() -> Iterator[Run]:
+    yield from _scheduled("cells", _cells(300), _cells(260), way=Way.IN_TURNS)
+    yield from _scheduled("cells together", _cells(160), way=Way.BATCH)
+
+
+def _cells(cells: int) -> Rig:
+    return Rig("bpe", "qwen3", 1, cells=cells)
 
 
 def _kept() -> Iterator[Run]:
@@ -289,7 +301,9 @@ GROUPS = {
     ),
     "samplings": _samplings,
     "limits": _limits,
+    "more-limits": _more_limits,
     "memory": _memory,
+    "more-memory": _more_memory,
     "kept-prompts": _kept,
     "ways": _ways,
     "repairs": _repairs,

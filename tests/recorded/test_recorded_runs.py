@@ -23,7 +23,9 @@ from tests.recorded.runs import GROUPS
 DATA = Path(__file__).parent / "data"
 TORCH = DATA / "torch-version"
 MUST_UPDATE = os.environ.get("PASTA_UPDATE_RECORDED") == "1"
-LONG = {"examples-lockstep", "examples-sequential", "corpus-warm", "holes-other-modes"}
+LONG = {
+    "examples-lockstep", "examples-sequential", "corpus-warm", "holes-other-modes", "more-limits", "more-memory",
+}  # fmt: skip
 SHOWN = 12
 
 

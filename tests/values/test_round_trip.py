@@ -45,7 +45,7 @@ def _around(drawn: tuple[Any, int]) -> Any:
     return [part, part | None if isinstance(part, type) else part, list[part], dict[str, part], tuple[part, bool]][kind]
 
 
-@settings(max_examples=60)
+@settings(max_examples=40)
 @given(models())
 def test_a_model_comes_back_as_the_program_that_it_made(model: type[BaseModel]) -> None:
     first = pastalang.from_model(model)

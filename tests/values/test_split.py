@@ -81,7 +81,7 @@ def is_valid(document: Any, value: Any) -> bool | None:
         return None
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(DOCUMENTS, st.lists(VALUES, min_size=1, max_size=8), st.sampled_from([MAX_SCHEMA_WORK, MAX_SCHEMA_WORK, 3, 0]))
 def test_what_is_enforced_and_what_is_checked_together_are_the_document(
     document: Any, values: list[Any], steps: int

@@ -54,13 +54,14 @@ def test_a_lexer_without_fuel_is_replaced(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_a_value_that_grows_too_complex_for_the_grammar_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A quick mask may allow a token that the parser then refuses, because too many alternatives are still possible."""
-    monkeypatch.setitem(matcher._LIMITS, "max_items_in_row", 80)
+    monkeypatch.setitem(matcher._LIMITS, "max_items_in_row", 40)
     text_or_number = t.Union((t.Integer(0, 99), t.String()))
-    arms = [t.Object((t.Field("a", t.String(max_chars=3 + n)), t.Field("b", text_or_number))) for n in range(30)]
+    arms = [t.Object((t.Field("a", t.String(max_chars=3 + n)), t.Field("b", text_or_number))) for n in range(15)]
     type = t.Array(t.Union(tuple(arms)), 1)
     guide = compile_guide(type, form=Form.JSON, follow="", vocabulary=byte_level())
-    for seed in range(12):
-        state, rng = guide.start(max_tokens=200), random.Random(seed)
+    for seed in (0, 3, 6, 7, 9):  # of the first ten, those that meet such a token soon
+        state, rng = guide.start(max_tokens=100), random.Random(seed)
         while not state.is_finished:
             state.advance(int(rng.choice(tokens_of(state.allowed()).tolist())))
         assert read(state.text, type, {}).fits, state.text
+        assert state.truncated and state.remaining > 50
