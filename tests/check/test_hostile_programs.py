@@ -13,28 +13,28 @@ from tests.work import calls_of, counted
 CALLS_A_CHARACTER = 30  # of functions; more for the few that a short text needs
 CALLS = 200_000
 
-MANY_TYPES = "".join(f"type T{n} = {{ a: T{n + 1} }}\n" for n in range(5_000)) + "type T5000 = date\n"
+MANY_TYPES = "".join(f"type T{n} = {{ a: T{n + 1} }}\n" for n in range(2_000)) + "type T2000 = date\n"
 DOUBLING = "".join(f"type T{n} = {{ a: T{n + 1}, b: T{n + 1} }}\n" for n in range(40)) + "type T40 = date\n"
-CIRCLE = "".join(f"type T{n} = {{ a: T{(n + 1) % 3000} }}\n" for n in range(3_000))
+CIRCLE = "".join(f"type T{n} = {{ a: T{(n + 1) % 2000} }}\n" for n in range(2_000))
 ANSWER = "\ntemplate t()\nassistant json { a: T0 }\n"
 ALIASES = "".join(f"type T{n} = T{n + 1}\n" for n in range(5_000)) + "type T5000 = date\n"
 SPREADS = "".join(f"type T{n} = {{ ...T{n + 1} }}\n" for n in range(3_000)) + "type T3000 = { a: date }\n"
 FIELDS = ", ".join(f"f{n}: string after f{n + 1}" for n in range(4_000))
 
 HOSTILE = {
-    "a chain of 5,000 types": (MANY_TYPES + ANSWER, "too-large"),
+    "a chain of 2,000 types": (MANY_TYPES + ANSWER, "too-large"),
     "a chain of 5,000 names for one type": (ALIASES + ANSWER, "too-large"),
     "a chain of 3,000 objects, each the fields of the next": (SPREADS + ANSWER, "too-large"),
     "a type that doubles 40 times": (DOUBLING + ANSWER, "too-large"),
-    "a circle of 3,000 types without a value": (CIRCLE + ANSWER, "impossible-type"),
+    "a circle of 2,000 types without a value": (CIRCLE + ANSWER, "impossible-type"),
     "a circle of 4,000 fields": (
         f"template t()\nassistant json {{ {FIELDS}, f4000: string after f0 }}",
         "dependency-cycle",
     ),
-    "2,000 unknown types among 2,000 known ones": (
-        "".join(f"type Known{n} = date\n" for n in range(2_000))
+    "1,500 unknown types among 1,500 known ones": (
+        "".join(f"type Known{n} = date\n" for n in range(1_500))
         + "template t()\nassistant json { "
-        + ", ".join(f"a{n}: Konwn{n}x" for n in range(2_000))
+        + ", ".join(f"a{n}: Konwn{n}x" for n in range(1_500))
         + " }",
         "unknown-name",
     ),

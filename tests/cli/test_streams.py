@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,24 +30,31 @@ def shell(line: str) -> tuple[int, str, str]:
     return result.returncode, result.stdout, result.stderr
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
-        "pasta --version", "pasta --help", "pasta explain", f"pasta check {TRAVEL}", f"pasta plan {TRAVEL}",
-        f"pasta plan --diff {TRAVEL} {TRAVEL}", "echo 'type  A = string' | pasta fmt --diff -",
-    ],
+LINES = (
+    "pasta --version", "pasta --help", "pasta explain", f"pasta check {TRAVEL}", f"pasta plan {TRAVEL}",
+    f"pasta plan --diff {TRAVEL} {TRAVEL}", "echo 'type  A = string' | pasta fmt --diff -",
 )  # fmt: skip
-@pytest.mark.parametrize(("where", "message"), [("> /dev/full", FULL), (">&-", CLOSED)])
+
+
+@pytest.mark.parametrize(
+    ("line", "where", "message"),
+    [*((line, "> /dev/full", FULL) for line in LINES), *((line, ">&-", CLOSED) for line in LINES[::3])],
+)
 def test_an_answer_that_cannot_be_written_is_an_error(line: str, where: str, message: str) -> None:
     code, _, errors = shell(f"{line} {where}")
     assert (code, errors) == (3, message)
 
 
+@cache
+def what_is_printed(line: str) -> str:
+    return shell(line)[1]
+
+
 @pytest.mark.parametrize("where", ["2> /dev/full", "2>&-"])
 def test_a_closed_standard_error_does_not_lose_the_answer(where: str) -> None:
-    expected = shell(f"pasta plan {TRAVEL} --cells 100000")
+    expected = what_is_printed(f"pasta plan {TRAVEL} --cells 100000")
     code, answer, _ = shell(f"pasta plan {TRAVEL} --cells 100000 {where}")
-    assert (code, answer) == (0, expected[1])
+    assert (code, answer) == (0, expected)
     assert shell(f"pasta plan nowhere.pasta {where}")[0] == 3
 
 
@@ -76,10 +84,8 @@ def test_documents_are_utf_8_whatever_the_terminal(line: str) -> None:
     environment = {**os.environ, "LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONPATH": str(Path.cwd())}
     words = [*PASTA.split(), *line.split()[1:]]
     found = subprocess.run(words, capture_output=True, input=program.encode(), env=environment)
-    wanted = subprocess.run(
-        words, capture_output=True, input=program.encode(), env={**environment, "PYTHONIOENCODING": "utf-8"}
-    )
-    assert found.stdout == wanted.stdout and not found.stdout.isascii()
+    said = found.stdout.decode("utf-8")
+    assert {letter for letter in said if not letter.isascii()} <= set(program) and not said.isascii()
 
 
 def test_wrong_usage_with_json_is_an_object() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -105,10 +106,16 @@ def inputs_of(inputs: tuple[Input, ...]) -> Mapping[str, Any]:
     return {input.name: sample_of(ListOf(input.type) if input.each else input.type) for input in inputs}
 
 
+@cache
+def engine_of_examples() -> Engine:
+    """One for all modes, so that a type of an example is compiled once."""
+    return toy_engine()
+
+
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_takes_as_many_passes_as_its_plan_asks_for(path: Path, mode: Mode) -> None:
-    engine = toy_engine()
+    engine = engine_of_examples()
     program = pastalang.load(path)
     for name in program.templates:
         plan = engine.plan(program, template=name, mode=mode)
