@@ -12,11 +12,25 @@ import typer
 
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused, ctrl_c_exits_at_once
 from pastalang.cli.model_source import chosen_model, load_engine, refuse_hub, refuse_model
-from pastalang.cli.options import AnyMode, AsJson, Cells, DecodingMode, Device, TemplateName
+from pastalang.cli.options import (
+    AnyMode,
+    AsJson,
+    Cells,
+    DecodingMode,
+    Device,
+    MaxTokens,
+    Temperature,
+    TemplateName,
+    TopK,
+    TopP,
+    sampling_of,
+)  # fmt: skip
 from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwritable, write_file
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
+from pastalang.cli.standard_input import refuse_second, rows_of
 from pastalang.plan.plan import Mode, Plan
+from pastalang.program.types import Sampling
 
 if TYPE_CHECKING:
     from pastalang.training.decode_eval import Scored
@@ -44,6 +58,10 @@ def command(
     template: TemplateName = None,
     mode: DecodingMode = Mode.STRICT,
     any_mode: AnyMode = False,
+    temperature: Temperature = None,
+    top_p: TopP = None,
+    top_k: TopK = None,
+    max_tokens: MaxTokens = None,
     batch: Annotated[int, typer.Option(min=1, help="The rows that share forward passes.")] = 8,
     out: Annotated[Path | None, typer.Option(help="Write the report to this file, as JSON.")] = None,
     predictions: Annotated[
@@ -53,6 +71,8 @@ def command(
     cells: Cells = 8192,
     as_json: AsJson = False,
 ) -> None:
+    sampling = sampling_of(temperature, top_p, top_k)
+    refuse_second(right, given, program, data)
     for place in (out, predictions):
         refuse_unwritable(place, right, given, program, data)
     if out is not None and predictions is not None and out.resolve() == predictions.resolve():
@@ -60,8 +80,8 @@ def command(
     if right is not None and given is not None and not any((model, program, data, predictions)):
         report = _compare(right, given)
     elif right is None and program is not None and data is not None:
-        plan = read_plan(program, template=template, mode=mode)
-        report = _run(chosen_model(model).name, plan, data, batch, any_mode, predictions, device, cells)
+        plan = read_plan(program, template=template, mode=mode, max_tokens=max_tokens)
+        report = _run(chosen_model(model).name, plan, data, batch, any_mode, sampling, predictions, device, cells)
     else:
         raise Refused(_USAGE, EXIT_USAGE)
     if out is not None:
@@ -75,13 +95,13 @@ def command(
 def _compare(right: Path, given: Path) -> dict[str, Any]:
     from pastalang.training.metrics import count_fields, evaluate, read_examples
 
-    examples = read_examples(right, given)
+    examples = read_examples(rows_of(right), rows_of(given))
     return _as_data(evaluate(examples), count_fields(examples))
 
 
 def _run(
-    model: str, plan: Plan, data: Path, batch: int, any_mode: bool, predictions: Path | None, device: str | None,
-    cells: int,
+    model: str, plan: Plan, data: Path, batch: int, any_mode: bool, sampling: Sampling | None,
+    predictions: Path | None, device: str | None, cells: int,
 ) -> dict[str, Any]:  # fmt: skip
     """Checks everything that it can before it loads the model."""
     refuse_model(model)
@@ -90,9 +110,11 @@ def _run(
         from pastalang.training.data import read_checked
         from pastalang.training.decode_eval import prediction_lines, score_rows_by_decoding
 
-    rows = read_checked(data, plan)
+    rows = read_checked(rows_of(data), plan)
     engine = load_engine(model, device=device, cells=cells)
-    scored = score_rows_by_decoding(engine, plan, rows, batch=batch, any_mode=any_mode, on_progress=_counter(len(rows)))
+    scored = score_rows_by_decoding(
+        engine, plan, rows, batch=batch, any_mode=any_mode, sampling=sampling, on_progress=_counter(len(rows))
+    )
     for origin, problem in scored.problems:
         echo_error(f"{origin}: not decoded: {problem}")
     if predictions is not None:

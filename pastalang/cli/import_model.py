@@ -15,6 +15,7 @@ from pastalang.cli.options import OutputFile
 from pastalang.cli.output import echo_document, echo_error, reason_of, refuse_overwriting, write_file
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.program_files import refused_findings
+from pastalang.cli.standard_input import NAME, is_standard_input, read_standard_input
 from pastalang.compiler import check_source
 from pastalang.limits import MAX_SCHEMA_BYTES
 from pastalang.plan.chosen_limits import chosen_limits
@@ -24,7 +25,10 @@ from pastalang.values.to_source import program_source
 
 @exits_with_code
 def command(
-    source: Annotated[str, typer.Argument(help="A Pydantic model, written module:Model, or a JSON Schema file.")],
+    source: Annotated[
+        str,
+        typer.Argument(help="A Pydantic model, written module:Model, or a JSON Schema file; - is the standard input."),
+    ],
     output: OutputFile = None,
     name: Annotated[
         str | None, typer.Option(help="The name of the template. Default: the name of the model or the file.")
@@ -61,6 +65,8 @@ def _convert(source: str) -> tuple[Converted, str]:
         return type_of_model(model), name.rpartition(".")[2]
     from pastalang.values.schema.importer import type_of_schema
 
+    if is_standard_input(source):
+        return type_of_schema(_decoded(read_standard_input(MAX_SCHEMA_BYTES + 1), NAME), name=NAME), "answer"
     path = Path(source)
     return type_of_schema(_read(path), name=path.stem), path.stem
 
@@ -96,16 +102,20 @@ def _read(path: Path) -> str:
     try:
         with path.open("rb") as stream:
             data = stream.read(MAX_SCHEMA_BYTES + 1)
-        text = data.decode("utf-8-sig")
     except OSError as error:
         if path.suffix == "":
             raise Refused(f"{path} is neither module:Model nor a JSON Schema file", EXIT_USAGE) from None
         raise Refused(f"{path} could not be read: {reason_of(error)}", EXIT_UNREADABLE) from None
-    except UnicodeDecodeError:
-        raise Refused(f"{path} could not be read: it is not UTF-8 text", EXIT_UNREADABLE) from None
+    return _decoded(data, str(path))
+
+
+def _decoded(data: bytes, name: str) -> str:
     if len(data) > MAX_SCHEMA_BYTES:
-        raise Refused(f"{path} is larger than {MAX_SCHEMA_BYTES:,} bytes", EXIT_PROBLEMS)
-    return text
+        raise Refused(f"{name} is larger than {MAX_SCHEMA_BYTES:,} bytes", EXIT_PROBLEMS)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise Refused(f"{name} could not be read: it is not UTF-8 text", EXIT_UNREADABLE) from None
 
 
 def _write(text: str, output: Path | None) -> None:

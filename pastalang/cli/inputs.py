@@ -15,6 +15,7 @@ from typing import Any
 
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.output import reason_of
+from pastalang.cli.standard_input import NAME, is_standard_input, text_of_standard_input
 from pastalang.errors import InputError
 from pastalang.plan.plan import Plan
 from pastalang.program.program import Input, InputKind, InputType, OneOf
@@ -77,10 +78,10 @@ class _Reading:
             self.report(refused.message, refused.code)
             return False
         except NotJson as problem:
-            self.report(f"{path}: {problem}", EXIT_PROBLEMS)
+            self.report(f"{_shown(path)}: {problem}", EXIT_PROBLEMS)
             return False
         if not isinstance(found, dict):
-            self.report(f"{path} has to hold one JSON object with the inputs by name", EXIT_PROBLEMS)
+            self.report(f"{_shown(path)} has to hold one JSON object with the inputs by name", EXIT_PROBLEMS)
             return False
         for name, value in found.items():
             self.take(name, value)
@@ -153,11 +154,17 @@ def _spelled(value: Any) -> str:
     return _shortened(json.dumps(value, ensure_ascii=False))
 
 
+def _shown(path: Path) -> Path | str:
+    return NAME if is_standard_input(path) else path
+
+
 def _shortened(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
 
 
 def _read_text(path: Path) -> str:
+    if is_standard_input(path):
+        return text_of_standard_input()
     try:
         return path.read_text(encoding="utf-8-sig")  # drops a byte order mark
     except FileNotFoundError as problem:

@@ -7,7 +7,12 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from pastalang.cli.exit_codes import EXIT_USAGE, Refused
+from pastalang.limits import MAX_HOLE_TOKENS
 from pastalang.plan.plan import Mode
+from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
+from pastalang.program.types import Sampling
+from pastalang.values.token_limits import QUOTE_TOKENS
 
 ProgramPaths: TypeAlias = Annotated[
     list[Path] | None, typer.Argument(help="Programs, or folders of programs. - is the standard input.")
@@ -21,5 +26,35 @@ Device: TypeAlias = Annotated[str | None, typer.Option(help="cpu, cuda or mps. D
 Cells: TypeAlias = Annotated[int, typer.Option(min=1, help="The tokens that fit into memory.")]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 OutputFile: TypeAlias = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Write to this file instead of the standard output.")
+    Path | None,
+    typer.Option(
+        "--output", "-o", help="Write to this file instead of the standard output, which - stands for.",
+        callback=lambda path: None if str(path) == "-" else path,
+    ),
+]  # fmt: skip
+MaxTokens: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        min=QUOTE_TOKENS + 1, max=MAX_HOLE_TOKENS,
+        help="The most tokens of a text whose type sets no limit. Default: by the room of the answer, at most 64.",
+    ),
+]  # fmt: skip
+Temperature: TypeAlias = Annotated[
+    float | None, typer.Option(help="0 takes the most probable token. For values whose program sets no temperature.")
 ]
+TopP: TypeAlias = Annotated[
+    float | None, typer.Option("--top-p", help="Sample from the most probable tokens that add up to this probability.")
+]
+TopK: TypeAlias = Annotated[int | None, typer.Option("--top-k", help="Sample from this many most probable tokens.")]
+
+
+def sampling_of(temperature: float | None, top_p: float | None, top_k: int | None) -> Sampling | None:
+    """What the options say; None if none is given. Raises `Refused`."""
+    given = {"temperature": temperature, "top_p": top_p, "top_k": top_k}
+    for name, value in given.items():
+        bounds = SAMPLING_BOUNDS[name]
+        if value is not None and not bounds.accepts(value):
+            option = f"--{name.replace('_', '-')}"
+            raise Refused(f"{option} takes {bounds.expected}, not {value:g}", EXIT_USAGE)
+    found = Sampling(temperature=temperature, top_p=top_p, top_k=top_k)
+    return None if found == Sampling() else found

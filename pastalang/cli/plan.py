@@ -11,10 +11,11 @@ from typing import Annotated, Any, assert_never
 import typer
 
 from pastalang.cli.exit_codes import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
-from pastalang.cli.options import DecodingMode, OutputFile, TemplateName
+from pastalang.cli.options import DecodingMode, MaxTokens, OutputFile, TemplateName
 from pastalang.cli.output import echo, echo_document, echo_error, refuse_overwriting, write_file
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
+from pastalang.cli.standard_input import refuse_second
 from pastalang.plan.diff import differences
 from pastalang.plan.forecast import Capacity, DoesNotFit, fit
 from pastalang.plan.plan import Mode, Plan
@@ -36,6 +37,7 @@ def command(
     ] = None,
     template: TemplateName = None,
     mode: DecodingMode = Mode.STRICT,
+    max_tokens: MaxTokens = None,
     format: Annotated[Format, typer.Option(help="How the plan is drawn. json saves it.")] = Format.TEXT,
     tokenizer: Annotated[
         Path | None, typer.Option(help="Count text in tokens: a tokenizer.json, or a folder with a tokenizer.")
@@ -53,22 +55,26 @@ def command(
         typer.Option(metavar="A B", help="Compare two programs or saved plans, and exit with 1 if they differ."),
     ] = None,
 ) -> None:
+    refuse_second(file, *(diff or ()))
     refuse_overwriting(output, file, *(diff or ()), tokenizer)
     if diff is not None:
-        raise typer.Exit(_compare(file, diff, template, mode, output))
+        raise typer.Exit(_compare(file, diff, template, mode, max_tokens, output))
     if file is None:
         raise Refused("pasta plan needs a program, or --diff with two", EXIT_USAGE)
-    plan = read_plan(file, template=template, mode=mode)
+    plan = read_plan(file, template=template, mode=mode, max_tokens=max_tokens)
     lengths = Lengths(None if tokenizer is None else load_encoder(tokenizer))
     _check_fit(plan, Capacity(positions, cells), lengths)
     _write(_show(plan, format, lengths), output, is_document=format is not Format.TEXT)
 
 
-def _compare(file: Path | None, pair: tuple[Path, Path], template: str | None, mode: Mode, output: Path | None) -> int:
+def _compare(
+    file: Path | None, pair: tuple[Path, Path], template: str | None, mode: Mode, max_tokens: int | None,
+    output: Path | None,
+) -> int:  # fmt: skip
     """Returns 0 if the plans are the same and 1 if they differ, like `diff`."""
     if file is not None:
         raise Refused("pasta plan takes either one program or --diff with two, not both", EXIT_USAGE)
-    old, new = (read_plan(path, template=template, mode=mode) for path in pair)
+    old, new = (read_plan(path, template=template, mode=mode, max_tokens=max_tokens) for path in pair)
     found = differences(old, new)
     _write("".join(f"{line}\n" for line in found or ("the plans are the same",)), output)
     return EXIT_PROBLEMS if found else EXIT_FINE

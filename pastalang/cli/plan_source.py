@@ -17,13 +17,20 @@ from pastalang.source import Source
 SAVED = ".json"
 
 
-def read_plan(path: Path, *, template: str | None, mode: Mode) -> Plan:
-    """The plan of a program, or a plan saved as JSON, which has its own template and mode. Raises `Refused`."""
+def read_plan(path: Path, *, template: str | None, mode: Mode, max_tokens: int | None = None) -> Plan:
+    """The plan of a program, or a saved plan, which has its own template, mode and limits. Raises `Refused`."""
     file = read_one(path)
-    if path.suffix == SAVED:
+    if _is_saved(file):
+        if max_tokens is not None:
+            raise Refused("--max-tokens is for programs: a saved plan has its limits", EXIT_USAGE)
         return _read_saved(file.reading.source)
     program = _checked(file)
-    return _build(program, choose_template(program, template), mode)
+    return _build(program, choose_template(program, template), mode, max_tokens)
+
+
+def _is_saved(file: ProgramFile) -> bool:
+    """By its name; the standard input by its first character, with which no program begins."""
+    return file.reading.source.text.lstrip()[:1] == "{" if file.path is None else file.path.suffix == SAVED
 
 
 def read_program(path: Path) -> Program:
@@ -61,9 +68,9 @@ def _checked(file: ProgramFile) -> Program:
     return program
 
 
-def _build(program: Program, template: Template, mode: Mode) -> Plan:
+def _build(program: Program, template: Template, mode: Mode, max_tokens: int | None) -> Plan:
     try:
-        return build_plan(template, program, mode=mode)
+        return build_plan(template, program, mode=mode, max_tokens=max_tokens)
     except PlanError as error:
         line = program.source.place(error.span.start).line
         raise Refused(_explain(error, program.source), EXIT_PROBLEMS, word="plan", line=line) from error

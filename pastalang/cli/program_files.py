@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused
-from pastalang.cli.output import reason_of
+from pastalang.cli.standard_input import NAME, is_standard_input, read_standard_input, refuse_second
 from pastalang.diagnostics.diagnostic import Diagnostic
 from pastalang.diagnostics.render import render_text
 from pastalang.limits import MAX_FILE_BYTES
 from pastalang.reading import Reading, read_bytes, read_file
 
-STANDARD_INPUT = "-"
 SUFFIX = ".pasta"
 
 
@@ -28,10 +26,12 @@ class ProgramFile:
 
 def read_all(paths: Iterable[Path]) -> Iterator[ProgramFile]:
     """Every program once. A folder stands for all programs in it, sorted by name, except in hidden folders."""
+    paths = list(paths)
+    refuse_second(*paths)
     seen: set[Path] = set()
     for path in paths:
-        if str(path) == STANDARD_INPUT:
-            yield ProgramFile(read_bytes("<stdin>", _standard_input()), None)
+        if is_standard_input(path):
+            yield ProgramFile(read_bytes(NAME, read_standard_input(MAX_FILE_BYTES + 1)), None)
             continue
         for file in _programs_in(path) if path.is_dir() else (path,):
             if file not in seen:
@@ -55,13 +55,6 @@ def refused_findings(findings: Iterable[Diagnostic], code: int) -> Refused:
     first = errors[0]
     line = first.source.place(first.span.start).line if first.source.text else None
     return Refused(render_text(errors), code, word=first.code, line=line)
-
-
-def _standard_input() -> bytes:
-    try:
-        return sys.stdin.buffer.read(MAX_FILE_BYTES + 1)
-    except OSError as problem:
-        raise Refused(f"the standard input could not be read: {reason_of(problem)}", EXIT_UNREADABLE) from problem
 
 
 def _programs_in(folder: Path) -> Iterator[Path]:

@@ -17,10 +17,23 @@ import typer
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused, refused_for
 from pastalang.cli.inputs import files_of, read_inputs
 from pastalang.cli.model_source import chosen_model, load_engine, refuse_model
-from pastalang.cli.options import AnyMode, AsJson, Cells, DecodingMode, Device, TemplateName
+from pastalang.cli.options import (
+    AnyMode,
+    AsJson,
+    Cells,
+    DecodingMode,
+    Device,
+    MaxTokens,
+    Temperature,
+    TemplateName,
+    TopK,
+    TopP,
+    sampling_of,
+)  # fmt: skip
 from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwritable, write_file
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
+from pastalang.cli.standard_input import refuse_second
 from pastalang.errors import TruncationWarning
 from pastalang.plan.plan import Mode, Plan
 from pastalang.runtime.call import RunOptions
@@ -58,6 +71,10 @@ def command(
     template: TemplateName = None,
     mode: DecodingMode = Mode.STRICT,
     any_mode: AnyMode = False,
+    temperature: Temperature = None,
+    top_p: TopP = None,
+    top_k: TopK = None,
+    max_tokens: MaxTokens = None,
     seed: Annotated[int, typer.Option(help="The same seed samples the same tokens.")] = 0,
     device: Device = None,
     cells: Cells = 8192,
@@ -73,16 +90,18 @@ def command(
         Path | None, typer.Option(help="Write a trace of the run: .jsonl, .json (for trace viewers) or .html.")
     ] = None,
 ) -> None:
+    refuse_second(file, inputs, *files_of(input or []))
     _refuse_trace(trace, file, inputs, *files_of(input or []))
+    sampling = sampling_of(temperature, top_p, top_k)
     chosen = chosen_model(model)
     refuse_model(chosen.name)
-    plan = read_plan(file, template=template, mode=mode)
+    plan = read_plan(file, template=template, mode=mode, max_tokens=max_tokens)
     given = read_inputs(plan, input or [], inputs)
     for note in () if as_json else (note_of(chosen), why_no_help(chosen.name, plan)):
         if note is not None:
             echo_error(f"note: {note}")
     engine = load_engine(chosen.name, device=device, cells=cells)
-    options = RunOptions(seed=seed, any_mode=any_mode)
+    options = RunOptions(seed=seed, any_mode=any_mode, sampling=sampling)
     options["on_truncated"] = None if on_truncated is None else on_truncated.value
     result = _run(engine, plan, given, options, quiet=as_json)
     refused = None if trace is None else _write_trace(trace, plan, result)

@@ -15,6 +15,7 @@ from pastalang.cli.options import Device, TemplateName
 from pastalang.cli.output import echo
 from pastalang.cli.plan_source import choose_template, read_program
 from pastalang.cli.process import exits_with_code
+from pastalang.cli.standard_input import refuse_second, rows_of
 from pastalang.training.settings import TrainingMode
 
 
@@ -56,6 +57,7 @@ def command(
     device: Device = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Write to --out even if it is not empty.")] = False,
 ) -> None:
+    refuse_second(program, data, validation)
     checked = read_program(program)
     choose_template(checked, template)
     _refuse_output(out, model, overwrite=overwrite)
@@ -71,7 +73,8 @@ def command(
         accumulation=accumulation, judge_every=judge_every if validation else 0, patience=patience, seed=seed,
     )  # fmt: skip
     job = Job(
-        checked, model, data, out, mode.modes, settings, validation=validation, template=template, rows=rows,
+        checked, model, rows_of(data), out, mode.modes, settings,
+        validation=None if validation is None else rows_of(validation), template=template, rows=rows,
         length=length, lora=lora, device=device, overwrite=overwrite,
     )  # fmt: skip
     fine_tune(job, report=echo)

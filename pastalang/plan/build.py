@@ -41,13 +41,21 @@ E = TypeVar("E", bound=Enum)
 
 
 def build_plan(
-    template: Template, program: Program, *, mode: Mode | str = Mode.STRICT, overrun: Overrun | str = Overrun.CONTINUE
+    template: Template,
+    program: Program,
+    *,
+    mode: Mode | str = Mode.STRICT,
+    overrun: Overrun | str = Overrun.CONTINUE,
+    max_tokens: int | None = None,
 ) -> Plan:
-    """`PlanError` where the program asks for something that no plan can give. `mode` and `overrun` may be named."""
+    """Raises `PlanError` where the program asks for something that no plan can give.
+
+    `mode` and `overrun` may be named. `max_tokens` limits the texts whose types set no limit.
+    """
     if not isinstance(program, Program) or not isinstance(template, Template):
         raise TypeError(f"a plan is built for a template of a program, not for {template!r:.60} of {program!r:.60}")
     mode, overrun = _named(Mode, "mode", mode), _named(Overrun, "overrun", overrun)
-    builder = _written(template, program, mode, _default_limits(template, program))
+    builder = _written(template, program, mode, _default_limits(template, program, max_tokens))
     branches = complete(builder.branches, overrun=overrun)
     plan = Plan(
         template=template.name,
@@ -111,13 +119,14 @@ def _written(template: Template, program: Program, mode: Mode, defaults: Default
     return builder
 
 
-def _default_limits(template: Template, program: Program) -> DefaultLimits:
+def _default_limits(template: Template, program: Program, max_tokens: int | None) -> DefaultLimits:
     """The roomiest limits with which the answer does not need too many positions. They are the same in every mode."""
-    for defaults in DEFAULT_LIMITS[:-1]:
+    allowed = [row if max_tokens is None else row.with_texts_of(max_tokens) for row in DEFAULT_LIMITS]
+    for defaults in allowed[:-1]:
         builder = _written(template, program, Mode.STRICT, defaults)
         if not builder.has_open_lists or _answer_room(builder) <= ANSWER_POSITIONS:
             return defaults
-    return DEFAULT_LIMITS[-1]
+    return allowed[-1]
 
 
 def _answer_room(builder: PlanBuilder) -> int:

@@ -17,6 +17,7 @@ from pastalang.errors import InputError
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.runtime.inputs import bind_inputs
+from pastalang.source import Source
 from pastalang.training.answer import Answer, answer_of
 from pastalang.training.errors import BadData, BadRow, BadRows, UnreadableData
 from pastalang.training.lessons import Lesson, planner
@@ -60,13 +61,13 @@ class Reading:
         return len(self.rows) + len(self.problems)
 
 
-def read_lessons(path: Path, program: Program, *, template: str | None = None) -> list[Lesson]:
+def read_lessons(path: Path | Source, program: Program, *, template: str | None = None) -> list[Lesson]:
     """Raises `BadData` for the file, `BadRows` for all lines that do not fit. Empty lines are skipped."""
     plan_of = planner(program, template)
     return [row.lesson(plan_of) for row in read_checked(path, plan_of(Mode.STRICT))]
 
 
-def read_checked(path: Path, plan: Plan) -> list[Row]:
+def read_checked(path: Path | Source, plan: Plan) -> list[Row]:
     """The rows of a file, checked against one plan. Raises `BadData` or `BadRows`."""
     reading = read_against(path, plan)
     if reading.problems:
@@ -74,7 +75,7 @@ def read_checked(path: Path, plan: Plan) -> list[Row]:
     return list(reading.rows)
 
 
-def read_against(path: Path, plan: Plan) -> Reading:
+def read_against(path: Path | Source, plan: Plan) -> Reading:
     """The rows of a file, each checked against the plan. Raises `BadData` for the whole file."""
     rows, problems = list[Row](), list[BadRow]()
     for origin, row in scan_rows(path):
@@ -103,7 +104,7 @@ def _checked(origin: str, row: dict[str, JsonValue] | BadRow, plan: Plan) -> Row
     return Row(origin, inputs, row[VALUE], answer, category, row.get(ACCEPTED) if ACCEPTED in extra else None, thought)
 
 
-def read_rows(path: Path) -> list[tuple[str, dict[str, JsonValue]]]:
+def read_rows(path: Path | Source) -> list[tuple[str, dict[str, JsonValue]]]:
     """Every line's object, with its origin (`file:line`). Raises `BadRow` for the first that is not one."""
     rows = []
     for origin, row in scan_rows(path):
@@ -113,20 +114,13 @@ def read_rows(path: Path) -> list[tuple[str, dict[str, JsonValue]]]:
     return rows
 
 
-def scan_rows(path: Path) -> list[tuple[str, dict[str, JsonValue] | BadRow]]:
+def scan_rows(path: Path | Source) -> list[tuple[str, dict[str, JsonValue] | BadRow]]:
     """Every line's object, or what is wrong with it, with its origin (`file:line`). An empty file is refused."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
-    except FileNotFoundError as problem:
-        raise UnreadableData(f"there is no file {path}") from problem
-    except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        raise UnreadableData(f"{path} could not be read: {reason}") from problem
-    except UnicodeDecodeError as problem:
-        raise UnreadableData(f"{path} could not be read: it is not UTF-8 text") from problem
-    numbered = [(f"{path}:{number}", line) for number, line in enumerate(lines, start=1) if line.strip()]
+    name = name_of(path)
+    lines = _text_of(path).split("\n")
+    numbered = [(f"{name}:{number}", line) for number, line in enumerate(lines, start=1) if line.strip()]
     if not numbered:
-        raise BadData(f"{path} holds no rows")
+        raise BadData(f"{name} holds no rows")
     return [(origin, _object(line, origin)) for origin, line in numbered]
 
 
@@ -138,9 +132,28 @@ def _object(line: str, origin: str) -> dict[str, JsonValue] | BadRow:
     return row if isinstance(row, dict) else BadRow("has to be a JSON object", origin=origin)
 
 
-def fingerprint_of(path: Path) -> str:
+def name_of(path: Path | Source) -> str:
+    return path.name if isinstance(path, Source) else str(path)
+
+
+def _text_of(path: Path | Source) -> str:
+    if isinstance(path, Source):
+        return path.text
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError as problem:
+        raise UnreadableData(f"there is no file {path}") from problem
+    except OSError as problem:
+        reason = (problem.strerror or str(problem)).lower()
+        raise UnreadableData(f"{path} could not be read: {reason}") from problem
+    except UnicodeDecodeError as problem:
+        raise UnreadableData(f"{path} could not be read: it is not UTF-8 text") from problem
+
+
+def fingerprint_of(path: Path | Source) -> str:
     """A short name of a file's contents."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    data = path.text.encode() if isinstance(path, Source) else path.read_bytes()
+    return hashlib.sha256(data).hexdigest()[:16]
 
 
 def _extra(plan: Plan) -> set[str]:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Plan
+from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import Result
 from pastalang.training.data import CATEGORY, VALUE, Row
@@ -45,12 +46,12 @@ def score_rows_by_decoding(
     *,
     batch: int,
     any_mode: bool = False,
+    sampling: Sampling | None = None,
     on_progress: OnProgress | None = None,
 ) -> Scored:
     accepted = [all_accepted(row.accepted, _right(row), row.origin) for row in rows]
-    decoding = decode(
-        engine, [(plan, row.inputs) for row in rows], batch=batch, any_mode=any_mode, on_progress=on_progress
-    )
+    requests = [(plan, row.inputs) for row in rows]
+    decoding = decode(engine, requests, batch=batch, any_mode=any_mode, sampling=sampling, on_progress=on_progress)
     triples = zip(rows, decoding.rows, accepted, strict=True)
     examples = [example for row, decoded, further in triples for example in _examples(row, decoded, further)]
     problems = ((row.origin, decoded.problem) for row, decoded in zip(rows, decoding.rows, strict=True))
@@ -132,14 +133,15 @@ def decode(
     *,
     batch: int,
     any_mode: bool = False,
+    sampling: Sampling | None = None,
     on_progress: OnProgress | None = None,
 ) -> Decoding:
-    """Greedy unless the programs say otherwise. `batch` requests of one plan share their passes."""
+    """Greedy unless the programs or `sampling` say otherwise. `batch` requests of one plan share their passes."""
     found: dict[int, Decoded] = {}
     began = time.perf_counter()
     for plan, numbers in _chunks(requests, batch):
         results = engine.batch(
-            plan, [requests[number][1] for number in numbers], any_mode=any_mode, on_truncated="keep"
+            plan, [requests[number][1] for number in numbers], any_mode=any_mode, sampling=sampling, on_truncated="keep"
         )
         found |= {number: _decoded(result) for number, result in zip(numbers, results, strict=True)}
         if on_progress is not None:

@@ -19,6 +19,7 @@ from pastalang.runtime.models.compatibility import check_config
 from pastalang.runtime.models.loading import as_load_error, default_device
 from pastalang.runtime.models.source import check_source, shipped_folder
 from pastalang.runtime.models.training_note import FILE, TrainingNote
+from pastalang.source import Source
 from pastalang.training.batches import packed_batches
 from pastalang.training.checkpoints import Checkpoints, Progress, fingerprint_of_weights, put_weights
 from pastalang.training.data import fingerprint_of, read_lessons
@@ -37,11 +38,11 @@ class Job:
 
     program: Program
     model: str
-    data: Path
+    data: Path | Source
     out: Path
     modes: tuple[Mode, ...]
     settings: Settings
-    validation: Path | None = None
+    validation: Path | Source | None = None
     template: str | None = None
     rows: int = 8
     length: int | None = None

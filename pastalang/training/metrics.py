@@ -27,7 +27,8 @@ from enum import Enum
 from pathlib import Path
 from typing import TypeAlias
 
-from pastalang.training.data import ACCEPTED, CATEGORY, VALUE, read_rows
+from pastalang.source import Source
+from pastalang.training.data import ACCEPTED, CATEGORY, VALUE, name_of, read_rows
 from pastalang.training.errors import BadData, BadRow
 from pastalang.values.json import JsonValue, spell_json
 
@@ -209,11 +210,11 @@ def _percent(part: int, whole: int) -> float:
     return round(100 * part / whole, 2) if whole else 0.0
 
 
-def read_examples(expected: Path, predicted: Path) -> list[Example]:
+def read_examples(expected: Path | Source, predicted: Path | Source) -> list[Example]:
     """Raises `BadData` or `BadRow`. Row by row, the files are about the same documents."""
     right, given = read_rows(expected), read_rows(predicted)
     if len(right) != len(given):
-        raise BadData(f"{expected} has {len(right)} rows, and {predicted} has {len(given)}")
+        raise BadData(f"{name_of(expected)} has {len(right)} rows, and {name_of(predicted)} has {len(given)}")
     pairs = zip(right, given, strict=True)
     return [example for one, other in pairs for example in _examples(*one, *other)]
 

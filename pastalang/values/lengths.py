@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final, assert_never
 
@@ -139,12 +139,16 @@ class DefaultLimits:
     string: int
     items: int
     structure: int
+    is_asked: bool = False  # whether the caller has chosen the limit of strings
+
+    def with_texts_of(self, max_tokens: int) -> DefaultLimits:
+        return replace(self, string=max_tokens, is_asked=True)
 
     @property
     def in_a_list(self) -> DefaultLimits:
-        """The limits inside a list, where each limit counts once for every item."""
-        parts = (self.string, self.items, self.structure)
-        return DefaultLimits(*(part // limits.LISTED_DIVISOR for part in parts))
+        """The limits inside a list, where each limit counts once for every item. One that is asked for stays."""
+        string, items, structure = (part // limits.LISTED_DIVISOR for part in (self.string, self.items, self.structure))
+        return DefaultLimits(self.string if self.is_asked else string, items, structure, self.is_asked)
 
 
 # From the roomiest to the tightest.

@@ -182,7 +182,8 @@ def test_inputs_come_from_pairs_and_files(program: Path, model: Path, tmp_path: 
 
 
 def test_a_missing_input_is_reported_before_a_model_is_loaded(program: Path, model: Path, tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("no model at all", encoding="utf-8")
+    for name in ("config.json", "model.safetensors", "tokenizer.json"):  # no model, but nothing shows it before loading
+        (tmp_path / name).write_text("{}", encoding="utf-8")
     assert refused(1, program, "--model", tmp_path) == "the input `title` is missing: it is text\n"
 
 
@@ -281,6 +282,25 @@ def test_a_byte_order_mark_is_not_part_of_an_input(program: Path, model: Path, t
     assert answers[0] and answers == answers[:1] * 3
 
 
+def test_a_run_is_sampled_as_its_options_say(model: Path, tmp_path: Path) -> None:
+    file = tmp_path / "word.pasta"
+    file.write_text('template t()\nuser """\nGo.\n"""\nassistant json { word: string, two: string(max=4) }\n', "utf-8")
+    words = (file, "--model", model, "--json")
+
+    def answer(*options: object) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(run(*words, *options).stdout)
+        return found
+
+    greedy = answer()
+    sampled = answer("--temperature", "3", "--seed", "5")
+    assert sampled["text"] != greedy["text"] == answer("--temperature", "3", "--top-k", "1")["text"]
+    assert greedy["text"] == answer("--temperature", "3", "--top-p", "1e-9")["text"]
+    cut = answer("--max-tokens", "9")["truncations"]
+    assert {one["field"]: one["limit"] for one in cut} == {"word": 9, "two": 4}
+    for option, value in (("--temperature", "-1"), ("--top-p", "2"), ("--top-k", "0"), ("--max-tokens", "2")):
+        assert option in refused(2, *words[:-1], option, value)
+
+
 def test_inputs_that_are_not_an_object_are_reported(program: Path, model: Path, tmp_path: Path) -> None:
     file = tmp_path / "inputs.json"
     for text, message in (("[1]", "has to hold one JSON object"), ("{", "inputs.json: not JSON: ")):
@@ -344,6 +364,8 @@ def test_a_mode_that_the_model_was_not_trained_for_needs_any_mode(program: Path,
 
 def test_a_model_that_cannot_be_used_is_refused(program: Path, tmp_path: Path) -> None:
     AutoConfig.for_model("bloom", vocab_size=64).save_pretrained(tmp_path)
+    for name in ("model.safetensors", "tokenizer.json"):
+        (tmp_path / name).touch()
     assert "ALiBi" in refused(3, program, "--model", tmp_path, "--input", "title=x")
 
 
