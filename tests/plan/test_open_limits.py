@@ -53,7 +53,7 @@ def test_limits_that_are_set_stay_in_a_crowded_answer() -> None:
 @pytest.mark.parametrize("mode", [Mode.LOCKSTEP, Mode.SEQUENTIAL])
 def test_every_mode_has_the_same_limits(mode: Mode) -> None:
     """Near the border between two rows, where a count that differs by one byte would show."""
-    for items in range(1, 30, 7):
+    for items in range(3, 30, 7):
         fields = f"  x: {{ y: string(max={items}) }}\n" + "\n".join(
             f"  f{n}: [{{ a: string, b: date }}] after x" for n in range(3)
         )
