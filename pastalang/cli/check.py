@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
+from pastalang.cli.colour import coloured
 from pastalang.cli.exit_codes import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.model_source import load_tokenizer
 from pastalang.cli.options import ProgramPaths
@@ -76,7 +78,7 @@ def _print(found: list[Diagnostic], files: int, format: Format) -> None:
     match format:
         case Format.TEXT:
             if found:
-                echo(render_text(found))
+                echo(coloured(render_text(found), sys.stdout))
             echo(f"checked {files} file{'s' if files != 1 else ''}: {summary(found)}")
         case Format.JSON:
             echo_document(render_json(found), end="")

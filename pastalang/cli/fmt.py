@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Annotated
 
 import typer
 
+from pastalang.cli.colour import coloured
 from pastalang.cli.exit_codes import EXIT_FINE, EXIT_PROBLEMS, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.options import ProgramPaths
 from pastalang.cli.output import echo, echo_document, echo_error, unwritable
@@ -52,7 +54,7 @@ def command(
     outcomes = [_format(program) for program in read_all(files)]
     problems = [diagnostic for outcome in outcomes for diagnostic in outcome.diagnostics]
     if problems:
-        echo_error(render_text(problems), end="")
+        echo_error(coloured(render_text(problems), sys.stderr), end="")
     for outcome in outcomes:
         if diff:
             _show_diff(outcome)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from dataclasses import dataclass
 from enum import StrEnum
@@ -20,6 +21,8 @@ from pastalang.plan.diff import differences
 from pastalang.plan.forecast import Capacity, DoesNotFit, fit
 from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.token_bounds import Encoder, Lengths
+
+USUAL_WIDTH, NARROWEST, WIDEST = 96, 56, 160  # columns of a drawing
 
 
 class Format(StrEnum):
@@ -64,7 +67,8 @@ def command(
     plan = read_plan(file, template=template, mode=mode, max_tokens=max_tokens)
     lengths = Lengths(None if tokenizer is None else load_encoder(tokenizer))
     _check_fit(plan, Capacity(positions, cells), lengths)
-    _write(_show(plan, format, lengths), output, is_document=format is not Format.TEXT)
+    width = _columns() if output is None else USUAL_WIDTH
+    _write(_show(plan, format, lengths, width), output, is_document=format is not Format.TEXT)
 
 
 def _compare(
@@ -95,13 +99,13 @@ def _check_fit(plan: Plan, limits: Capacity, lengths: Lengths) -> None:
         )
 
 
-def _show(plan: Plan, format: Format, lengths: Lengths) -> str:
+def _show(plan: Plan, format: Format, lengths: Lengths, width: int) -> str:
     """Imports only the module of the requested format."""
     match format:
         case Format.TEXT:
             from pastalang.plan.draw.terminal import draw_text
 
-            return draw_text(plan, lengths=lengths, ascii_only=not _can_show_blocks())
+            return draw_text(plan, lengths=lengths, width=width, ascii_only=not _can_show_blocks())
         case Format.JSON:
             from pastalang.plan.serialise import to_json
 
@@ -119,6 +123,13 @@ def _show(plan: Plan, format: Format, lengths: Lengths) -> str:
 
             return draw_svg(plan, lengths=lengths)
     assert_never(format)
+
+
+def _columns() -> int:
+    """Those of the terminal, within reason; a file and a pipe have none."""
+    if not sys.stdout.isatty():
+        return USUAL_WIDTH
+    return min(max(shutil.get_terminal_size().columns, NARROWEST), WIDEST)
 
 
 def _can_show_blocks() -> bool:

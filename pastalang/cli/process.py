@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
+from pastalang.cli.colour import coloured
 from pastalang.cli.exit_codes import (
     EXIT_CLOSED_PIPE,
     EXIT_FINE,
@@ -79,7 +80,7 @@ def exits_with_code(command: Callable[..., None]) -> Callable[..., None]:
 
 def _report(refused: Refused, *, as_json: bool) -> None:
     """Print the message, and with `--json` also one object on the standard output."""
-    echo_error(refused.message.rstrip("\n"))
+    echo_error(coloured(refused.message.rstrip("\n"), sys.stderr))
     if as_json:
         try:
             echo_document(json.dumps(refused.as_data(), ensure_ascii=False))
