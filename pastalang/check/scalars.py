@@ -13,6 +13,7 @@ from pastalang.limits import MAX_HOLE_TOKENS, MAX_STRING_CHARS
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
 from pastalang.program.regex_tree import lengths
+from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
 from pastalang.source import Span
 from pastalang.values.cardinality import has_numbers, lower_bound, upper_bound
 from pastalang.values.describe import counted
@@ -22,7 +23,10 @@ from pastalang.values.token_limits import QUOTE_TOKENS, limit_without_text
 from pastalang.values.walk import arms_of
 
 STRING_LIMITS = ("max", "min_chars", "max_chars", "pattern", "format", "stop")
+_SAMPLED = "sampling follows the type: `string(max=8) with (temperature=0.7)`"
+SAMPLING_HINTS = dict.fromkeys((*SAMPLING_BOUNDS, "on_truncated"), _SAMPLED)
 STRING_HINTS = {
+    **SAMPLING_HINTS,
     "min": "a lower limit of a string counts characters: `min_chars`",
     "max_tokens": "the token limit is called `max`",
     "min_length": "did you mean `min_chars`?",
@@ -125,6 +129,7 @@ def regex(node: nodes.RegexType, report: Report) -> t.Regex | None:
 
 LIMITS = ("min", "max", "above", "below", "multiple_of", "max_tokens")
 HINTS = {
+    **SAMPLING_HINTS,
     "min_chars": "a number has no length; `max_tokens` limits its tokens",
     "max_chars": "a number has no length; `max_tokens` limits its tokens",
     "gt": "did you mean `above`?",

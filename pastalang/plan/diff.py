@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pastalang.plan.forecast import forecast
 from pastalang.plan.plan import Branch, BranchId, Choose, Hole, Join, Plan, Repeat
 from pastalang.plan.structure import walk
+from pastalang.values.describe import counted
 from pastalang.values.paths import MAIN
 
 
@@ -74,7 +75,7 @@ def _field(old: Hole | Choose | Repeat, new: Hole | Choose | Repeat) -> Iterator
         if old.type != new.type:
             yield "has another type"
         if old.max_tokens != new.max_tokens:
-            yield f"may take {new.max_tokens} tokens instead of {old.max_tokens}"
+            yield f"may take {counted(new.max_tokens, 'token')} instead of {old.max_tokens}"
     if isinstance(old, Repeat) and isinstance(new, Repeat):
         counts = (old.minimum, old.maximum), (new.minimum, new.maximum)
         if counts[0] != counts[1]:

@@ -9,6 +9,7 @@ from pastalang.plan.plan import Choose, Hole, Plan, Repeat
 from pastalang.plan.run_bounds import totals_of
 from pastalang.plan.structure import walk_plan
 from pastalang.plan.token_bounds import Lengths
+from pastalang.values.describe import counted
 
 SHOWN_FIELDS = 6
 LONGEST_NAME = 40
@@ -30,7 +31,9 @@ def _figures(plan: Plan) -> Iterator[str]:
     except (AssertionError, LookupError, RecursionError):
         yield "broken: `verify` says why"  # a plan made by hand, which must still print while it is being repaired
         return
-    yield f"at most {passes:,} passes" + (f" instead of {draws:,} one value after another" if draws > passes else "")
+    yield f"at most {counted(passes, 'pass')}" + (
+        f" instead of {draws:,} one value after another" if draws > passes else ""
+    )
 
 
 def _fields(plan: Plan) -> list[str]:

@@ -167,12 +167,15 @@ def _problems(options: Options) -> list[str]:
     if sampling is None:
         return problems
     if not isinstance(sampling, Sampling):
-        return [*problems, f"`sampling` must be a pastalang.Sampling, not {sampling!r}"]
+        return [
+            *problems,
+            f"`sampling` must be a pastalang.Sampling, such as Sampling(temperature=0.7), not {sampling!r:.60}",
+        ]
     for name, bounds in SAMPLING_BOUNDS.items():
         value = getattr(sampling, name)
         if value is not None and not bounds.accepts(value):
             problems.append(f"`{name}` must be {bounds.expected}, not {value!r}")
-    return problems
+    return problems + check_on_truncated(sampling.on_truncated)
 
 
 def _short(value: object) -> str:

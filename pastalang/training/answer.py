@@ -16,6 +16,7 @@ from pastalang.plan.plan import Arm, Each, Form, Hole, Plan
 from pastalang.plan.structure import walk
 from pastalang.program import types as t
 from pastalang.training.errors import BadRow
+from pastalang.values.describe import counted
 from pastalang.values.fit import fit
 from pastalang.values.json import JsonValue, spell_json
 from pastalang.values.paths import WHOLE, is_mark, steps_of
@@ -66,7 +67,7 @@ def answer_of(plan: Plan, value: JsonValue, inputs: Mapping[str, Any], *, though
         return Answer(_fitted(plan, value, inputs, "value"), is_stacked=False, thoughts=thoughts)
     documents = inputs[stack.over]
     if not isinstance(value, list) or len(value) != len(documents):
-        raise BadRow(f"value: has to be a list of {len(documents)} values, one for each `{stack.name}`")
+        raise BadRow(f"value: has to be a list of {counted(len(documents), 'value')}, one for each `{stack.name}`")
     fitted = [
         _fitted(plan, one, {**inputs, stack.name: document}, f"value[{number}]")
         for number, (one, document) in enumerate(zip(value, documents, strict=True))

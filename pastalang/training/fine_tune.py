@@ -30,6 +30,7 @@ from pastalang.training.run_folder import WORK, check_folder, prepare_folder
 from pastalang.training.settings import Settings
 from pastalang.training.teacher_forced_eval import score_rows
 from pastalang.training.trainer import ReportLine, train
+from pastalang.values.describe import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,10 @@ def fine_tune(job: Job, *, report: ReportLine = print) -> Progress:
     checked = [row for ways in recorder.rows(validation, job.modes[:1]) for row in ways]
     check_positions([row for ways in variants for row in ways] + checked, model)
     length = job.length or _line_length(variants)
-    report(f"{len(lessons)} rows, modes: {', '.join(mode.value for mode in job.modes)}; lines of {length} tokens")
+    report(
+        f"{counted(len(lessons), 'row')}, modes: {', '.join(mode.value for mode in job.modes)}; "
+        f"lines of {length} tokens"
+    )
     batches = packed_batches(variants, rows=job.rows, length=length, seed=job.settings.seed)
     prepare_folder(job.out, overwrite=job.overwrite)
     work, identity = job.out / WORK, _identity(job, lessons[0], tokenizer, model, length)

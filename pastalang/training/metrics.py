@@ -30,6 +30,7 @@ from typing import TypeAlias
 from pastalang.source import Source
 from pastalang.training.data import ACCEPTED, CATEGORY, VALUE, name_of, read_rows
 from pastalang.training.errors import BadData, BadRow
+from pastalang.values.describe import counted
 from pastalang.values.json import JsonValue, spell_json
 
 ABSENT_SPELLINGS = ("n/a", "None")
@@ -214,7 +215,9 @@ def read_examples(expected: Path | Source, predicted: Path | Source) -> list[Exa
     """Raises `BadData` or `BadRow`. Row by row, the files are about the same documents."""
     right, given = read_rows(expected), read_rows(predicted)
     if len(right) != len(given):
-        raise BadData(f"{name_of(expected)} has {len(right)} rows, and {name_of(predicted)} has {len(given)}")
+        raise BadData(
+            f"{name_of(expected)} has {counted(len(right), 'row')}, and {name_of(predicted)} has {len(given)}"
+        )
     pairs = zip(right, given, strict=True)
     return [example for one, other in pairs for example in _examples(*one, *other)]
 
@@ -310,7 +313,7 @@ def _examples(origin: str, right: dict[str, JsonValue], other: str, given: dict[
     expected = _documents(right, origin)
     found = _documents(given, other) if readable else [None] * len(expected)
     if len(expected) != len(found):
-        raise BadRow(f"has {len(found)} documents, and {origin} has {len(expected)}", origin=other)
+        raise BadRow(f"has {counted(len(found), 'document')}, and {origin} has {len(expected)}", origin=other)
     accepted = all_accepted(right.get(ACCEPTED), expected, origin)
     for one, answer, further in zip(expected, found, accepted, strict=True):
         yield example_of(one, answer, accepted=further, category=category, truncated=truncated, readable=readable)

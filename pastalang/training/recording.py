@@ -34,6 +34,7 @@ from pastalang.runtime.scheduler.scheduler import PendingSample, ScheduleFilter,
 from pastalang.runtime.step import StepBatch
 from pastalang.training.answer import Answer, answer_of, arm_for, spelled, stop_of
 from pastalang.training.errors import BadRow
+from pastalang.values.describe import counted
 from pastalang.values.json import JsonValue, parse_json, same_json
 
 Numbers: TypeAlias = NDArray[np.int32]
@@ -255,7 +256,7 @@ class Teacher:
         written = len(self._tokens.canonical(text.encode()) or ())
         if written >= hole.hole.max_tokens:
             raise BadRow(
-                f"`{field.path}` cannot be written as {_short(text)}: it takes {written} tokens, "
+                f"`{field.path}` cannot be written as {_short(text)}: it takes {counted(written, 'token')}, "
                 f"and the limit is {hole.hole.max_tokens}"
             )
         other = self._longest(hole, target, allowed)

@@ -19,7 +19,9 @@ _SHOWN_ARMS: Final = 12
 
 
 def counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    """`1 token`, `2 tokens`, `3 passes`"""
+    ending = "" if number == 1 else "es" if noun.endswith(("s", "ch")) else "s"
+    return f"{number:,} {noun}{ending}"
 
 
 def describe(type: t.Type) -> str:
@@ -49,7 +51,7 @@ def describe(type: t.Type) -> str:
         case t.Array():
             return "an array"
         case t.Tuple(items=items):
-            return f"an array of {len(items)} values"
+            return f"an array of {counted(len(items), 'value')}"
         case t.Map() | t.Object():
             return "an object"
         case t.Union(arms=arms):

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, assert_never
 from pastalang import limits
 from pastalang.program import types as t
 from pastalang.values import patterns
-from pastalang.values.describe import describe
+from pastalang.values.describe import counted, describe
 from pastalang.values.formats import FORMATS, MOMENTS, UUID
 from pastalang.values.json import JsonValue, kind_of, parse_json, same_json, write_json
 from pastalang.values.lengths import NO_TYPES, decimal_text, spell
@@ -148,7 +148,7 @@ class _Fitting:
         if not isinstance(value, list):
             return value, _unexpected(type, value)
         if len(value) != len(type.items):
-            return value, _one(f"expected {len(type.items)} items, found {len(value)}")
+            return value, _one(f"expected {counted(len(type.items), 'item')}, found {len(value)}")
         fitted = [self.fit(place, item) for place, item in zip(type.items, value, strict=True)]
         return [item for item, _ in fitted], _below(enumerate(wrong for _, wrong in fitted))
 

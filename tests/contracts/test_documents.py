@@ -1,4 +1,4 @@
-"""What the documents say is true: programs are valid, links lead somewhere, limits are the limits."""
+"""What the documents say is true: programs are valid, limits are the limits."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from pastalang.program import regex
 
 DOCUMENTS = [Path("README.md"), Path("CONTRIBUTING.md"), *sorted(Path("docs").rglob("*.md"))]
 PROGRAM = re.compile(r"^```pasta\n(.*?)^```", re.DOTALL | re.MULTILINE)
-CODE = re.compile(r"^```.*?^```|`[^`\n]*`", re.DOTALL | re.MULTILINE)  # `[T](2..5)` is no link
-LINK = re.compile(r"\]\(([^)#\s]+)\)")
 
 
 def programs() -> list[tuple[str, str]]:
@@ -29,12 +27,6 @@ def programs() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("place", "text"), programs(), ids=[place for place, _ in programs()])
 def test_a_program_in_a_document_has_no_problems(place: str, text: str) -> None:
     assert check_source(text, name=place)[1] == ()
-
-
-@pytest.mark.parametrize("path", DOCUMENTS, ids=str)
-def test_a_link_in_a_document_leads_to_a_file(path: Path) -> None:
-    for link in LINK.findall(CODE.sub("", path.read_text("utf-8"))):
-        assert "://" in link or (path.parent / link).exists(), link
 
 
 def test_every_test_that_the_page_of_faults_names_exists() -> None:

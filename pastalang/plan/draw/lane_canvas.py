@@ -10,6 +10,7 @@ from pastalang.plan.draw.shapes import BarShape, Bend, Box, Diamond, Label, Line
 from pastalang.plan.draw.text_metrics import text_width
 from pastalang.plan.draw.timeline import Bar, Chosen, Forked, Joined, Lane, Looped, Prompt, Timeline
 from pastalang.plan.plan import BranchId
+from pastalang.values.describe import counted
 
 MARGIN = 40.0
 INDENT = 14.0
@@ -255,7 +256,7 @@ class LaneCanvas:
             left, row.line - row.half + shift, max(left + 3, self.axis.enter(end) + shift), row.line + row.half + shift
         )
         pale = tuple((band.left, band.right) for band in self.axis.crossed(start, end))
-        tip = f"{bar.hole.field}: {describe_type(bar.hole.type)}, at most {bar.hole.max_tokens} tokens"
+        tip = f"{bar.hole.field}: {describe_type(bar.hole.type)}, at most {counted(bar.hole.max_tokens, 'token')}"
         shape = BarShape(box, pale, bar.critical, ghost, tip)
         self.bars.append(shape)
         return shape

@@ -32,6 +32,7 @@ from pastalang.plan.plan import (
 from pastalang.plan.structure import walk
 from pastalang.plan.token_bounds import Lengths
 from pastalang.program.program import Role
+from pastalang.values.describe import counted
 
 CHARACTERS_PER_TOKEN = 4
 LENGTH_OF_DATA = 2  # unknown before the run
@@ -183,7 +184,7 @@ class _Pen:
         match stretch.kind:
             case Kind.GAP:
                 if end > start:
-                    tip = f"{stretch.name}: {stretch.end - stretch.start} positions left free"
+                    tip = f"{stretch.name}: {counted(stretch.end - stretch.start, 'position')} left free"
                     self.rectangles.append((Box(start, self.y - 8, end, self.y + 8), "gap", tip))
                     self._label(str(stretch.end - stretch.start), Style.LIMIT, start, end, self.y)
                 self._child(stretch, start)

@@ -13,6 +13,7 @@ from pastalang.plan.draw.timeline_builder import build_timeline
 from pastalang.plan.forecast import ANY, Forecast, Gap, forecast
 from pastalang.plan.plan import Plan
 from pastalang.plan.token_bounds import Lengths
+from pastalang.values.describe import counted
 
 WIDEST_NAME = 26
 MOST_LANES = 200
@@ -40,7 +41,7 @@ def _summary(timeline: Timeline, cost: Forecast, width: int) -> list[str]:
     figures = (
         ("passes", f"{cost.passes.high:,}: {path}"),
         ("speed-up", f"{cost.speed_up:,.1f}×, as one value after another takes {cost.draws.high:,}"),
-        ("at once", f"{busiest(timeline):,} tokens in the busiest pass"),
+        ("at once", f"{counted(busiest(timeline), 'token')} in the busiest pass"),
         ("cells", f"{cost.peak_cells.high:,} at the peak{exactly}"),
         ("positions", f"up to {cost.highest_position.high:,}"),
     )
@@ -68,7 +69,7 @@ def _lanes(timeline: Timeline, width: int) -> list[str]:
         shown_name = fit_columns(name, column)
         lines.append(f"  {shown_name}{' ' * (column - cells_of(shown_name))}  {_lane(lane, scale, room)}")
     if len(timeline.lanes) > len(shown):
-        lines.append(f"  and {len(timeline.lanes) - len(shown):,} more branches")
+        lines.append(f"  and {counted(len(timeline.lanes) - len(shown), 'more branch')}")
     return [*lines, "", *_signs(timeline, width)]
 
 
@@ -113,7 +114,7 @@ def _ruler(passes: int, scale: float, room: int) -> str:
         for step in (10**exponent, 2 * 10**exponent, 5 * 10**exponent)
         if step * scale >= 10
     )
-    line, end = [" "] * room, f"{passes:,} passes"
+    line, end = [" "] * room, counted(passes, "pass")
     for at in range(0, passes + 1, step):
         place, label = int(at * scale), str(at)
         if place + len(label) + 2 <= room - len(end):

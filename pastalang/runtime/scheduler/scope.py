@@ -16,6 +16,7 @@ from pastalang.runtime.scheduler.transcript import (
     WrittenLoop,
 )
 from pastalang.source import Span
+from pastalang.values.describe import counted
 from pastalang.values.input_text import value_at
 from pastalang.values.quotable import quotable_texts
 from pastalang.values.read import read, to_plain
@@ -51,7 +52,7 @@ def elements_of(branch: BranchState, over: str, *, over_hole: bool, maximum: int
         raise BadList(f"`{over}` is not a list", plan=branch.request.plan, field=over, span=span)
     if len(value) > maximum:
         raise BadList(
-            f"`{over}` has {len(value)} items, and at most {maximum} are possible",
+            f"`{over}` has {counted(len(value), 'item')}, and at most {maximum} are possible",
             plan=branch.request.plan, field=over, span=span,
         )  # fmt: skip
     return tuple(value)
