@@ -14,6 +14,12 @@ from pastalang.program import types as t
 from pastalang.program.program import Input, InputKind, JsonBody, ListOf, Message, Program, Role, Template, TextBody
 from pastalang.source import Source, Span
 
+# Of both, a part is left to the check of the finished value.
+CHECKED = (
+    t.Schema('{"type":"integer","minimum":0,"maximum":9,"not":{"multipleOf":3}}', max_tokens=3),
+    t.Schema('{"type":"array","items":{"type":"boolean"},"maxItems":2,"uniqueItems":true}', max_tokens=24),
+)
+
 KEYS = ("brand", "size", "price", "first-key", "note", "größe", "x")
 
 
@@ -31,17 +37,20 @@ def scalars() -> st.SearchStrategy[t.Type]:
     )
 
 
-def values(*, depth: int = 2) -> st.SearchStrategy[t.Type]:
-    """Types of JSON values: scalars, fixed and optional values, objects, lists of objects, unions of objects."""
+def values(*, depth: int = 2, checked: bool = False) -> st.SearchStrategy[t.Type]:
+    """Types of JSON values: scalars, fixed and optional values, objects, lists of objects, unions of objects.
+
+    `checked` adds JSON Schemas that are checked on the finished value, which only a JSON answer can hold.
+    """
     known: tuple[t.Type, ...] = (t.Null(), t.Literal("fixed"), t.Object(()))
     simple: st.SearchStrategy[t.Type] = st.one_of(
         scalars(),
-        st.sampled_from(known),
+        st.sampled_from((*known, *CHECKED) if checked else known),
         scalars().map(lambda type: t.Union((type, t.Null()))),
     )
     if depth == 0:
         return simple
-    inside = objects(depth=depth - 1)
+    inside = objects(depth=depth - 1, checked=checked)
     return st.one_of(
         simple,
         simple,
@@ -53,7 +62,7 @@ def values(*, depth: int = 2) -> st.SearchStrategy[t.Type]:
 
 
 @st.composite
-def objects(draw: st.DrawFn, *, depth: int = 2, max_fields: int = 4) -> t.Object:
+def objects(draw: st.DrawFn, *, depth: int = 2, max_fields: int = 4, checked: bool = False) -> t.Object:
     """Objects whose fields are independent, wait for others in either order, or form a sequential group."""
     keys = draw(st.lists(st.sampled_from(KEYS), min_size=1, max_size=max_fields, unique=True))
     order = draw(st.permutations(keys))
@@ -63,7 +72,9 @@ def objects(draw: st.DrawFn, *, depth: int = 2, max_fields: int = 4) -> t.Object
     for key in keys:
         earlier = [other for other in keys if rank[other] < rank[key]]
         after = draw(st.lists(st.sampled_from(earlier), max_size=2, unique=True)) if earlier else []
-        fields.append(t.Field(key, draw(values(depth=depth)), after=tuple(after), group=groups.get(key)))
+        fields.append(
+            t.Field(key, draw(values(depth=depth, checked=checked)), after=tuple(after), group=groups.get(key))
+        )
     return t.Object(tuple(fields))
 
 
@@ -122,7 +133,8 @@ def programs(draw: st.DrawFn, *, depth: int = 2, stacked: bool | None = None) ->
 
 
 def json_bodies(*, depth: int = 2) -> st.SearchStrategy[JsonBody]:
-    return st.builds(JsonBody, st.one_of(objects(depth=depth), values(depth=depth)), st.just(_PLAIN))
+    bodies = st.one_of(objects(depth=depth, checked=True), values(depth=depth, checked=True))
+    return st.builds(JsonBody, bodies, st.just(_PLAIN))
 
 
 @st.composite

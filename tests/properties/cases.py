@@ -24,6 +24,7 @@ from pastalang.runtime.errors import DeadEnd
 from pastalang.testing import slow
 from pastalang.testing.differential import decode_slowly
 from pastalang.testing.strategies import programs
+from pastalang.values.schema.split import has_checks
 from tests.properties.models import KINDS, WORDS, Hashes, Kind, encoder_of, guides_of
 from tests.properties.sources import compiled, sources
 from tests.properties.wishes import Wish, wishes
@@ -53,6 +54,17 @@ class Case:
     @cached_property
     def key(self) -> str:
         return blake2b(repr(self).encode(), digest_size=8).hexdigest()
+
+    @cached_property
+    def has_checks(self) -> bool:
+        """Whether a schema is checked on the finished value."""
+        types = () if self.plan.output is None else (self.plan.output, *dict(self.plan.types).values())
+        return has_checks(types)
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether values may be decoded again."""
+        return self.wish is not None or self.has_checks
 
     @property
     def options(self) -> dict[str, Any]:
