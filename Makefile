@@ -71,9 +71,8 @@ format: install ## format the code
 lint: install ## look for mistakes without changing anything
 	$(BIN)/ruff format --check . && $(BIN)/ruff check .
 
-types: install ## check the types, and those of the public calls with pyright too if it is installed
+types: install ## check the types; the tests check those of the public calls with pyright too
 	$(BIN)/mypy
-	@if command -v pyright > /dev/null; then pyright; fi
 
 imports: install ## check that the layers hold
 	$(BIN)/lint-imports

@@ -289,11 +289,7 @@ def _usual_tokens(type: t.Type, types: Mapping[str, t.Type], defaults: DefaultLi
         case t.String():
             return _usual_string_tokens(type, defaults.string)
         case t.Regex(pattern=pattern):
-            width = patterns.width(pattern)
-            if width is not None and width[1] is not None and patterns.is_spelled_plainly(pattern):
-                return max(min(defaults.string, width[1] + 2), width[0] + 2)
-            least = 0 if width is None else width[0]
-            return max(defaults.string, least + 2)
+            return _usual_string_tokens(t.String(pattern=pattern), defaults.string)
         case t.Verbatim():
             return defaults.string
         case t.Integer() | t.Number():
@@ -315,19 +311,15 @@ def _usual_string_tokens(type: t.String, usual: int) -> int:
     most = None if type.format == "url" and type.max_chars == _LONGEST_URL else type.max_chars
     asked = usual if most is None else max(usual, most // limits.CHARS_PER_TOKEN + 2)
     longest = longest_string(type)
-    least = type.min_chars + 2 if type.min_chars else 0
-    if type.pattern is not None:
-        least = max(least, _least(type.pattern) + 2)
-    return max(asked if longest is None else min(asked, longest), least)
+    return max(asked if longest is None else min(asked, longest), min_length(type))
 
 
 def longest_string(type: t.String) -> int | None:
     """The bytes of the longest string, quotes included, if nothing in it is escaped at length as `\\u0001` is."""
-    bounds = [] if type.max_chars is None else [type.max_chars * _UTF8_CHARACTER_BYTES + 2]
-    if type.pattern is not None and patterns.is_spelled_plainly(type.pattern):
-        length = _max_pattern_length(type.pattern, quoted=True)
-        bounds += [] if length is None else [length]
-    return min(bounds, default=None)
+    longest = None if type.max_chars is None else type.max_chars * _UTF8_CHARACTER_BYTES + _QUOTES
+    is_plain = type.pattern is not None and patterns.is_spelled_plainly(type.pattern)
+    matching = _max_pattern_length(type.pattern, quoted=True) if type.pattern is not None and is_plain else None
+    return min((one for one in (longest, matching) if one is not None), default=None)
 
 
 def _usual_number_tokens(type: t.Integer | t.Number) -> int:
@@ -347,11 +339,10 @@ _DIGITS_BEYOND_BOUNDS: Final = 4
 
 
 def _max_string_length(type: t.String, *, quoted: bool) -> int | None:
-    most = type.max_chars
-    for pattern in (type.pattern, None if type.format is None else FORMATS[type.format].pattern):
-        width = None if pattern is None else patterns.width(pattern)
-        if width is not None and width[1] is not None:
-            most = width[1] if most is None else min(most, width[1])
+    matching = (type.pattern, None if type.format is None else FORMATS[type.format].pattern)
+    widths = (patterns.width(pattern) for pattern in matching if pattern is not None)
+    characters = (type.max_chars, *(width[1] for width in widths if width is not None))
+    most = min((one for one in characters if one is not None), default=None)
     found = None if most is None else _quoted_bytes(most, quoted=quoted)
     plain = None if type.pattern is None else _max_pattern_length(type.pattern, quoted=quoted)
     return min((one for one in (found, plain) if one is not None), default=None)

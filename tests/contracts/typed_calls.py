@@ -12,7 +12,7 @@ from typing import Any, Literal, assert_type
 from pydantic import BaseModel
 
 import pastalang
-from pastalang import Engine, Event, Extraction, PastaError, Program, Result
+from pastalang import Done, Engine, Event, Extraction, FieldDone, FieldResult, PastaError, Program, Result
 
 
 class Invoice(BaseModel):
@@ -67,6 +67,14 @@ def runs(engine: Engine, program: Program, text: str) -> None:
     assert_type(engine.stream(program, text=text), Iterator[Event])
     result: Result = engine.run(program, text=text)
     print(result.value)
+    assert_type(result.field("lines[0].total"), FieldResult)
+    assert_type(result.field("lines[0].total").where, str)
+    print(result.field("lines[0].total").name)  # type: ignore[attr-defined]
+    for event in engine.stream(program, text=text):
+        if isinstance(event, FieldDone):
+            assert_type(event.where, str)
+        elif isinstance(event, Done):
+            assert_type(event.result.trace.lanes[0].where, str)
     engine.run(program, {"text": text}, sed=1)  # type: ignore[call-overload]
     engine.run(3, text=text)  # type: ignore[call-overload]
     engine.batch(program, [text])  # type: ignore[list-item]

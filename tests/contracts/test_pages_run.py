@@ -1,0 +1,123 @@
+"""Every step of the README and the pages is taken as it stands there, and what it prints is what the page shows.
+
+Steps are those of `examples.pages`. A page has a folder of its own, with the examples and the programs of the README.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import pastalang
+from examples.pages import Code, Command, SavedFile, Step, comparable, steps_of
+from pastalang.cli.app import build_app
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+from pastalang.testing.fakes import uniform_model
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+PAGES = [page for page in (README, *sorted((ROOT / "docs").glob("*.md"))) if steps_of(page)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    programs = {step.path: step.text for step in steps_of(README) if isinstance(step, SavedFile)}
+    programs["wrong.pasta"] = programs["product.pasta"].replace("after brand", "after brnad")
+    programs["tour.pasta"] = programs["product.pasta"]
+    for name, text in programs.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    schema = pastalang.schema_of(pastalang.load(ROOT / "examples" / "08-function-call.pasta"))
+    (tmp_path / "invoice.schema.json").write_text(json.dumps(schema, default=float), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_step_of_a_page_prints_what_the_page_shows(page: Path, folder: Path) -> None:
+    if page.name == "constraints-engines.md":
+        pytest.importorskip("outlines")
+    for step in steps_of(page):
+        take(step, f"{page.relative_to(ROOT)}:{step.line}")
+
+
+def take(step: Step, place: str) -> None:
+    match step:
+        case SavedFile(path=path, text=text):
+            Path(path).parent.mkdir(exist_ok=True, parents=True)
+            Path(path).write_text(text, encoding="utf-8")
+        case Code():
+            run_code(step, place)
+        case Command(arguments=arguments, output=output):
+            sys.modules.pop("shop.models", None)
+            result = CliRunner().invoke(build_app({arguments[0]}), list(arguments))
+            assert result.exception is None or isinstance(result.exception, SystemExit), place
+            assert output is None or is_shown(output, result.stdout or result.stderr), (place, result.output)
+
+
+def run_code(code: Code, place: str) -> None:
+    """As a cell of a notebook runs: a value at its end is shown."""
+    tree = ast.parse(code.text, place)
+    shown = tree.body.pop() if code.output is not None and isinstance(tree.body[-1], ast.Expr) else None
+    stream, names = io.StringIO(), {"__name__": "documented"}
+    printed: dict[int, str] = {}
+
+    def print_here(*values: object) -> None:
+        line = sys._getframe(1).f_lineno
+        printed[line] = " ".join(map(str, values))
+        print(*values, file=stream)
+
+    names |= {"print": print_here}  # type: ignore[dict-item]
+    with contextlib.redirect_stdout(stream):
+        exec(compile(tree, place, "exec", dont_inherit=True), names)
+        if shown is not None:
+            value = eval(compile(ast.Expression(shown.value), place, "eval"), names)  # type: ignore[attr-defined]
+            stream.write("" if value is None else repr(value))
+    assert {line: printed.get(line) for line in code.printed} == code.printed, place
+    assert code.output is None or is_shown(code.output, stream.getvalue()), (place, stream.getvalue())
+
+
+def is_shown(output: str, printed: str) -> bool:
+    """A page may leave out the end. Of JSON the values count."""
+    with contextlib.suppress(ValueError):
+        return bool(json.loads(output) == json.loads(printed))
+    wanted, found = comparable(output), comparable(printed)
+    return found == wanted or found.startswith(wanted + "\n")
+
+
+def test_there_are_steps_to_take_and_outputs_to_compare() -> None:
+    steps = [step for page in PAGES for step in steps_of(page)]
+    assert sum(isinstance(step, Code) for step in steps) >= 15
+    shown = [step for step in steps if isinstance(step, Code | Command) and step.output is not None]
+    assert len(shown) >= 12 and len(steps_of(ROOT / "docs" / "first-hour.md")) >= 12
+
+
+def prompt_of(program: pastalang.Program, **inputs: str) -> str:
+    engine = pastalang.Engine(uniform_model(320), byte_tokenizer(), on_truncated="keep")
+    trace = engine.run(program, inputs, seed=1).trace
+    return "".join(one.text for one in trace.fed if one.lane == 0)
+
+
+def test_the_prompt_of_a_model_is_what_its_page_shows() -> None:
+    page = ROOT / "docs" / "pydantic.md"
+    [models] = [step for step in steps_of(page) if isinstance(step, SavedFile)]
+    names: dict[str, Any] = {}
+    exec(compile(models.text, models.path, "exec", dont_inherit=True), names)
+    [shown] = re.findall(r"^```text\n(Read .*?)^```", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    assert shown.rstrip() in prompt_of(pastalang.from_model(names["Invoice"]), text="a")
+
+
+def test_the_schema_of_the_tour_is_what_the_model_reads() -> None:
+    page = (ROOT / "docs" / "language-tour.md").read_text("utf-8")
+    [program] = re.findall(r"^```pasta\n(template product.*?)^```", page, re.DOTALL | re.MULTILINE)
+    [shown] = re.findall(r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert shown.rstrip() in prompt_of(pastalang.compile(program), title="a")
