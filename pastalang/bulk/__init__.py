@@ -1,7 +1,13 @@
 """Many documents through one program.
 
-documents   files, folders, streams and Python objects as documents; a row that cannot be read is one with an error
+documents   what a document is; objects of Python as documents; one that cannot be read has an error
+files       files, folders and streams as documents
 task        what is asked of every document, and which of its texts the program reads
 rows        documents through an engine, in order; the row of the output that becomes of each
 many        `extract_many`
+table       the same as a callable from an Arrow table to an Arrow table; the columns of a program
+output      chunks of rows on disk, and the file that is made of them
+ledger      what a run has committed, what it was started with, and who is writing
+run         one run: reads, decodes, commits, stops, goes on
+estimate    what a run will take, before it is started
 """

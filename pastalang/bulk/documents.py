@@ -1,34 +1,20 @@
-"""Files, folders and the standard input as documents, read one at a time.
+"""Documents: what a row of a file or an object of Python is, once it is read.
 
-A mistake that concerns all documents is reported before the first of them: a missing file or column, a format that is
-not known, a Parquet file without its footer. What concerns one row becomes a document with an error in its place, so
-that no row is lost and none moves.
+What is wrong with one row becomes a document with an error in its place, so that no row is lost and none moves.
 """
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import json
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import chain, islice
-from pathlib import Path
-from typing import IO, Any, Final, NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
 
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.errors import FileError, InputError, PastaError
-from pastalang.runtime.errors import TooLong
+from pastalang.errors import InputError, PastaError
 
 Record: TypeAlias = Mapping[str, object]
-Line: TypeAlias = tuple[int, bytes | None]  # with its number from 1
 
-STANDARD_INPUT: Final = "-"
 ID: Final = "id"  # the column of the id, if the caller names none
-MAX_BYTES: Final = 1 << 26  # of a line or a text file. A longer one is skipped: no model has room for it
-_LOOKED_AT: Final = 32  # documents that may lack a column before it counts as missing
-_ADVICE: Final = "documents are read from .jsonl, .csv, .tsv, .parquet, .txt and .md files, and from folders of them"
 
 
 class BadDocument(InputError):
@@ -76,44 +62,20 @@ class Columns:
                 )
 
 
-@dataclass(frozen=True, slots=True)
-class Corpus:
-    """Documents that can be gone through once, and what they are read from: the size of each file, by its name."""
-
-    documents: Iterator[Document]
-    identity: Mapping[str, str] = field(default_factory=dict)
-
-
-def open_documents(place: str | Path, columns: Columns) -> Corpus:
-    """The documents of a file, a folder, or `-` for the standard input. Raises `FileError` and `BadDocument`."""
-    if str(place) == STANDARD_INPUT:
-        return Corpus(_from_stream(sys.stdin.buffer, columns))
-    path = Path(place)
-    if not path.exists():
-        raise FileError(f"there is no file or folder {path}")
-    files = _files_in(path) if path.is_dir() else [path]
-    format = _format_of(path, files)
-    for file in files:
-        format.check(file, columns)
-    root = path if path.is_dir() else path.parent
-    documents = chain.from_iterable(format.read(file, columns, str(file.relative_to(root))) for file in files)
-    return Corpus(documents, _identity(files, root))
-
-
 def records_of(given: Iterable[Any], columns: Columns, *, start: int = 0) -> Iterator[Document]:
     """Strings, dicts, and objects with attributes, as documents."""
     for number, one in enumerate(given, start):
-        yield one if isinstance(one, Document) else _document(one, columns, f"document {number}")
+        yield one if isinstance(one, Document) else document_of(one, columns, f"document {number}")
 
 
-def _document(given: Any, columns: Columns, origin: str, *, id: str | None = None) -> Document:
+def document_of(given: Any, columns: Columns, origin: str, *, id: str | None = None) -> Document:
     match given:
         case str() if len(columns.required) == 1:
             return Document({columns.required[0]: given}, id, origin)
         case Mapping():
             record = {name: given[name] for name in columns.all if name in given}
         case None | str() | bool() | int() | float() | bytes() | list() | tuple() if not hasattr(given, "_fields"):
-            return _unread(f"it is {_kind(given)}, not a text or a record", origin, id)
+            return unread(f"it is {_kind(given)}, not a text or a record", origin, id)
         case _:
             record = {name: getattr(given, name) for name in columns.all if hasattr(given, name)}
     found = record.get(columns.id or ID)
@@ -124,7 +86,7 @@ def _document(given: Any, columns: Columns, origin: str, *, id: str | None = Non
     return Document(record, id, origin, BadDocument(f"{origin}: its id, `{columns.id or ID}`, is {_kind(found)}"))
 
 
-def _unread(reason: str, origin: str, id: str | None = None) -> Document:
+def unread(reason: str, origin: str, id: str | None = None) -> Document:
     return Document({}, id, origin, BadDocument(f"{origin}: {reason}"))
 
 
@@ -147,239 +109,3 @@ def _kind(value: object) -> str:
 def _listed(names: list[str]) -> str:
     shown = ", ".join(f"`{name[:40]}`" for name in names[:12])
     return (shown + (", …" if names[12:] else "")) or "none"
-
-
-# ── which files ──────────────────────────────────────────────────────────────────────────────────────────
-
-
-class Format(NamedTuple):
-    check: Callable[[Path, Columns], None]  # before anything is read
-    read: Callable[[Path, Columns, str], Iterator[Document]]  # a file, and how it is named
-
-
-def _files_in(folder: Path) -> list[Path]:
-    """The files of a folder and those below it, sorted, without hidden ones."""
-    found = [path for path in folder.rglob("*") if path.is_file()]
-    seen = [path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
-    if not seen:
-        raise FileError(f"the folder {folder} holds no files")
-    return sorted(seen)
-
-
-def _format_of(place: Path, files: list[Path]) -> Format:
-    """How all of these files are read. Raises `FileError` if they have no format in common."""
-    kinds: dict[Format, Path] = {}
-    for file in files:
-        format = _FORMATS.get(file.suffix.lower())
-        if format is None:
-            hint = "; `jq -c '.[]'` writes a list of JSON objects as JSON lines" if file.suffix == ".json" else ""
-            raise FileError(f"{file} is not a file of documents{hint}: {_ADVICE}")
-        kinds.setdefault(format, file)
-    if len(kinds) > 1:
-        first, second, *_ = kinds.values()
-        raise FileError(f"the folder {place} holds files of different formats, such as {first.name} and {second.name}")
-    return next(iter(kinds))
-
-
-def _identity(files: list[Path], root: Path) -> dict[str, str]:
-    """The size of each file; of many files, one hash of all names and sizes."""
-    sizes = {str(file.relative_to(root)): f"{file.stat().st_size:,} bytes" for file in files}
-    if len(sizes) <= 8:
-        return sizes
-    names = json.dumps(sorted(sizes.items())).encode()
-    return {f"{len(sizes):,} files": hashlib.sha256(names).hexdigest()[:16]}
-
-
-# ── JSON lines ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _read_json(path: Path, columns: Columns, name: str) -> Iterator[Document]:
-    with path.open("rb") as stream:
-        yield from _json_documents(_lines(stream), columns, name)
-
-
-def _check_json(path: Path, columns: Columns) -> None:
-    with path.open("rb") as stream:
-        _check_lines(islice(_lines(stream), _LOOKED_AT), columns, str(path))
-
-
-def _from_stream(stream: IO[bytes], columns: Columns) -> Iterator[Document]:
-    lines = _lines(stream)
-    first = list(islice(lines, _LOOKED_AT))
-    _check_lines(first, columns, "<stdin>")
-    return _json_documents(chain(first, lines), columns, "<stdin>")
-
-
-def _check_lines(lines: Iterable[Line], columns: Columns, where: str) -> None:
-    """Raises `BadDocument` if no object in the lines has a column that every document should have."""
-    read = [_parsed(number, line) for number, line in lines if line is not None]
-    objects = [one for one in read if isinstance(one, dict)]
-    if objects:
-        columns.check((name for one in objects for name in one), where)
-
-
-def _json_documents(lines: Iterable[Line], columns: Columns, name: str) -> Iterator[Document]:
-    for number, line in lines:
-        origin = f"{name}:{number}"
-        if line is None:
-            yield _oversized(origin)
-        elif line.strip():  # an empty line is no document, as at the end of a file
-            given = _parsed(number, line)
-            is_bad = isinstance(given, BadDocument)
-            yield _unread(str(given), origin) if is_bad else _document(given, columns, origin)
-
-
-def _parsed(number: int, line: bytes) -> Any:
-    """The JSON value of a line, or why it has none."""
-    text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
-    try:
-        return json.loads(text.decode("utf-8"))
-    except UnicodeDecodeError as problem:
-        return BadDocument(f"it is not UTF-8 text (byte {text[problem.start]:#04x})")
-    except json.JSONDecodeError as problem:
-        return BadDocument(f"it is not JSON: {problem.msg[:1].lower()}{problem.msg[1:]} (column {problem.colno})")
-    except (ValueError, RecursionError):
-        return BadDocument("it is not JSON: its brackets nest too deeply, or a number has too many digits")
-
-
-def _lines(stream: IO[bytes]) -> Iterator[Line]:
-    """The lines with their numbers from 1; None for one that is too long to be held."""
-    number = 0
-    while line := stream.readline(MAX_BYTES + 1):
-        number += 1
-        if len(line) <= MAX_BYTES or line.endswith(b"\n"):
-            yield number, line
-            continue
-        while (rest := stream.readline(1 << 20)) and not rest.endswith(b"\n"):
-            pass
-        yield number, None
-
-
-def _oversized(origin: str, id: str | None = None) -> Document:
-    return Document({}, id, origin, TooLong(f"{origin}: it is longer than {MAX_BYTES >> 20} MiB"))
-
-
-# ── tables as text ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def _read_table(path: Path, columns: Columns, name: str) -> Iterator[Document]:
-    with _opened(path) as stream:
-        rows = csv.reader(stream, delimiter=_delimiter(path))
-        header = next(rows, [])
-        while True:
-            try:
-                cells = next(rows)
-            except StopIteration:
-                return
-            except csv.Error as problem:
-                yield _unread(f"it is not a row of CSV: {problem}", f"{name}:{rows.line_num}")
-                continue
-            if cells:
-                yield _row(cells, header, columns, f"{name}:{rows.line_num}")
-
-
-def _row(cells: list[str], header: list[str], columns: Columns, origin: str) -> Document:
-    if len(cells) != len(header):
-        return _unread(f"the row has {len(cells)} cells, and the header {len(header)}", origin)
-    document = _document(dict(zip(header, cells, strict=True)), columns, origin)
-    if any("\udc80" <= letter <= "\udcff" for cell in document.record.values() for letter in str(cell)):
-        return _unread("it is not UTF-8 text", origin)
-    return document
-
-
-def _check_table(path: Path, columns: Columns) -> None:
-    csv.field_size_limit(MAX_BYTES)
-    with _opened(path) as stream:
-        header = next(csv.reader(stream, delimiter=_delimiter(path)), None)
-    if header is None:
-        raise FileError(f"{path} is empty: the first row of a table names its columns")
-    columns.check(header, str(path))
-
-
-def _opened(path: Path) -> IO[str]:
-    return path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
-
-
-def _delimiter(path: Path) -> str:
-    return "\t" if path.suffix.lower() == ".tsv" else ","
-
-
-# ── Parquet ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _read_parquet(path: Path, columns: Columns, name: str) -> Iterator[Document]:
-    file = _parquet(path)
-    wanted = [column for column in columns.all if column in file.schema_arrow.names]
-    number = 0
-    batches = file.iter_batches(batch_size=64, columns=wanted)
-    while True:
-        try:
-            batch = next(batches, None)
-        except Exception as problem:  # whatever the library makes of damaged pages
-            raise FileError(f"{path} cannot be read after row {number}: {_first_line(problem)}") from problem
-        if batch is None:
-            return
-        for record in batch.to_pylist():
-            number += 1
-            yield _document(record, columns, f"{name}:{number}")
-
-
-def _check_parquet(path: Path, columns: Columns) -> None:
-    schema = _parquet(path).schema_arrow
-    columns.check(schema.names, str(path))
-
-
-def _parquet(path: Path) -> Any:
-    parquet = import_arrow("pyarrow.parquet", f"reading {path.name}")
-    try:
-        return parquet.ParquetFile(path)
-    except Exception as problem:
-        raise FileError(f"{path} is not a Parquet file that can be read: {_first_line(problem)}") from problem
-
-
-def import_arrow(module: str, purpose: str) -> Any:
-    """A module of pyarrow. Raises `FileError` if it is not installed."""
-    from importlib import import_module
-
-    try:
-        return import_module(module)
-    except ImportError as problem:
-        raise FileError(f"{purpose} needs pyarrow: pip install 'pastalang[bulk]'") from problem
-
-
-def _first_line(problem: BaseException) -> str:
-    return next(iter(str(problem).splitlines()), type(problem).__name__)[:200]
-
-
-# ── text files ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _read_text(path: Path, columns: Columns, name: str) -> Iterator[Document]:
-    """One file is one document, with its name as id."""
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-        if len(data) > MAX_BYTES:
-            yield _oversized(name, name)
-        else:
-            yield _document(data.decode("utf-8-sig"), columns, name, id=name)
-    except UnicodeDecodeError as problem:
-        yield _unread(f"it is not UTF-8 text (byte {data[problem.start]:#04x} at {problem.start})", name, name)
-    except OSError as problem:
-        yield _unread(f"it could not be opened: {(problem.strerror or str(problem)).lower()}", name, name)
-
-
-def _check_text(path: Path, columns: Columns) -> None:
-    if len(columns.required) != 1 or columns.id is not None:
-        raise BadDocument(f"{path} is a text, which has no columns: pass one text column and no id")
-
-
-_JSON_LINES: Final = Format(_check_json, _read_json)
-_TABLE: Final = Format(_check_table, _read_table)
-_TEXT: Final = Format(_check_text, _read_text)
-_FORMATS: Final[Mapping[str, Format]] = {
-    **dict.fromkeys((".jsonl", ".ndjson"), _JSON_LINES),
-    **dict.fromkeys((".csv", ".tsv"), _TABLE),
-    ".parquet": Format(_check_parquet, _read_parquet),
-    **dict.fromkeys((".txt", ".md", ".text"), _TEXT),
-}

@@ -6,6 +6,7 @@ it took.
 
 from __future__ import annotations
 
+import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,11 @@ from pastalang import __version__
 from pastalang.bulk.documents import Document
 from pastalang.bulk.task import Task, parts_of
 from pastalang.errors import PastaError
+from pastalang.plan.plan import Mode
+from pastalang.plan.serialise import fingerprint
+from pastalang.runtime.errors import TooLong
 from pastalang.runtime.extraction_result import Extraction, Status
+from pastalang.runtime.models.choice import revision_of
 from pastalang.runtime.result import FieldResult, Result
 from pastalang.values.json import JsonValue
 from pastalang.values.pydantic.defaults import json_of
@@ -36,7 +41,13 @@ class Origin:
 
     model: str
     revision: str
-    program: str  # its fingerprint
+    program: str  # a hash of its plan
+
+    @staticmethod
+    def of(task: Task, model: str) -> Origin:
+        found = fingerprint(task.plan(Mode.STRICT))  # neither a comment nor the mode counts
+        plan = hashlib.sha256(f"{found.types} {found.policy}".encode()).hexdigest()[:12]
+        return Origin(model, revision_of(model), plan)
 
 
 class Feed:
@@ -51,7 +62,12 @@ class Feed:
     def inputs_of(self, document: Document) -> Mapping[str, Any] | PastaError:
         self._waiting.append(document)
         found = self._task.inputs_of(document)
-        return {**self._constants, **found} if isinstance(found, dict) else found
+        if not isinstance(found, dict):
+            return found
+        longest = max((len(value) for value in found.values() if isinstance(value, str)), default=0)
+        if longest > self.engine.longest_text:  # tokenizing ten megabytes would hold up all others for minutes
+            return TooLong(f"its text has {longest:,} characters, more than the model has positions for")
+        return {**self._constants, **found}
 
     def extraction(self, outcome: Result[Any] | PastaError) -> tuple[Document, Extraction[Any]]:
         document = self._waiting.popleft()

@@ -50,9 +50,9 @@ class Task:
             self.id,
         )
 
-    def plan(self) -> Plan:
-        """Raises `PlanError`."""
-        return build_plan(template_of(self.program, self.template), self.program, mode=Mode(self.mode))
+    def plan(self, mode: Mode | None = None) -> Plan:
+        """The plan in the mode of the task, or in another one. Raises `PlanError`."""
+        return build_plan(template_of(self.program, self.template), self.program, mode=mode or Mode(self.mode))
 
     @property
     def mode(self) -> str:

@@ -59,7 +59,7 @@ def _convert(source: str) -> tuple[Converted, str]:
     if colon and not source.endswith(".json"):
         from pastalang.values.pydantic.from_core import is_type, type_of_model
 
-        model = _find_model(module, name)
+        model = find_model(module, name)
         if not is_type(model):
             raise Refused(f"{source} is not a Pydantic model, a dataclass, a TypedDict or another type", EXIT_USAGE)
         return type_of_model(model), name.rpartition(".")[2]
@@ -71,7 +71,7 @@ def _convert(source: str) -> tuple[Converted, str]:
     return type_of_schema(_read(path), name=path.stem), path.stem
 
 
-def _find_model(module: str, name: str) -> Any:
+def find_model(module: str, name: str) -> Any:
     """The named object of the module. Modules in the current folder can be imported, as with `python -m`."""
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))

@@ -123,6 +123,14 @@ class RequestLoop:
         """The plan that `run` uses; the same object for the same program. Raises `BadInputs` or `PlanError`."""
         return self._plans.plan(program, template=template, mode=mode)
 
+    @property
+    def longest_text(self) -> int:
+        """A text of more characters is too long for the model, which need not be found out by tokenizing all of it.
+
+        A token covers at most the bytes of the longest one. Normalization makes at most one character of three.
+        """
+        return 3 * self._vocabulary.longest * (self.model.max_position + 1)
+
     def check_integrity(self) -> None:
         """Assert that no cell is lost or owned twice."""
         with self._lock:

@@ -12,7 +12,7 @@ from pastalang.cli.app import build_app
 from pastalang.compiler import compile
 from pastalang.plan.build import build_plan
 from pastalang.runtime.errors import LoadError
-from pastalang.runtime.models.choice import Choice, default_model, why_no_help
+from pastalang.runtime.models.choice import Choice, default_model, is_folder, revision_of, why_no_help
 
 
 @pytest.fixture(autouse=True)
@@ -97,3 +97,18 @@ def test_a_program_that_the_small_model_cannot_help_with_is_said_to_be_so(progra
     said = why_no_help("pasta-mini", plan)
     assert said is None if reason is None else said is not None and said.endswith(reason)
     assert why_no_help("acme/other", plan) is None
+
+
+def test_a_revision_is_the_commit_of_the_hub_or_a_hash_of_the_folder(home: Path) -> None:
+    name = "Acme/Small-1B"
+    assert revision_of(name) == "unknown" and not is_folder(name) and is_folder("pasta-mini")
+    commit = home / "hub" / "models--Acme--Small-1B" / "refs" / "main"
+    commit.parent.mkdir()
+    commit.write_text("0123456789abcdef0123456789abcdef01234567", encoding="utf-8")
+    assert revision_of(name) == "0123456789ab"
+    folder = home / "hub" / "models--Acme--Small-1B" / "snapshots" / "abc"
+    before = revision_of(str(folder))
+    assert before == revision_of(str(folder)) and is_folder(str(folder))
+    with (folder / "model.safetensors").open("r+b") as weights:
+        weights.write(b"1")
+    assert revision_of(str(folder)) != before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tomllib
@@ -20,6 +21,7 @@ from pastalang.values.quotable import quotes
 
 VARIABLE: Final = "PASTALANG_MODEL"
 ABILITY: Final = "finds spans of product titles"
+_HASHED: Final = 1 << 20  # bytes at each end of a file
 _HOW: Final = f"--model, {VARIABLE} or pasta.toml"
 
 
@@ -87,6 +89,33 @@ def why_no_help(model: str, plan: Plan) -> str | None:
     ):
         return None
     return f"{DEFAULT} cannot help with this program: it {ABILITY}, and no value is `verbatim` or one of given options"
+
+
+def is_folder(model: str) -> bool:
+    """Whether a model is in a folder of this machine, so that loading it does not change its version."""
+    return (shipped_folder(model) or Path(model)).is_dir()
+
+
+def revision_of(model: str) -> str:
+    """What tells two versions of a model apart: the commit of the hub, or a hash of a folder's files.
+
+    Of weights, it covers the size of each file with its first and last megabyte: a hash of all of them takes minutes.
+    Loading a model of the hub may bring a newer version, so ask after that.
+    """
+    folder = shipped_folder(model) or Path(model)
+    if not is_folder(model):
+        commit = hub_cache() / f"models--{model.replace('/', '--')}" / "refs" / "main"
+        return commit.read_text("utf-8").strip()[:12] if commit.is_file() else "unknown"
+    found = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        if path.suffix in (".json", ".jinja", ".model", ".safetensors", ".txt") and path.is_file():
+            size = path.stat().st_size
+            found.update(f"{path.name} {size}\n".encode())
+            with path.open("rb") as stream:
+                found.update(stream.read(_HASHED))
+                stream.seek(max(size - _HASHED, 0))
+                found.update(stream.read())
+    return found.hexdigest()[:12]
 
 
 @dataclass(frozen=True, slots=True)

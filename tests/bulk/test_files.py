@@ -1,0 +1,167 @@
+"""Files of documents: every bad row has its place, its neighbours are read, and what concerns all rows is refused."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from pastalang.bulk import files
+from pastalang.bulk.documents import BadDocument, Columns
+from pastalang.bulk.files import open_documents
+from pastalang.errors import FileError
+from pastalang.runtime.errors import TooLong
+
+TEXT = Columns()
+
+
+def read(path: Path | str, columns: Columns = TEXT) -> list[tuple[str | None, Any]]:
+    """The id of each document, with its text or what is wrong with it."""
+    found = open_documents(path, columns)
+    return [
+        (one.id, one.record.get(columns.required[0]) if one.error is None else str(one.error))
+        for one in found.documents
+    ]
+
+
+def written(path: Path, content: bytes | str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def refused(path: Path | str, columns: Columns = TEXT) -> str:
+    with pytest.raises((FileError, BadDocument)) as found:
+        open_documents(path, columns)
+    return str(found.value)
+
+
+def test_every_bad_line_of_json_has_its_place(tmp_path: Path) -> None:
+    lines = [
+        b'\xef\xbb\xbf{"id": 1, "text": "a"}', b"not json", b'{"id": 2, "text": "\xff"}', b"", b"[1]", b"null",
+        b'"just a text"', b'{"id": [3], "text": "b"}', b"[" * 100_000, b'{"id": "1", "text": "same id"}',
+        b'{"text": "no id, and the last line has no end"}',
+    ]  # fmt: skip
+    path = written(tmp_path / "docs.jsonl", b"\n".join(lines))
+    assert read(path) == [
+        ("1", "a"),
+        (None, "docs.jsonl:2: it is not JSON: expecting value (column 1)"),
+        (None, "docs.jsonl:3: it is not UTF-8 text (byte 0xff)"),
+        (None, "docs.jsonl:5: it is a list, not a text or a record"),
+        (None, "docs.jsonl:6: it is null, not a text or a record"),
+        (None, "just a text"),
+        (None, "docs.jsonl:8: its id, `id`, is a list"),
+        (None, "docs.jsonl:9: it is not JSON: its brackets nest too deeply, or a number has too many digits"),
+        ("1", "same id"),
+        (None, "no id, and the last line has no end"),
+    ]
+    assert open_documents(path, TEXT).count() == 10 and open_documents(path, TEXT).count(4) == 4
+
+
+def test_a_line_that_is_too_long_is_skipped_without_being_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "MAX_BYTES", 1 << 20)
+    long = '{"id": "long", "text": "' + "x" * (5 << 20) + '"}'
+    path = written(tmp_path / "docs.jsonl", f'"a"\n{long}\n"b"\n')
+    first, huge, last = open_documents(path, TEXT).documents
+    assert isinstance(huge.error, TooLong) and huge.origin == "docs.jsonl:2" and not huge.record
+    assert (first.record["text"], last.record["text"]) == ("a", "b")
+
+
+def test_every_bad_row_of_a_table_has_its_place(tmp_path: Path) -> None:
+    content = b'id,text,x\n1,"a, ""b""\nc",2\n2\n3,\xff,4\n,d,5\n5,,6\n6,"open'
+    path = written(tmp_path / "docs.csv", content)
+    assert read(path) == [
+        ("1", 'a, "b"\nc'),
+        (None, "docs.csv:4: the row has 1 cells, and the header 3"),
+        (None, "docs.csv:5: it is not UTF-8 text"),
+        ("", "d"),
+        ("5", ""),
+        (None, "docs.csv:8: the row has 2 cells, and the header 3"),
+    ]
+    assert read(written(tmp_path / "docs.tsv", "text\tid\nb\t1\n")) == [("1", "b")]
+
+
+def test_parquet_is_read_column_by_column(tmp_path: Path) -> None:
+    path = tmp_path / "docs.parquet"
+    table = {"id": [1, None, 3], "text": ["a", None, "c"], "large": [["x"]] * 3}
+    parquet.write_table(pa.table(table), path)
+    assert read(path) == [("1", "a"), (None, None), ("3", "c")]
+    assert read(path, Columns(id="id"))[1] == (None, "docs.parquet:2: its id, `id`, is null")
+    data = path.read_bytes()
+    for damaged in (data[:-9], b"", b"PAR1"):
+        written(path, damaged)
+        assert f"{path} is not a Parquet file that can be read" in refused(path)
+
+
+def test_damage_in_the_middle_of_a_parquet_file_ends_the_reading_there(tmp_path: Path) -> None:
+    path = tmp_path / "docs.parquet"
+    texts = [f"{number}-" + "x" * 50 for number in range(400)]
+    parquet.write_table(pa.table({"text": texts}), path, row_group_size=100, compression="zstd", use_dictionary=False)
+    data = bytearray(path.read_bytes())
+    start = parquet.ParquetFile(path).metadata.row_group(2).column(0).data_page_offset
+    data[start : start + 40] = b"\xff" * 40
+    written(path, bytes(data))
+    seen = []
+    with pytest.raises(FileError, match=r"docs.parquet cannot be read after row \d+"):
+        for one in open_documents(path, TEXT).documents:
+            seen.append(one.record["text"])
+    assert seen == texts[: len(seen)] and len(seen) >= 128
+
+
+def test_a_folder_of_texts_is_one_document_for_each(tmp_path: Path) -> None:
+    written(tmp_path / "b.txt", "B")
+    written(tmp_path / "a" / "c.md", "\ufeffC")
+    written(tmp_path / "bad.txt", b"ab\xff")
+    written(tmp_path / ".hidden" / "d.txt", "D")
+    assert read(tmp_path) == [
+        ("a/c.md", "C"), ("b.txt", "B"), ("bad.txt", "bad.txt: it is not UTF-8 text (byte 0xff at 2)"),
+    ]  # fmt: skip
+    assert read(tmp_path / "b.txt") == [("b.txt", "B")] and open_documents(tmp_path, TEXT).count() == 3
+
+
+def test_a_folder_of_shards_is_read_in_the_order_of_their_names(tmp_path: Path) -> None:
+    for name, text in (("2", "b"), ("1", "a")):
+        written(tmp_path / f"{name}.jsonl", json.dumps({"text": text}))
+    assert read(tmp_path) == [(None, "a"), (None, "b")]
+    assert open_documents(tmp_path, TEXT).identity == {"1.jsonl": "13 bytes", "2.jsonl": "13 bytes"}
+    written(tmp_path / "3.jsonl", '{"body": "drifted"}')
+    assert "3.jsonl has no column `text`; it has `body`" in refused(tmp_path)
+    written(tmp_path / "3.jsonl", '"c"')
+    written(tmp_path / "4.csv", "text\nd\n")
+    assert "holds files of different formats, such as 1.jsonl and 4.csv" in refused(tmp_path)
+
+
+def test_the_standard_input_holds_json_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"text": "a"}\n"b"\n')))
+    assert read("-") == [(None, "a"), (None, "b")]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b'{"txt": "a"}\n')))
+    assert refused("-") == "<stdin> has no column `text`; did you mean `txt`?"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("x.json", "[]", "`jq -c '.[]'` writes a list of JSON objects as JSON lines"),
+        ("x.pdf", "", "is not a file of documents: documents are read from .jsonl, .csv"),
+        ("x.csv", "", "x.csv is empty: the first row of a table names its columns"),
+        ("x.csv", "id,body\n1,a\n", "x.csv has no column `text`; it has `id`, `body`: choose with --text"),
+        ("x.jsonl", '{"title": "a", "body": "b"}', "it has `title`, `body`: choose with --text"),
+    ],
+)
+def test_what_concerns_all_rows_is_refused_before_the_first(tmp_path: Path, name: str, content: str, said: str) -> None:
+    assert said in refused(written(tmp_path / name, content))
+
+
+def test_a_missing_id_file_or_folder_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.csv", "text\na\n")
+    assert "x.csv has no column `key`; it has `text`: choose with --id" in refused(path, Columns(id="key"))
+    assert "there is no file or folder" in refused(tmp_path / "none.jsonl")
+    (tmp_path / "empty").mkdir()
+    assert "holds no files" in refused(tmp_path / "empty")
+    assert read(written(tmp_path / "none.csv", "text\n")) == [] == read(written(tmp_path / "none.jsonl", ""))

@@ -1,0 +1,137 @@
+"""The worker: tables in, tables of one schema out, whatever the rows hold."""
+
+from __future__ import annotations
+
+import pickle
+from decimal import Decimal
+from typing import Annotated, Any, Literal
+
+import pyarrow as pa
+import pytest
+from pydantic import BaseModel, Field, field_validator
+
+import pastalang
+from pastalang.bulk.rows import Origin
+from pastalang.bulk.table import Unwritable, Worker, value_column
+from pastalang.bulk.task import Task, task_of_program, task_of_type
+from pastalang.runtime.engine import Engine
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+from pastalang.testing.fakes import hashed_model
+
+
+class Line(BaseModel):
+    kind: Literal["fee", "item"]
+    count: Annotated[int, Field(ge=0, le=9)] | None
+
+
+class Bill(BaseModel):
+    lines: Annotated[list[Line], Field(max_length=2)]
+    paid: bool
+
+
+class Huge(BaseModel):
+    kind: Literal["fee", "item"]
+    size: Annotated[int, Field(ge=1, le=2)]
+
+    @field_validator("size")
+    @classmethod
+    def enlarge(cls, value: int) -> int:
+        return 2**70 if value == 1 else value
+
+
+def worker(type: Any, **options: Any) -> Worker:
+    found = Worker(task_of_type(type, **options), model="fake", in_flight=3)
+    found._loaded = Engine(hashed_model(320), byte_tokenizer()), Origin("fake", "1", "p")
+    return found
+
+
+def test_every_row_has_its_place_whatever_it_holds() -> None:
+    run = worker(Bill)
+    texts = ["a", None, "", "b", " "]
+    table = run(pa.table({"id": ["1", "2", "2", None, "5"], "text": texts, "other": [[1]] * 5}))
+    assert table.schema == run.schema and table["id"].to_pylist() == ["1", "2", "2", None, "5"]
+    assert table["_status"].to_pylist() == ["ok", "error", "error", "ok", "error"]
+    assert [value is None for value in table["value"].to_pylist()] == [False, True, True, False, True]
+    assert table["_error"].to_pylist()[1] == "document 1: `text` is null"
+    [first, *_] = table.to_pylist()
+    assert first["_meta"]["model"] == "fake" and first["_meta"]["passes"] > 0
+    assert {one["field"] for one in first["_fields"]} >= {"paid"}
+
+
+def test_the_schema_is_that_of_the_program_for_any_batch() -> None:
+    run = worker(Bill)
+    nulls = run(pa.table({"text": pa.nulls(3)}))
+    empty = run(pa.table({"text": pa.array([], pa.string())}))
+    assert nulls.schema == empty.schema == run.schema and (len(nulls), len(empty)) == (3, 0)
+    assert pa.concat_tables([nulls, empty, run(pa.table({"text": ["a"]}))]).schema == run.schema
+    assert run.schema.field("value").type == pa.struct(
+        {"lines": pa.list_(pa.struct({"kind": pa.string(), "count": pa.int64()})), "paid": pa.bool_()}
+    )
+
+
+def test_a_value_that_its_column_cannot_hold_is_an_error_of_its_row() -> None:
+    run = worker(Huge)
+    table = run(pa.table({"text": [str(number) for number in range(12)]}))
+    found = set(zip(table["_status"].to_pylist(), table["_error"].to_pylist(), strict=True))
+    assert found == {("ok", None), ("error", f"the number {2**70} does not fit into 64 bits")}
+
+
+def test_a_worker_is_pickled_without_its_model() -> None:
+    run = worker(Bill, text=["title", "body"], id="key")
+    again = pickle.loads(pickle.dumps(run))
+    assert again.schema == run.schema and again._loaded is None and again.task.read == run.task.read
+
+
+def test_quotations_are_placed_in_the_column_that_they_stand_in() -> None:
+    class Quote(BaseModel):
+        words: Annotated[str, pastalang.Verbatim("text"), pastalang.Tokens(4)]
+
+    run = worker(Quote, text=["title", "body"])
+    given = {"title": ["Ab cd", "x"], "body": ["ef gh ij", "kl"]}
+    for row, title, body in zip(run(pa.table(given)).to_pylist(), *given.values(), strict=True):
+        [field] = row["_fields"]
+        texts = {"title": title, "body": body, "text": f"title: {title}\nbody: {body}"}
+        assert texts[field["source"]][field["start"] : field["end"]] == row["value"]["words"]
+
+
+PROGRAM = """
+template t(title: text, stars: integer, tone: text = "plain")
+user \"\"\"{title} {stars} {tone}\"\"\"
+assistant json BODY
+"""
+
+
+def program(body: str, **given: Any) -> Task:
+    return task_of_program(pastalang.compile(PROGRAM.replace("BODY", body)), **given)
+
+
+@pytest.mark.parametrize(
+    ("type", "expected"),
+    [
+        ("string", pa.string()), ("integer | null", pa.int64()), ("number", pa.float64()), ("1 | 2", pa.int64()),
+        ("integer(0..3) | number(5..6)", pa.float64()), ("date", pa.string()), ("[integer]", pa.list_(pa.int64())),
+        ("string | integer", pa.string()), ("{string: integer}(max=2)", pa.string()), ("any", pa.string()),
+        ("[integer, string]", pa.list_(pa.string())), ('{"a": boolean}', pa.struct({"a": pa.bool_()})),
+    ],
+)  # fmt: skip
+def test_columns_of_types(type: str, expected: Any) -> None:
+    column = value_column(program(f"{{v: {type}}}")).type
+    assert column == pa.struct({"v": expected})
+
+
+def test_parts_without_a_type_of_their_own_are_json() -> None:
+    column = value_column(program("{v: string | integer, w: number}"))
+    assert column.encode({"v": "a", "w": Decimal("0.10")}) == {"v": '"a"', "w": 0.1}
+    assert column.encode({"v": 3, "w": 1}) == {"v": "3", "w": 1.0}
+    for wrong in ({"v": "a", "w": "b"}, [1], {"v": 1, "w": Decimal("1e400")}):
+        with pytest.raises(Unwritable):
+            column.encode(wrong)  # type: ignore[arg-type]
+
+
+def test_inputs_of_a_program_are_columns() -> None:
+    found = program("{v: boolean}", text=["title=name"], id="key")
+    assert found.read.required == ("name", "stars") and found.read.optional == ("tone",) and found.read.id == "key"
+    with pytest.raises(pastalang.BadInputs, match="say which input is which column, such as `title=body`"):
+        program("{v: boolean}", text=["body"])
+    with pytest.raises(pastalang.BadInputs, match="the program has no input `name`; it has `title`, `stars`, `tone`"):
+        program("{v: boolean}", text=["name=title"])

@@ -1,0 +1,253 @@
+"""`pasta extract` with a small model: what it reads and writes, what it says, and its exit codes."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import json
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pastalang.bulk.run import Totals
+from pastalang.cli import bulk_progress
+from pastalang.cli.app import build_app
+from pastalang.cli.bulk_progress import BulkProgress
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+from pastalang.testing.toy_models import toy_model
+
+MODULE = """
+from typing import Literal
+from pydantic import BaseModel
+
+class Note(BaseModel):
+    kind: Literal["fee", "item"]
+    urgent: bool
+"""
+PROGRAM = """\
+template note(title: text)
+
+user \"\"\"{title}\"\"\"
+
+assistant json {
+  kind: "fee" | "item"
+  name: string(max=3)
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    toy_model(vocabulary=320).save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a module, a program and six documents, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("notes_of_tests.py").write_text(MODULE, encoding="utf-8")
+    Path("note.pasta").write_text(PROGRAM, encoding="utf-8")
+    rows = [{"id": number, "text": f"note {number}", "title": f"title {number}"} for number in range(6)]
+    Path("docs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return tmp_path
+
+
+TYPE = "notes_of_tests:Note"
+
+
+def run(*words: object, input: bytes | None = None) -> Result:
+    result = CliRunner().invoke(build_app({"extract"}), ["extract", *map(str, words)], input=input)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert "Traceback" not in result.stderr
+    return result
+
+
+def rows(path: str) -> list[Any]:
+    return [json.loads(line) for line in Path(path).read_text("utf-8").splitlines()]
+
+
+def test_rows_are_written_in_every_format_with_the_same_values(model: Path) -> None:
+    from pyarrow import parquet
+
+    for name in ("out.jsonl", "out.csv", "out.parquet"):
+        result = run(TYPE, "docs.jsonl", "-o", name, "--model", model, "--chunk", 4)
+        assert result.exit_code == 0 and f"rows             6 in {name}: 6 ok" in result.stdout
+    found = [(row["id"], row["value"]) for row in rows("out.jsonl")]
+    assert [id for id, _ in found] == [str(number) for number in range(6)]
+    assert [(row["id"], row["value"]) for row in parquet.read_table("out.parquet").to_pylist()] == found
+    with Path("out.csv").open(encoding="utf-8", newline="") as stream:
+        table = list(csv.DictReader(stream))
+    assert [(row["id"], {"kind": row["kind"], "urgent": json.loads(row["urgent"])}) for row in table] == found
+    assert list(table[0]) == ["id", "kind", "urgent", "_status", "_error", "_fields", "_meta"]
+
+
+def test_documents_come_from_a_folder_of_texts_and_from_the_standard_input(model: Path) -> None:
+    Path("texts").mkdir()
+    for number in range(3):
+        Path("texts", f"{number}.txt").write_text(f"note {number}", encoding="utf-8")
+    assert run(TYPE, "docs.jsonl", "-o", "a.jsonl", "--model", model, "--limit", 3).exit_code == 0
+    assert run(TYPE, "texts", "-o", "b.jsonl", "--model", model).exit_code == 0
+    assert run(TYPE, "-", "-o", "c.jsonl", "--model", model, input=b'"note 0"\n\n"note 1"\n"note 2"').exit_code == 0
+    values = [[row["value"] for row in rows(name)] for name in ("a.jsonl", "b.jsonl", "c.jsonl")]
+    assert values[0] == values[1] == values[2]
+    assert [row["id"] for row in rows("b.jsonl")] == ["0.txt", "1.txt", "2.txt"]
+
+
+def test_a_program_reads_its_inputs_from_columns(model: Path) -> None:
+    assert run("note.pasta", "docs.jsonl", "-o", "a.jsonl", "--model", model, "--id", "title").exit_code == 0
+    [row, *_] = rows("a.jsonl")
+    assert row["id"] == "title 0" and list(row["value"]) == ["kind", "name"] and row["_status"] == "truncated"
+    assert row["_error"] == "docs.jsonl:1: cut at its limit: name (3 tokens)"
+    result = run("note.pasta", "docs.jsonl", "-o", "b.jsonl", "--model", model, "--text", "text", "--json")
+    summary = json.loads(result.stdout)
+    assert summary["statuses"] == {"truncated": 6} and summary["rows"] == 6 and result.stderr == ""
+
+
+def test_rows_that_fail_are_counted_and_can_end_the_run(model: Path) -> None:
+    Path("bad.jsonl").write_text('"a"\n\n{"text": ""}\n"b"\nnot json\n', encoding="utf-8")
+    result = run(TYPE, "bad.jsonl", "-o", "out.jsonl", "--model", model)
+    assert result.exit_code == 0 and "4 in out.jsonl: 2 ok, 2 error" in result.stdout
+    assert [row["_error"] for row in rows("out.jsonl")][1] == "bad.jsonl:3: its text is empty"
+    stopped = run(TYPE, "bad.jsonl", "-o", "b.jsonl", "--model", model, "--on-error", "stop")
+    assert stopped.exit_code == 1 and "bad.jsonl:3: its text is empty (error)\n1 rows are safe in" in stopped.stderr
+    too_many = run(TYPE, "bad.jsonl", "-o", "c.jsonl", "--model", model, "--max-error-rate", 0.4)
+    assert too_many.exit_code == 1 and "2 of 4 documents failed, 50.0%" in too_many.stderr
+    resumed = run(TYPE, "bad.jsonl", "-o", "c.jsonl", "--model", model, "--resume")
+    assert resumed.exit_code == 0 and "resumed          after 4 rows of an earlier run" in resumed.stdout
+    assert [row["value"] for row in rows("c.jsonl")] == [row["value"] for row in rows("out.jsonl")]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ((TYPE, "docs.jsonl"), 2, "needs --output FILE, or --dry-run"),
+        ((TYPE, "docs.jsonl", "-o", "o.jsonl", "--resume", "--overwrite"), 2, "pass one of them"),
+        ((TYPE, "docs.jsonl", "-o", "o.jsonl", "--price-per-hour", "2"), 2, "belongs to --dry-run"),
+        ((TYPE, "docs.jsonl", "-o", "docs.jsonl"), 2, "reads docs.jsonl and would overwrite it"),
+        ((TYPE, "docs.jsonl", "-o", "o.xlsx"), 3, "ends in .jsonl, .csv, .tsv or .parquet, not to o.xlsx"),
+        ((TYPE, "docs.jsonl", "-o", "none/o.jsonl"), 3, "there is no folder none"),
+        ((TYPE, "none.jsonl", "-o", "o.jsonl"), 3, "there is no file or folder none.jsonl"),
+        ((TYPE, "docs.jsonl", "-o", "o.jsonl", "--text", "titel"), 1, "no column `titel`; did you mean `title`?"),
+        (("Note", "docs.jsonl", "-o", "o.jsonl"), 2, "Note is neither a program, which ends in .pasta, nor"),
+        (("notes_of_tests:Nope", "docs.jsonl", "-o", "o.jsonl"), 2, "has no 'Nope'"),
+        ((TYPE, "docs.jsonl", "-o", "o.jsonl", "--template", "t"), 2, "--template is for a program"),
+        (("note.pasta", "docs.jsonl", "-o", "o.jsonl", "--instructions", "x"), 2, "--instructions is for a type"),
+        (("note.pasta", "docs.jsonl", "-o", "o.jsonl", "--text", "a=text"), 1, "the program has no input `a`"),
+    ],
+)
+def test_a_mistake_is_reported_before_the_model_is_loaded(words: tuple[str, ...], code: int, said: str) -> None:
+    result = run(*words, "--model", "pasta-mini")
+    assert result.exit_code == code and said in result.stderr and result.stdout == ""
+    assert not Path("o.jsonl").exists()
+
+
+def test_an_output_that_exists_is_kept(model: Path) -> None:
+    Path("out.jsonl").write_text("mine", encoding="utf-8")
+    result = run(TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model)
+    assert result.exit_code == 2 and "out.jsonl exists: write to another file, or replace it" in result.stderr
+    assert Path("out.jsonl").read_text("utf-8") == "mine"
+    assert run(TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model, "--overwrite").exit_code == 0
+    again = run(TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model, "--resume")
+    assert again.exit_code == 0 and again.stdout == "out.jsonl is complete: 6 rows\n"
+    other = run(TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model, "--resume", "--mode", "sequential")
+    assert other.exit_code == 2 and "  mode: strict then, sequential now\n" in other.stderr
+    assert "program:" not in other.stderr
+
+
+class Interrupted(BulkProgress):
+    """Presses Ctrl-C after some rows."""
+
+    after = (2,)
+
+    def show(self, totals: Totals) -> None:
+        if totals.rows in self.after and not totals.resumed:
+            os.kill(os.getpid(), signal.SIGINT)
+        super().show(totals)
+
+
+def test_ctrl_c_commits_what_is_in_flight_and_says_how_to_go_on(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = (TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model, "--in-flight", 1, "--chunk", 4)
+    twice = (TYPE, "docs.jsonl", "-o", "twice.jsonl", "--model", model)
+    handlers = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with monkeypatch.context() as patch:
+        patch.setattr("pastalang.cli.extract.BulkProgress", Interrupted)
+        stopped = run(*words)
+        assert stopped.exit_code == 130 and "stopping after the documents that are being decoded" in stopped.stderr
+        assert "to go on, call the same command with --resume" in stopped.stderr
+        patch.setattr(Interrupted, "after", (1, 2))
+        at_once = run(*twice, "--in-flight", 4)
+        assert at_once.exit_code == 130 and not (Path("twice.jsonl.run") / "journal.jsonl").exists()
+    assert handlers == (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
+    assert not Path("out.jsonl").exists()
+    assert "go on with --resume" in run(*words).stderr
+    assert (
+        run(*words, "--resume").exit_code == 0 and run(*words[:3], "twice.jsonl", *words[4:], "--resume").exit_code == 0
+    )
+    assert [row["id"] for row in rows("out.jsonl")] == [row["id"] for row in rows("twice.jsonl")] == list("012345")
+
+
+def test_a_disk_that_is_full_or_read_only_is_reported(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = (TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model, "--chunk", 2)
+    calls = 0
+
+    def sync(descriptor: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 9:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", sync)
+        full = run(*words)
+        assert full.exit_code == 3 and "could not be written: no space left on device\n4 rows are safe" in full.stderr
+    assert run(*words, "--resume").exit_code == 0 and len(rows("out.jsonl")) == 6
+
+    def mkdir(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", mkdir)
+        locked = run(TYPE, "docs.jsonl", "-o", "other.jsonl", "--model", model)
+        assert locked.exit_code == 3 and "other.jsonl.run cannot be written: read-only file system" in locked.stderr
+
+
+def test_a_dry_run_measures_and_writes_nothing(model: Path, here: Path) -> None:
+    before = sorted(here.iterdir())
+    result = run(TYPE, "docs.jsonl", "--model", model, "--dry-run", "--price-per-hour", 3)
+    assert result.exit_code == 0 and sorted(here.iterdir()) == before
+    for line in ("documents        6", "tokens           6 in half", "measured         6 documents: 6 ok", "price"):
+        assert line in result.stdout
+    found = json.loads(run(TYPE, "docs.jsonl", "--model", model, "--dry-run", "--limit", 2, "--json").stdout)
+    assert found["documents"] == 2 and found["pool"] == 8192 and found["cache_bytes"] > 0 and "price" not in found
+    assert 0 < found["passes"] < found["sequential_passes"] and found["documents_per_second"] > 0
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_live_on_a_terminal_and_a_line_now_and_then_elsewhere() -> None:
+    totals = Totals()
+    meta = {"input_tokens": 9, "output_tokens": 5, "passes": 3}
+    for status in ("ok", "ok", "error"):
+        totals.add({"_status": status, "_meta": meta})
+    totals.began -= 2
+    plain, quiet, terminal = io.StringIO(), io.StringIO(), Terminal()
+    for stream, every in ((plain, 0.0), (quiet, 30.0), (terminal, 30.0)):
+        with BulkProgress(stream, total=1_000, every=every) as progress:
+            progress.show(totals)
+    assert quiet.getvalue() == ""
+    said = plain.getvalue()
+    assert said.startswith("3 of 1,000 documents, 1.5/s, 7 tokens/s, 3.0 passes each, 1 failed, 11 min left")
+    assert "3 of 1,000 documents" in terminal.getvalue() and "\x1b" in terminal.getvalue()
+    assert [bulk_progress.duration(seconds) for seconds in (3, 300, 9000)] == ["3 s", "5 min", "2.5 h"]
