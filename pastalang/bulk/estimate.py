@@ -26,7 +26,7 @@ _MEASURED: Final = 1_000  # documents whose tokens are counted
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """`passes` are those of a document, and `sequential_passes` those of one value after another.
+    """`passes` are those of a document, and `sequential_passes` those of the same answer from left to right.
 
     documents              how many there are
     tokens_p50, tokens_p95 of the text of a document

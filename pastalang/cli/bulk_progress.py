@@ -105,7 +105,7 @@ def estimate_text(found: Estimate, in_flight: int, price: float | None) -> str:
         ("measured", f"{found.calibrated} documents: {statuses}"),
         (
             "forward passes",
-            f"{found.passes:.1f} per document, {found.sequential_passes:.1f} one value after another"
+            f"{found.passes:.1f} per document, {found.sequential_passes:.1f} from left to right"
             + (f" ({speed_up:.1f}x)" if speed_up else ""),
         ),
         ("memory", f"{found.cells:,} of {found.pool:,} cells for {in_flight} documents in flight"),

@@ -107,6 +107,16 @@ def test_a_document_longer_than_the_context_is_too_long() -> None:
     assert [status for _, status in found] == ["ok", "too_long", "ok"]
 
 
+def test_ten_megabytes_are_too_long_without_being_tokenized() -> None:
+    runner = engine(max_position=END)
+    encoded: list[int] = []
+    encode = runner.encoder.text
+    runner.encoder.text = lambda text: encoded.append(len(text)) or encode(text)  # type: ignore[method-assign,func-returns-value]
+    first, huge, last = pastalang.extract_many(Note, ["a", "x" * 10_000_000, "c"], model=runner)
+    assert [one.status for one in (first, huge, last)] == ["ok", "too_long", "ok"] and max(encoded) < 10_000
+    assert huge.problem == "its text has 10,000,000 characters, more than the model has positions for"
+
+
 def test_a_value_that_a_limit_cuts_and_one_that_a_validator_refuses() -> None:
     class Word(BaseModel):
         word: Annotated[str, pastalang.Tokens(3)]
