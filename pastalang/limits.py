@@ -5,6 +5,7 @@ The limits keep hostile input from taking time or memory; they are far above wha
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Final
 
 # ── reading and syntax ───────────────────────────────────────────────────────────────────────────────────
@@ -64,16 +65,39 @@ DEFAULT_NUMBER_TOKENS: Final = 12  # billions with cents, at a token for each di
 # Characters of a token of ordinary text, on average: a string of at most 400 characters is reckoned at 100 tokens.
 CHARS_PER_TOKEN: Final = 4
 
-# Limits of types that set none: tokens of a string, items of a list of objects, tokens of another value that nests and
-# is one hole. The first row is taken with which the answer needs at most `ANSWER_POSITIONS`, else the last row.
-DEFAULT_LIMITS: Final = (
-    (64, 16, 256), (64, 12, 192), (64, 10, 160), (64, 8, 128), (48, 8, 128), (48, 6, 96), (48, 5, 80), (32, 5, 80),
-    (32, 4, 64),
-)  # fmt: skip
-ANSWER_POSITIONS: Final = 1_250
-
 # Inside a list the defaults of strings and lists are divided by this.
 LISTED_DIVISOR: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultLimits:
+    """The limits of types that set none: tokens of a string, items of a list of objects, tokens of other structures."""
+
+    string: int
+    items: int
+    structure: int
+    is_asked: bool = False  # whether the caller has chosen the limit of strings
+
+    def with_texts_of(self, max_tokens: int) -> DefaultLimits:
+        return replace(self, string=max_tokens, is_asked=True)
+
+    @property
+    def in_a_list(self) -> DefaultLimits:
+        """The limits inside a list, where each limit counts once for every item. One that is asked for stays."""
+        string, items, structure = (part // LISTED_DIVISOR for part in (self.string, self.items, self.structure))
+        return DefaultLimits(self.string if self.is_asked else string, items, structure, self.is_asked)
+
+
+# From the roomiest to the tightest. The first is taken with which the answer needs at most `ANSWER_POSITIONS`, else the
+# last.
+DEFAULT_LIMITS: Final = tuple(
+    DefaultLimits(*row)
+    for row in (
+        (64, 16, 256), (64, 12, 192), (64, 10, 160), (64, 8, 128), (48, 8, 128), (48, 6, 96), (48, 5, 80), (32, 5, 80),
+        (32, 4, 64),
+    )
+)  # fmt: skip
+ANSWER_POSITIONS: Final = 1_250
 
 # What a model may ask for itself, in `auto(...)`: threads of one text (later tags start nothing), positions that they
 # reserve together, as a multiple of the text's `max`, and characters of one tag (a longer one is text).

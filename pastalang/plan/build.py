@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TypeVar
 
 from pastalang.errors import InputError
-from pastalang.limits import ANSWER_POSITIONS
+from pastalang.limits import ANSWER_POSITIONS, DEFAULT_LIMITS, DefaultLimits
 from pastalang.plan.builder import BranchBody, PlanBuilder
 from pastalang.plan.follow_text import with_follow_texts
 from pastalang.plan.liveness import releases_of
@@ -35,7 +35,6 @@ from pastalang.program import types as t
 from pastalang.program.program import AutoBody, AutoPolicy, JsonBody, Program, Role, Template
 from pastalang.program.types import Type
 from pastalang.source import Span
-from pastalang.values.lengths import DEFAULT_LIMITS, DefaultLimits
 
 E = TypeVar("E", bound=Enum)
 

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from pastalang.errors import PastaError
+from pastalang.limits import DEFAULT_LIMITS, DefaultLimits
 from pastalang.plan.plan import BranchId, LockStep, Mode, Segment
 from pastalang.program.types import Sampling, Type
 from pastalang.source import Span
-from pastalang.values.lengths import DEFAULT_LIMITS, DefaultLimits
 
 
 @dataclass(frozen=True, slots=True)

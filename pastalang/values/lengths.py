@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Final, assert_never
 
 from pastalang import limits
+from pastalang.limits import DEFAULT_LIMITS, DefaultLimits
 from pastalang.program import types as t
 from pastalang.values import patterns
 from pastalang.values.formats import FORMATS
@@ -130,29 +130,6 @@ def max_length(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES, *, quoted: 
             return None
         case _:
             assert_never(type)
-
-
-@dataclass(frozen=True, slots=True)
-class DefaultLimits:
-    """The limits of types that set none: tokens of a string, items of a list of objects, tokens of other structures."""
-
-    string: int
-    items: int
-    structure: int
-    is_asked: bool = False  # whether the caller has chosen the limit of strings
-
-    def with_texts_of(self, max_tokens: int) -> DefaultLimits:
-        return replace(self, string=max_tokens, is_asked=True)
-
-    @property
-    def in_a_list(self) -> DefaultLimits:
-        """The limits inside a list, where each limit counts once for every item. One that is asked for stays."""
-        string, items, structure = (part // limits.LISTED_DIVISOR for part in (self.string, self.items, self.structure))
-        return DefaultLimits(self.string if self.is_asked else string, items, structure, self.is_asked)
-
-
-# From the roomiest to the tightest.
-DEFAULT_LIMITS: Final = tuple(DefaultLimits(*row) for row in limits.DEFAULT_LIMITS)
 
 
 def default_max_tokens(

@@ -87,4 +87,4 @@ def test_the_documented_limits_are_the_limits() -> None:
 def test_the_documented_limits_of_open_types_are_those_of_the_planner() -> None:
     text = Path("docs/limits.md").read_text("utf-8")
     rows = re.findall(r"^\| (\d+) tokens \| (\d+) \| (\d+) tokens \|$", text, re.MULTILINE)
-    assert tuple(tuple(map(int, row)) for row in rows) == limits.DEFAULT_LIMITS
+    assert tuple(limits.DefaultLimits(*map(int, row)) for row in rows) == limits.DEFAULT_LIMITS

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pastalang import limits
+from pastalang.limits import DEFAULT_LIMITS
 from pastalang.program import types as t
 from pastalang.values.json import parse_json
 from pastalang.values.lengths import (
-    DEFAULT_LIMITS,
     decimal_text,
     default_max_tokens,
     first_characters,

@@ -19,6 +19,7 @@ from __future__ import annotations
 import heapq
 from dataclasses import dataclass, replace
 
+from pastalang.limits import DefaultLimits
 from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import Arm, BranchId, Choose, Fork, Form, Hole, Join, Repeat, Segment, Segments, Text
 from pastalang.plan.policies.json_text import JsonContext, merge_texts
@@ -26,7 +27,7 @@ from pastalang.plan.token_bounds import max_tokens_of
 from pastalang.program import types as t
 from pastalang.program.types import Field, Object
 from pastalang.values.answer_text import arms_of, is_structured, key_text, known_text, opening_of, shape_of
-from pastalang.values.lengths import DefaultLimits, default_max_tokens, has_open_structure
+from pastalang.values.lengths import default_max_tokens, has_open_structure
 
 
 def write_value(builder: PlanBuilder, type: t.Type, at: JsonContext) -> Segments:

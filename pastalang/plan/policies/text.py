@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from pastalang import limits
+from pastalang.limits import DEFAULT_LIMITS
 from pastalang.plan.builder import PlanBuilder, PlanError, Promised
 from pastalang.plan.plan import (
     Choose,
@@ -37,7 +38,7 @@ from pastalang.program import pieces as p
 from pastalang.program.pieces import Async, Promise, Sync
 from pastalang.program.types import Array
 from pastalang.values.answer_text import is_plain
-from pastalang.values.lengths import DEFAULT_LIMITS, default_max_tokens
+from pastalang.values.lengths import default_max_tokens
 
 
 @dataclass(frozen=True, slots=True)
