@@ -126,7 +126,7 @@ def test_stacked_documents_are_scored_one_by_one(tmp_path: Path) -> None:
     found = json.loads(run(right, given, "--json").stdout)
     assert (found["documents"], found["reported"]["f1"]) == (2, 50.0)
     shorter = lines(tmp_path / "shorter.jsonl", [{"value": [{"brand": "Sony"}]}])
-    assert "shorter.jsonl:1: has 1 documents" in run(right, shorter).stderr
+    assert "shorter.jsonl:1: has 1 document, and" in run(right, shorter).stderr
 
 
 @pytest.fixture(scope="module")
