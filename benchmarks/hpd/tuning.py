@@ -16,10 +16,10 @@ from benchmarks.hpd.programs import lesson_of
 from benchmarks.hpd.work import Work
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models.training_note import FILE, TrainingNote
-from pastalang.training.batches import packed_batches
+from pastalang.training.batches import PackedBatches
 from pastalang.training.errors import BadRow
-from pastalang.training.fine_tune import save
 from pastalang.training.lessons import Recorder
+from pastalang.training.model_files import save
 from pastalang.training.recording import TrainingRow
 from pastalang.training.settings import Settings, TrainingMode
 from pastalang.training.trainer import train
@@ -105,7 +105,7 @@ def tune(base: Path, lessons: Lessons, tuning: TrainingMode, budget: Budget, wor
         steps=budget.steps, learning_rate=budget.learning_rate, warmup_steps=max(1, budget.steps // 10),
         weight_decay=0.01, save_every=25, seed=budget.seed,
     )  # fmt: skip
-    batches = packed_batches(variants, rows=budget.rows, length=budget.length, seed=budget.seed)
+    batches = PackedBatches(variants, rows=budget.rows, length=budget.length, seed=budget.seed)
     train(model, batches, settings, folder / "training", identity={"work": work.folder.name}, report=work.report)
     save(model, lessons.tokenizer, TrainingNote(tuning.modes, "", "", "", {"string": max(LIMITS)}), folder)
     return folder

@@ -2,82 +2,251 @@
 
 from __future__ import annotations
 
+import math
 import os
+import signal
+import sys
+import tomllib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused, ctrl_c_exits_at_once
+from pastalang.cli.exit_codes import EXIT_STOPPED, EXIT_UNREADABLE, EXIT_USAGE, Refused, ctrl_c_exits_at_once
 from pastalang.cli.model_source import refuse_device, refuse_hub, refuse_model
 from pastalang.cli.options import Device, TemplateName
-from pastalang.cli.output import echo
+from pastalang.cli.output import echo, echo_error
 from pastalang.cli.plan_source import choose_template, read_program
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.standard_input import refuse_second, rows_of
-from pastalang.training.settings import TrainingMode
+from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.training.settings import Decay, Settings, TrainingMode
+
+if TYPE_CHECKING:
+    from pastalang.training.fine_tune import Job
+
+_NOT_REPEATED = ("out", "overwrite", "check", "config", "workers")  # what `run.toml` leaves to its user
 
 
-class Method(StrEnum):
+class MethodName(StrEnum):
     HPD = "hpd"
+
+
+def _read_config(context: typer.Context, path: Path | None) -> Path | None:
+    """Make the options of a file the defaults of this command."""
+    if path is None:
+        return None
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as problem:
+        reason = (getattr(problem, "strerror", None) or "it is not UTF-8 text").lower()
+        raise typer.BadParameter(f"{path} could not be read: {reason}") from problem
+    except tomllib.TOMLDecodeError as problem:
+        raise typer.BadParameter(f"{path} is not TOML: {problem}") from problem
+    known = {parameter.name for parameter in context.command.params}
+    options = {name.replace("-", "_"): value for name, value in found.items() if not isinstance(value, dict)}
+    options.pop("pastalang", None)
+    for name in options:
+        if name not in known:
+            meant = did_you_mean(name, (one for one in known if one))
+            hint = f"; did you mean {meant.replace('_', '-')}?" if meant else ""
+            raise typer.BadParameter(f"{path}: there is no option {name.replace('_', '-')}{hint}")
+    context.default_map = {**(context.default_map or {}), **options}
+    return path
 
 
 @exits_with_code
 def command(
-    method: Annotated[Method, typer.Argument(help="hpd: decode the values of a JSON answer in parallel.")],
+    context: typer.Context,
+    method: Annotated[MethodName, typer.Argument(help="hpd: decode the values of a JSON answer in parallel.")],
     model: Annotated[str, typer.Option(help="The model to start with: a folder, or a name on the Hugging Face hub.")],
     program: Annotated[Path, typer.Option(help="The program to train for.")],
     data: Annotated[Path, typer.Option(help="JSON lines: the inputs by name, and the right answer as `value`.")],
-    out: Annotated[Path, typer.Option(help="The folder for the trained model. An interrupted run in it is resumed.")],
+    out: Annotated[
+        Path, typer.Option(help="The folder for the trained model. An interrupted run in it is gone on with.")
+    ],
+    config: Annotated[
+        Path | None,
+        typer.Option(help="Take options from this file, as run.toml has them.", callback=_read_config, is_eager=True),
+    ] = None,
     mode: Annotated[
         TrainingMode, typer.Option(help="How the model will decode. mixture: in all three modes.")
     ] = TrainingMode.STRICT,
     validation: Annotated[
         Path | None, typer.Option(help="Rows to validate with: the weights with the best F1 are kept.")
     ] = None,
+    hold_out: Annotated[
+        float, typer.Option(min=0.0, max=0.5, help="Without --validation: the share of the rows that is held out.")
+    ] = 0.1,
     template: TemplateName = None,
-    steps: Annotated[int, typer.Option(min=1, help="The number of weight updates.")] = 1000,
+    steps: Annotated[int | None, typer.Option(min=1, help="The number of weight updates. Default: 1000.")] = None,
+    epochs: Annotated[
+        float | None, typer.Option(help="How often every row is shown, in place of --steps; may be a fraction.")
+    ] = None,
     rows: Annotated[int, typer.Option(min=1, help="The lines of a batch; short rows share a line.")] = 8,
     length: Annotated[
         int | None, typer.Option(min=16, help="The tokens of a line. Default: enough for the longest row.")
     ] = None,
     accumulation: Annotated[int, typer.Option(min=1, help="The batches of one update.")] = 1,
     learning_rate: Annotated[
-        float, typer.Option(min=0.0, help="The peak learning rate, after warm-up and before decay.")
+        float, typer.Option(help="The peak learning rate, after warm-up and before decay.")
     ] = 1e-4,
-    judge_every: Annotated[int, typer.Option(min=1, help="Steps between two validations.")] = 100,
+    warm_up: Annotated[
+        int | None, typer.Option(min=0, help="Steps of warm-up. Default: a tenth of all, at most 100.")
+    ] = None,
+    decay: Annotated[Decay, typer.Option(help="How the learning rate falls after the warm-up.")] = Decay.COSINE,
+    final_rate: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="The share of the learning rate that is left at the end.")
+    ] = 0.05,
+    weight_decay: Annotated[float, typer.Option(min=0.0, help="Of matrices, not of norms and biases.")] = 0.1,
+    clip: Annotated[float, typer.Option(min=0.0, help="The largest norm of a gradient. 0: any.")] = 1.0,
+    judge_every: Annotated[
+        int | None, typer.Option(min=1, help="Steps between two validations. Default: 100. The last step always is.")
+    ] = None,
     patience: Annotated[
         int, typer.Option(min=0, help="Validations without a better F1 before training stops. 0: never.")
     ] = 0,
+    save_every: Annotated[int, typer.Option(min=1, help="Steps between two checkpoints.")] = 250,
     seed: Annotated[int, typer.Option(min=0, help="The same seed gives the same weights.")] = 0,
     lora: Annotated[
         int | None, typer.Option(min=1, help="Train LoRA adapters of this rank, and merge them at the end.")
     ] = None,
+    lora_alpha: Annotated[float | None, typer.Option(min=0.0, help="Default: twice the rank.")] = None,
+    lora_dropout: Annotated[float, typer.Option(min=0.0, max=0.99, help="Of what goes into the adapters.")] = 0.0,
+    lora_targets: Annotated[
+        str | None, typer.Option(help="The modules with adapters: q_proj,v_proj. Default: all linear ones.")
+    ] = None,
+    keep_adapter: Annotated[
+        bool, typer.Option("--keep-adapter", help="Write the adapters to OUT/adapter, too.")
+    ] = False,
+    workers: Annotated[
+        int, typer.Option(min=0, help="Processes that record rows. 0: chosen by the number of rows.")
+    ] = 0,
+    check: Annotated[bool, typer.Option("--check", help="Check and record the rows, and train nothing.")] = False,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used.")] = False,
     device: Device = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Write to --out even if it is not empty.")] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Begin anew in --out, even if it is not empty.")
+    ] = False,
 ) -> None:
+    _refuse_numbers(learning_rate, epochs)
+    if steps is not None and epochs is not None:
+        raise Refused("--steps and --epochs both say how long to train: pass one of them", EXIT_USAGE)
+    if lora is None and (lora_alpha is not None or lora_dropout or lora_targets or keep_adapter):
+        raise Refused("--lora-alpha, --lora-dropout, --lora-targets and --keep-adapter need --lora RANK", EXIT_USAGE)
+    if validation is None and not hold_out and (patience or judge_every):
+        raise Refused("--patience and --judge-every need --validation, or a --hold-out above 0", EXIT_USAGE)
     refuse_second(program, data, validation)
     checked = read_program(program)
     choose_template(checked, template)
-    _refuse_output(out, model, overwrite=overwrite)
+    if not check:
+        _refuse_output(out, model, overwrite=overwrite)
     refuse_model(model)
     refuse_hub(model)
     with ctrl_c_exits_at_once():
         refuse_device(device)
-        from pastalang.training.fine_tune import Job, fine_tune
-        from pastalang.training.settings import Settings
+        from pastalang.training.fine_tune import Job
+        from pastalang.training.method import ParallelValues
+        from pastalang.training.model_files import Lora
 
     settings = Settings(
-        steps=steps, learning_rate=learning_rate, warmup_steps=min(100, max(1, steps // 10)),
-        accumulation=accumulation, judge_every=judge_every if validation else 0, patience=patience, seed=seed,
+        steps=steps or 1000, learning_rate=learning_rate, final_share=final_rate, decay=decay, clip_norm=clip,
+        weight_decay=weight_decay, accumulation=accumulation, judge_every=judge_every or 100, patience=patience,
+        save_every=save_every, seed=seed,
     )  # fmt: skip
+    adapters = None
+    if lora is not None:
+        names = tuple(name.strip() for name in (lora_targets or "").split(",") if name.strip())
+        adapters = Lora(lora, lora_alpha, lora_dropout, names)
     job = Job(
-        checked, model, rows_of(data), out, mode.modes, settings,
-        validation=None if validation is None else rows_of(validation), template=template, rows=rows,
-        length=length, lora=lora, device=device, overwrite=overwrite,
+        ParallelValues(checked, mode.modes, template), model, rows_of(data), out, settings,
+        validation=None if validation is None else rows_of(validation), held_out=hold_out, epochs=epochs,
+        warmup=warm_up, rows=rows, length=length, lora=adapters, keep_adapter=keep_adapter, device=device,
+        workers=workers, skip_bad=skip_bad, needs_judge=judge_every is not None, overwrite=overwrite,
+        options=_options(context),
     )  # fmt: skip
-    fine_tune(job, report=echo)
+    _check(job) if check else _train(job)
+
+
+def _check(job: Job) -> None:
+    from pastalang.training.fine_tune import Show, gather
+
+    show, live = _screen()
+    echo(gather(job, Show(show, live)).summary)
+    echo("all rows can be trained on; nothing was trained")
+
+
+def _train(job: Job) -> None:
+    from pastalang.training.errors import Interrupted
+    from pastalang.training.fine_tune import fine_tune
+
+    show, live = _screen()
+    try:
+        with _ctrl_c_asked() as is_stopped:
+            fine_tune(job, report=show, live=live, is_stopped=is_stopped)
+    except Interrupted as stopped:
+        advice = "give the same command again to go on"
+        raise Refused(f"{stopped} in {job.out}: {advice}", EXIT_STOPPED) from stopped
+
+
+@contextmanager
+def _ctrl_c_asked() -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed: the run then ends after its step. Pressed again, it ends at once."""
+    pressed = False
+
+    def on_ctrl_c(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        if pressed:
+            raise KeyboardInterrupt
+        pressed = True
+        echo_error("\nstopping after this step; press Ctrl-C again to stop at once")
+
+    before = signal.getsignal(signal.SIGINT)
+    if before is not signal.default_int_handler:  # somebody else's handler stays
+        yield lambda: False
+        return
+    signal.signal(signal.SIGINT, on_ctrl_c)
+    try:
+        yield lambda: pressed
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _screen() -> tuple[Callable[[str], None], Callable[[str], None] | None]:
+    """How lines are shown, and on a terminal the line that is replaced by the next one."""
+    if not sys.stderr.isatty():
+        return echo, None
+
+    def live(line: str) -> None:
+        echo_error(f"\r\x1b[K{line}", end="")
+
+    def report(line: str) -> None:
+        live("")
+        echo(line)
+
+    return report, live
+
+
+def _options(context: typer.Context) -> dict[str, Any]:
+    """The options of this call by name, for `run.toml`. Paths are absolute."""
+    found: dict[str, Any] = {}
+    for name, value in context.params.items():
+        if name in _NOT_REPEATED or value is None or value is False:
+            continue
+        if (isinstance(value, Path) and str(value) != "-") or (name == "model" and Path(value).is_dir()):
+            value = Path(value).absolute()
+        found[name.replace("_", "-")] = value
+    return found
+
+
+def _refuse_numbers(learning_rate: float, epochs: float | None) -> None:
+    for name, value in (("--learning-rate", learning_rate), ("--epochs", epochs)):
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise Refused(f"{name} has to be a number above 0, not {value:g}", EXIT_USAGE)
 
 
 def _refuse_output(out: Path, model: str, *, overwrite: bool) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -54,43 +55,62 @@ class Batch:
 _OPEN_LINES = 16  # lines that may still take a row, while rows are packed
 
 
-def packed_batches(
-    variants: Sequence[Sequence[TrainingRow]], *, rows: int, length: int, seed: int
-) -> Callable[[int], Batch]:
+class PackedBatches:
     """Batches by number, always the same for one number.
 
     `variants` holds, for each row, its recordings in several modes. An epoch shows every row in one of them, and the
     next epoch in the next one. Raises `BadData` without rows, `BadRow` for a row that is longer than a line.
     """
-    if not variants:
-        raise BadData("there is nothing to train on")
-    for row in (row for ways in variants for row in ways):
-        if len(row) > length:
-            raise BadRow(
-                f"takes {len(row)} tokens in mode {row.mode.value}, and a line of a batch holds {length}; "
-                "raise --length or leave the row out",
-                origin=row.origin,
-            )
 
-    @lru_cache(maxsize=4)
-    def lines_of(epoch: int) -> list[list[TrainingRow]]:
-        shown = [ways[(number + epoch) % len(ways)] for number, ways in enumerate(variants)]
-        order = np.random.default_rng((seed, epoch)).permutation(len(shown))
-        return _packed([shown[index] for index in order], length)
+    def __init__(self, variants: Sequence[Sequence[TrainingRow]], *, rows: int, length: int, seed: int) -> None:
+        if not variants:
+            raise BadData("there is nothing to train on")
+        for row in (row for ways in variants for row in ways):
+            if problem := too_long(row, length):
+                raise problem
+        self._variants, self._rows, self._length, self._seed = variants, rows, length, seed
+        self._lines_of = lru_cache(maxsize=4)(self._packed_epoch)
+        self._counts: list[int] = []
 
-    counts: list[int] = []
+    def __call__(self, number: int) -> Batch:
+        return collate([self._line(number * self._rows + one) for one in range(self._rows)], self._length)
 
-    def line(number: int) -> list[TrainingRow]:
+    def lines(self, epoch: int) -> int:
+        """How many lines an epoch has."""
+        while len(self._counts) <= epoch:
+            self._counts.append(len(self._lines_of(len(self._counts))))
+        return self._counts[epoch]
+
+    def steps_of(self, epochs: float, *, accumulation: int) -> int:
+        """How many steps show so many epochs, the last of them rounded up."""
+        whole = int(epochs)
+        lines = sum(self.lines(epoch) for epoch in range(whole))
+        if epochs > whole:
+            lines += math.ceil((epochs - whole) * self.lines(whole))
+        return max(1, math.ceil(lines / (self._rows * accumulation)))
+
+    def _line(self, number: int) -> list[TrainingRow]:
         epoch = 0
-        while True:
-            if epoch == len(counts):
-                counts.append(len(lines_of(epoch)))
-            if number < counts[epoch]:
-                return lines_of(epoch)[number]
-            number -= counts[epoch]
+        while number >= self.lines(epoch):
+            number -= self.lines(epoch)
             epoch += 1
+        return self._lines_of(epoch)[number]
 
-    return lambda number: collate([line(number * rows + one) for one in range(rows)], length)
+    def _packed_epoch(self, epoch: int) -> list[list[TrainingRow]]:
+        shown = [ways[(number + epoch) % len(ways)] for number, ways in enumerate(self._variants)]
+        order = np.random.default_rng((self._seed, epoch)).permutation(len(shown))
+        return _packed([shown[index] for index in order], self._length)
+
+
+def too_long(row: TrainingRow, length: int) -> BadRow | None:
+    """What is wrong with a row that does not fit into a line."""
+    if len(row) <= length:
+        return None
+    return BadRow(
+        f"takes {len(row)} tokens in mode {row.mode.value}, and a line of a batch holds {length}; "
+        "raise --length or leave the row out",
+        origin=row.origin,
+    )
 
 
 def collate(lines: Sequence[Sequence[TrainingRow]], length: int) -> Batch:

@@ -112,7 +112,7 @@ class Checkpoints:
         folder = self._folder / kind
         place = folder / _name(progress.step)
         fresh = place.with_suffix(".partial")
-        with _as_unwritable(place):
+        with writing(place, "the checkpoints before it are kept: make room and give the same command again"):
             _remove(fresh)
             fresh.mkdir(parents=True)
             try:
@@ -213,15 +213,13 @@ def _to_disk(place: Path) -> None:
 
 
 @contextmanager
-def _as_unwritable(place: Path) -> Iterator[None]:
+def writing(place: Path, advice: str) -> Iterator[None]:
+    """Turns what a full disk causes into `UnwritableCheckpoint`, with the advice."""
     try:
         yield
     except (OSError, SafetensorError) as problem:
         reason = getattr(problem, "strerror", None) or next(iter(str(problem).splitlines()), "")
-        raise UnwritableCheckpoint(
-            f"{place} could not be written: {reason.lower()}; the checkpoints before it are kept: "
-            "make room and give the same command again"
-        ) from problem
+        raise UnwritableCheckpoint(f"{place} could not be written: {reason.lower()}; {advice}") from problem
 
 
 # ── the weights of a model ───────────────────────────────────────────────────────────────────────────────

@@ -1,157 +1,298 @@
-"""Fine-tune a model on rows of a program, and save it to a folder that the engine can load."""
+"""Fine-tune a model on rows of a program, and save it to a folder that the engine can load.
+
+rows ── checked ── recorded ── batches ── train ── the best weights ── saved, and scored before and after
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from pastalang.plan.plan import Hole, Mode, Plan
-from pastalang.plan.serialise import fingerprint
-from pastalang.plan.structure import walk
-from pastalang.program.program import Program
+from pastalang.errors import PastaError
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.runtime.models.compatibility import check_config
-from pastalang.runtime.models.loading import as_load_error, default_device
-from pastalang.runtime.models.source import check_source, shipped_folder
-from pastalang.runtime.models.training_note import FILE, TrainingNote
 from pastalang.source import Source
-from pastalang.training.batches import packed_batches
+from pastalang.training.batches import PackedBatches, too_long
 from pastalang.training.checkpoints import Checkpoints, Progress, fingerprint_of_weights, put_weights
-from pastalang.training.data import fingerprint_of, read_lessons
-from pastalang.training.errors import BadData, BadRow
-from pastalang.training.lessons import Lesson, Recorder
-from pastalang.training.recording import TrainingRow
-from pastalang.training.run_folder import WORK, check_folder, prepare_folder
+from pastalang.training.data import Reading, Row, fingerprint_of
+from pastalang.training.errors import BadData, BadRow, BadRows, listed
+from pastalang.training.exam import Exam, Score
+from pastalang.training.hold_out import FEWEST, held_out
+from pastalang.training.method import Method
+from pastalang.training.model_files import Base, Lora, read_base, save
+from pastalang.training.recorded_rows import OnDone, Recording, Variants, record_rows
+from pastalang.training.run_folder import ROWS, WORK, check_folder, prepare_folder, write_options
+from pastalang.training.run_log import Metrics, ReportLine, Step, StepLines
 from pastalang.training.settings import Settings
-from pastalang.training.teacher_forced_eval import score_rows
-from pastalang.training.trainer import ReportLine, train
+from pastalang.training.trainer import train
 from pastalang.values.describe import counted
+
+_BEFORE = "before.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """With several `modes`, a row is shown in another one in every epoch. `lora`: its rank; None trains all weights."""
+    """`epochs` takes the place of the settings' steps, `warmup` None that of their warm-up: a tenth, at most 100 steps.
 
-    program: Program
+    Without a `validation` file, a share of the rows is held out; with `needs_judge`, too few of them are refused.
+    `options` are kept in `run.toml`.
+    """
+
+    method: Method
     model: str
     data: Path | Source
     out: Path
-    modes: tuple[Mode, ...]
     settings: Settings
     validation: Path | Source | None = None
-    template: str | None = None
+    held_out: float = 0.1
+    epochs: float | None = None
+    warmup: int | None = None
     rows: int = 8
     length: int | None = None
-    lora: int | None = None
+    lora: Lora | None = None
+    keep_adapter: bool = False
     device: str | None = None
+    workers: int = 0
+    skip_bad: bool = False
+    needs_judge: bool = False
     overwrite: bool = False
+    options: Mapping[str, Any] | None = None
 
 
-def fine_tune(job: Job, *, report: ReportLine = print) -> Progress:
-    """Raises `BadData`, `BadRow`, `CheckpointError`, `TrainingStopped`. An interrupted run is resumed."""
+@dataclass(frozen=True, slots=True)
+class Show:
+    """Where a run reports. A `live` line replaces the one before it."""
+
+    report: ReportLine = print
+    live: ReportLine | None = None
+
+    def progress_of(self, what: str, total: int) -> OnDone:
+        live = self.live
+        return (lambda _: None) if live is None else lambda done: live(f"{what}: {done:,} of {total:,}")
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What is trained on and what is validated with. `settings` are those of the job, with its epochs as steps."""
+
+    base: Base
+    batches: PackedBatches
+    exam_rows: tuple[Row, ...]
+    settings: Settings
+    length: int
+    summary: str
+
+
+def fine_tune(
+    job: Job, *, report: ReportLine = print, live: ReportLine | None = None, is_stopped: Callable[[], bool] = bool
+) -> Progress:
+    """An interrupted run goes on. Raises `BadData`, `BadRows`, `CheckpointError`, `TrainingStopped`, `Interrupted`."""
+    show = Show(report, live)
     check_folder(job.out, overwrite=job.overwrite)
-    lessons = read_lessons(job.data, job.program, template=job.template)
-    validation = read_lessons(job.validation, job.program, template=job.template) if job.validation else []
-    model, tokenizer = _load(job)
-    recorder = Recorder(tokenizer)
-    variants = recorder.rows(lessons, job.modes)
-    checked = [row for ways in recorder.rows(validation, job.modes[:1]) for row in ways]
-    check_positions([row for ways in variants for row in ways] + checked, model)
-    length = job.length or _line_length(variants)
-    report(
-        f"{counted(len(lessons), 'row')}, modes: {', '.join(mode.value for mode in job.modes)}; "
-        f"lines of {length} tokens"
-    )
-    batches = packed_batches(variants, rows=job.rows, length=length, seed=job.settings.seed)
+    with _no_folder_if_refused(job.out):
+        material = gather(job, show, cache=job.out / WORK / ROWS)
+        model = material.base.load(device=job.device, seed=job.settings.seed, lora=job.lora)
+        identity = _identity(job, material, model)
+    report(material.summary)
     prepare_folder(job.out, overwrite=job.overwrite)
-    work, identity = job.out / WORK, _identity(job, lessons[0], tokenizer, model, length)
-    progress = train(
-        model, batches, job.settings, work, identity=identity,
-        judge=judge_of(checked, validation) if checked else None, report=report,
-    )  # fmt: skip
-    best = Checkpoints(work, {}).best(progress)
-    if best is not None:
-        put_weights(model, best)
-    save(model, tokenizer, note_of(lessons[0].plan(job.modes[0]), job.modes), job.out)
-    report(f"saved to {job.out}")
-    return progress
+    return _Run(job, material, model, identity, show).all(is_stopped)
 
 
-def judge_of(rows: Sequence[TrainingRow], lessons: Sequence[Lesson]) -> Callable[[Any], float]:
-    """The F1 of the validation rows, between 0 and 1."""
-    categories = [lesson.category for lesson in lessons]
-    return lambda model: score_rows(model, rows, categories=categories).reported.f1 / 100
+def gather(job: Job, show: Show, *, cache: Path | None = None) -> Material:
+    """Read, check and record the rows. Trains nothing, and needs no weights. Raises `BadRows` with all bad ones."""
+    readings = [_accepted(job.method.read(path), job, show) for path in (job.data, job.validation) if path is not None]
+    base = read_base(job.model)
+    recording = Recording(job.method, base.tokenizer, base.window)
+    given, *others = [_recorded(reading, recording, job, base, show, cache) for reading in readings]
+    chosen = held_out([row for row, _ in given], 0.0 if others else job.held_out)
+    exam_rows = tuple(row for row, _ in others[0]) if others else tuple(given[number][0] for number in sorted(chosen))
+    if not exam_rows and (job.needs_judge or job.settings.patience):
+        raise BadData(
+            f"--patience and --judge-every need rows for validation: pass --validation, or {FEWEST} rows and more as "
+            "--data, of which a part is held out"
+        )
+    variants = [ways for number, (_, ways) in enumerate(given) if number not in chosen]
+    length = job.length or _line_length(variants)
+    batches = PackedBatches(variants, rows=job.rows, length=length, seed=job.settings.seed)
+    settings = _settings(job, batches)
+    return Material(base, batches, exam_rows, settings, length, _summary(job, variants, batches, settings, exam_rows))
 
 
-def check_positions(rows: Sequence[TrainingRow], model: Any) -> None:
-    """Raises `BadRow` for the first row that is longer than the model's positions."""
-    last = int(model.config.get_text_config().max_position_embeddings) - 1
-    for row in rows:
-        if int(row.positions.max()) > last:
-            raise BadRow(f"reaches position {row.positions.max()}, and the model's last is {last}", origin=row.origin)
+def _accepted(reading: Reading, job: Job, show: Show) -> Reading:
+    _refuse(reading.problems, reading.count, job, show)
+    return reading
 
 
-def note_of(plan: Plan, modes: tuple[Mode, ...]) -> TrainingNote:
-    holes = (segment for branch in plan.branches for _, segment in walk(branch.segments) if isinstance(segment, Hole))
-    limits = {hole.field: hole.max_tokens for hole in holes}
-    name = fingerprint(plan)
-    return TrainingNote(modes, plan.template, name.program, name.types, limits)
+def _recorded(
+    reading: Reading, recording: Recording, job: Job, base: Base, show: Show, cache: Path | None
+) -> list[tuple[Row, Variants]]:
+    """The rows that can be taught, with their recordings."""
+    rows = reading.rows
+    on_done = show.progress_of("recording rows", len(rows))
+    found = record_rows(rows, recording, cache=cache, workers=job.workers, on_done=on_done)
+    problems = [one if isinstance(one, BadRow) else _misfit(one, job.length, base.last_position) for one in found]
+    _refuse([problem for problem in problems if problem is not None], reading.count, job, show)
+    pairs = zip(rows, found, problems, strict=True)
+    return [(row, one) for row, one, problem in pairs if problem is None and not isinstance(one, BadRow)]
 
 
-def save(model: Any, tokenizer: Any, note: TrainingNote, folder: Path) -> None:
-    """Save whole weights; LoRA adapters are merged."""
-    if hasattr(model, "merge_and_unload"):
-        model = model.merge_and_unload()
-    (folder / FILE).unlink(missing_ok=True)  # written last: its presence says that the folder is complete
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    note.write(folder)
+def _refuse(problems: Sequence[BadRow], count: int, job: Job, show: Show) -> None:
+    if not problems:
+        return
+    if not job.skip_bad or len(problems) == count:
+        raise BadRows(problems, rows=count, advice="" if job.skip_bad else "--skip-bad leaves them out")
+    show.report("\n".join([f"{len(problems):,} of {count:,} rows are left out", *listed(problems)]))
 
 
-def _load(job: Job) -> tuple[Any, Any]:
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
-
-    check_source(str(job.model))
-    place = shipped_folder(job.model) or job.model
-    with as_load_error(job.model):
-        check_config(AutoConfig.from_pretrained(place))
-        tokenizer = AutoTokenizer.from_pretrained(place)
-        model = AutoModelForCausalLM.from_pretrained(place, dtype=torch.float32)
-    model = model.to(job.device or default_device())
-    torch.manual_seed(job.settings.seed)
-    return (model if job.lora is None else _with_lora(model, job.lora)), tokenizer
+def _misfit(variants: Variants, length: int | None, last_position: int) -> BadRow | None:
+    for row in variants:
+        if length is not None and (problem := too_long(row, length)):
+            return problem
+        if int(row.positions.max()) > last_position:
+            return BadRow(
+                f"reaches position {row.positions.max()}, and the model's last is {last_position}", origin=row.origin
+            )
+    return None
 
 
-def _with_lora(model: Any, rank: int) -> Any:
-    try:
-        from peft import LoraConfig, get_peft_model
-    except ImportError as problem:
-        raise BadData("--lora needs the package peft: pip install 'pastalang[lora]'") from problem
-    return get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
-
-
-def _line_length(variants: Sequence[Sequence[TrainingRow]]) -> int:
+def _line_length(variants: Sequence[Variants]) -> int:
     """As long as the longest row, and long enough that a few short ones share a line."""
-    longest = max(len(row) for ways in variants for row in ways)
+    longest = max((len(row) for ways in variants for row in ways), default=0)
     return max(256, -(-longest // 64) * 64)
 
 
-def _identity(job: Job, lesson: Lesson, tokenizer: Any, model: Any, length: int) -> dict[str, str]:
+def _settings(job: Job, batches: PackedBatches) -> Settings:
+    steps = job.settings.steps
+    if job.epochs is not None:
+        steps = batches.steps_of(job.epochs, accumulation=job.settings.accumulation)
+    warmup = min(100, max(1, steps // 10)) if job.warmup is None else job.warmup
+    return replace(job.settings, steps=steps, warmup_steps=warmup)
+
+
+def _summary(
+    job: Job, variants: Sequence[Variants], batches: PackedBatches, settings: Settings, exam_rows: Sequence[Row]
+) -> str:
+    lines, steps = batches.lines(0), batches.steps_of(1, accumulation=settings.accumulation)
+    judged = f"{counted(len(exam_rows), 'row')} for validation" if exam_rows else "no rows for validation"
+    return (
+        f"{counted(len(variants), 'row')} = {counted(lines, 'line')} = {counted(steps, 'step')} an epoch; "
+        f"{counted(settings.steps, 'step')} = {settings.steps / steps:.1f} epochs; {judged}"
+    )
+
+
+def _identity(job: Job, material: Material, model: Any) -> dict[str, str]:
     """Equal for two runs if one may go on with the other."""
-    plans = "\n".join(str(fingerprint(lesson.plan(mode))) for mode in job.modes)
+    lora, held_out = job.lora, len(material.exam_rows)
+    validation = fingerprint_of(job.validation) if job.validation else f"{held_out} held out" if held_out else "none"
     return {
-        "program": hashlib.sha256(plans.encode()).hexdigest()[:16],
-        "mode": ", ".join(mode.value for mode in job.modes),
+        **job.method.identity,
         "model": fingerprint_of_weights(model),
-        "tokenizer": vocabulary_of(tokenizer).fingerprint,
+        "tokenizer": vocabulary_of(material.base.tokenizer).fingerprint,
         "data": fingerprint_of(job.data),
-        "validation": fingerprint_of(job.validation) if job.validation else "none",
+        "validation": validation,
         "rows": str(job.rows),
-        "length": str(length),
-        "lora": str(job.lora),
+        "length": str(material.length),
+        "lora": "none" if lora is None else f"{lora.rank}, {lora.alpha}, {lora.dropout}, {' '.join(lora.targets)}",
     }
+
+
+@contextmanager
+def _no_folder_if_refused(folder: Path) -> Iterator[None]:
+    """What was not there before is not there after a refusal. A run that was interrupted keeps its recorded rows."""
+    new = next((place for place in (folder, folder / WORK) if not place.exists()), None)
+    try:
+        yield
+    except PastaError:
+        if new is not None:
+            shutil.rmtree(new, ignore_errors=True)
+        raise
+
+
+class _Run:
+    """A run whose folder is made: training, saving, and the scores before and after."""
+
+    def __init__(self, job: Job, material: Material, model: Any, identity: Mapping[str, str], show: Show) -> None:
+        self._job, self._material, self._model = job, material, model
+        self._identity, self._show = identity, show
+        self._work = job.out / WORK
+        self._metrics = Metrics(self._work)
+        self._step = 0
+
+    def all(self, is_stopped: Callable[[], bool]) -> Progress:
+        exam = self._exam()
+        found = Checkpoints(self._work, {**self._identity, **self._material.settings.identity}).latest()
+        self._step = found.progress.step if found else 0
+        write_options(self._job.out, self._job.options or {}, self._identity)
+        self._metrics.begin_after(self._step)
+        if exam is not None and found is None:
+            self._write_before(exam.scores(self._model))
+        progress = train(
+            self._model, self._material.batches, self._material.settings, self._work, identity=self._identity,
+            judge=None if exam is None else lambda model: self._judge(exam, model), report=self._show.report,
+            on_step=self._on_step(StepLines(self._show.report, self._show.live)), is_stopped=is_stopped,
+        )  # fmt: skip
+        self._save(progress)
+        self._show.report(f"saved to {self._job.out}")
+        return progress
+
+    def _exam(self) -> Exam | None:
+        material = self._material
+        if not material.exam_rows:
+            return None
+        return Exam(
+            material.exam_rows, self._job.method.exams(), material.base.tokenizer, max(8192, 4 * material.length)
+        )
+
+    def _on_step(self, lines: StepLines) -> Callable[[Step], None]:
+        def taken(step: Step) -> None:
+            self._step = step.number
+            self._metrics.step(step)
+            lines(step)
+
+        return taken
+
+    def _judge(self, exam: Exam, model: Any) -> float:
+        scores = exam.scores(model, self._job.method.judged)
+        self._metrics.validation(self._step, {name: score.as_data() for name, score in scores.items()})
+        self._show.report(f"step {self._step}: F1 " + ", ".join(f"{one.f1:.2f} {name}" for name, one in scores.items()))
+        return sum(score.f1 for score in scores.values()) / len(scores) / 100
+
+    def _save(self, progress: Progress) -> None:
+        """The best weights, in the type that the model came in; their scores are those of what is saved."""
+        job, base = self._job, self._material.base
+        best = Checkpoints(self._work, {}).best(progress)
+        if best is not None:
+            put_weights(self._model, best)
+        adapter = job.out / "adapter" if job.keep_adapter else None
+        saved = save(self._model, base.tokenizer, job.method.note(), job.out, dtype=base.dtype, adapter=adapter)
+        exam = self._exam()
+        if exam is not None:
+            self._report_scores(exam.scores(saved.float()))
+
+    def _write_before(self, scores: Mapping[str, Score]) -> None:
+        found = {name: score.as_data() for name, score in scores.items()}
+        self._metrics.validation(0, found)
+        (self._work / _BEFORE).write_text(json.dumps(found), encoding="utf-8")
+
+    def _report_scores(self, after: Mapping[str, Score]) -> None:
+        """A table of F1: before, after, for every exam, and for every field of the first one."""
+        try:
+            before = json.loads((self._work / _BEFORE).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            before = {}
+        found = {name: score.as_data() for name, score in after.items()}
+        (self._job.out / "scores.json").write_text(
+            json.dumps({"before": before, "after": found}, indent=2) + "\n", "utf-8"
+        )
+        first = next(iter(found))
+        rows = [(name, before.get(name, {}).get("f1"), one["f1"]) for name, one in found.items()]
+        known = before.get(first, {}).get("fields", {})
+        rows += [(f"  {name} ({first})", known.get(name), f1) for name, f1 in found[first]["fields"].items()]
+        width = max(len(name) for name, *_ in rows)
+        self._show.report(f"{'F1':<{width}}  before   after")
+        for name, old, new in rows:
+            self._show.report(f"{name:<{width}}  {'' if old is None else f'{old:.2f}':>6}  {new:>6.2f}")

@@ -25,14 +25,33 @@ class TrainingMode(StrEnum):
         return tuple(Mode) if self is TrainingMode.MIXTURE else (Mode(self.value),)
 
 
+class Decay(StrEnum):
+    """How the learning rate falls after the warm-up."""
+
+    COSINE = "cosine"
+    LINEAR = "linear"
+    CONSTANT = "constant"
+
+    def left(self, done: float) -> float:
+        """How much of the fall is left, between 1 and 0."""
+        match self:
+            case Decay.COSINE:
+                return 0.5 * (1 + math.cos(math.pi * done))
+            case Decay.LINEAR:
+                return 1 - done
+            case Decay.CONSTANT:
+                return 1.0
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     steps: int
     learning_rate: float  # the highest, after the warm-up
     final_share: float = 0.05  # of the learning rate, at the last step
+    decay: Decay = Decay.COSINE
     warmup_steps: int = 100
     weight_decay: float = 0.1
-    clip_norm: float = 1.0
+    clip_norm: float = 1.0  # of the gradient; 0: never
     accumulation: int = 1  # batches per step
     bfloat16: bool = True
     average: float = 0.0  # of the weights over the steps: how much of the average a step keeps; 0: the last weights
@@ -48,9 +67,9 @@ class Settings:
         return {name.replace("_", "-"): f"{getattr(self, name)}" for name in names}
 
     def rate(self, step: int) -> float:
-        """The learning rate of step `step`, counted from 0: a linear warm-up, then half a cosine."""
+        """The learning rate of step `step`, counted from 0: a linear warm-up, then the decay."""
         if step < self.warmup_steps:
             return self.learning_rate * (step + 1) / self.warmup_steps
         done = (step - self.warmup_steps) / max(1, self.steps - self.warmup_steps)
         floor = self.learning_rate * self.final_share
-        return floor + (self.learning_rate - floor) * 0.5 * (1 + math.cos(math.pi * min(1.0, done)))
+        return floor + (self.learning_rate - floor) * self.decay.left(min(1.0, done))

@@ -6,10 +6,11 @@ and resumed equals an unbroken one bit for bit, and a checkpoint holds tensors o
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,12 +20,13 @@ from pastalang.training.batches import Batch
 from pastalang.training.checkpoints import Checkpoints, Identity, Progress, Weights, put_weights, trained_weights
 from pastalang.training.errors import Interrupted, TrainingStopped
 from pastalang.training.forward import loss_of
+from pastalang.training.run_log import ReportLine, Step, StepLines
 from pastalang.training.settings import Settings
 
 Batches: TypeAlias = Callable[[int], Batch]  # the batch with this number, the same at every call
 Loss: TypeAlias = Callable[[Any, Batch], torch.Tensor]  # of a model on a batch
 Judge: TypeAlias = Callable[[Any], float]  # a validation score of the model: higher is better
-ReportLine: TypeAlias = Callable[[str], None]  # shows one line of progress
+OnStep: TypeAlias = Callable[[Step], None]
 
 
 def train(
@@ -37,15 +39,24 @@ def train(
     judge: Judge | None = None,
     loss: Loss = loss_of,
     report: ReportLine = print,
+    on_step: OnStep | None = None,
     is_stopped: Callable[[], bool] = lambda: False,
 ) -> Progress:
     """Train until the steps are done or the score stops rising. Resumes from the checkpoint in `folder`.
 
     `identity` names what is trained, and the settings are added to it: a checkpoint of something else is refused. The
-    last step is always judged. With `settings.average`, the model has the averaged weights when this returns. If
-    `is_stopped` after a step, saves a checkpoint and raises `Interrupted`.
+    last step is always judged. `on_step` is called after each step; by default, one in twenty is reported. With
+    `settings.average`, the model has the averaged weights when this returns. If `is_stopped` after a step, saves a
+    checkpoint and raises `Interrupted`.
     """
-    run = _Run(model, settings, Checkpoints(folder, {**identity, **settings.identity}), loss, report)
+    run = _Run(
+        model,
+        settings,
+        Checkpoints(folder, {**identity, **settings.identity}),
+        loss,
+        report,
+        on_step or StepLines(report),
+    )
     run.resume()
     while not run.is_over:
         run.step(batches)
@@ -64,15 +75,20 @@ class _Run:
     """A model in training, and how far it is."""
 
     def __init__(
-        self, model: Any, settings: Settings, checkpoints: Checkpoints, loss: Loss, report: ReportLine
+        self,
+        model: Any,
+        settings: Settings,
+        checkpoints: Checkpoints,
+        loss: Loss,
+        report: ReportLine,
+        on_step: OnStep,
     ) -> None:
         self.progress = Progress()
         self._model, self._settings, self._checkpoints = model, settings, checkpoints
-        self._loss, self._report = loss, report
+        self._loss, self._report, self._on_step = loss, report, on_step
         self._device = next(model.parameters()).device
         self._optimizer = _optimizer(model, settings)
         self._average = Average(model, settings.average) if settings.average else None
-        self._pace = _Pace()
 
     @property
     def is_over(self) -> bool:
@@ -103,13 +119,13 @@ class _Run:
     def step(self, batches: Batches) -> None:
         number, settings = self.progress.step, self._settings
         torch.manual_seed(seed_of(settings.seed, number))
-        cost, tokens = _step(self._model, self._optimizer, batches, settings, number, self._device, self._loss)
+        began = time.monotonic()
+        cost, norm, tokens = _step(self._model, self._optimizer, batches, settings, number, self._device, self._loss)
         if self._average is not None:
             self._average.add(self._model)
         self.progress = replace(self.progress, step=number + 1)
-        self._pace.add(tokens)
-        if self.is_due(20) or self.is_last_step:
-            self._report(self._pace.line(number + 1, settings.steps, cost))
+        seconds = time.monotonic() - began
+        self._on_step(Step(number + 1, settings.steps, cost, settings.rate(number), norm, tokens, seconds))
 
     def judge(self, judge: Judge) -> None:
         score, known = judge(self._model), self.progress
@@ -135,26 +151,6 @@ class _Run:
     def put_average(self) -> None:
         if self._average is not None:
             self._average.put(self._model)
-
-
-@dataclass
-class _Pace:
-    """How fast this process trains."""
-
-    tokens: int = 0
-    steps: int = 0
-
-    def __post_init__(self) -> None:
-        self._began = time.monotonic()
-
-    def add(self, tokens: int) -> None:
-        self.tokens += tokens
-        self.steps += 1
-
-    def line(self, step: int, steps: int, loss: float) -> str:
-        seconds = time.monotonic() - self._began
-        left = seconds / max(1, self.steps) * (steps - step)
-        return f"step {step}/{steps}  loss {loss:.4f}  {self.tokens / seconds:,.0f} tokens/s  {left / 60:.1f} min left"
 
 
 def seed_of(seed: int, step: int) -> int:
@@ -183,8 +179,11 @@ class Average:
 
 def _step(
     model: Any, optimizer: Any, batches: Batches, settings: Settings, step: int, device: torch.device, cost_of: Loss
-) -> tuple[float, int]:
-    """One update from `accumulation` batches, each weighted by the tokens it predicts."""
+) -> tuple[float, float, int]:
+    """One update from `accumulation` batches, each weighted by the tokens it predicts.
+
+    Returns the loss, the norm of its gradient before clipping, and how many tokens were fed.
+    """
     model.train()
     parts = [batches(step * settings.accumulation + part).to(device) for part in range(settings.accumulation)]
     predicted = sum(part.predicted for part in parts)
@@ -197,12 +196,15 @@ def _step(
             raise TrainingStopped(f"step {step + 1}: the loss is {loss.item()} on these rows: {rows}")
         loss.backward()  # type: ignore[no-untyped-call]
         total += loss.item()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm)
+    norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm or math.inf))
+    if not math.isfinite(norm):
+        rows = ", ".join(dict.fromkeys(origin for part in parts for origin in part.origins))
+        raise TrainingStopped(f"step {step + 1}: the gradient is {norm} on these rows: {rows}")
     for group in optimizer.param_groups:
         group["lr"] = settings.rate(step)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    return total, sum(part.tokens.numel() for part in parts)
+    return total, norm, sum(part.tokens.numel() for part in parts)
 
 
 def _optimizer(model: Any, settings: Settings) -> torch.optim.AdamW:

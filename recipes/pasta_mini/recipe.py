@@ -19,12 +19,13 @@ from transformers import AutoTokenizer
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models.loading import default_device
 from pastalang.runtime.models.training_note import TrainingNote
-from pastalang.training.fine_tune import save
 from pastalang.training.forward import loss_of
 from pastalang.training.lessons import Recorder
+from pastalang.training.model_files import save
 from pastalang.training.run_folder import prepare_folder
+from pastalang.training.run_log import ReportLine
 from pastalang.training.settings import Settings
-from pastalang.training.trainer import Batches, Loss, ReportLine, train
+from pastalang.training.trainer import Batches, Loss, train
 from pastalang.values.json import spell_json
 from recipes.pasta_mini.batches import RowStream, language_batches
 from recipes.pasta_mini.catalogue import Part

@@ -19,6 +19,7 @@ from pastalang.training.data import read_lessons
 from pastalang.training.errors import BadData, BadRows, CheckpointError
 from pastalang.training.fine_tune import Job, fine_tune
 from pastalang.training.lessons import Recorder
+from pastalang.training.method import ParallelValues
 from pastalang.training.settings import Settings
 from pastalang.training.teacher_forced_eval import score_rows
 from tests.training.lessons import TOKENIZER
@@ -63,7 +64,8 @@ def job_of(model: str, tmp_path: Path, *, steps: int = 200, **more: Any) -> Job:
     data = write_rows(tmp_path / "rows.jsonl")
     modes = more.pop("modes", (Mode.STRICT,))
     settings = replace(SETTINGS, steps=steps)
-    return Job(PROGRAM, model, data, tmp_path / "out", modes, settings, **{"rows": 2, "device": "cpu"} | more)
+    method = ParallelValues(PROGRAM, modes)
+    return Job(method, model, data, tmp_path / "out", settings, **{"rows": 2, "device": "cpu", "warmup": 20} | more)
 
 
 def silent(_: str) -> None:
@@ -87,9 +89,9 @@ def test_two_hundred_steps_learn_a_toy_task_in_every_mode(model: str, tmp_path: 
     job = job_of(model, tmp_path, modes=tuple(Mode), rows=4)
     losses: list[str] = []
     fine_tune(job, report=losses.append)
-    before, after = (float(line.split("loss ")[1].split()[0]) for line in (losses[1], losses[-2]))
-    assert after < 0.1
-    assert before > 0.5
+    first, *_, last = (json.loads(line) for line in (job.out / "training/metrics.jsonl").read_text().splitlines())
+    assert first["loss"] > 0.5 and last["loss"] < 0.1 and last["step"] == 200
+    assert "12 rows = " in losses[0] and "; 200 steps = " in losses[0] and "no rows for validation" in losses[0]
     assert scores(Path(model), tmp_path).reported.f1 < 60
     for mode in Mode:
         assert scores(job.out, tmp_path, mode).reported.f1 > 95
@@ -121,6 +123,11 @@ def test_the_best_weights_on_the_validation_rows_are_kept(model: str, tmp_path: 
     progress = fine_tune(job, report=lines.append)
     assert sum("validation score" in line for line in lines) == 2
     assert progress.best_score is not None
+    scores = json.loads((job.out / "scores.json").read_text())
+    assert scores["before"].keys() == scores["after"].keys() == {mode.value for mode in Mode}
+    assert scores["after"]["strict"]["f1"] == pytest.approx(100 * progress.best_score)
+    table = lines[lines.index(next(line for line in lines if line.startswith("F1"))) :]
+    assert [line.split()[0] for line in table] == ["F1", "strict", "lockstep", "sequential", "colour", "size", "saved"]
 
 
 def test_the_folder_says_what_its_weights_were_trained_for(model: str, tmp_path: Path) -> None:
@@ -179,9 +186,9 @@ def test_what_a_run_was_started_with_is_what_it_goes_on_with(model: str, tmp_pat
         other.model.norm.weight += 1
     other.save_pretrained(model)
     for changed, name in (
-        (replace(job, modes=(Mode.SEQUENTIAL,)), "mode was strict, now sequential"),
+        (replace(job, method=ParallelValues(PROGRAM, (Mode.SEQUENTIAL,))), "mode was strict, now sequential"),
         (replace(job, validation=job.data), "validation was none, now [0-9a-f]+"),
-        (job, "else: model was [0-9a-f]+, now [0-9a-f]+; go on"),
+        (job, "model was [0-9a-f]+, now [0-9a-f]+; go on"),
     ):
         with pytest.raises(CheckpointError, match=name):
             fine_tune(changed, report=silent)

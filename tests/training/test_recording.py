@@ -7,7 +7,7 @@ import pytest
 
 from pastalang.compiler import compile
 from pastalang.plan.plan import Mode
-from pastalang.training.batches import collate, packed_batches
+from pastalang.training.batches import PackedBatches, collate
 from pastalang.training.errors import BadData, BadRow
 from pastalang.training.lessons import Lesson, Recorder, planner
 from pastalang.training.recording import IGNORED, TrainingRow
@@ -139,8 +139,8 @@ def test_packed_rows_do_not_see_one_another() -> None:
 
 def test_batches_are_a_function_of_their_number_and_an_epoch_shows_every_row_once() -> None:
     variants = [[product("x" * number, mode=mode) for mode in Mode] for number in range(1, 6)]
-    batches = packed_batches(variants, rows=1, length=130, seed=0)
-    again = packed_batches(variants, rows=1, length=130, seed=0)
+    batches = PackedBatches(variants, rows=1, length=130, seed=0)
+    again = PackedBatches(variants, rows=1, length=130, seed=0)
     for number in (0, 3, 1):
         assert batches(number).tokens.equal(again(number).tokens)
     shown = [batches(number) for number in range(6)]
@@ -150,7 +150,7 @@ def test_batches_are_a_function_of_their_number_and_an_epoch_shows_every_row_onc
 
 def test_a_mixture_shows_a_row_in_another_mode_in_the_next_epoch() -> None:
     variants = [[product("x", brand="ab", mode=mode) for mode in Mode]]
-    batches = packed_batches(variants, rows=1, length=200, seed=0)
+    batches = PackedBatches(variants, rows=1, length=200, seed=0)
     lengths = [int(batches(number).positions.max()) for number in range(4)]
     assert lengths[0] == lengths[3]
     assert lengths[0] != lengths[2]
@@ -158,6 +158,6 @@ def test_a_mixture_shows_a_row_in_another_mode_in_the_next_epoch() -> None:
 
 def test_nothing_to_train_on_and_a_row_longer_than_a_line_are_refused() -> None:
     with pytest.raises(BadData, match="nothing to train on"):
-        packed_batches([], rows=1, length=10, seed=0)
+        PackedBatches([], rows=1, length=10, seed=0)
     with pytest.raises(BadRow, match=r"rows\.jsonl:1: takes \d+ tokens .* holds 10; raise --length"):
-        packed_batches([[product("x")]], rows=1, length=10, seed=0)
+        PackedBatches([[product("x")]], rows=1, length=10, seed=0)

@@ -65,7 +65,7 @@ def load_weights(path: str | Path, *, device: str | None = None, dtype: torch.dt
     with as_load_error(path):
         config = AutoConfig.from_pretrained(path, local_files_only=is_here)
     check_config(config)
-    with as_load_error(path), _quietly():
+    with as_load_error(path), quietly():
         model, found = AutoModelForCausalLM.from_pretrained(
             path, dtype=dtype or default_dtype(chosen), local_files_only=is_here,
             output_loading_info=True, ignore_mismatched_sizes=True,
@@ -140,7 +140,7 @@ def _reason(problem: Exception) -> str:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Silences transformers, whose complaints become a `LoadError`. Progress bars are shown on a terminal only."""
     verbosity, shows_progress = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity(logging.CRITICAL)

@@ -1,0 +1,114 @@
+"""The model of a run, from the folder or the hub that it comes from to the folder that it is saved to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from pastalang.runtime.attention.masks import layer_windows
+from pastalang.runtime.models.compatibility import check_config
+from pastalang.runtime.models.loading import as_load_error, default_device, quietly
+from pastalang.runtime.models.source import check_source, shipped_folder
+from pastalang.runtime.models.training_note import FILE, TrainingNote
+from pastalang.training.checkpoints import writing
+from pastalang.training.errors import BadData
+
+
+@dataclass(frozen=True, slots=True)
+class Lora:
+    """Low-rank adapters in place of whole weights. `targets` are names of modules; none: all linear ones."""
+
+    rank: int
+    alpha: float | None = None  # None: twice the rank
+    dropout: float = 0.0
+    targets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """What is known of a model before its weights are loaded."""
+
+    source: str
+    config: Any
+    tokenizer: Any
+
+    @property
+    def window(self) -> int | None:
+        """Of its sliding layers; None without such layers."""
+        windows = layer_windows(self.config.get_text_config())
+        return next((window for window in windows if window is not None), None)
+
+    @property
+    def last_position(self) -> int:
+        return int(self.config.get_text_config().max_position_embeddings) - 1
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of its weights, and of those that are saved."""
+        found = getattr(self.config, "dtype", None)
+        return found if isinstance(found, torch.dtype) else torch.float32
+
+    def load(self, *, device: str | None, seed: int, lora: Lora | None) -> Any:
+        """The model in float32, ready for training."""
+        from transformers import AutoModelForCausalLM
+
+        with as_load_error(self.source), quietly():
+            model = AutoModelForCausalLM.from_pretrained(_place(self.source), dtype=torch.float32)
+        model = model.to(device or default_device())
+        torch.manual_seed(seed)
+        return model if lora is None else _with_lora(model, lora)
+
+
+def read_base(source: str) -> Base:
+    """Raises `LoadError` or `UnsupportedModel`."""
+    from transformers import AutoConfig, AutoTokenizer
+
+    check_source(source)
+    with as_load_error(source):
+        config = AutoConfig.from_pretrained(_place(source))
+        check_config(config)
+        return Base(source, config, AutoTokenizer.from_pretrained(_place(source)))
+
+
+def save(
+    model: Any, tokenizer: Any, note: TrainingNote, folder: Path, *, dtype: torch.dtype | None = None,
+    adapter: Path | None = None,
+) -> Any:  # fmt: skip
+    """Save whole weights and return the model that has them; LoRA adapters are merged.
+
+    `adapter` is a folder for the adapters themselves.
+    """
+    with writing(folder, "make room and give the same command again"), quietly():
+        (folder / FILE).unlink(missing_ok=True)  # written last: its presence says that the folder is complete
+        if hasattr(model, "merge_and_unload"):
+            if adapter is not None:
+                model.save_pretrained(adapter)
+            model = model.merge_and_unload()
+        model = model if dtype is None else model.to(dtype)
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        note.write(folder)
+    return model
+
+
+def _place(source: str) -> str | Path:
+    return shipped_folder(source) or source
+
+
+def _with_lora(model: Any, lora: Lora) -> Any:
+    try:
+        from peft import LoraConfig, get_peft_model
+    except ImportError as problem:
+        raise BadData("--lora needs the package peft: pip install 'pastalang[lora]'") from problem
+    found = LoraConfig(
+        r=lora.rank, lora_alpha=lora.alpha or 2 * lora.rank, lora_dropout=lora.dropout,
+        target_modules=list(lora.targets) or "all-linear", task_type="CAUSAL_LM",
+    )  # fmt: skip
+    try:
+        return get_peft_model(model, found)
+    except ValueError as problem:  # a name of a module that the model does not have
+        reason = next(iter(str(problem).splitlines()), "")
+        raise BadData(f"--lora-targets: {reason}") from problem

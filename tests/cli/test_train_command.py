@@ -1,0 +1,209 @@
+"""`pasta train`: what it prints, what it leaves behind, and every way of misusing it."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from typer.testing import CliRunner, Result
+
+from pastalang.cli.app import build_app
+from pastalang.plan.plan import Mode
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+from pastalang.testing.toy_models import Family, toy_model
+from pastalang.training import trainer
+
+PROGRAM = 'template word(word: text)\nuser """{word}"""\nassistant json { kind: "a" | "b", name: string(max=6) }\n'
+TWO = PROGRAM + PROGRAM.replace("template word", "template other")
+ROWS = [{"word": f"w{number}", "value": {"kind": "ab"[number % 2], "name": f"n{number}"}} for number in range(24)]
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(build_app({"train"}), ["train", *words])
+
+
+def write_rows(path: Path, rows: list[Any]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with windows, in half precision."""
+    folder = tmp_path_factory.mktemp("model")
+    toy_model(Family.GEMMA3, window=16, positions=1024, dtype=torch.bfloat16).save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def place(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a program, rows and the things that people get wrong."""
+    monkeypatch.chdir(tmp_path)
+    files = {
+        "p.pasta": PROGRAM, "two.pasta": TWO, "broken.pasta": "template t(", "empty.jsonl": "", "text.jsonl": "hello\n",
+        "latin.jsonl": b"\xe9\n", "bad.toml": "steps = ", "wrong.toml": "stepps = 3\n", "typed.toml": 'rows = "many"\n',
+        "file": "x", "array.jsonl": "[1]\n", "few.jsonl": json.dumps(ROWS[0]) + "\n",
+    }  # fmt: skip
+    for name, content in files.items():
+        (tmp_path / name).write_bytes(content if isinstance(content, bytes) else content.encode())
+    write_rows(tmp_path / "rows.jsonl", ROWS)
+    write_rows(tmp_path / "wrong.jsonl", [{"word": "x", "value": {"kind": "c", "name": "n"}}, *ROWS])
+    write_rows(tmp_path / "long.jsonl", [*ROWS, {"word": "x", "value": {"kind": "a", "name": "far too long"}}])
+    write_rows(tmp_path / "deep.jsonl", [*ROWS, {"word": "x" * 1100, "value": {"kind": "a", "name": "n"}}])
+    (tmp_path / "model").symlink_to(model)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    (tmp_path / "no-model").mkdir()
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "config.json").write_text("{}")
+    return tmp_path
+
+
+GOOD = {"--model": "model", "--program": "p.pasta", "--data": "rows.jsonl", "--out": "out", "--device": "cpu"}
+
+
+def words_of(*given: str) -> list[str]:
+    """The words of a good command, changed: `--option value` replaces, `-option` takes away."""
+    options: dict[str, str | None] = dict(GOOD)
+    if "--epochs" not in given:
+        options["--steps"] = "1"
+    rest = list(given)
+    method = rest.pop(0) if rest and not rest[0].startswith("-") else "hpd"
+    while rest:
+        name = rest.pop(0)
+        if not name.startswith("--"):
+            options.pop(f"-{name}")
+            continue
+        options[name] = rest.pop(0) if rest and not rest[0].startswith("--") else None
+    return [method, *(word for pair in options.items() for word in pair if word is not None)]
+
+
+MISUSE = [
+    # what is not there, or not readable
+    (["-model"], 2, "Missing option '--model'"),
+    (["-program"], 2, "Missing option '--program'"),
+    (["-data"], 2, "Missing option '--data'"),
+    (["-out"], 2, "Missing option '--out'"),
+    (["ppt"], 2, "'ppt' is not one of 'hpd'"),
+    (["--program", "none.pasta"], 3, "there is no file none.pasta"),
+    (["--program", "broken.pasta"], 1, "broken.pasta:1"),
+    (["--program", "two.pasta"], 2, "2 templates"),
+    (["--template", "wrod"], 2, "wrod"),
+    (["--data", "none.jsonl"], 3, "there is no file none.jsonl"),
+    (["--data", "full"], 3, "full could not be read: is a directory"),
+    (["--data", "latin.jsonl"], 3, "latin.jsonl could not be read: it is not UTF-8 text"),
+    (["--validation", "none.jsonl"], 3, "there is no file none.jsonl"),
+    (["--model", "./nowhere"], 3, "there is no folder ./nowhere"),
+    (["--model", "no-model"], 3, "the folder no-model holds no model: it has no config.json"),
+    (["--model", "file"], 3, "file is a file; a model is a folder"),
+    (["--model", "bare"], 3, "bare"),
+    # rows
+    (["--data", "empty.jsonl"], 1, "empty.jsonl holds no rows"),
+    (["--data", "text.jsonl"], 1, "text.jsonl:1: is not JSON"),
+    (["--data", "array.jsonl"], 1, "array.jsonl:1: has to be a JSON object"),
+    (["--data", "wrong.jsonl"], 1, "1 of 25 rows cannot be used; --skip-bad leaves them out wrong.jsonl:1: "),
+    (["--data", "long.jsonl"], 1, "long.jsonl:25: `name` cannot be written as \"far too long\""),
+    (["--data", "deep.jsonl"], 1, "deep.jsonl:25: reaches position"),
+    (["--validation", "wrong.jsonl"], 1, "wrong.jsonl:1: value: kind"),
+    (["--length", "16"], 1, "rows.jsonl:1: takes"),
+    # where it is written
+    (["--out", "full"], 1, "full is not empty; choose another folder, or pass --overwrite"),
+    (["--out", "file"], 3, "file cannot be written: file is not a folder"),
+    (["--out", "file/inside"], 3, "is not a folder"),
+    (["--out", "model", "--overwrite"], 2, "model holds the model to train"),
+    # numbers and options that contradict one another
+    (["--steps", "0"], 2, "'--steps': Input should be greater than or equal to 1"),
+    (["--steps", "many"], 2, "'--steps': Input should be a valid integer"),
+    (["--steps", "5", "--epochs", "2"], 2, "--steps and --epochs both say how long to train"),
+    (["--epochs", "0"], 2, "--epochs has to be a number above 0, not 0"),
+    (["--learning-rate", "nan"], 2, "--learning-rate has to be a number above 0, not nan"),
+    (["--rows", "0"], 2, "'--rows': Input should be greater than or equal to 1"),
+    (["--mode", "parallel"], 2, "'parallel' is not one of"),
+    (["--decay", "step"], 2, "'step' is not one of"),
+    (["--hold-out", "0.9"], 2, "'--hold-out': Input should be less than or equal to 0.5"),
+    (["--patience", "2", "--hold-out", "0"], 2, "--patience and --judge-every need --validation"),
+    (["--judge-every", "5", "--data", "few.jsonl"], 1, "need rows for validation: pass --validation, or 20 rows"),
+    (["--lora-alpha", "8"], 2, "need --lora RANK"),
+    (["--keep-adapter"], 2, "need --lora RANK"),
+    (["--device", "tpu"], 2, "--device: "),
+    (["--config", "none.toml"], 2, "none.toml could not be read: no such file or directory"),
+    (["--config", "bad.toml"], 2, "bad.toml is not TOML"),
+    (["--config", "wrong.toml"], 2, "wrong.toml: there is no option stepps; did you mean steps?"),
+    (["--config", "typed.toml"], 2, "'--rows': Input should be a valid integer"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "message"), MISUSE, ids=lambda given: " ".join(given) if isinstance(given, list) else ""
+)
+def test_misuse_is_refused_with_a_message_and_leaves_nothing_behind(
+    given: list[str], code: int, message: str, place: Path
+) -> None:
+    before = sorted(place.rglob("*"))
+    result = run(*words_of(*given))
+    shown = " ".join(result.stderr.replace("│", " ").split())
+    assert " ".join(message.split()) in shown, result.stderr
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert isinstance(result.exception, SystemExit) and "Traceback" not in result.stderr
+    assert sorted(place.rglob("*")) == before
+
+
+def test_a_run_from_rows_to_scores_can_be_repeated_from_its_toml(place: Path) -> None:
+    result = run(*words_of("--steps", "3", "--judge-every", "2", "--rows", "2", "--mode", "mixture"))
+    assert result.exit_code == 0, result.stderr
+    first, *rest = result.stdout.splitlines()
+    assert first.startswith("22 rows = ") and first.endswith("; 2 rows for validation") and "; 3 steps = " in first
+    assert sum("validation score" in line for line in rest) == 2, "after step 2, and after the last one"
+    assert rest[-1] == "saved to out"
+    saved = load_file("out/model.safetensors")
+    assert {value.dtype for value in saved.values()} == {torch.bfloat16}, "as the model came in"
+    steps = [json.loads(line) for line in Path("out/training/metrics.jsonl").read_text().splitlines()]
+    assert [one["step"] for one in steps if "loss" in one] == [1, 2, 3]
+    judged = [one["validation"] for one in steps if "validation" in one]
+    assert [set(one) for one in judged] == [{mode.value for mode in Mode}] * 3
+    assert set(judged[0]["strict"]["fields"]) == {"kind", "name"}
+    again = run("hpd", "--config", "out/run.toml", "--out", "again")
+    assert again.exit_code == 0, again.stderr
+    assert all(torch.equal(value, saved[name]) for name, value in load_file("again/model.safetensors").items())
+    assert run(*words_of()).exit_code == 1
+    assert "holds a finished run" in run(*words_of()).stderr
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = words_of("--steps", "4", "--hold-out", "0", "--rows", "1")
+    assert run(*whole, "--overwrite").exit_code == 0
+    expected = load_file("out/model.safetensors")
+    step, count = trainer._step, iter(range(100))
+
+    def pressed(*given: Any) -> Any:
+        if next(count) == 1:
+            signal.raise_signal(signal.SIGINT)
+        return step(*given)
+
+    monkeypatch.setattr(trainer, "_step", pressed)
+    result = run(*whole, "--overwrite")
+    assert result.exit_code == 130
+    assert "stopped after step 2 of 4; a checkpoint is saved in out: give the same command again" in result.stderr
+    resumed = run(*whole)
+    assert resumed.exit_code == 0 and "going on after step 2 of 4" in resumed.stdout
+    assert all(torch.equal(value, expected[name]) for name, value in load_file("out/model.safetensors").items())
+
+
+def test_rows_can_be_checked_without_training_and_bad_ones_left_out(place: Path) -> None:
+    result = run(*words_of("--check", "--epochs", "2"))
+    assert result.exit_code == 0, result.stderr
+    assert (
+        "22 rows = " in result.stdout
+        and "2 rows for validation" in result.stdout
+        and "nothing was trained" in result.stdout
+    )
+    assert not Path("out").exists()
+    skipped = run(*words_of("--data", "long.jsonl", "--check", "--skip-bad"))
+    assert skipped.exit_code == 0, skipped.stderr
+    assert "rows are left out\n  long.jsonl:25: `name` cannot be written" in skipped.stdout
