@@ -37,11 +37,7 @@ def min_length(type: t.Type) -> int:
         case t.Boolean() | t.Null():
             return len("true")
         case t.Literal(value=value):
-            return (
-                len(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-                if isinstance(value, str)
-                else 1
-            )
+            return literal_bytes(value, quoted=True) if isinstance(value, str) else 1
         case t.Temporal(kind=kind):
             return _TEMPORAL[kind] + _QUOTES
         case t.Uuid():
