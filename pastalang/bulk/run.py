@@ -12,7 +12,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +23,7 @@ from pastalang.bulk.ledger import Chunk, Digest, Ledger
 from pastalang.bulk.rows import FAILED, STATUSES, Origin, Row, extractions_of, row_of
 from pastalang.bulk.task import Task
 from pastalang.errors import PastaError, TruncationWarning
+from pastalang.program.types import Sampling
 from pastalang.values.json import write_json
 
 if TYPE_CHECKING:
@@ -105,13 +106,18 @@ def fingerprint_of(job: Job, corpus: Corpus) -> dict[str, str]:
         "instructions": _short({name: value for name, value in texts.items() if name != "text"}),
         "model": f"{origin.model}, revision {origin.revision}",
         "mode": task.mode,
-        "sampling": f"{task.options.get('sampling', 'of the program')}, seed {task.options.get('seed', 0)}",
+        "sampling": f"{_sampling(task.options.get('sampling'))}, seed {task.options.get('seed', 0)}",
         "options": ", ".join(f"{name}={value}" for name, value in sorted(options.items())) or "none",
         "columns": f"id {read.id or 'id'}, text {', '.join((*read.required, *read.optional))}",
         "limit": "none" if job.limit is None else str(job.limit),
         "version": __version__,
     }
     return found | {f"documents in {name}": size for name, size in corpus.identity.items()}
+
+
+def _sampling(sampling: Sampling | None) -> str:
+    given = {} if sampling is None else {name: value for name, value in asdict(sampling).items() if value is not None}
+    return ", ".join(f"{name}={value}" for name, value in given.items()) or "of the program"
 
 
 def _short(texts: Mapping[str, Any]) -> str:

@@ -20,7 +20,18 @@ from pastalang.cli.bulk_progress import BulkProgress, estimate_text, summary_tex
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_STOPPED, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.import_model import find_model
 from pastalang.cli.model_source import chosen_model, load_engine, refuse_model
-from pastalang.cli.options import AnyMode, AsJson, Cells, DecodingMode, Device, TemplateName
+from pastalang.cli.options import (
+    AnyMode,
+    AsJson,
+    Cells,
+    DecodingMode,
+    Device,
+    Temperature,
+    TemplateName,
+    TopK,
+    TopP,
+    sampling_of,
+)  # fmt: skip
 from pastalang.cli.output import echo, echo_document, echo_error, reason_of, refuse_unwritable
 from pastalang.cli.plan_source import choose_template, read_program
 from pastalang.cli.process import exits_with_code
@@ -68,6 +79,9 @@ def command(
     ] = None,
     mode: DecodingMode = Mode.STRICT,
     any_mode: AnyMode = False,
+    temperature: Temperature = None,
+    top_p: TopP = None,
+    top_k: TopK = None,
     seed: Annotated[int, typer.Option(help="The same seed samples the same tokens.")] = 0,
     on_truncated: Annotated[OnCut, typer.Option(help="What becomes of a value that its limit has cut.")] = OnCut.KEEP,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, if there is one.")] = False,
@@ -94,11 +108,9 @@ def command(
     chosen = chosen_model(model)
     refuse_model(chosen.name)
     options: dict[str, Any] = {
-        "mode": mode.value,
-        "any_mode": any_mode,
-        "seed": seed,
-        "on_truncated": on_truncated.value,
-    }
+        "mode": mode.value, "any_mode": any_mode, "seed": seed, "on_truncated": on_truncated.value,
+        "sampling": sampling_of(temperature, top_p, top_k),
+    }  # fmt: skip
     task = _task(source, tuple(text or ()), id, template, instructions, options)
 
     from pastalang.bulk.files import open_documents

@@ -161,6 +161,9 @@ def test_an_output_that_exists_is_kept(model: Path) -> None:
     other = run(TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model, "--resume", "--mode", "sequential")
     assert other.exit_code == 2 and "  mode: strict then, sequential now\n" in other.stderr
     assert "program:" not in other.stderr
+    warm = run(TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model, "--resume", "--temperature", 0.5, "--seed", 3)
+    assert warm.exit_code == 2
+    assert "sampling: of the program, seed 0 then, temperature=0.5, seed 3 now" in warm.stderr
 
 
 class Interrupted(BulkProgress):
