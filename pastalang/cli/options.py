@@ -12,6 +12,7 @@ from pastalang.limits import MAX_HOLE_TOKENS
 from pastalang.plan.plan import Mode
 from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
 from pastalang.program.types import Sampling
+from pastalang.runtime.call import Drafts
 from pastalang.values.token_limits import QUOTE_TOKENS
 
 ProgramPaths: TypeAlias = Annotated[
@@ -46,6 +47,21 @@ TopP: TypeAlias = Annotated[
     float | None, typer.Option("--top-p", help="Sample from the most probable tokens that add up to this probability.")
 ]
 TopK: TypeAlias = Annotated[int | None, typer.Option("--top-k", help="Sample from this many most probable tokens.")]
+
+
+GuessAhead: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--drafts", metavar="auto|off|N", help="Guess tokens ahead: fewer passes, the same answer."),
+]
+
+
+def drafts_of(given: str | None) -> Drafts | None:
+    """Raises `Refused`."""
+    if given in (None, "auto", "off"):
+        return given  # type: ignore[return-value]
+    if given is not None and given.isascii() and given.isdigit() and int(given):
+        return int(given)
+    raise Refused(f"--drafts takes auto, off or a whole number of at least 1, not {given}", EXIT_USAGE)
 
 
 def sampling_of(temperature: float | None, top_p: float | None, top_k: int | None) -> Sampling | None:

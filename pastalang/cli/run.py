@@ -23,11 +23,13 @@ from pastalang.cli.options import (
     Cells,
     DecodingMode,
     Device,
+    GuessAhead,
     MaxTokens,
     Temperature,
     TemplateName,
     TopK,
     TopP,
+    drafts_of,
     sampling_of,
 )  # fmt: skip
 from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwritable, write_file
@@ -76,6 +78,7 @@ def command(
     top_k: TopK = None,
     max_tokens: MaxTokens = None,
     seed: Annotated[int, typer.Option(help="The same seed samples the same tokens.")] = 0,
+    drafts: GuessAhead = None,
     device: Device = None,
     cells: Cells = 8192,
     as_json: AsJson = False,
@@ -92,7 +95,7 @@ def command(
 ) -> None:
     refuse_second(file, inputs, *files_of(input or []))
     _refuse_trace(trace, file, inputs, *files_of(input or []))
-    sampling = sampling_of(temperature, top_p, top_k)
+    sampling, ahead = sampling_of(temperature, top_p, top_k), drafts_of(drafts)
     chosen = chosen_model(model)
     refuse_model(chosen.name)
     plan = read_plan(file, template=template, mode=mode, max_tokens=max_tokens)
@@ -101,7 +104,7 @@ def command(
         if note is not None:
             echo_error(f"note: {note}")
     engine = load_engine(chosen.name, device=device, cells=cells)
-    options = RunOptions(seed=seed, any_mode=any_mode, sampling=sampling)
+    options = RunOptions(seed=seed, any_mode=any_mode, sampling=sampling, drafts=ahead)
     options["on_truncated"] = None if on_truncated is None else on_truncated.value
     result = _run(engine, plan, given, options, quiet=as_json)
     refused = None if trace is None else _write_trace(trace, plan, result)

@@ -1,6 +1,6 @@
 """What happened in a finished run, in counts: how long every hole became, which arms were chosen, how many items.
 
-`(plan, run_outcomes)` determines how many forward passes a scheduler without drafts has to take (`passes.py`).
+`(plan, run_outcomes)` determines how many forward passes a scheduler has to take (`passes.py`).
 
 A run is recorded per instance of a branch, as the outcomes of its decisions in the order in which the branch meets
 them. Forced text has no outcome; its tokens are counted separately. `outcomes_of` makes the record of a run that
@@ -99,11 +99,13 @@ class InstanceOutcomes:
     """One instance: `outcomes` of holes, choices, repeats and fan-outs, `forced` tokens of turns, texts and data.
 
     Both in the order met. Where `forced` is left out, every forced segment counts one token: how many there are
-    matters with chunks and in lock-step, and whether there are any matters after a dropped draw.
+    matters with chunks and in lock-step, and whether there are any matters after a dropped draw. `confirmed` are the
+    numbers of the instance's tokens that had been fed as drafts before they were drawn.
     """
 
     outcomes: tuple[Outcome, ...]
     forced: tuple[int, ...] = ()
+    confirmed: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

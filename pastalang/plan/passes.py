@@ -8,6 +8,7 @@
     a join          goes on in the first pass in which the last tokens of all that is joined are fed, or later
     lock-step       token k is fed when token k of every value before it is fed, or that value has ended
     chunks          a pass feeds a branch at most `chunk` tokens
+    a draft         takes no pass: the next draw is from the pass of the draw that confirmed it
     a kept prompt   takes no pass and no part of a chunk: the root's first pass feeds what follows it
 
 This arithmetic and the simulator of `simulate.py` both read what an instance does from `run_actions.py`.
@@ -47,7 +48,7 @@ class Timing:
 
 
 def passes_taken(plan: Plan, run_outcomes: RunOutcomes) -> int:
-    """The forward passes that a scheduler without drafts and without admission limits takes for this run."""
+    """The forward passes that a scheduler without admission limits takes for this run."""
     return timing_of(plan, run_outcomes).passes
 
 
@@ -88,6 +89,8 @@ class _Clock:
     chunk: int | None
     start: int
     kept: int = 0  # tokens still to come that take no pass
+    confirmed: frozenset[int] = frozenset()  # the numbers of tokens that take no pass
+    count: int = 0  # tokens so far, kept ones left out
     used: int = 0  # tokens that pass `at` feeds already
     last_draw: int = 0
     front: _Front | None = None
@@ -97,6 +100,8 @@ class _Clock:
         kept = min(self.kept, tokens)
         self.kept -= kept
         tokens -= kept
+        first, self.count = self.count, self.count + tokens
+        tokens -= sum(number in self.confirmed for number in range(first, self.count)) if self.confirmed else 0
         if not tokens:
             return
         if self.front is not None:
@@ -151,7 +156,10 @@ class _PassCounter:
         return Timing(self._spans)
 
     def _start(self, instance: Instance, *, at: int, reached: int, kept: int = 0) -> None:
-        clock = _Clock(self._work[instance], at, reached, self._run_outcomes.chunk, start=at, kept=kept)
+        clock = _Clock(
+            self._work[instance], at, reached, self._run_outcomes.chunk, start=at, kept=kept,
+            confirmed=self._run_outcomes.runs[instance].confirmed,
+        )  # fmt: skip
         self._clocks[instance] = clock
         self._ready.append((instance, self._go(clock)))
 

@@ -74,7 +74,9 @@ def documents_of(request: RequestState) -> tuple[tuple[BranchState, ...], bool]:
 def run_outcomes_of(request: RequestState, *, chunk: int | None = None) -> RunOutcomes:
     """The lengths and choices of the first complete answer, from which its passes can be computed."""
     runs = {
-        Instance(branch.spec.id, branch.items): InstanceOutcomes(tuple(branch.outcomes), tuple(branch.forced))
+        Instance(branch.spec.id, branch.items): InstanceOutcomes(
+            tuple(branch.outcomes), tuple(branch.forced), frozenset(branch.confirmed)
+        )
         for branch in request.branches[: request.first_answer.branches if request.first_answer else None]
     }
     return RunOutcomes(runs, chunk, request.kept_tokens)

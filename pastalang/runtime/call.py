@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any, Final, TypedDict
+from typing import Any, Final, Literal, TypeAlias, TypedDict
 
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.plan.plan import Mode, Plan
@@ -15,6 +15,8 @@ from pastalang.program.types import ON_TRUNCATED, OnTruncated, Sampling
 from pastalang.runtime.errors import BadInputs
 
 IN_FLIGHT: Final = 16  # how many inputs of a `map` run at the same time
+
+Drafts: TypeAlias = Literal["auto", "off"] | int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,7 @@ class Options:
     keep_invalid   return an answer that stays invalid with its problems, instead of raising `Invalid`
     on_truncated   "keep", "raise" or "null": what becomes of a value that its limit has cut; if None, a warning says so
     details        report for each field how much probability its type ruled out, and how likely each option was
+    drafts         "auto", "off", or the most tokens that a field guesses ahead; the answer is the same
     """
 
     template: str | None = None
@@ -46,6 +49,7 @@ class Options:
     keep_invalid: bool = False
     on_truncated: OnTruncated | None = None
     details: bool = False
+    drafts: Drafts | None = None
 
 
 class DecodingOptions(TypedDict, total=False):
@@ -59,6 +63,7 @@ class DecodingOptions(TypedDict, total=False):
     retry_below: float | None
     keep_invalid: bool
     on_truncated: OnTruncated | None
+    drafts: Drafts | None
 
 
 class RunOptions(DecodingOptions, total=False):
@@ -163,6 +168,7 @@ def _problems(options: Options) -> list[str]:
         if not isinstance(value, bool):
             problems.append(f"`{name}` must be True or False, not {value!r}")
     problems += check_on_truncated(options.on_truncated)
+    problems += check_drafts(options.drafts)
     sampling: object = options.sampling
     if sampling is None:
         return problems
@@ -188,6 +194,13 @@ def check_on_truncated(given: object) -> list[str]:
     if given is None or given in ON_TRUNCATED:
         return []
     return [f"`on_truncated` must be {_one_of(ON_TRUNCATED)}, not {given!r:.60}"]
+
+
+def check_drafts(given: object) -> list[str]:
+    """What is wrong with it."""
+    if given in (None, "auto", "off") or (isinstance(given, int) and not isinstance(given, bool) and given >= 1):
+        return []
+    return [f'`drafts` must be "auto", "off" or a whole number of at least 1, not {given!r:.60}']
 
 
 def check_size(name: str, value: object, *, minimum: int) -> None:

@@ -13,7 +13,7 @@ import torch
 
 from pastalang.errors import PastaError
 from pastalang.program.types import OnTruncated
-from pastalang.runtime.call import RunOptions, check_size
+from pastalang.runtime.call import Drafts, RunOptions, check_size
 from pastalang.runtime.constraints.compile import prepare_vocabulary
 from pastalang.runtime.errors import LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
@@ -59,12 +59,14 @@ class Engine(ManyRequests):
         prefix_cells: int | None = None,
         packed: bool = True,
         on_truncated: OnTruncated | None = None,
+        drafts: Drafts = "off",
     ) -> Engine:
         """Load a model: a folder, a name on the hub, `"pasta-mini"`, or a `transformers` model and its tokenizer.
 
         `cells` is the size of the KV cache in tokens. Weights loaded onto a CPU are `packed` into the layout that its
         kernels read fastest; a model that you loaded is never changed. A file `pastalang.json` next to the weights
-        names the modes they were trained for. `on_truncated` applies to calls that do not set it. Raises `LoadError`.
+        names the modes they were trained for. `on_truncated` and `drafts` apply to calls that
+        do not set them. Raises `LoadError`.
         """
         check_size("cells", cells, minimum=1)
         pair = source if isinstance(source, tuple) else (source, tokenizer)
@@ -78,6 +80,7 @@ class Engine(ManyRequests):
             engine = Engine(
                 TransformersModel(found.weights, cells=cells), found.tokenizer, limits=limits,
                 prefix_cells=prefix_cells, trained_for=found.trained_for, on_truncated=on_truncated,
+                drafts=drafts,
             )  # fmt: skip
         except MemoryError as problem:
             raise LoadError(f"this machine has no memory for a KV cache of {cells} cells: {problem}") from problem
@@ -105,7 +108,7 @@ class Engine(ManyRequests):
         name of an option has to be in the dict.
 
         Options: `template`, `mode`, `any_mode`, `seed`, `sampling`, `model`, `repair`, `retry_below`, `keep_invalid`,
-        `on_truncated`, `details`; see `pastalang.runtime.call.Options`. Raises `InputError` for wrong inputs,
+        `on_truncated`, `details`, `drafts`; see `pastalang.runtime.call.Options`. Raises `InputError` for wrong inputs,
         `PlanError` for a program that cannot be planned, `LoadError` for a mode that the weights do not know,
         `RunError` if decoding fails.
         """

@@ -70,13 +70,16 @@ def _usage(
         seconds=request.ended_at - request.started_at,
         repair_passes=request.forward_passes - first.forward_passes,
         repair_tokens=now.drawn - first.drawn,
+        drafted_tokens=request.drafted,
+        confirmed_tokens=sum(len(branch.confirmed) for branch in request.branches),
         attempts=request.reviewer.attempts if isinstance(request.reviewer, Review) else 0,
     )
 
 
 def _critical_path(request: RequestState, first: FirstAnswerStats, chunk: int | None, *, check: bool) -> int:
     """The passes that the plan asks for. A run that nothing delayed has taken exactly these."""
-    is_undelayed = not request.was_held_back and (chunk is None or request.plan.auto is None)
+    has_drafts = any(branch.confirmed for branch in request.branches)
+    is_undelayed = not request.was_held_back and (request.plan.auto is None or not (chunk or has_drafts))
     if is_undelayed and not check:
         return first.last_draw
     planned = _planned_passes(request, chunk)

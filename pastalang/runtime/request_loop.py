@@ -23,7 +23,9 @@ from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.call import (
     OPTIONS,
+    Drafts,
     Options,
+    check_drafts,
     check_names,
     check_on_truncated,
     check_size,
@@ -34,6 +36,8 @@ from pastalang.runtime.constraints.tagged_text import TaggedTextGuides
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.device_memory import describe_shortage, empty_caches, is_out_of_memory
+from pastalang.runtime.drafts.budget import measured_costs
+from pastalang.runtime.drafts.ngram import DEEPEST, NgramDrafter
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.inputs import bind_inputs
@@ -75,6 +79,7 @@ class RequestLoop:
         prefix_cells: int | None = None,
         trained_for: TrainingNote | None = None,
         on_truncated: OnTruncated | None = None,
+        drafts: Drafts = "off",
         guides: MakeGuide | None = None,
         schedule_filter: ScheduleFilter | None = None,
     ) -> None:
@@ -89,7 +94,7 @@ class RequestLoop:
             check_size("prefix_cells", prefix_cells, minimum=0)
         if limits is not None and not isinstance(limits, Limits):
             raise BadInputs(f"`limits` must be a pastalang.Limits, not {limits!r:.60}")
-        if problems := check_on_truncated(on_truncated):
+        if problems := [*check_on_truncated(on_truncated), *check_drafts(drafts)]:
             raise BadInputs(*problems)
         self.encoder = Encoder(tokenizer)
         check_tokenizer(model, self.encoder)
@@ -97,11 +102,13 @@ class RequestLoop:
         self.limits = limits or Limits()
         self.trained_for = trained_for
         self.on_truncated = on_truncated
+        vocabulary = vocabulary_of(tokenizer, size=model.vocabulary, ends=self.encoder.ends, encode=self.encoder.text)
+        self._drafter = NgramDrafter(vocabulary)
+        self.drafts = drafts
         self.scheduler = Scheduler(
             cells=model.cells, max_position=model.max_position, limits=self.limits, schedule_filter=schedule_filter,
-            prefix_cells=model.cells // 4 if prefix_cells is None else prefix_cells,
+            prefix_cells=model.cells // 4 if prefix_cells is None else prefix_cells, drafter=self._drafter,
         )  # fmt: skip
-        vocabulary = vocabulary_of(tokenizer, size=model.vocabulary, ends=self.encoder.ends, encode=self.encoder.text)
         self._vocabulary = Tokens(vocabulary)
         make_guide = TaggedTextGuides(self._vocabulary, self.encoder, guides or GuideCache(self._vocabulary))
         self._plans = PlanCache(self.encoder, make_guide)
@@ -165,8 +172,19 @@ class RequestLoop:
             self._submitted += 1
             return RequestState(
                 self._plans.bound(call.plan), values, number=self._submitted, seed=options.seed, base=base,
-                make_reviewer=make_reviewer, details=options.details, with_events=with_events,
+                make_reviewer=make_reviewer, details=options.details, drafts=self._most_drafts(options.drafts),
+                with_events=with_events,
             )  # fmt: skip
+
+    def _most_drafts(self, asked: Drafts | None) -> int:
+        drafts = self.drafts if asked is None else asked
+        if drafts == "off":
+            return 0
+        if drafts != "auto":
+            return drafts
+        if self._drafter.costs is None:
+            self._drafter.costs = measured_costs(self.model, self.scheduler.memory)
+        return DEEPEST
 
     def _submit(self, request: RequestState) -> RequestState:
         with self._lock:

@@ -36,6 +36,8 @@ class Usage:
     Requests that share a kept prompt count it each.
     With `details`, weighing the options of a choice may take one pass more than the path asks for, and a few cells.
     `attended_tokens` is the mean over drawn tokens of how many tokens each saw.
+    `drafted_tokens` were fed on the chance that they are drawn next, `confirmed_tokens` are those of them that were.
+    Confirmed drafts take no pass, so they shorten `critical_path` as well.
     """
 
     input_tokens: int
@@ -51,6 +53,8 @@ class Usage:
     repair_passes: int = 0
     repair_tokens: int = 0
     attempts: int = 0
+    drafted_tokens: int = 0
+    confirmed_tokens: int = 0
 
 
 T_co = TypeVar("T_co", default=Any, covariant=True)  # what `model=` makes of the answer

@@ -387,3 +387,16 @@ def test_with_json_an_error_is_one_object_too(program: Path, model: Path, tmp_pa
     program.write_text(PROGRAM, encoding="utf-8")
     cut_off = error(1, program, "--model", model, "-i", "title=x", "--cells", "20")
     assert cut_off["code"] == "out_of_memory"
+
+
+def test_drafts_save_passes_on_the_command_line(model: Path, program: Path) -> None:
+    def answer(*options: str) -> dict[str, Any]:
+        printed = run(program, "-i", "title=tv tv tv tv", "--model", model, "--seed", 3, "--json", *options).stdout
+        found: dict[str, Any] = json.loads(printed)
+        return found
+
+    plain, drafted = answer(), answer("--drafts", "4")
+    assert plain["text"] == drafted["text"] and plain["usage"]["drafted_tokens"] == 0
+    assert drafted["usage"]["forward_passes"] <= plain["usage"]["forward_passes"]
+    refused = run(program, "-i", "title=x", "--model", model, "--drafts", "many")
+    assert refused.exit_code == 2 and "--drafts takes auto, off or a whole number" in refused.stderr

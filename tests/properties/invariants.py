@@ -70,7 +70,7 @@ def check_all(case: Case, found: Sequence[Outcome], way: Way) -> None:
 def run(case: Case, model: Model, way: Way) -> list[Outcome]:
     """What each request comes to. Afterwards every cell is free, or keeps a prompt."""
     engine = engine_for(model, way, words=case.words)
-    for _ in range(way.again):
+    for _ in range(way.runs_before):
         engine.batch(case.plan, case.requests, **case.options)
     found = engine.batch(case.plan, case.requests, **case.options)
     check_nothing_is_left(engine)

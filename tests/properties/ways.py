@@ -16,6 +16,8 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import OutOfMemory
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.result import Result
+from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, DraftTree, Guess
 from pastalang.runtime.scheduler.scheduler import Limits
 from pastalang.runtime.step import StepBatch
 from tests.properties.models import guides_of, tokenizer_of
@@ -30,7 +32,7 @@ class Way:
     """`kept`: cells for prompts. `pauses`: a seed for who rests when. `cells`: few, or None for plenty of them.
 
     `chunk` and `requests` are the engine's limits; `again`: how often the same is run before, so that prompts are kept.
-    `shortage`: a seed for the steps that the device has no memory for.
+    `shortage`: a seed for the steps that the device has no memory for. `drafts`: a seed for guesses, mostly right.
     """
 
     kept: int = 0
@@ -40,6 +42,12 @@ class Way:
     requests: int | None = None
     again: int = 0
     shortage: int | None = None
+    drafts: int | None = None
+
+    @property
+    def runs_before(self) -> int:
+        """What was drawn before is what can be guessed."""
+        return self.again if self.drafts is None else max(1, self.again)
 
 
 def ways() -> st.SearchStrategy[Way]:
@@ -56,6 +64,7 @@ def ways() -> st.SearchStrategy[Way]:
         requests=maybe(st.integers(1, 2)),
         again=st.sampled_from((0, 0, 0, 1)),
         shortage=st.one_of(st.none(), st.none(), seeds),
+        drafts=st.one_of(st.none(), st.none(), seeds),
     )
 
 
@@ -80,7 +89,7 @@ def run(
 ) -> list[Outcome]:
     """What each request comes to. Afterwards every cell is free, or keeps a prompt."""
     engine = engine_for(model, way, words=words)
-    for _ in range(way.again):
+    for _ in range(way.runs_before):
         engine.batch(plan, inputs, **options)
     found = engine.batch(plan, inputs, **options)
     check_nothing_is_left(engine)
@@ -88,14 +97,51 @@ def run(
 
 
 def engine_for(model: Model, way: Way, *, words: str = "bytes", kind: type[E] = Engine) -> E:  # type: ignore[assignment]
-    return kind(
+    engine = kind(
         model if way.shortage is None else Scarce(model, way.shortage),  # type: ignore[arg-type]
         tokenizer_of(words),
         limits=Limits(chunk=way.chunk, requests=way.requests),
         prefix_cells=way.kept,
         guides=guides_of(words),
         schedule_filter=None if way.pauses is None else resting(way.pauses),
+        drafts="off" if way.drafts is None else 8,
     )
+    if way.drafts is not None:
+        engine.scheduler.drafter = Remembering(way.drafts)
+    return engine
+
+
+class Remembering:
+    """Guesses what the same branch of the same request drew before, and wrong tokens next to it."""
+
+    def __init__(self, seed: int) -> None:
+        self._chance = random.Random(seed)
+        self._known: dict[object, BranchState] = {}
+
+    def propose(self, branches: Sequence[BranchState], *, step: int, most: int) -> Sequence[Sequence[Guess]]:
+        trees = []
+        for branch in branches:
+            key = (repr(branch.request.values), branch.request.seed, branch.name, branch.items, branch.attempt)
+            before = self._known.setdefault(key, branch)
+            tree = [] if before is branch else self._tree(before.tokens[len(branch.tokens) :])
+            trees.append(tree[:most])
+            most -= len(trees[-1])
+        return trees
+
+    def _tree(self, coming: Sequence[int]) -> list[Guess]:
+        tree: list[Guess] = []
+        right = FROM_BRANCH
+        for token in coming[: self._chance.randrange(7)]:
+            for wrong in range(self._chance.choice((0, 0, 1, 2))):
+                tree.append(Guess((token + 1 + wrong) % 256, right, 0.5))
+            if self._chance.random() < 0.1:
+                break
+            tree.append(Guess(token, right, 0.5))
+            right = len(tree) - 1
+        return tree
+
+    def learn(self, tree: DraftTree) -> None:
+        pass
 
 
 def check_nothing_is_left(engine: Engine) -> None:

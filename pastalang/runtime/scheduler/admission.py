@@ -92,6 +92,11 @@ class Admission:
         admitted = (branch for request in active for branch in request.held if branch.is_admitted)
         self._left = self._memory.free - sum(map(_claim, admitted)) - self._prefix.unfed
 
+    @property
+    def spare(self) -> int:
+        """The free cells that no branch has reserved, once the branches of a step have begun."""
+        return self._left
+
     def may_begin(self, branch: BranchState) -> bool:
         """Whether a branch may take its first cells. One that may not asks again in every step."""
         match branch.request.pace:

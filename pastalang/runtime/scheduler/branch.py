@@ -20,6 +20,7 @@ from pastalang.runtime.step import CellId, RowId
 if TYPE_CHECKING:
     from pastalang.runtime.scheduler.checkpoint import Checkpoint
     from pastalang.runtime.scheduler.decision import Decision
+    from pastalang.runtime.scheduler.draft_tree import DraftTree
     from pastalang.runtime.scheduler.hole import OpenHole
     from pastalang.runtime.scheduler.request import RequestState
 
@@ -84,11 +85,13 @@ class BranchOwner:
             if branch.demand == 0 and branch.source is not None:
                 waiting.append((branch.source.branch, branch.source.index + 1))
             branch.demand = count
+            if branch.draft is not None:
+                branch.draft.confirm()
             if count > branch.fed:
                 branch.owner.to_feed[branch] = None
 
 
-@dataclass(eq=False, repr=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True, weakref_slot=True)
 class BranchState:
     owner: BranchOwner
     spec: Branch
@@ -142,6 +145,10 @@ class BranchState:
     reported: list[FieldDone] = field(default_factory=list)  # the values that it has written, in their order
     join_checkpoints: list[Checkpoint] = field(default_factory=list)
     keeps_cells: bool = False  # whether it may be rewound to one of its own tokens
+    # Drafts:
+    draft: DraftTree | None = None  # what the current step fed after its last token
+    confirmed: list[int] = field(default_factory=list)  # its tokens that were drafts
+    unseen: list[CellId] = field(default_factory=list)  # cells of confirmed drafts, which its row has yet to see
     # While a step is built:
     placed: int = 0  # tokens fed once the step has run
     pieces: list[tuple[int, int, int]] = field(default_factory=list)  # (first token, index in the step, count)
@@ -190,6 +197,20 @@ class BranchState:
         self.positions.extend(range(self.position, self.position + len(tokens)))
         self.position += len(tokens)
         self.highest = max(self.highest, self.position - 1)
+
+    def take_draft(self, cell: CellId) -> None:
+        """Its next token has been fed as a draft: the cell is now its own."""
+        request = self.request
+        self.confirmed.append(self.fed)
+        self.runs.append((self.fed, 1, request.forward_passes))
+        self.cells.append(cell)
+        self.unseen.append(cell)
+        self.fed += 1
+        request.cells_now += 1
+        request.peak_cells = max(request.peak_cells, request.cells_now)
+        later = [(index, child) for index, child in self.children if index >= self.fed]
+        request.late += [child for index, child in self.children if index < self.fed]
+        self.children[:] = later
 
     def index_in_step(self, index: int) -> int:
         """The index in this step of a token that the step feeds."""

@@ -130,8 +130,8 @@ def wait_for_logits(branch: BranchState) -> None:
     branch.stage = Stage.DRAWING
     request = branch.request
     request.drawing += 1
+    request.demand(source.branch, source.index + 1)
     if source.index < source.branch.fed:
         request.ready.append((branch, source))
-        return
-    source.branch.waiting.setdefault(source.index, []).append(branch)
-    request.demand(source.branch, source.index + 1)
+    else:
+        source.branch.waiting.setdefault(source.index, []).append(branch)

@@ -1,6 +1,6 @@
 """The memory of the scheduler: which branch owns which cells and which view row.
 
-    take, open_row    while a step is built
+    take, open_row    while a step is built; `take_for_drafts` after all else
     roll_back         the step did not run: everything it took is free again
     give_back         nothing that is still to come can see the branch
 
@@ -38,6 +38,18 @@ class Memory:
         branch.cells += taken
         branch.owner.cells_now += count
         return taken
+
+    def take_for_drafts(self, count: int) -> tuple[CellId, ...]:
+        """Cells that belong to a step until it ends. A confirmed draft gives its cell to its branch."""
+        return self.cells.take(count)
+
+    def give_back_drafts(self, cells: Iterable[CellId]) -> None:
+        self.cells.release(cells)
+
+    @property
+    def free_row(self) -> RowId:
+        """A row that no branch has, until the next one is opened."""
+        return self._free_rows[-1] if self._free_rows else RowId(self._rows_made)
 
     def open_row(self, branch: BranchState) -> RowId:
         """A view row for a branch that has none; a row that was freed is used again."""
@@ -83,3 +95,4 @@ class Memory:
         if branch.row is not None:
             self._free_rows.append(branch.row)
             branch.row = None
+            branch.unseen.clear()

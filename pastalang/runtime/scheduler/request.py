@@ -66,6 +66,7 @@ class Reviewer(Protocol):
 
 class RequestState(BranchOwner):
     """`base` is the sampling where neither hole nor template sets one. `events` are kept only `with_events`.
+    `drafts` is the most drafts of a branch one after another.
 
     With a reviewer, a branch that could be rewound keeps its memory until the request is over.
     """
@@ -80,6 +81,7 @@ class RequestState(BranchOwner):
         base: Sampling | None = None,
         make_reviewer: Callable[[], Reviewer] | None = None,
         details: bool = False,
+        drafts: int = 0,
         with_events: bool = True,
     ) -> None:
         super().__init__()
@@ -91,6 +93,7 @@ class RequestState(BranchOwner):
         self.seed = seed
         self.base = base or Sampling()
         self.details = details
+        self.drafts = drafts
         self.events = EventLog(is_read=with_events)
         self._make_reviewer = make_reviewer
         self.error: RunError | None = None
@@ -116,6 +119,7 @@ class RequestState(BranchOwner):
         self.reused_tokens = 0  # those of them that an earlier request had fed
         self.peak_cells = 0
         self.attended = 0
+        self.drafted = 0  # drafts that were fed
         self.cells_now = 0
         self.reviewer = None if self._make_reviewer is None else self._make_reviewer()
         self.first_answer: FirstAnswerStats | None = None

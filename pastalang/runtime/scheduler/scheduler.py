@@ -8,7 +8,7 @@ submit ──> waiting ──> active ── schedule() ──> Step ── the 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -17,6 +17,7 @@ from pastalang.runtime.sampling.sampler import Outcome, Sample, SampleRequest
 from pastalang.runtime.scheduler.admission import Admission
 from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Source
 from pastalang.runtime.scheduler.capacity_errors import check_length, too_small
+from pastalang.runtime.scheduler.draft_tree import Drafter, Guess
 from pastalang.runtime.scheduler.interpreter import accept_token, advance, try_join
 from pastalang.runtime.scheduler.joins import prefetch_joined
 from pastalang.runtime.scheduler.memory import Memory
@@ -26,7 +27,14 @@ from pastalang.runtime.scheduler.reclaim import release_all, release_dead
 from pastalang.runtime.scheduler.request import Pace, RequestState
 from pastalang.runtime.scheduler.sample_request import sample_error, sample_request
 from pastalang.runtime.scheduler.step_budget import StepBudget
-from pastalang.runtime.scheduler.step_builder import Step, StepBuilder, commit_step, open_late_rows
+from pastalang.runtime.scheduler.step_builder import (
+    Step,
+    StepBuilder,
+    commit_step,
+    open_late_rows,
+    opened_rows,
+    show_confirmed,
+)
 from pastalang.runtime.step import Edit
 
 _MOST_REVIEWS = 1_000  # in a row, without a single draw between them
@@ -65,6 +73,7 @@ class Scheduler:
         limits: Limits | None = None,
         prefix_cells: int = 0,
         schedule_filter: ScheduleFilter | None = None,
+        drafter: Drafter | None = None,
     ) -> None:
         self.memory = Memory(cells)
         self.prefix = PrefixCache(prefix_cells)
@@ -73,6 +82,7 @@ class Scheduler:
         self._limits = limits or Limits()
         self._max_position = max_position
         self._schedule_filter = schedule_filter
+        self.drafter = drafter
         self._waiting: deque[RequestState] = deque()
         self._active: list[RequestState] = []
         self._over: list[RequestState] = []
@@ -80,6 +90,7 @@ class Scheduler:
         self._rows: dict[Source, int] = {}  # of the logits of the current step
         self._admission = Admission(self.memory, self.prefix)
         self._admission_paused = False
+        self._confirmed: list[BranchState] = []  # branches whose rows do not see their confirmed drafts yet
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -122,6 +133,8 @@ class Scheduler:
     def roll_back(self) -> None:
         """The step could not be run: everything is as it was before."""
         assert self._step is not None
+        for tree in self._step.drafts:
+            self.memory.give_back_drafts(tree.unused)
         self.memory.roll_back(self._step.fed, self._step.opened_rows, self._all_branches())
         self.forward_passes -= 1
         self._step = None
@@ -131,6 +144,9 @@ class Scheduler:
         assert self._step is not None
         step = self._step
         self.roll_back()
+        if step.drafts:
+            self.step_budget.drop_drafts()
+            return
         if can_be_smaller and self.step_budget.shrink(len(step.batch)):
             return
         requests = dict.fromkeys(branch.owner for branch in step.fed)
@@ -142,6 +158,12 @@ class Scheduler:
         assert self._step is not None
         self.step_budget.step_succeeded()
         commit_step(self._step)
+        for branch in self._confirmed:
+            branch.unseen.clear()
+        self._confirmed.clear()
+        for tree in self._step.drafts:
+            tree.branch.draft = tree
+            tree.branch.request.drafted += len(tree.nodes)
         self._rows = {source: row for row, source in enumerate(self._step.sources)}
         return [
             PendingSample(branch, row)
@@ -174,6 +196,7 @@ class Scheduler:
 
     def end_step(self) -> tuple[RequestState, ...]:
         """Give back what nothing can see any more. Gives the requests that ended since the last call."""
+        self._end_drafts()
         self._step = None
         for request in list(self._active):
             if request.is_waiting:
@@ -183,6 +206,15 @@ class Scheduler:
         over = tuple(self._over)
         self._over.clear()
         return over
+
+    def _end_drafts(self) -> None:
+        for tree in () if self._step is None else self._step.drafts:
+            tree.branch.draft = None
+            if tree.confirmed:
+                self._confirmed.append(tree.branch)
+            self.memory.give_back_drafts(tree.unused)
+            if self.drafter is not None:
+                self.drafter.learn(tree)
 
     # ── sampling ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -203,6 +235,9 @@ class Scheduler:
             check_length(branch, self._max_position)
 
     def _row_of(self, source: Source) -> int:
+        draft = source.branch.draft
+        if draft is not None and (row := draft.row_of(source.index)) is not None:
+            return row
         assert source in self._rows, f"the logits after `{source.branch.name}` are gone"
         return self._rows[source]
 
@@ -264,7 +299,7 @@ class Scheduler:
         return step
 
     def _try_step(self, schedule_filter: ScheduleFilter | None) -> Step | None:
-        edits: list[Edit] = []
+        edits: list[Edit] = show_confirmed(self._confirmed)
         owners: list[BranchOwner] = [self.prefix.owner, *self._active]
         for owner in owners:
             edits += open_late_rows(owner, self.memory)
@@ -276,10 +311,21 @@ class Scheduler:
             self.memory, edits, most=self.step_budget.most, chunk=self._limits.chunk,
             may_begin=self._admission.may_begin, schedule_filter=schedule_filter,
         )  # fmt: skip
-        step = builder.step([branch for owner in owners for branch in self._in_order(owner)])
+        draft = None if self.drafter is None or not self.step_budget.may_draft else self._draft
+        step = builder.step([branch for owner in owners for branch in self._in_order(owner)], draft)
         if step is None:
-            self.memory.roll_back((), {edit.row for edit in edits}, self._all_branches())
+            self.memory.roll_back((), opened_rows(edits), self._all_branches())
         return step
+
+    def _draft(self, branches: Sequence[BranchState], step: int, free: int) -> Sequence[Sequence[Guess]]:
+        """Drafts take cells that are free and not reserved. A request that is short of memory has none."""
+        assert self.drafter is not None
+        most = min(free, self._admission.spare)
+        able = [branch for branch in branches if branch.request.pace is Pace.RESERVED and branch.request.drafts]
+        trees = (
+            dict(zip(able, self.drafter.propose(able, step=step, most=most), strict=True)) if able and most > 0 else {}
+        )
+        return [trees.get(branch, ()) for branch in branches]
 
     def _in_order(self, owner: BranchOwner) -> list[BranchState]:
         """Parents first; one branch at a time, the newest first, so that few are under way."""

@@ -12,6 +12,7 @@ class StepBudget:
         self.most: int | None = None
         self._capacity = capacity
         self._succeeded = 0
+        self._without_drafts = 0  # steps to come
 
     def shrink(self, tokens: int) -> bool:
         """A step of so many tokens was too large. False if there is no smaller one."""
@@ -19,7 +20,16 @@ class StepBudget:
         self._succeeded = 0
         return tokens > 1
 
+    def drop_drafts(self) -> None:
+        """A step with drafts was too large."""
+        self._without_drafts = _STEPS
+
+    @property
+    def may_draft(self) -> bool:
+        return self.most is None and not self._without_drafts
+
     def step_succeeded(self) -> None:
+        self._without_drafts = max(0, self._without_drafts - 1)
         if self.most is None:
             return
         self._succeeded += 1

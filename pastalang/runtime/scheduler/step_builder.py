@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Source, Stage
+from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, DraftTree, Guess, Node
 from pastalang.runtime.scheduler.lockstep import values_before
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.request import RequestState
@@ -34,10 +36,20 @@ class Step:
     fed: tuple[BranchState, ...]
     sources: tuple[Source, ...]
     was_short: bool  # something that a chunk had room for was not fed: for want of cells, or because it was paused
+    drafts: tuple[DraftTree, ...] = ()
 
     @property
     def opened_rows(self) -> set[RowId]:
-        return {edit.row for edit in self.batch.edits} | {capture.row for capture in self.batch.captures}
+        return opened_rows(self.batch.edits) | {capture.row for capture in self.batch.captures}
+
+
+def opened_rows(edits: Iterable[Edit]) -> set[RowId]:
+    return {edit.row for edit in edits if isinstance(edit, Empty)}
+
+
+def show_confirmed(branches: Iterable[BranchState]) -> list[Edit]:
+    """The rows of these branches see the drafts that the last step has confirmed."""
+    return [Show(branch.row, tuple(branch.unseen)) for branch in branches if branch.unseen and branch.row is not None]
 
 
 def open_late_rows(owner: BranchOwner, memory: Memory) -> list[Edit]:
@@ -55,6 +67,10 @@ def open_late_rows(owner: BranchOwner, memory: Memory) -> list[Edit]:
                 edits.append(Show(row, cells_of_path(branch.source)))
     owner.late.clear()
     return edits
+
+
+# The trees for branches that draw from a step of so many tokens, of so many free cells.
+Draft: TypeAlias = Callable[[Sequence[BranchState], int, int], Sequence[Sequence[Guess]]]
 
 
 class StepBuilder:
@@ -87,7 +103,8 @@ class StepBuilder:
         self._asked: set[BranchState] = set()
         self.was_short = False
 
-    def step(self, to_feed: Sequence[BranchState]) -> Step | None:
+    def step(self, to_feed: Sequence[BranchState], draft: Draft | None = None) -> Step | None:
+        """`draft` guesses what branches draw from the step, which is known but for these guesses."""
         for branch in to_feed:
             if branch.spec.lockstep is not None:
                 self._demand_values_before(branch)
@@ -99,11 +116,12 @@ class StepBuilder:
             return None
         captures = self._captures()
         wanted, sources = self._wanted()
+        drafts = [] if draft is None else self._draft(draft, wanted, sources)
         batch = StepBatch(
             tuple(self._tokens), tuple(self._positions), tuple(self._taken), tuple(self._runs),
             tuple(wanted), tuple(self._edits), tuple(captures),
         )  # fmt: skip
-        return Step(batch, tuple(self._fed), tuple(sources), self.was_short)
+        return Step(batch, tuple(self._fed), tuple(sources), self.was_short, tuple(drafts))
 
     @property
     def _free(self) -> int:
@@ -273,6 +291,51 @@ class StepBuilder:
                 wanted.append(branch.index_in_step(index))
                 sources.append(Source(branch, index))
         return wanted, sources
+
+    def _draft(self, draft: Draft, wanted: list[int], sources: Sequence[Source]) -> list[DraftTree]:
+        branches = [source.branch for source in sources if _can_draft(source)]
+        if not branches or self._free <= 0:
+            return []
+        trees = draft(branches, len(self._tokens), self._free)
+        return [
+            self._feed_drafts(branch, guesses, wanted)
+            for branch, guesses in zip(branches, trees, strict=True)
+            if guesses
+        ]
+
+    def _feed_drafts(self, branch: BranchState, guesses: Sequence[Guess], wanted: list[int]) -> DraftTree:
+        cells = self._memory.take_for_drafts(len(guesses))
+        assert branch.row is not None
+        first, last = len(self._tokens), branch.index_in_step(branch.placed - 1)
+        nodes: list[Node] = []
+        for number, (guess, cell) in enumerate(zip(guesses, cells, strict=True)):
+            is_first = guess.parent == FROM_BRANCH
+            position = branch.position if is_first else nodes[guess.parent].position + 1
+            if number and guess.parent == number - 1:
+                run = self._runs.pop()
+                self._runs.append(Run(run.row, run.start, run.count + 1, run.after, keep=False))
+            else:
+                after = last if is_first else first + guess.parent
+                self._runs.append(Run(branch.row, first + number, 1, (after,), keep=False))
+            nodes.append(Node(guess, position, cell, len(wanted)))
+            wanted.append(first + number)
+            self._tokens.append(TokenId(guess.token))
+            self._positions.append(position)
+            self._taken.append(cell)
+        return DraftTree(branch, len(branch.tokens), nodes)
+
+
+def _can_draft(source: Source) -> bool:
+    """Whether only the branch itself draws from its last token, in a value. In lock-step a value sees others grow."""
+    branch = source.branch
+    return (
+        branch.hole is not None
+        and branch not in branch.request.probes
+        and branch.spec.lockstep is None
+        and branch.waiting[source.index] == [branch]
+        and source.index == len(branch.tokens) - 1
+        and len(branch.tokens) not in branch.joins
+    )
 
 
 def _may_grow(values: Sequence[BranchState | None], at: int) -> bool:

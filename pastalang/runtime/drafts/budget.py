@@ -1,0 +1,102 @@
+"""The budget of drafts: which guesses are worth the time that they add to a step.
+
+A step of n tokens takes a time L(n), which is measured once. It is expected to give E tokens: one for each branch that
+draws, and the chances of the guesses taken so far. A guess with chance p is worth its place as long as the tokens per
+second do not fall: p / E > ΔL / L.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pastalang.runtime.models.protocol import Model
+from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, Guess
+from pastalang.runtime.scheduler.memory import Memory
+from pastalang.runtime.step import CellId, Empty, RowId, Run, StepBatch, TokenId
+
+
+@dataclass(frozen=True, slots=True)
+class StepCosts:
+    """The time of a step by its number of tokens, as measured: (tokens, seconds), both rising. Between them a line."""
+
+    measured: tuple[tuple[int, float], ...]
+
+    @staticmethod
+    def flat() -> StepCosts:
+        """A step costs the same whatever it holds: all guesses are worth it."""
+        return StepCosts(((1, 1.0), (2, 1.0)))
+
+    @staticmethod
+    def of(times: Sequence[tuple[int, float]]) -> StepCosts:
+        """Times that fall with the number of tokens are noise: the last one counts."""
+        rising: list[tuple[int, float]] = []
+        for tokens, seconds in sorted(times, reverse=True):
+            rising.append((tokens, min(seconds, rising[-1][1]) if rising else seconds))
+        return StepCosts(tuple(reversed(rising)))
+
+    def __call__(self, tokens: int) -> float:
+        place = min(max(bisect_right(self.measured, (tokens, float("inf"))), 1), len(self.measured) - 1)
+        (fewer, low), (more, high) = self.measured[place - 1], self.measured[place]
+        return low + (high - low) * (tokens - fewer) / (more - fewer)
+
+
+_SIZES, _TIMES = (1, 4, 8, 16, 32, 64), 3  # tokens of the steps that are measured, and how often
+
+
+def measured_costs(model: Model, memory: Memory) -> StepCosts:
+    """Feed the model steps of several sizes, in cells and a row that are free."""
+    sizes = [size for size in _SIZES if size <= min(memory.free, model.max_position)]
+    cells = memory.take_for_drafts(max(sizes, default=0))
+    times: dict[int, list[float]] = {size: [] for size in sizes}
+    for _ in range(_TIMES):
+        for size in sizes:
+            began = time.perf_counter()
+            model.forward(_step_of(cells[:size], memory.free_row)).sum().item()
+            times[size].append(time.perf_counter() - began)
+    memory.give_back_drafts(cells)
+    return StepCosts.of([(size, min(found)) for size, found in times.items()])
+
+
+def _step_of(cells: tuple[CellId, ...], row: RowId) -> StepBatch:
+    places = tuple(range(len(cells)))
+    return StepBatch(
+        tokens=tuple(TokenId(0) for _ in places), positions=places, cells=cells, runs=(Run(row, 0, len(cells)),),
+        wanted=places, edits=(Empty(row),),
+    )  # fmt: skip
+
+
+def worth_feeding(
+    trees: Sequence[Sequence[Guess]], costs: StepCosts, *, step: int, most: int
+) -> tuple[tuple[Guess, ...], ...]:
+    """The guesses to feed of each tree, in a step of `step` other tokens. A guess comes with its parent."""
+    children = [_children(tree) for tree in trees]
+    taken: list[list[int]] = [[] for _ in trees]
+    heap = [(-tree[place].chance, number, place) for number, tree in enumerate(trees) for place in children[number][0]]
+    heapq.heapify(heap)
+    expected, fed = float(len(trees)), step
+    while heap and most:
+        chance, number, place = heapq.heappop(heap)
+        if -chance * costs(fed) <= expected * (costs(fed + 1) - costs(fed)):
+            break
+        taken[number].append(place)
+        expected, fed, most = expected - chance, fed + 1, most - 1
+        for child in children[number][1 + place]:
+            heapq.heappush(heap, (chance * trees[number][child].chance, number, child))
+    return tuple(_kept(tree, sorted(places)) for tree, places in zip(trees, taken, strict=True))
+
+
+def _children(tree: Sequence[Guess]) -> list[list[int]]:
+    """Of the branch's last token, and of each guess."""
+    found: list[list[int]] = [[] for _ in range(len(tree) + 1)]
+    for place, guess in enumerate(tree):
+        found[1 + guess.parent].append(place)
+    return found
+
+
+def _kept(tree: Sequence[Guess], places: Sequence[int]) -> tuple[Guess, ...]:
+    number = {place: index for index, place in enumerate(places)} | {FROM_BRANCH: FROM_BRANCH}
+    return tuple(tree[place]._replace(parent=number[tree[place].parent]) for place in places)

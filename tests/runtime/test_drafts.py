@@ -1,0 +1,164 @@
+"""Drafts: fewer passes, and not one token different."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+import pastalang
+from pastalang.program.types import Sampling
+from pastalang.runtime.drafts.budget import StepCosts, worth_feeding
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.result import Result
+from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, Guess
+from pastalang.runtime.step import StepBatch
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+from pastalang.testing.fakes import FakeModel, SeenToken, hashed_score
+
+TITLE = "Panasonic Viera 42 inch plasma television, black, with stand"
+COPIES = pastalang.compile('''
+template t(title: text)
+user """
+{title}
+"""
+assistant json {
+  brand: verbatim(title, max=20)
+  line: verbatim(title, max=30) | null
+  size: integer(0..999) after brand
+}
+''')
+
+
+def copying_model(*, cells: int = 1 << 14) -> FakeModel:
+    """Goes on as the text did where its last two tokens stood before; otherwise as chance has it."""
+    by_chance = hashed_score(320, seed=3)
+
+    def score(token: SeenToken) -> Any:
+        path = [*token.sees, token]
+        logits = torch.as_tensor(by_chance(token)).clone()
+        for place in range(len(path) - 2, 0, -1):
+            if (path[place].token, path[place - 1].token) == (path[-1].token, path[-2].token):
+                logits[path[place + 1].token] += 6
+                break
+        return logits.tolist()
+
+    return FakeModel(score, vocabulary=320, cells=cells)
+
+
+def run(mode: str = "strict", *, engine: Engine | None = None, **options: Any) -> Result:
+    engine = engine or Engine(copying_model(), byte_tokenizer())
+    result = engine.run(COPIES, {"title": TITLE}, mode=mode, **options)
+    engine.check_integrity()
+    assert engine.scheduler.memory.cells.in_use == sum(len(one.cells) for one in engine.scheduler.prefix.nodes)
+    return result
+
+
+def same(one: Result, other: Result) -> bool:
+    def facts(result: Result) -> Any:
+        return result.text, [(field.tokens, field.log_probabilities) for field in result.fields]
+
+    return facts(one) == facts(other)
+
+
+@pytest.mark.parametrize("mode", ["strict", "sequential"])
+@pytest.mark.parametrize("sampling", [None, Sampling(temperature=0.7), Sampling(temperature=1.0, top_p=0.9)])
+@pytest.mark.parametrize("details", [False, True])
+def test_drafts_save_passes_and_change_nothing(mode: str, sampling: Sampling | None, details: bool) -> None:
+    plain = run(mode, sampling=sampling, details=details)
+    drafted = run(mode, sampling=sampling, details=details, drafts=8)
+    assert same(plain, drafted)
+    before, after = plain.usage, drafted.usage
+    assert before.drafted_tokens == before.confirmed_tokens == 0
+    assert 0 < after.confirmed_tokens <= after.drafted_tokens
+    assert after.forward_passes < before.forward_passes
+    assert (after.input_tokens, after.forced_tokens) == (before.input_tokens, before.forced_tokens)
+    assert sum(one.tokens for one in drafted.trace.fed) == after.input_tokens + after.forced_tokens
+
+
+def test_no_drafts_in_lock_step() -> None:
+    assert run("lockstep", drafts=8).usage.drafted_tokens == 0
+
+
+def test_drafts_fit_into_the_memory_that_the_answer_needs() -> None:
+    plain = run()
+    small = Engine(copying_model(cells=plain.usage.peak_cells), byte_tokenizer(), prefix_cells=0)
+    assert same(plain, run(engine=small, drafts=8))
+
+
+def test_a_device_without_memory_for_drafts_goes_on_without_them() -> None:
+    class Narrow(FakeModel):
+        def forward(self, batch: StepBatch) -> torch.Tensor:
+            if not all(run.keep for run in batch.runs):
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+            return super().forward(batch)
+
+    engine = Engine(Narrow(copying_model()._score, vocabulary=320, cells=1 << 14), byte_tokenizer())
+    plain, drafted = run(), run(engine=engine, drafts=8)
+    assert same(plain, drafted) and drafted.usage.forward_passes == plain.usage.forward_passes
+    assert engine.scheduler.step_budget.most is None, "steps without drafts were never too large"
+
+
+@pytest.mark.parametrize("wrong", [0, -1, True, "always", 1.5])
+def test_what_drafts_may_be_is_said(wrong: object) -> None:
+    with pytest.raises(BadInputs, match='`drafts` must be "auto", "off" or a whole number of at least 1'):
+        run(drafts=wrong)
+    with pytest.raises(BadInputs, match="`drafts` must be"):
+        Engine(copying_model(), byte_tokenizer(), drafts=wrong)  # type: ignore[arg-type]
+
+
+# ── the budget ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def chain(*chances: float) -> list[Guess]:
+    return [Guess(7, number - 1, chance) for number, chance in enumerate(chances)]
+
+
+STEEP = StepCosts(((1, 1.0), (100, 100.0)))
+
+
+def test_where_tokens_cost_nothing_all_guesses_are_fed() -> None:
+    tree = chain(0.9, 0.2, 0.01)
+    assert worth_feeding([tree, tree], StepCosts.flat(), step=2, most=9) == (tuple(tree), tuple(tree))
+
+
+def test_where_a_token_costs_as_much_as_a_pass_none_is_fed() -> None:
+    assert worth_feeding([chain(0.99, 0.99)], STEEP, step=1, most=9) == ((),)
+
+
+def test_the_likeliest_guesses_of_all_branches_come_first() -> None:
+    low, high = chain(0.5, 0.5), chain(0.9, 0.9)
+    assert [len(tree) for tree in worth_feeding([low, high], StepCosts.flat(), step=2, most=2)] == [0, 2]
+
+
+@given(st.lists(st.lists(st.floats(0.01, 1), max_size=6), min_size=1, max_size=4), st.integers(0, 12), st.data())
+def test_a_guess_comes_with_its_parent(chances: list[list[float]], most: int, data: st.DataObject) -> None:
+    trees = [
+        [
+            Guess(10 * tree + place, data.draw(st.integers(FROM_BRANCH, place - 1)), chance)
+            for place, chance in enumerate(one)
+        ]
+        for tree, one in enumerate(chances)
+    ]
+    costs = data.draw(st.sampled_from((StepCosts.flat(), StepCosts(((1, 1.0), (64, 3.0))), STEEP)))
+    kept = worth_feeding(trees, costs, step=len(trees), most=most)
+    assert sum(map(len, kept)) <= most
+    for tree, taken in zip(trees, kept, strict=True):
+        parents = {guess.token: _token(tree, guess.parent) for guess in tree}
+        assert all(parents[guess.token] == _token(taken, guess.parent) for guess in taken)
+        assert all(guess.parent < place for place, guess in enumerate(taken))
+
+
+def _token(tree: Sequence[Guess], place: int) -> int | None:
+    return None if place == FROM_BRANCH else tree[place].token
+
+
+def test_times_that_fall_are_noise() -> None:
+    costs = StepCosts.of([(1, 2.0), (4, 1.0), (8, 3.0)])
+    assert costs.measured == ((1, 1.0), (4, 1.0), (8, 3.0))
+    assert [costs(tokens) for tokens in (1, 2, 6, 12)] == [1.0, 1.0, 2.0, 5.0]
