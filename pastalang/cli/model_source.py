@@ -26,10 +26,10 @@ def chosen_model(model: str | None) -> Choice:
         raise Refused(str(problem), EXIT_UNREADABLE) from problem
 
 
-def refuse_model(model: str) -> None:
+def refuse_model(model: str, *, with_weights: bool = True) -> None:
     """Raises `Refused` if `--model` names a folder without a model. Imports nothing heavy."""
     try:
-        check_source(model)
+        check_source(model, with_weights=with_weights)
     except PastaError as problem:
         raise Refused(str(problem), EXIT_UNREADABLE) from problem
 
@@ -58,7 +58,7 @@ def load_engine(model: str, *, device: str | None, cells: int) -> Engine:
 
 def load_tokenizer(model: str) -> Any:
     """The tokenizer of a model, without its weights. Raises `Refused`."""
-    refuse_model(model)
+    refuse_model(model, with_weights=False)
     refuse_hub(model)
     try:
         from pastalang.runtime.models.loading import load_tokenizer as load

@@ -46,7 +46,7 @@ def load_model(
 
 def load_tokenizer(source: str | Path) -> Any:
     """Loads the tokenizer alone from where `load_model` loads it."""
-    check_source(source)
+    check_source(source, with_weights=False)
     path = shipped_folder(source) or source
     with as_load_error(path, "the tokenizer of"):
         return AutoTokenizer.from_pretrained(path, local_files_only=Path(path).is_dir())

@@ -7,6 +7,7 @@ a folder of the same name is written `./name`.
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from pastalang.runtime.errors import LoadError
@@ -34,7 +35,7 @@ def shipped_folder(source: object) -> Path | None:
     return folder
 
 
-def check_source(source: object) -> None:
+def check_source(source: object, *, with_weights: bool = True) -> None:
     """Raises `LoadError` if nothing can be loaded from the source. A name that may be on the hub is accepted."""
     if not isinstance(source, str | Path) or not str(source):
         raise LoadError(f"a model is a folder, a name on the hub, or a model and its tokenizer, not {source!r}")
@@ -42,15 +43,25 @@ def check_source(source: object) -> None:
         return
     folder = Path(source)
     if folder.is_dir():
-        _check_folder(folder)
+        _check_folder(folder, with_weights=with_weights)
     elif folder.exists():
         raise LoadError(f"{source} is a file; a model is a folder")
     elif isinstance(source, Path) or folder.is_absolute() or source.startswith(".") or len(folder.parts) > 2:
         raise LoadError(f"there is no folder {source}")
 
 
-def _check_folder(folder: Path) -> None:
-    """Raises `LoadError` if the folder lacks the configuration, the weights or the tokenizer."""
+def _check_folder(folder: Path, *, with_weights: bool) -> None:
+    """Raises `LoadError` if the folder lacks the tokenizer or, `with_weights`, the configuration or the weights."""
+    names = [path.name.lower() for path in folder.iterdir()]
+    if with_weights:
+        _check_weights(folder, names)
+    if not any(part in name for part in _TOKENIZER for name in names):
+        raise LoadError(
+            f"the folder {folder} holds no tokenizer: it has no tokenizer.json; save the model's tokenizer there, too"
+        )
+
+
+def _check_weights(folder: Path, names: Sequence[str]) -> None:
     if not (folder / _CONFIG).is_file():
         raise LoadError(f"the folder {folder} holds no model: it has no {_CONFIG}")
     try:
@@ -59,10 +70,5 @@ def _check_folder(folder: Path) -> None:
         is_object = False
     if not is_object:
         raise LoadError(f"the file {folder / _CONFIG} is not a JSON object")
-    names = [path.name.lower() for path in folder.iterdir()]
     if not any(name.endswith(_WEIGHTS) for name in names):
         raise LoadError(f"the folder {folder} holds no weights: it has no model.safetensors")
-    if not any(part in name for part in _TOKENIZER for name in names):
-        raise LoadError(
-            f"the folder {folder} holds no tokenizer: it has no tokenizer.json; save the model's tokenizer there, too"
-        )
