@@ -5,6 +5,8 @@ What is wrong with one row becomes a document with an error in its place, so tha
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
@@ -15,6 +17,11 @@ from pastalang.errors import InputError, PastaError
 Record: TypeAlias = Mapping[str, object]
 
 ID: Final = "id"  # the column of the id, if the caller names none
+
+
+_NAME: Final = r'(?:"(?:[^"\\]|\\.)*"|[^" ,]+)'
+_NAMES: Final = f"({_NAME}(?:, {_NAME})*)"
+_DESCRIPTION: Final = f"id ({_NAME})(?:, text {_NAMES})?(?:, if any {_NAMES})?"
 
 
 class BadDocument(InputError):
@@ -48,6 +55,21 @@ class Columns:
     @property
     def needed(self) -> tuple[str, ...]:
         return (*self.required, *([self.id] if self.id is not None else []))
+
+    @property
+    def described(self) -> str:
+        """The columns in a line: id sku, text title, body, if any note."""
+        parts = [("id", (self.id or ID,)), ("text", self.required), ("if any", self.optional)]
+        return ", ".join(f"{word} {', '.join(map(_quoted, names))}" for word, names in parts if names)
+
+    @staticmethod
+    def of_description(text: str) -> Columns:
+        """The columns of such a line. Raises `ValueError`."""
+        found = re.fullmatch(_DESCRIPTION, text)
+        if found is None:
+            raise ValueError(f"not a list of columns: {text}")
+        id, required, optional = (_names(part) for part in found.groups())
+        return Columns(required, optional, None if id == (ID,) else id[0])
 
     def check(self, found: Iterable[str], where: str) -> None:
         """Raises `BadDocument` if a column is missing from those that were found."""
@@ -104,6 +126,15 @@ def _kind(value: object) -> str:
             return "a text"
         case _:
             return f"a {type(value).__name__}"
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r'[^" ,]+', name) else json.dumps(name, ensure_ascii=False)
+
+
+def _names(part: str | None) -> tuple[str, ...]:
+    found = re.findall(_NAME, part or "")
+    return tuple(json.loads(name) if name.startswith('"') else name for name in found)
 
 
 def _listed(names: list[str]) -> str:

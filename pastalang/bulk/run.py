@@ -100,7 +100,6 @@ def fingerprint_of(job: Job, corpus: Corpus) -> dict[str, str]:
     task, origin = job.task, job.origin
     texts = task.question.inputs if task.question is not None else {}
     options = {name: value for name, value in task.options.items() if name not in ("mode", "sampling", "seed")}
-    read = task.read
     found: dict[str, str] = {
         "program": origin.program,
         "instructions": _short({name: value for name, value in texts.items() if name != "text"}),
@@ -108,7 +107,7 @@ def fingerprint_of(job: Job, corpus: Corpus) -> dict[str, str]:
         "mode": task.mode,
         "sampling": f"{_sampling(task.options.get('sampling'))}, seed {task.options.get('seed', 0)}",
         "options": ", ".join(f"{name}={value}" for name, value in sorted(options.items())) or "none",
-        "columns": f"id {read.id or 'id'}, text {', '.join((*read.required, *read.optional))}",
+        "columns": task.read.described,
         "limit": "none" if job.limit is None else str(job.limit),
         "version": __version__,
     }

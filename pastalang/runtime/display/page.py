@@ -167,21 +167,21 @@ def render_page(document: PageDocument) -> str:
     parts = {
         "%TITLE%": escape(document.title),
         "%STYLE%": folder.joinpath("page.css").read_text(encoding="utf-8"),
-        "%DATA%": _inert_json(document),
+        "%DATA%": inert_json(asdict(document)),
         "%SCRIPT%": folder.joinpath("page.js").read_text(encoding="utf-8"),
     }
-    return _fill(page, parts)
+    return fill_page(page, parts)
 
 
-def _inert_json(document: PageDocument) -> str:
+def inert_json(data: object) -> str:
     """JSON in which no character can end the script element that holds it."""
-    text = json.dumps(asdict(document), ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _fill(page: str, parts: dict[str, str]) -> str:
+def fill_page(page: str, parts: dict[str, str]) -> str:
     """Replaces the markers one after another, so that a marker inside a part is left alone."""
     rest, filled = page, []
     for marker, part in parts.items():

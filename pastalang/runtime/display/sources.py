@@ -43,11 +43,18 @@ def sources_page(fields: Sequence[FieldResult], sources: Mapping[str, str], *, t
 
 def marked_text(text: str, marks: Sequence[Mark]) -> str:
     """The text as HTML with a `mark` for each quotation. Where quotations overlap, the shortest is seen."""
-    edges = sorted({0, len(text), *(edge for mark in marks for edge in (mark.span.start, mark.span.end))})
+    places = [(mark.span.start, mark.span.end) for mark in marks]
     return "".join(
-        _piece(text[start:end], start, [mark for mark in marks if mark.span.start < end and start < mark.span.end])
-        for start, end in pairwise(edges)
+        _piece(text[start:end], start, [marks[number] for number in over])
+        for start, end, over in stretches(len(text), places)
     )
+
+
+def stretches(length: int, places: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, list[int]]]:
+    """The parts of a text of this length between the edges of places, each with the numbers of the places over it."""
+    edges = sorted({0, length, *(min(max(edge, 0), length) for place in places for edge in place)})
+    for start, end in pairwise(edges):
+        yield start, end, [number for number, (first, last) in enumerate(places) if first < end and start < last]
 
 
 def _marks(fields: Sequence[FieldResult]) -> Iterator[Mark]:

@@ -1,0 +1,191 @@
+"use strict";
+// Draws the page from its data. Every text of a row or a run enters through text nodes and attributes.
+const data = JSON.parse(document.getElementById("data").textContent);
+const blocks = document.querySelectorAll("script.block");
+const PAGE = 25, KEPT = 12, NOTHING = 255;
+const find = (id) => document.getElementById(id);
+const count = (number) => number.toLocaleString("en-US");
+const percent = (part, all) => (all ? `${(100 * part / all).toFixed(1)} %` : "–");
+const bytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+
+function html(tag, attributes, ...inside) {
+  const element = document.createElement(tag);
+  Object.entries(attributes).forEach(([key, value]) => element.setAttribute(key, value));
+  element.append(...inside);
+  return element;
+}
+function svg(tag, attributes, ...inside) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  Object.entries(attributes).forEach(([key, value]) => element.setAttribute(key, value));
+  element.append(...inside);
+  return element;
+}
+const cell = (kind, ...inside) => html("td", kind ? { class: kind } : {}, ...inside);
+function bar(share) {
+  const inside = html("i", {});
+  inside.style.width = `${100 * share}%`;
+  return html("span", { class: "bar" }, inside);
+}
+function named(name, field) {
+  const element = html("span", { class: "name" }, name);
+  element.style.setProperty("--hue", data.fields[field].hue);
+  return element;
+}
+
+// ── figures ──
+function duration(seconds) {
+  if (seconds < 90) return `${seconds.toFixed(1)} s`;
+  return seconds < 5400 ? `${(seconds / 60).toFixed(1)} min` : `${(seconds / 3600).toFixed(1)} h`;
+}
+function figures() {
+  const speed = data.speed, usable = data.statuses.ok + data.statuses.truncated, rows = Math.max(data.rows, 1);
+  const shown = [[count(data.rows), "rows"], [percent(usable, data.rows), "with a value"]];
+  if (speed && speed.seconds) shown.push([(data.rows / speed.seconds).toFixed(2), "documents per second"], [duration(speed.seconds), "of work"]);
+  shown.push([count(data.input_tokens), "tokens read"], [count(data.output_tokens), "tokens written"], [(data.passes / rows).toFixed(1), "forward passes each"]);
+  shown.forEach(([value, meaning]) => find("figures").append(html("div", { class: "figure" }, html("b", {}, value), html("span", {}, meaning))));
+}
+function statuses() {
+  Object.entries(data.statuses).forEach(([status, number]) => {
+    const row = html("tr", {}, cell("", status), cell("number", count(number)), cell("number", percent(number, data.rows)));
+    row.append(cell("", bar(data.rows ? number / data.rows : 0)));
+    find("statuses").tBodies[0].append(row);
+  });
+}
+function speed() {
+  if (!data.speed) return find("speed").append(html("p", { class: "faint" }, "not known: the folder of the run is not there"));
+  const { bars, seconds, began, ended, resumed } = data.speed, WIDTH = 800, HEIGHT = 150, LEFT = 48;
+  const rates = bars.map(([length, rows]) => (length ? rows / length : 0)), most = Math.max(...rates) || 1;
+  const picture = svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT + 24}`, role: "img" });
+  let at = 0;
+  bars.forEach(([length, rows], index) => {
+    const width = (WIDTH - LEFT) * (seconds ? length / seconds : 1 / bars.length), height = HEIGHT * 0.94 * rates[index] / most;
+    const box = svg("rect", { class: "rate", x: LEFT + at, y: HEIGHT - height, width: Math.max(width - (width > 4 ? 1 : 0), 0.5), height });
+    box.append(svg("title", {}, `${rates[index].toFixed(2)} documents per second: ${count(rows)} in ${duration(length)}`));
+    picture.append(box);
+    at += width;
+  });
+  const labels = [[LEFT - 6, 14, most.toFixed(most < 10 ? 1 : 0), "end"], [LEFT - 6, HEIGHT, "0", "end"], [LEFT, HEIGHT + 18, "0 s", "start"], [WIDTH, HEIGHT + 18, duration(seconds), "end"]];
+  labels.forEach(([x, y, text, anchor]) => picture.append(svg("text", { x, y, "text-anchor": anchor }, text)));
+  const time = (moment) => new Date(1000 * moment).toLocaleString();
+  const pauses = resumed ? `, resumed ${resumed === 1 ? "once" : `${count(resumed)} times`}` : "";
+  find("speed").append(picture, html("p", { class: "faint" }, `${time(began)} to ${time(ended)}${pauses}`));
+}
+function fields() {
+  data.fields.forEach((field, number) => {
+    if (!field.is_shown) return;
+    const most = Math.max(...field.confidences, 1), picture = svg("svg", { viewBox: "0 0 92 19" });
+    picture.append(svg("line", { x1: 0, x2: 91, y1: 18.5, y2: 18.5 }));
+    field.confidences.forEach((found, index) => {
+      const height = found ? Math.max(18 * found / most, 1) : 0;
+      const box = svg("rect", { x: index * 9.2, y: 18 - height, width: 8.2, height });
+      box.append(svg("title", {}, `${count(found)} from ${index / 10} to ${(index + 1) / 10}`));
+      picture.append(box);
+    });
+    const row = html("tr", {}, cell("", named(field.name, number)), cell("number", percent(field.filled, field.of)));
+    row.append(cell("", bar(field.of ? field.filled / field.of : 0)), cell("number", field.decided ? field.confidence.toFixed(2) : "–"));
+    row.append(cell("", field.decided ? picture : ""), cell("number", percent(field.low, field.decided)), cell("number", count(field.truncated)));
+    row.title = `${count(field.filled)} of ${count(field.of)} filled; ${count(field.low)} of ${count(field.decided)} below 0.5`;
+    find("fields").tBodies[0].append(row);
+  });
+}
+function run() {
+  const told = { ...data.run };
+  if (!Object.keys(told).length) Object.keys(data.origins).forEach((origin) => { told.model = origin; });
+  Object.entries(told).forEach(([name, value]) => find("run").tBodies[0].append(html("tr", {}, cell("", name), cell("", value))));
+  find("title").textContent = data.title;
+  find("subtitle").textContent = Object.keys(data.origins).join("; ");
+  data.notes.forEach((note) => find("notes").append(html("li", {}, note)));
+}
+
+// ── rows ──
+const statusOf = bytes(data.status_of_rows), leastOf = bytes(data.least_of_rows), names = Object.keys(data.statuses);
+const opened = new Map(); // the blocks that were opened last
+async function block(number) {
+  const kept = opened.get(number) || unpacked(number);
+  opened.delete(number);
+  opened.set(number, kept);
+  if (opened.size > KEPT) opened.delete(opened.keys().next().value);
+  return kept;
+}
+async function unpacked(number) {
+  const packed = new Blob([bytes(blocks[number].textContent)]).stream();
+  return JSON.parse(await new Response(packed.pipeThrough(new DecompressionStream("gzip"))).text());
+}
+const rowAt = async (index) => (await block(Math.floor(index / data.block)))[index % data.block];
+
+let chosen = [], page = 0, asked = 0;
+async function choose() {
+  const mine = ++asked, status = find("status").value, wanted = find("find").value.trim().toLowerCase();
+  let rows = Array.from({ length: data.rows }, (_, index) => index);
+  if (status) rows = rows.filter((index) => names[statusOf[index]] === status);
+  if (wanted) rows = await searched(rows, wanted, () => mine !== asked);
+  if (mine !== asked) return;
+  if (find("order").value === "least") rows.sort((one, other) => leastOf[one] - leastOf[other] || one - other);
+  chosen = rows;
+  await show(0);
+}
+async function searched(rows, wanted, isStale) {
+  const found = [];
+  for (const index of rows) {
+    if (index % data.block === 0) find("found").textContent = `searching, ${percent(index, data.rows)}`;
+    if (isStale()) return found;
+    if (words(await rowAt(index)).toLowerCase().includes(wanted)) found.push(index);
+  }
+  return found;
+}
+function words([id, error, texts, values]) {
+  const source = texts.map(([, parts]) => parts.map((part) => (Array.isArray(part) ? part[0] : typeof part === "string" ? part : "\n")).join(""));
+  return [id, error, ...source, ...values.map(([, text]) => text)].join("\n");
+}
+async function show(number) {
+  const mine = ++asked, last = Math.max(Math.ceil(chosen.length / PAGE), 1);
+  page = Math.min(Math.max(number || 0, 0), last - 1);
+  const shown = chosen.slice(page * PAGE, (page + 1) * PAGE);
+  const rows = await Promise.all(shown.map(rowAt));
+  if (mine !== asked) return;
+  find("rows").tBodies[0].replaceChildren(...rows.map((row, index) => drawn(shown[index], row)));
+  find("found").textContent = `${count(chosen.length)} ${chosen.length === 1 ? "row" : "rows"}`;
+  find("page").value = page + 1;
+  find("page").max = last;
+  find("last").textContent = count(last);
+  find("previous").disabled = page === 0;
+  find("next").disabled = page === last - 1;
+}
+function drawn(index, [id, error, texts, values, [read, written, passes, milliseconds, attempts]]) {
+  const status = names[statusOf[index]], cost = `${count(read)} + ${count(written)} tokens, ${count(passes)} passes, ${duration(milliseconds / 1000)}`;
+  const about = cell("", html("div", { class: "id" }, id ?? ""), html("div", { class: "where" }, `row ${count(index + 1)}`));
+  about.append(html("div", { class: status === "ok" ? "" : "bad", title: `${cost}, ${count(attempts)} ${attempts === 1 ? "attempt" : "attempts"}` }, status));
+  if (error !== null) about.append(html("div", { class: "text where" }, error));
+  const source = cell("");
+  texts.forEach(([column, parts]) => {
+    if (texts.length > 1) source.append(html("div", { class: "where" }, column));
+    source.append(html("p", { class: "text" }, ...parts.map((part) => piece(part, values))));
+  });
+  const table = html("tbody", {});
+  values.forEach(([name, text, confidence, truncated, field]) => {
+    const value = text === null ? cell("null", "no value") : cell(text === "null" ? "null" : "", text);
+    if (truncated) value.append(html("span", { class: "bad" }, " cut"));
+    table.append(html("tr", {}, cell("", named(name, field)), value, cell("number", confidence === null ? "" : confidence.toFixed(2))));
+  });
+  return html("tr", { class: "row" }, about, source, cell("", html("table", {}, table)));
+}
+function piece(part, values) {
+  if (typeof part === "string") return part;
+  if (typeof part === "number") return html("span", { class: "gap" }, ` … ${count(part)} characters … `);
+  const [name, , confidence, , field] = values[part[1]];
+  const element = html("mark", { title: `${name} · confidence ${confidence.toFixed(2)}` }, part[0]);
+  element.style.setProperty("--hue", data.fields[field].hue);
+  return element;
+}
+
+[figures, statuses, speed, fields, run].forEach((draw) => draw());
+find("status").append(html("option", { value: "" }, `all (${count(data.rows)})`));
+names.filter((name) => data.statuses[name]).forEach((name) => find("status").append(html("option", { value: name }, `${name} (${count(data.statuses[name])})`)));
+find("controls").addEventListener("submit", (event) => event.preventDefault());
+["status", "order"].forEach((id) => find(id).addEventListener("change", choose));
+let pause = 0;
+find("find").addEventListener("input", () => { clearTimeout(pause); pause = setTimeout(choose, 250); });
+find("page").addEventListener("change", () => show(Number(find("page").value) - 1));
+find("previous").addEventListener("click", () => show(page - 1));
+find("next").addEventListener("click", () => show(page + 1));
+choose();

@@ -1,0 +1,353 @@
+"""`pasta report`: the rows of a run as one HTML page, which needs neither network nor the files it was made of.
+
+The figures of all rows are in the page as JSON. The rows themselves are compressed, in blocks that the page opens when
+it shows them, so that a hundred thousand rows open as fast as ten. Rows are read one at a time and written one block
+at a time.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from html import escape
+from importlib.resources import files
+from itertools import pairwise
+from typing import Any, Final, TextIO
+
+from pastalang.bulk.documents import Columns, Document
+from pastalang.bulk.rows import STATUSES, Row
+from pastalang.bulk.saved import SavedRun
+from pastalang.runtime.display.page import fill_page, inert_json
+from pastalang.runtime.display.sources import stretches
+from pastalang.runtime.notebook import hue
+from pastalang.values.json import write_json
+from pastalang.values.paths import WHOLE, path_text
+
+BLOCK: Final = 250  # rows that are compressed together
+_WHOLE_TEXT: Final = 4_000  # characters of a source that is shown whole; of a longer one, what is around quotations
+_HEAD: Final = 1_000  # characters of the beginning of such a text
+_AROUND: Final = 200  # characters on each side of a quotation in it
+_VALUE: Final = 1_000  # characters of a value or an error
+_FIELDS: Final = 200  # names of fields with figures of their own; those of maps may be endless
+_REST: Final = "(other fields)"
+_BINS: Final = 10  # of the confidence, from 0 to 1
+_LOW: Final = 0.5  # a confidence below it is low
+_NONE: Final = 255  # the confidence of a row without fields
+_BARS: Final = 80  # of the picture of the speed
+
+Path = tuple[str | int, ...]
+
+
+# ── figures ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass
+class FieldFigures:
+    """One field over all rows. `filled` of its `values` are neither null nor empty; `confidences` are by tenths.
+
+    number   the place of the field among all, from 0
+    parent   the object that has the field as a key
+    """
+
+    number: int
+    parent: str | None
+    is_object: bool
+    values: int = 0
+    filled: int = 0
+    truncated: int = 0
+    confidence: float = 0.0
+    low: int = 0
+    confidences: list[int] = field(default_factory=lambda: [0] * _BINS)
+
+    def add(self, one: FieldOfRow) -> None:
+        self.values += one.has_value
+        self.filled += one.is_filled
+        self.truncated += one.truncated
+        if one.confidence is not None:
+            self.confidence += one.confidence
+            self.low += one.confidence < _LOW
+            self.confidences[min(int(one.confidence * _BINS), _BINS - 1)] += 1
+
+    def as_data(self, name: str, of: int) -> dict[str, Any]:
+        decided = sum(self.confidences)
+        return {
+            "name": name,
+            "hue": float(hue(self.number)),
+            "is_shown": not self.is_object or self.filled < of,
+            "filled": self.filled,
+            "of": of,
+            "truncated": self.truncated,
+            "decided": decided,
+            "confidence": round(self.confidence / decided, 4) if decided else None,
+            "low": self.low,
+            "confidences": self.confidences,
+        }
+
+
+@dataclass
+class Figures:
+    """Sums over the rows so far. `fields` are in the order of their first value."""
+
+    statuses: Counter[str] = field(default_factory=Counter)
+    usage: Counter[str] = field(default_factory=Counter)
+    origins: Counter[str] = field(default_factory=Counter)
+    fields: dict[str, FieldFigures] = field(default_factory=dict)
+    status_of_rows: bytearray = field(default_factory=bytearray)
+    least_of_rows: bytearray = field(default_factory=bytearray)  # the lowest confidence of each, in hundredths
+
+    @property
+    def rows(self) -> int:
+        return len(self.status_of_rows)
+
+    def add(self, row: Row, found: Sequence[FieldOfRow]) -> None:
+        self.statuses[row["_status"]] += 1
+        meta = row["_meta"]
+        for name in ("input_tokens", "output_tokens", "passes"):
+            self.usage[name] += meta[name]
+        self.origins[f"{meta['model']}, revision {meta['revision']}"] += 1
+        for one in found:
+            self.field_of(one).add(one)
+        confidences = [one.confidence for one in found if one.confidence is not None]
+        self.status_of_rows.append(STATUSES.index(row["_status"]))
+        self.least_of_rows.append(round(100 * min(confidences)) if confidences else _NONE)
+
+    def field_of(self, one: FieldOfRow) -> FieldFigures:
+        name = one.pattern if one.pattern in self.fields or len(self.fields) < _FIELDS else _REST
+        parent = one.parent if name != _REST else None
+        return self.fields.setdefault(name, FieldFigures(len(self.fields), parent, one.is_object))
+
+    def as_data(self) -> dict[str, Any]:
+        return {
+            "rows": self.rows,
+            "block": BLOCK,
+            "statuses": {status: self.statuses[status] for status in STATUSES},
+            **{name: self.usage[name] for name in ("input_tokens", "output_tokens", "passes")},
+            "fields": [one.as_data(name, self._of(one)) for name, one in self.fields.items()],
+            "status_of_rows": base64.b64encode(self.status_of_rows).decode(),
+            "least_of_rows": base64.b64encode(self.least_of_rows).decode(),
+        }
+
+    def _of(self, one: FieldFigures) -> int:
+        """In how many places the field could have a value: a key that is left out counts as empty."""
+        return one.values if one.parent not in self.fields else self.fields[one.parent].filled
+
+
+def _speed(run: SavedRun) -> dict[str, Any] | None:
+    """Documents per second over the time that a run worked, in bars of about the same length."""
+    chunks = [chunk for chunk in run.chunks if chunk.rows]
+    if not chunks:
+        return None
+    total = sum(chunk.seconds for chunk in chunks)
+    bars: list[list[float]] = []
+    rows, seconds = 0, 0.0
+    for chunk in chunks:
+        rows, seconds = rows + chunk.rows, seconds + chunk.seconds
+        if seconds >= total / _BARS:
+            bars.append([round(seconds, 3), rows])
+            rows, seconds = 0, 0.0
+    if bars and rows:  # what is left is too short for a bar of its own
+        bars[-1] = [round(bars[-1][0] + seconds, 3), bars[-1][1] + rows]
+    pauses = [last.at - first.at - last.seconds for first, last in pairwise(chunks)]
+    return {
+        "bars": bars,
+        "seconds": round(total, 3),
+        "began": chunks[0].at - chunks[0].seconds,
+        "ended": chunks[-1].at,
+        "resumed": sum(pause > 1 for pause in pauses),
+    }
+
+
+# ── rows ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class FieldOfRow:
+    """A field of a row: its value as text, how sure the model was, and where it was quoted from."""
+
+    name: str
+    text: str
+    has_value: bool
+    is_filled: bool
+    parent: str | None = None
+    is_group: bool = False  # an object or a list whose parts are fields of their own
+    is_object: bool = False
+    confidence: float | None = None
+    truncated: bool = False
+    source: str | None = None
+    start: int = 0
+    end: int = 0
+
+    @property
+    def pattern(self) -> str:
+        return _pattern(self.name)
+
+
+def _pattern(name: str) -> str:
+    """The name that all items of a list share."""
+    return re.sub(r"\[\d+\]", "[]", name)
+
+
+def fields_of(row: Row) -> list[FieldOfRow]:
+    """The fields of a row in the order of its value, then those that the value does not have."""
+    decided = {one["field"]: one for one in row["_fields"] or ()}
+    found = [] if row["value"] is None else list(_parts((), row["value"], None, decided))
+    rest = decided.keys() - {one.name for one in found}
+    return [*found, *(_of_decision(decided[name]) for name in decided if name in rest)]
+
+
+def _parts(path: Path, value: Any, parent: str | None, decided: Mapping[str, Any]) -> Iterator[FieldOfRow]:
+    """A value with the values in it, down to those that are fields, scalars or empty."""
+    name = path_text(path) or WHOLE
+    if isinstance(value, str) and _is_json(value, path, decided):
+        value = json.loads(value, parse_float=Decimal)
+    is_filled = value is not None and value not in ("", [], {})
+    if name in decided or not value or not isinstance(value, dict | list):
+        text = _short(value if isinstance(value, str) else _json(value))
+        own = _of_decision(decided[name]) if name in decided else FieldOfRow(name, "", True, is_filled)
+        yield replace(own, text=text, has_value=True, is_filled=is_filled, parent=parent)
+        return
+    is_object = isinstance(value, dict)
+    yield FieldOfRow(name, "", True, True, parent, True, is_object)
+    parts: Iterable[tuple[Any, Any]] = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, part in parts:
+        yield from _parts((*path, key), part, _pattern(name) if is_object else None, decided)
+
+
+def _is_json(text: str, path: Path, decided: Mapping[str, Any]) -> bool:
+    """Whether a text of a table stands for an object or a list: it is empty, or there are fields in it."""
+    name = path_text(path)
+    if not text.startswith(("{", "[")) or (name or WHOLE) in decided:
+        return False
+    return text in ("[]", "{}") or any(not path or one.startswith((f"{name}.", f"{name}[")) for one in decided)
+
+
+def _of_decision(decided: Mapping[str, Any]) -> FieldOfRow:
+    return FieldOfRow(
+        decided["field"], "", False, False, confidence=float(decided["confidence"]),
+        truncated=bool(decided["truncated"]), source=decided["source"], start=decided["start"] or 0,
+        end=decided["end"] or 0,
+    )  # fmt: skip
+
+
+def _json(value: Any) -> str:
+    return write_json(_exact(value))
+
+
+def _exact(value: Any) -> Any:
+    """The value with the floats of a table as decimals."""
+    match value:
+        case float():
+            return Decimal(repr(value))
+        case list():
+            return list(map(_exact, value))
+        case dict():
+            return {key: _exact(part) for key, part in value.items()}
+    return value
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _VALUE else f"{text[:_VALUE]}… {len(text) - _VALUE:,} more characters"
+
+
+def _entry(row: Row, texts: Iterable[tuple[str, str]], found: Sequence[FieldOfRow], figures: Figures) -> list[Any]:
+    """A row as the page reads it. Parts of a text are a text, a text with the field that quotes it, or a gap."""
+    shown = [one for one in found if not one.is_group]
+    meta = row["_meta"]
+    return [
+        row["id"],
+        _short(row["_error"]) if row["_error"] else None,
+        [
+            [column, _marked(text, [(one, at) for at, one in enumerate(shown) if one.source == column])]
+            for column, text in texts
+        ],
+        [
+            [one.name, one.text if one.has_value else None, one.confidence, one.truncated, figures.field_of(one).number]
+            for one in shown
+        ],
+        [meta["input_tokens"], meta["output_tokens"], meta["passes"], meta["milliseconds"], meta["attempts"]],
+    ]
+
+
+def _texts(document: Document | None, columns: Columns) -> Iterator[tuple[str, str]]:
+    record = document.record if document is not None else {}
+    for column in (*columns.required, *columns.optional):
+        value = record.get(column)
+        if isinstance(value, str | bytes):
+            yield column, value if isinstance(value, str) else value.decode("utf-8", "replace")
+        elif value is not None:
+            yield column, json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _marked(text: str, quoted: Sequence[tuple[FieldOfRow, int]]) -> list[Any]:
+    """The text in parts. Where quotations overlap, the shortest is seen."""
+    places = [(one.start, one.end) for one, _ in quoted]
+    windows = _windows(len(text), places)
+    parts: list[Any] = []
+    for start, end, over in stretches(len(text), [*places, *windows]):
+        quotes = [number for number in over if number < len(places)]
+        if len(quotes) == len(over):  # in no window
+            parts.append(end - start)
+        elif quotes:
+            shortest = min(quotes, key=lambda number: places[number][1] - places[number][0])
+            parts.append([text[start:end], quoted[shortest][1]])
+        else:
+            parts.append(text[start:end])
+    return parts
+
+
+def _windows(length: int, places: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """What is shown of a text of this length."""
+    if length <= _WHOLE_TEXT:
+        return [(0, length)]
+    return [(0, _HEAD), *((start - _AROUND, end + _AROUND) for start, end in places)]
+
+
+# ── the page ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def write_report(
+    stream: TextIO, rows: Iterable[tuple[Row, Document | None]], run: SavedRun, *, title: str, notes: Sequence[str] = ()
+) -> Figures:
+    """Write the page of these rows, with the figures of their run. `notes` say what the page lacks."""
+    folder = files("pastalang.bulk")
+    head, found, tail = folder.joinpath("report.html").read_text(encoding="utf-8").partition("%ROWS%")
+    assert found
+    css = folder.joinpath("report.css").read_text(encoding="utf-8")
+    stream.write(fill_page(head, {"%TITLE%": escape(title), "%STYLE%": css}))
+    figures = Figures()
+    for block in _blocks(rows, run.columns, figures):
+        stream.write(f'<script type="text/plain" class="block">{block}</script>\n')
+    about = {"title": title, "notes": list(notes), "run": dict(run.fingerprint), "origins": dict(figures.origins)}
+    data = inert_json({**about, **figures.as_data(), "speed": _speed(run)})
+    script = folder.joinpath("report.js").read_text(encoding="utf-8")
+    stream.write(fill_page(tail, {"%DATA%": data, "%SCRIPT%": script}))
+    return figures
+
+
+def _blocks(rows: Iterable[tuple[Row, Document | None]], columns: Columns, figures: Figures) -> Iterator[str]:
+    block: list[str] = []
+    for row, document in rows:
+        found = fields_of(row)
+        figures.add(row, found)
+        block.append(
+            json.dumps(
+                _entry(row, _texts(document, columns), found, figures), ensure_ascii=False, separators=(",", ":")
+            )
+        )
+        if len(block) == BLOCK:
+            yield _packed(block)
+            block.clear()
+    if block:
+        yield _packed(block)
+
+
+def _packed(rows: Sequence[str]) -> str:
+    """Compressed and in letters that no markup has."""
+    text = f"[{','.join(rows)}]".encode("utf-8", "replace")  # of half a character, which JSON has and UTF-8 has not
+    return base64.b64encode(gzip.compress(text, 6, mtime=0)).decode()
