@@ -30,7 +30,7 @@ ENTRIES = (
     Entry("plan", "pastalang.cli.plan", "Show what is decoded at the same time, and what it costs."),
     Entry("run", "pastalang.cli.run", "Run a program with a model."),
     Entry("extract", "pastalang.cli.extract", "Extract rows from many documents; a run can be resumed."),
-    Entry("report", "pastalang.cli.report", "Write the rows of pasta extract as one HTML page, with their figures."),
+    Entry("report", "pastalang.cli.report", "Show the rows of a bulk run as one HTML page."),
     Entry("models", "pastalang.cli.models", "List the models of this machine, and the one that is the default."),
     Entry("train", "pastalang.cli.train", "Fine-tune a model to decode a program's values in parallel."),
     Entry("evaluate", "pastalang.cli.evaluate", "Score answers against the right ones."),
