@@ -21,6 +21,7 @@ from pastalang.plan.serialise import fingerprint
 from pastalang.runtime.errors import TooLong
 from pastalang.runtime.extraction_result import Extraction, Status
 from pastalang.runtime.models.choice import revision_of
+from pastalang.runtime.quotations import SourceSpan
 from pastalang.runtime.result import FieldResult, Result
 from pastalang.values.json import JsonValue
 from pastalang.values.pydantic.defaults import json_of
@@ -137,24 +138,23 @@ def _field(one: FieldResult, document: Document, task: Task) -> dict[str, Any]:
         "end": None,
     }
     if one.source is not None:
-        place = column_of(document, task.columns.get(one.source.name, ()), one.source.start, one.source.end)
-        if place is None:
-            place = one.source.path, one.source.start, one.source.end
+        place = place_of(one.source, document, task.columns.get(one.source.name, ()))
         found["source"], found["start"], found["end"] = place
     return found
 
 
-def column_of(document: Document, columns: Sequence[str], start: int, end: int) -> tuple[str, int, int] | None:
-    """The column that a part of a text made of several columns stands in, and where in it.
+def place_of(source: SourceSpan, document: Document, columns: Sequence[str]) -> tuple[str, int, int]:
+    """The column that a quotation stands in, and where in it: `pages[1]` in a list of texts.
 
-    None if the text is not made of columns, or if the part does not stand in a single one.
+    The input as the program names it, if that is not made of columns or the quotation stands in none of them alone.
     """
+    start, end = source.start, source.end
     if len(columns) == 1:
-        return columns[0], start, end
+        return columns[0] + source.path.removeprefix(source.name), start, end
     at = 0
     for column, line in parts_of(document.record, columns):
         begin = at + len(column) + 2
         if begin <= start and end <= at + len(line):
             return column, start - begin, end - begin
         at += len(line) + 1
-    return None
+    return source.path, start, end

@@ -11,10 +11,12 @@ import pytest
 from pydantic import BaseModel, Field, field_validator
 
 import pastalang
-from pastalang.bulk.rows import Origin
+from pastalang.bulk.documents import Document
+from pastalang.bulk.rows import Origin, place_of
 from pastalang.bulk.table import Unwritable, Worker, value_column
 from pastalang.bulk.task import Task, task_of_program, task_of_type
 from pastalang.runtime.engine import Engine
+from pastalang.runtime.quotations import SourceSpan
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 
@@ -135,3 +137,19 @@ def test_inputs_of_a_program_are_columns() -> None:
         program("{v: boolean}", text=["body"])
     with pytest.raises(pastalang.BadInputs, match="the program has no input `name`; it has `title`, `stars`, `tone`"):
         program("{v: boolean}", text=["name=title"])
+
+
+@pytest.mark.parametrize(
+    ("path", "columns", "place"),
+    [
+        ("pages[1]", ("scans",), ("scans[1]", 3, 5)),
+        ("text", ("body",), ("body", 3, 5)),
+        ("text", ("head", "body"), ("head", 3, 5)),
+        ("text", (), ("text", 3, 5)),
+    ],
+)
+def test_a_quotation_names_its_column(path: str, columns: tuple[str, ...], place: tuple[str, int, int]) -> None:
+    name = path.partition("[")[0]
+    shift = len("head: ") if len(columns) > 1 else 0
+    span = SourceSpan(name, path, None, 3 + shift, 5 + shift)
+    assert place_of(span, Document({"head": "a headline", "body": "a body"}), columns) == place
