@@ -14,11 +14,17 @@ check_passes(plan, run)                                the number of forward pas
 check_schedule_changes_nothing(plan, run, schedule)    no schedule changes what is drawn, or what a draw sees
 check_cells(plan, run, schedule)                       nothing is fed twice, and memory never exceeds what is written
 
-`execute(plan, run, schedule)` gives the views of every draw, for checks of your own.
+For checks of your own:
+
+sees(program, value, other)        whether a value may see anything of another: `not sees(plan, "headline", "price")`
+sees_all(program, value, other)    whether it sees all of it in every run: `sees_all(plan, "headline", "brand")`
+execute(plan, run, schedule)       a run under a schedule, with the views of every draw
+named_views(plan, executed)        these views under the names of values and branches
 """
 
 from pastalang.testing.checks import check_cells, check_passes, check_plan, check_schedule_changes_nothing
 from pastalang.testing.runs import Schedule, execute, runs, schedules
+from pastalang.testing.sight import named_views, sees, sees_all
 from pastalang.testing.strategies import plans, programs
 
 __all__ = [
@@ -28,8 +34,11 @@ __all__ = [
     "check_plan",
     "check_schedule_changes_nothing",
     "execute",
+    "named_views",
     "plans",
     "programs",
     "runs",
     "schedules",
+    "sees",
+    "sees_all",
 ]

@@ -9,6 +9,7 @@ from pastalang.plan.run_actions import actions_of
 from pastalang.plan.simulate import simulate
 from pastalang.plan.verify import breaches
 from pastalang.testing.runs import Schedule, execute
+from pastalang.testing.sight import name_of
 
 
 def check_plan(plan: Plan) -> None:
@@ -22,7 +23,9 @@ def check_schedule_changes_nothing(plan: Plan, run_outcomes: RunOutcomes, schedu
     unhindered = simulate(plan, run_outcomes, keep_views=True)
     scheduled = execute(plan, run_outcomes, schedule)
     assert scheduled.draws == unhindered.draws, "a schedule drew more or fewer tokens"
-    assert scheduled.views == unhindered.views, "a draw saw something else under another schedule"
+    for (instance, draw), view in unhindered.views.items():
+        where = f"token {draw + 1} of `{name_of(plan, instance)}`"
+        assert scheduled.views[instance, draw] == view, f"{where} saw something else under another schedule"
     assert scheduled.passes >= unhindered.passes, "a schedule with pauses was faster than one without"
 
 

@@ -59,6 +59,15 @@ def is_inside(pattern: str, outer: str) -> bool:
     return pattern.startswith(outer) and pattern[len(outer) : len(outer) + 1] in ("", ".", "[", "(", "#")
 
 
+def places_around(pattern: str) -> tuple[str, ...]:
+    """The places of a plan's field and of all that holds it, outermost first.
+
+    `lines[].total` is in `lines[]`, which is in `lines`.
+    """
+    ends = (step.end() for step in _STEP.finditer(pattern))
+    return tuple(dict.fromkeys(place_in_answer(pattern[:end], ()) for end in ends))
+
+
 def place_in_answer(pattern: str, items: Sequence[int]) -> str:
     """The place of a field in its answer: `lines[].total` of the third item is `lines[2].total`.
 

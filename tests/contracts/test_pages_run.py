@@ -79,11 +79,18 @@ def run_code(code: Code, place: str) -> None:
     names |= {"print": print_here}  # type: ignore[dict-item]
     with contextlib.redirect_stdout(stream):
         exec(compile(tree, place, "exec", dont_inherit=True), names)
+        for test in [one for name, one in names.items() if name.startswith("test_") and not _is_drawn(one)]:
+            test()  # type: ignore[operator]
         if shown is not None:
             value = eval(compile(ast.Expression(shown.value), place, "eval"), names)  # type: ignore[attr-defined]
             stream.write("" if value is None else repr(value))
     assert {line: printed.get(line) for line in code.printed} == code.printed, place
     assert code.output is None or is_shown(code.output, stream.getvalue()), (place, stream.getvalue())
+
+
+def _is_drawn(test: object) -> bool:
+    """Whether Hypothesis draws its cases. `test_documented_example` runs such a test."""
+    return hasattr(test, "hypothesis")
 
 
 def is_shown(output: str, printed: str) -> bool:
