@@ -133,6 +133,25 @@ _INSTEAD: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
+_OF_CALLS: Final = "it belongs to a call: `engine.run(..., {name}={value})`"
+_NOT_LOADED: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(OPTIONS, _OF_CALLS),
+        **dict.fromkeys(
+            ("temperature", "top_k", "top_p", "min_p", "repetition_penalty"),
+            "it belongs to a call: `engine.run(..., sampling=pastalang.Sampling({name}={value}))`",
+        ),
+        "torch_dtype": "write `dtype={value}`",
+        "device_map": 'write `device=` with the name of one device, such as `device="cuda"`',
+    }
+)
+
+
+def check_load_names(given: Mapping[str, object], *, options: Sequence[str]) -> None:
+    """Raises `TypeError` for a keyword that `Engine.load` does not have, with the right one."""
+    check_names(given, (), options=options, instead=_NOT_LOADED)
+
+
 def merged_inputs(inputs: Any, named: Mapping[str, Any], plan: Plan, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """The inputs of a dict and those passed by keyword. `given` are all keywords, options included. Raises `BadInputs`.
 

@@ -6,14 +6,15 @@ All requests of an engine share its forward passes. `batch` and `map`, for many 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator, Mapping
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, Unpack, overload
 
 import torch
 
 from pastalang.errors import PastaError
 from pastalang.program.types import OnTruncated
-from pastalang.runtime.call import Drafts, RunOptions, check_size
+from pastalang.runtime.call import Drafts, RunOptions, check_load_names, check_size
 from pastalang.runtime.constraints.compile import prepare_vocabulary
 from pastalang.runtime.errors import LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed
@@ -60,6 +61,7 @@ class Engine(ManyRequests):
         packed: bool = True,
         on_truncated: OnTruncated | None = None,
         drafts: Drafts = "off",
+        **unknown: Never,
     ) -> Engine:
         """Load a model: a folder, a name on the hub, `"pasta-mini"`, or a `transformers` model and its tokenizer.
 
@@ -68,6 +70,7 @@ class Engine(ManyRequests):
         names the modes they were trained for. `on_truncated` and `drafts` apply to calls that
         do not set them. Raises `LoadError`.
         """
+        check_load_names(unknown, options=tuple(signature(Engine.load).parameters))
         check_size("cells", cells, minimum=1)
         pair = source if isinstance(source, tuple) else (source, tokenizer)
         if isinstance(source, tuple) or tokenizer is not None or hasattr(source, "config"):

@@ -241,6 +241,18 @@ class Record(BaseModel):
             BadInputs,
             "inputs have to be a dict by name, `{\"title\": ...}`, not 'a'",
         ),
+        (
+            lambda engine: engine.load("pasta-mini", temperature=1),
+            TypeError,
+            "it belongs to a call: `engine.run(..., sampling=pastalang.Sampling(temperature=1))`",
+        ),
+        (
+            lambda engine: engine.load("pasta-mini", seed=3),
+            TypeError,
+            "it belongs to a call: `engine.run(..., seed=3)`",
+        ),
+        (lambda engine: engine.load("pasta-mini", torch_dtype="auto"), TypeError, "write `dtype='auto'`"),
+        (lambda engine: engine.load("pasta-mini", cell=9), TypeError, "no option `cell`; did you mean `cells`?"),
         (lambda engine: engine.run(TITLE, {"title": "a"}, title="b"), BadInputs, "`title` is passed twice"),
         (lambda engine: engine.run(Record, title="a"), TypeError, "write `extract(Record, text)`"),
         (lambda engine: engine.run("template t()\n", title="a"), TypeError, "pastalang.compile"),
