@@ -30,6 +30,7 @@ from typing import IO, Any, Final
 from pastalang.bulk.documents import Document
 from pastalang.bulk.output import Output
 from pastalang.errors import PastaError
+from pastalang.values.describe import counted
 
 _LOCK: Final = "lock"
 _MANIFEST: Final = "manifest.json"
@@ -121,7 +122,7 @@ class Ledger:
         self._read_journal()
         if self.is_complete:
             return f"{self.out} exists: write to another file, or replace it with --overwrite"
-        begun = f"an unfinished run of {self.out} has {self.rows:,} rows"
+        begun = f"an unfinished run of {self.out} has {counted(self.rows, 'row')}"
         return f"{begun}: go on with --resume, or begin again with --overwrite"
 
     def _manifest(self) -> Mapping[str, Any] | None:

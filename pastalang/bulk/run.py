@@ -24,6 +24,7 @@ from pastalang.bulk.rows import FAILED, STATUSES, Origin, Row, extractions_of, r
 from pastalang.bulk.task import Task
 from pastalang.errors import PastaError, TruncationWarning
 from pastalang.program.types import Sampling
+from pastalang.values.describe import counted
 from pastalang.values.json import write_json
 
 if TYPE_CHECKING:
@@ -223,8 +224,8 @@ class _Writer:
         rate = self._totals.failed / self._totals.rows
         if rate > self._job.max_error_rate:
             raise Stopped(
-                f"{self._totals.failed:,} of {self._totals.rows:,} documents failed, {rate:.1%}, and the most that is "
-                f"allowed is {self._job.max_error_rate:.1%}"
+                f"{self._totals.failed:,} of {counted(self._totals.rows, 'document')} failed, {rate:.1%}, and the most "
+                f"that is allowed is {self._job.max_error_rate:.1%}"
             )
 
 

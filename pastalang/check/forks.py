@@ -11,6 +11,7 @@ from pastalang.grammar import nodes
 from pastalang.limits import MAX_ITEMS
 from pastalang.program import pieces as p
 from pastalang.program import types as t
+from pastalang.values.describe import counted
 
 
 def fork_count(node: nodes.ForkNode, report: Report) -> tuple[int, int]:
@@ -39,7 +40,7 @@ def fork_count(node: nodes.ForkNode, report: Report) -> tuple[int, int]:
     elif low > high:
         report.add(
             "contradictory-limits",
-            f"a fork of at least {low} and at most {high} items cannot exist",
+            f"a fork of at least {low} and at most {counted(high, 'item')} cannot exist",
             node.count.span,
             help="swap the two limits",
         )

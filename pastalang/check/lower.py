@@ -20,6 +20,7 @@ from pastalang.limits import MAX_HOLE_TOKENS, MAX_ITEMS, MAX_TYPE_DEPTH, MAX_TYP
 from pastalang.program import types as t
 from pastalang.source import Span
 from pastalang.values.cardinality import count_values
+from pastalang.values.describe import counted
 from pastalang.values.token_limits import is_always_one_hole
 
 
@@ -256,7 +257,7 @@ class Lowering:
         if unique and count is not None and count < minimum:
             self.report.add(
                 "contradictory-limits",
-                f"{minimum} different items are required, but their type has only {count} values",
+                f"{minimum} different items are required, but their type has only {counted(count, 'value')}",
                 span,
             )
 
@@ -309,7 +310,7 @@ class Lowering:
         if minimum is not None and maximum is not None and minimum > maximum:
             self.report.add(
                 "contradictory-limits",
-                f"{owner} of at least {minimum} and at most {maximum} items cannot exist",
+                f"{owner} of at least {minimum} and at most {counted(maximum, 'item')} cannot exist",
                 both.span if both is not None else span,
                 help="swap the two limits",
             )

@@ -68,7 +68,7 @@ def _check_lengths(found: t.String, given: Arguments, report: Report) -> None:
     if found.max_chars is not None and found.min_chars > found.max_chars:
         report.add(
             "contradictory-limits",
-            f"a string of at least {found.min_chars} and at most {found.max_chars} characters cannot exist",
+            f"a string of at least {found.min_chars} and at most {counted(found.max_chars, 'character')} cannot exist",
             given.span_of("min_chars").join(given.span_of("max_chars")),
             help="swap the two limits, or leave one out",
         )
@@ -91,9 +91,10 @@ def _check_pattern_lengths(found: t.String, pattern: str, where: str, given: Arg
     if bounds is None:
         problem = f"no text matches {named}"
     elif found.max_chars is not None and bounds.shortest > found.max_chars:
-        problem = f"{named} needs at least {bounds.shortest} characters, but only {found.max_chars} are allowed"
+        allowed = f"only {found.max_chars} {'is' if found.max_chars == 1 else 'are'} allowed"
+        problem = f"{named} needs at least {counted(bounds.shortest, 'character')}, but {allowed}"
     elif bounds.longest is not None and bounds.longest < found.min_chars:
-        problem = f"{named} has at most {bounds.longest} characters, but {found.min_chars} are required"
+        problem = f"{named} has at most {counted(bounds.longest, 'character')}, but {found.min_chars} are required"
     else:
         return
     report.add("contradictory-limits", problem, given.span_of(where))

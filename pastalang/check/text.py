@@ -18,6 +18,7 @@ from pastalang.limits import MAX_HOLE_TOKENS
 from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.source import Span
+from pastalang.values.describe import counted
 from pastalang.values.schema.split import has_checks
 
 
@@ -217,7 +218,7 @@ class TextChecker:
         if reserve is not None and number is not None and needed > reserve:
             self.report.add(
                 "reserve-too-small",
-                f"`{name}` may take {needed} tokens, but ~{reserve} are announced",
+                f"`{name}` may take {counted(needed, 'token')}, but ~{reserve} are announced",
                 number.span,
                 help=f"announce ~{needed}, or lower the limits inside; a longer value overlaps the text that follows",
             )

@@ -40,6 +40,7 @@ from pastalang.cli.run import OnCut
 from pastalang.plan.plan import Mode
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.models.choice import is_folder, note_of, why_no_help
+from pastalang.values.describe import counted
 
 if TYPE_CHECKING:
     from pastalang.bulk.files import Corpus
@@ -185,7 +186,7 @@ def _run(job: Job, corpus: Corpus, out: Path, load: Load, *, resume: bool, overw
         except OSError as problem:
             raise Refused(f"{ledger.folder} cannot be written: {reason_of(problem)}", EXIT_UNREADABLE) from problem
         if ledger.is_complete:
-            echo(f"{out} is complete: {ledger.rows:,} rows")
+            echo(f"{out} is complete: {counted(ledger.rows, 'row')}")
             return
         totals = _go_through(load(), job, corpus, ledger)
     summary = {"output": str(out), **summary_of(totals, job)}
@@ -215,7 +216,9 @@ def _go_through(engine: Engine, job: Job, corpus: Corpus, ledger: Ledger) -> Tot
 
 
 def _how_to_go_on(ledger: Ledger) -> str:
-    return f"{ledger.rows:,} rows are safe in {ledger.folder}; to go on, call the same command with --resume"
+    are = "is" if ledger.rows == 1 else "are"
+    rows = counted(ledger.rows, "row")
+    return f"{rows} {are} safe in {ledger.folder}; to go on, call the same command with --resume"
 
 
 def _estimate(engine: Engine, job: Job, corpus: Corpus, price: float | None, *, as_json: bool) -> None:

@@ -91,7 +91,7 @@ def _field(old: Hole | Choose | Repeat, new: Hole | Choose | Repeat) -> Iterator
 def _cost(old: Plan, new: Plan) -> Iterator[str]:
     before, after = forecast(old), forecast(new)
     if before.passes != after.passes:
-        yield f"takes {after.passes} passes instead of {before.passes}"
+        yield f"takes {counted(after.passes, 'pass')} instead of {before.passes}"
 
 
 def _decisions(branch: Branch) -> dict[str, Hole | Choose | Repeat]:

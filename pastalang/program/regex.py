@@ -162,7 +162,7 @@ class _Parser:
         maximum = minimum if not comma else (int(high[:9]) if high else None)
         length = end + 1 - start
         if maximum is not None and maximum < minimum:
-            _refuse(f"at least {minimum} and at most {maximum} times", start, length=length)
+            _refuse(f"at least {minimum} and at most {maximum} time{'' if maximum == 1 else 's'}", start, length=length)
         if max(minimum, maximum or 0) > MAX_REPETITION:
             _refuse(f"a count above {MAX_REPETITION}", start, length=length)
         self.laziness()

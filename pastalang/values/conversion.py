@@ -11,6 +11,7 @@ from pastalang.errors import PastaError
 from pastalang.limits import MAX_FILE_BYTES, MAX_TYPE_PLACES
 from pastalang.program import types as t
 from pastalang.values.cardinality import count_values
+from pastalang.values.describe import counted
 from pastalang.values.mismatch import Mismatch
 from pastalang.values.walk import Path, walk
 
@@ -111,7 +112,7 @@ def _too_few_values(path: Path, type: t.Type) -> Mismatch | None:
             count = count_values(item)
             if count is not None and count < required:
                 return Mismatch(
-                    path, f"{required} different items are required, but their type has only {count} values"
+                    path, f"{required} different items are required, but their type has only {counted(count, 'value')}"
                 )
         case t.Map(key_pattern=str() as pattern, min_items=required):
             count = count_values(t.Regex(pattern))

@@ -293,9 +293,9 @@ def _spelling_mismatches(type: t.Type, pattern: str, text: str) -> Mismatches:
 
 def _count_mismatches(count: int, least: int, most: int | None, noun: str) -> Mismatches:
     if count < least:
-        return _one(f"has {count} {noun}{'' if count == 1 else 's'}; at least {least} must be there")
+        return _one(f"has {counted(count, noun)}; at least {least} must be there")
     if most is not None and count > most:
-        return _one(f"has {count} {noun}{'' if count == 1 else 's'}; at most {most} may be there")
+        return _one(f"has {counted(count, noun)}; at most {most} may be there")
     return ()
 
 

@@ -68,7 +68,7 @@ def too_small(request: RequestState, memory: Memory) -> OutOfMemory:
     branch = min(request.to_feed, key=lambda branch: branch.number)
     wanted = branch.demand - branch.fed
     return OutOfMemory(
-        f"`{branch.name or 'the prompt'}` wants {wanted} cells, {memory.free} of {memory.capacity} are free, even "
-        "when it runs one branch at a time; load the model with more `cells`, or pass `--cells`",
+        f"`{branch.name or 'the prompt'}` wants {counted(wanted, 'cell')}, {memory.free} of {memory.capacity} are "
+        "free, even when it runs one branch at a time; load the model with more `cells`, or pass `--cells`",
         plan=request.plan,
     )
