@@ -91,7 +91,8 @@ def _field(old: Hole | Choose | Repeat, new: Hole | Choose | Repeat) -> Iterator
 def _cost(old: Plan, new: Plan) -> Iterator[str]:
     before, after = forecast(old), forecast(new)
     if before.passes != after.passes:
-        yield f"takes {counted(after.passes, 'pass')} instead of {before.passes}"
+        passes = "1 pass" if str(after.passes) == "1" else f"{after.passes} passes"
+        yield f"takes {passes} instead of {before.passes}"
 
 
 def _decisions(branch: Branch) -> dict[str, Hole | Choose | Repeat]:
