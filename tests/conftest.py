@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: as many workers as cores share them already
 
@@ -28,3 +29,9 @@ def every_run_checks_its_passes() -> None:
     from pastalang.runtime.engine import Engine
 
     Engine.checks_passes = True
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ctrl_c_is_not_ignored() -> None:
+    """A shell starts a command in the background with SIGINT ignored, and Python leaves it so."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
