@@ -50,7 +50,7 @@ class Disturbed:
     def _disturb(self, batch: StepBatch, fed: tuple[FedToken, ...], token: FedToken) -> StepBatch:
         seen = {id(one) for one in token.path}
         cells = sorted({*range(CELLS)} - {one.cell for one in token.path})
-        self.noisy.kv_cache.overwrite(torch.tensor(cells), self.noise)
+        self.noisy.kv_cache.overwrite(torch.tensor(cells, dtype=torch.long), self.noise)
         others = (TokenId(self.chance.randrange(256)) for _ in fed)
         tokens = (one.token if id(one) in seen else other for one, other in zip(fed, others, strict=True))
         return replace(batch, tokens=tuple(tokens))
