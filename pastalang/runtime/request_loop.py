@@ -170,21 +170,23 @@ class RequestLoop:
         make_reviewer = None if call.policy is None else partial(Review, call.policy)
         with self._lock:
             self._submitted += 1
+            drafts, weighs_drafts = self._drafts_of(options)
             return RequestState(
                 self._plans.bound(call.plan), values, number=self._submitted, seed=options.seed, base=base,
-                make_reviewer=make_reviewer, details=options.details, drafts=self._most_drafts(options.drafts),
+                make_reviewer=make_reviewer, details=options.details, drafts=drafts, weighs_drafts=weighs_drafts,
                 with_events=with_events,
             )  # fmt: skip
 
-    def _most_drafts(self, asked: Drafts | None) -> int:
-        drafts = self.drafts if asked is None else asked
-        if drafts == "off":
-            return 0
-        if drafts != "auto":
-            return drafts
+    def _drafts_of(self, options: Options) -> tuple[int, bool]:
+        """The most drafts one after another, and whether each has to be worth its time."""
+        asked = self.drafts if options.drafts is None else options.drafts
+        if asked == "off":
+            return 0, False
+        if asked != "auto":
+            return asked, False
         if self._drafter.costs is None:
             self._drafter.costs = measured_costs(self.model, self.scheduler.memory)
-        return DEEPEST
+        return (0 if self._drafter.costs is None else DEEPEST), True
 
     def _submit(self, request: RequestState) -> RequestState:
         with self._lock:

@@ -14,7 +14,7 @@ import pastalang
 from pastalang.program.types import Sampling
 from pastalang.runtime.drafts.budget import StepCosts, worth_feeding
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.errors import BadInputs, OutOfMemory
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, Guess
 from pastalang.runtime.step import StepBatch
@@ -102,6 +102,39 @@ def test_a_device_without_memory_for_drafts_goes_on_without_them() -> None:
     plain, drafted = run(), run(engine=engine, drafts=8)
     assert same(plain, drafted) and drafted.usage.forward_passes == plain.usage.forward_passes
     assert engine.scheduler.step_budget.most is None, "steps without drafts were never too large"
+
+
+def test_a_number_of_drafts_is_fed_whatever_it_costs() -> None:
+    engine = Engine(copying_model(), byte_tokenizer(), prefix_cells=0)
+    engine._drafter.costs = STEEP
+    assert run(engine=engine, drafts="auto").usage.drafted_tokens == 0, "no guess is worth its time"
+    assert run(engine=engine, drafts=8).usage.drafted_tokens == run(drafts=8).usage.drafted_tokens > 0
+
+
+@pytest.mark.parametrize("cells", [1, 3])
+def test_a_memory_without_room_to_measure_has_no_drafts(cells: int) -> None:
+    engine = Engine(copying_model(cells=cells), byte_tokenizer(), prefix_cells=0)
+    with pytest.raises(OutOfMemory):
+        engine.run(COPIES, {"title": TITLE}, drafts="auto")
+    assert engine.scheduler.memory.cells.in_use == 0
+
+
+@pytest.mark.parametrize("problem", [torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB."), OSError()])
+def test_a_step_that_cannot_be_measured_leaves_nothing_behind(problem: Exception) -> None:
+    class Failing(FakeModel):
+        def forward(self, batch: StepBatch) -> torch.Tensor:
+            if len(batch.wanted) == 16:
+                raise problem
+            return super().forward(batch)
+
+    engine = Engine(Failing(copying_model()._score, vocabulary=320, cells=1 << 12), byte_tokenizer(), prefix_cells=0)
+    if isinstance(problem, OSError):
+        with pytest.raises(OSError):
+            run(engine=engine, drafts="auto")
+        assert engine.scheduler.memory.cells.in_use == 0
+    else:
+        assert same(run(), run(engine=engine, drafts="auto"))
+        assert engine._drafter.costs is not None and [size for size, _ in engine._drafter.costs.measured] == [1, 4, 8]
 
 
 @pytest.mark.parametrize("wrong", [0, -1, True, "always", 1.5])

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pastalang.runtime.device_memory import is_out_of_memory
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, Guess
 from pastalang.runtime.scheduler.memory import Memory
@@ -47,18 +48,24 @@ class StepCosts:
 _SIZES, _TIMES = (1, 4, 8, 16, 32, 64), 3  # tokens of the steps that are measured, and how often
 
 
-def measured_costs(model: Model, memory: Memory) -> StepCosts:
-    """Feed the model steps of several sizes, in cells and a row that are free."""
+def measured_costs(model: Model, memory: Memory) -> StepCosts | None:
+    """Feed the model steps of several sizes, in cells and a row that are free. None without room for two sizes."""
     sizes = [size for size in _SIZES if size <= min(memory.free, model.max_position)]
     cells = memory.take_for_drafts(max(sizes, default=0))
     times: dict[int, list[float]] = {size: [] for size in sizes}
-    for _ in range(_TIMES):
-        for size in sizes:
-            began = time.perf_counter()
-            model.forward(_step_of(cells[:size], memory.free_row)).sum().item()
-            times[size].append(time.perf_counter() - began)
-    memory.give_back_drafts(cells)
-    return StepCosts.of([(size, min(found)) for size, found in times.items()])
+    try:
+        for _ in range(_TIMES):
+            for size in sizes:
+                began = time.perf_counter()
+                model.forward(_step_of(cells[:size], memory.free_row)).sum().item()
+                times[size].append(time.perf_counter() - began)
+    except Exception as problem:
+        if not is_out_of_memory(problem):
+            raise  # a larger step than this device has memory for: the smaller ones were measured
+    finally:
+        memory.give_back_drafts(cells)
+    measured = [(size, min(found)) for size, found in times.items() if found]
+    return StepCosts.of(measured) if len(measured) > 1 else None
 
 
 def _step_of(cells: tuple[CellId, ...], row: RowId) -> StepBatch:

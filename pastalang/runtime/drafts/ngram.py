@@ -26,7 +26,7 @@ _TRUST, _MEMORY = 8, 256  # what is believed counts like so many guesses; what w
 
 
 class NgramDrafter:
-    """`costs` says what more tokens cost; without them, every guess is worth it."""
+    """`costs` says what more tokens cost."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.costs: StepCosts | None = None  # until they are measured
@@ -35,11 +35,18 @@ class NgramDrafter:
         self._chances = _Chances()
 
     def propose(self, branches: Sequence[BranchState], *, step: int, most: int) -> Sequence[Sequence[Guess]]:
-        trees = [self._tree(branch) for branch in branches]
-        return worth_feeding(trees, self.costs or StepCosts.flat(), step=step, most=most)
+        """A request that asks for a number of drafts has each of its guesses fed. Of others, each has to be worth it."""
+        trees: dict[BranchState, tuple[Guess, ...]] = {}
+        for weighed in (False, True):
+            some = [branch for branch in branches if branch.request.weighs_drafts is weighed]
+            costs = self.costs if weighed and self.costs is not None else StepCosts.flat()
+            fed = sum(map(len, trees.values()))
+            found = worth_feeding([self._tree(branch) for branch in some], costs, step=step + fed, most=most - fed)
+            trees |= dict(zip(some, found, strict=True))
+        return [trees[branch] for branch in branches]
 
     def learn(self, tree: DraftTree) -> None:
-        """A guess is judged if the one before it was right and the value went on."""
+        """A guess is judged if the one before it was right."""
         for place, node in enumerate(tree.nodes):
             if node.guess.kind != FORCED and (place in tree.confirmed or node.guess.parent == tree.last):
                 self._chances.note(node.guess.kind, place in tree.confirmed)
@@ -98,9 +105,9 @@ class NgramDrafter:
                     return
                 forced = forced[1:]
                 continue
-            if way.is_finished or not _is_in(way.allowed(), token):
-                return
             try:
+                if way.is_finished or not _is_in(way.allowed(), token):
+                    return
                 fill = way.take(token, 0.0)
             except GuideError:
                 return
@@ -149,7 +156,7 @@ class _Chances:
 
 
 def _is_in(mask: TokenMask, token: int) -> bool:
-    return bool(mask[token >> 5] >> (token & 31) & 1)
+    return token >> 5 < len(mask) and bool(mask[token >> 5] >> (token & 31) & 1)
 
 
 def _words(vocabulary: Vocabulary) -> list[int]:

@@ -66,7 +66,7 @@ class Reviewer(Protocol):
 
 class RequestState(BranchOwner):
     """`base` is the sampling where neither hole nor template sets one. `events` are kept only `with_events`.
-    `drafts` is the most drafts of a branch one after another.
+    `drafts` is the most drafts of a branch one after another; if it `weighs_drafts`, those that are worth their time.
 
     With a reviewer, a branch that could be rewound keeps its memory until the request is over.
     """
@@ -82,6 +82,7 @@ class RequestState(BranchOwner):
         make_reviewer: Callable[[], Reviewer] | None = None,
         details: bool = False,
         drafts: int = 0,
+        weighs_drafts: bool = False,
         with_events: bool = True,
     ) -> None:
         super().__init__()
@@ -94,6 +95,7 @@ class RequestState(BranchOwner):
         self.base = base or Sampling()
         self.details = details
         self.drafts = drafts
+        self.weighs_drafts = weighs_drafts
         self.events = EventLog(is_read=with_events)
         self._make_reviewer = make_reviewer
         self.error: RunError | None = None
