@@ -389,14 +389,13 @@ def test_with_json_an_error_is_one_object_too(program: Path, model: Path, tmp_pa
     assert cut_off["code"] == "out_of_memory"
 
 
-def test_drafts_save_passes_on_the_command_line(model: Path, program: Path) -> None:
+def test_drafts_change_no_answer_on_the_command_line(model: Path, program: Path) -> None:
     def answer(*options: str) -> dict[str, Any]:
         printed = run(program, "-i", "title=tv tv tv tv", "--model", model, "--seed", 3, "--json", *options).stdout
-        found: dict[str, Any] = json.loads(printed)
-        return found
+        return dict(json.loads(printed))
 
     plain, drafted = answer(), answer("--drafts", "4")
     assert plain["text"] == drafted["text"] and plain["usage"]["drafted_tokens"] == 0
     assert drafted["usage"]["forward_passes"] <= plain["usage"]["forward_passes"]
-    refused = run(program, "-i", "title=x", "--model", model, "--drafts", "many")
-    assert refused.exit_code == 2 and "--drafts takes auto, off or a whole number" in refused.stderr
+    words = (program, "-i", "title=x", "--model", model)
+    assert "--drafts takes auto, off or a whole number" in refused(2, *words, "--drafts", "many")

@@ -107,7 +107,7 @@ def engine_for(model: Model, way: Way, *, words: str = "bytes", kind: type[E] = 
         drafts="off" if way.drafts is None else 8,
     )
     if way.drafts is not None:
-        engine.scheduler.drafter = Remembering(way.drafts)
+        engine.scheduler.drafting.drafter = Remembering(way.drafts)
     return engine
 
 

@@ -35,7 +35,7 @@ class NgramDrafter:
         self._chances = _Chances()
 
     def propose(self, branches: Sequence[BranchState], *, step: int, most: int) -> Sequence[Sequence[Guess]]:
-        """A request that asks for a number of drafts has each of its guesses fed. Of others, each has to be worth it."""
+        """If a request asks for a number of drafts, each of its guesses is fed; of others, each has to be worth it."""
         trees: dict[BranchState, tuple[Guess, ...]] = {}
         for weighed in (False, True):
             some = [branch for branch in branches if branch.request.weighs_drafts is weighed]

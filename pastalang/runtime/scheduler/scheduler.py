@@ -18,6 +18,7 @@ from pastalang.runtime.scheduler.admission import Admission
 from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Source
 from pastalang.runtime.scheduler.capacity_errors import check_length, too_small
 from pastalang.runtime.scheduler.draft_tree import Drafter, Guess
+from pastalang.runtime.scheduler.drafting import Drafting
 from pastalang.runtime.scheduler.interpreter import accept_token, advance, try_join
 from pastalang.runtime.scheduler.joins import prefetch_joined
 from pastalang.runtime.scheduler.memory import Memory
@@ -33,7 +34,6 @@ from pastalang.runtime.scheduler.step_builder import (
     commit_step,
     open_late_rows,
     opened_rows,
-    show_confirmed,
 )
 from pastalang.runtime.step import Edit
 
@@ -82,7 +82,7 @@ class Scheduler:
         self._limits = limits or Limits()
         self._max_position = max_position
         self._schedule_filter = schedule_filter
-        self.drafter = drafter
+        self.drafting = Drafting(self.memory, drafter)
         self._waiting: deque[RequestState] = deque()
         self._active: list[RequestState] = []
         self._over: list[RequestState] = []
@@ -90,7 +90,6 @@ class Scheduler:
         self._rows: dict[Source, int] = {}  # of the logits of the current step
         self._admission = Admission(self.memory, self.prefix)
         self._admission_paused = False
-        self._confirmed: list[BranchState] = []  # branches whose rows do not see their confirmed drafts yet
 
     # ── requests ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -133,8 +132,7 @@ class Scheduler:
     def roll_back(self) -> None:
         """The step could not be run: everything is as it was before."""
         assert self._step is not None
-        for tree in self._step.drafts:
-            self.memory.give_back_drafts(tree.unused)
+        self.drafting.give_back(self._step.drafts)
         self.memory.roll_back(self._step.fed, self._step.opened_rows, self._all_branches())
         self.forward_passes -= 1
         self._step = None
@@ -158,12 +156,7 @@ class Scheduler:
         assert self._step is not None
         self.step_budget.step_succeeded()
         commit_step(self._step)
-        for branch in self._confirmed:
-            branch.unseen.clear()
-        self._confirmed.clear()
-        for tree in self._step.drafts:
-            tree.branch.draft = tree
-            tree.branch.request.drafted += len(tree.nodes)
+        self.drafting.begin(self._step.drafts)
         self._rows = {source: row for row, source in enumerate(self._step.sources)}
         return [
             PendingSample(branch, row)
@@ -196,7 +189,7 @@ class Scheduler:
 
     def end_step(self) -> tuple[RequestState, ...]:
         """Give back what nothing can see any more. Gives the requests that ended since the last call."""
-        self._end_drafts()
+        self.drafting.end(() if self._step is None else self._step.drafts)
         self._step = None
         for request in list(self._active):
             if request.is_waiting:
@@ -206,15 +199,6 @@ class Scheduler:
         over = tuple(self._over)
         self._over.clear()
         return over
-
-    def _end_drafts(self) -> None:
-        for tree in () if self._step is None else self._step.drafts:
-            tree.branch.draft = None
-            if tree.confirmed:
-                self._confirmed.append(tree.branch)
-            self.memory.give_back_drafts(tree.unused)
-            if self.drafter is not None:
-                self.drafter.learn(tree)
 
     # ── sampling ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -299,7 +283,7 @@ class Scheduler:
         return step
 
     def _try_step(self, schedule_filter: ScheduleFilter | None) -> Step | None:
-        edits: list[Edit] = show_confirmed(self._confirmed)
+        edits: list[Edit] = self.drafting.show()
         owners: list[BranchOwner] = [self.prefix.owner, *self._active]
         for owner in owners:
             edits += open_late_rows(owner, self.memory)
@@ -311,21 +295,15 @@ class Scheduler:
             self.memory, edits, most=self.step_budget.most, chunk=self._limits.chunk,
             may_begin=self._admission.may_begin, schedule_filter=schedule_filter,
         )  # fmt: skip
-        draft = None if self.drafter is None or not self.step_budget.may_draft else self._draft
+        draft = self._draft if self.step_budget.may_draft else None
         step = builder.step([branch for owner in owners for branch in self._in_order(owner)], draft)
         if step is None:
             self.memory.roll_back((), opened_rows(edits), self._all_branches())
         return step
 
     def _draft(self, branches: Sequence[BranchState], step: int, free: int) -> Sequence[Sequence[Guess]]:
-        """Drafts take cells that are free and not reserved. A request that is short of memory has none."""
-        assert self.drafter is not None
-        most = min(free, self._admission.spare)
-        able = [branch for branch in branches if branch.request.pace is Pace.RESERVED and branch.request.drafts]
-        trees = (
-            dict(zip(able, self.drafter.propose(able, step=step, most=most), strict=True)) if able and most > 0 else {}
-        )
-        return [trees.get(branch, ()) for branch in branches]
+        """Drafts take cells that are free and not reserved."""
+        return self.drafting.propose(branches, step=step, most=min(free, self._admission.spare))
 
     def _in_order(self, owner: BranchOwner) -> list[BranchState]:
         """Parents first; one branch at a time, the newest first, so that few are under way."""

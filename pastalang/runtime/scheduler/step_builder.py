@@ -48,11 +48,6 @@ def opened_rows(edits: Iterable[Edit]) -> set[RowId]:
     return {edit.row for edit in edits if isinstance(edit, Empty)}
 
 
-def show_confirmed(branches: Iterable[BranchState]) -> list[Edit]:
-    """The rows of these branches see the drafts that the last step has confirmed."""
-    return [Show(branch.row, tuple(branch.unseen)) for branch in branches if branch.unseen and branch.row is not None]
-
-
 def open_late_rows(owner: BranchOwner, memory: Memory) -> list[Edit]:
     """View rows for branches that follow a token of an earlier step. What they have joined since comes after it."""
     edits: list[Edit] = []

@@ -1,0 +1,60 @@
+"""Drafts from step to step: who guesses, what a step has fed, and which rows have yet to see what was confirmed.
+
+propose       while a step is built
+begin         the step has run: its drafts can be confirmed
+end           the step is over: what was not confirmed is given back
+show          the next step: rows see what was confirmed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.draft_tree import Drafter, DraftTree, Guess
+from pastalang.runtime.scheduler.memory import Memory
+from pastalang.runtime.scheduler.request import Pace
+from pastalang.runtime.step import Edit, Show
+
+
+class Drafting:
+    def __init__(self, memory: Memory, drafter: Drafter | None) -> None:
+        self.drafter = drafter
+        self._memory = memory
+        self._confirmed: list[BranchState] = []  # branches whose rows do not see their confirmed drafts yet
+
+    def propose(self, branches: Sequence[BranchState], *, step: int, most: int) -> Sequence[Sequence[Guess]]:
+        """A tree for each branch. A request that is short of memory has none."""
+        able = [branch for branch in branches if branch.request.pace is Pace.RESERVED and branch.request.drafts]
+        if self.drafter is None or not able or most <= 0:
+            return [()] * len(branches)
+        trees = dict(zip(able, self.drafter.propose(able, step=step, most=most), strict=True))
+        return [trees.get(branch, ()) for branch in branches]
+
+    def show(self) -> list[Edit]:
+        return [
+            Show(branch.row, tuple(branch.unseen))
+            for branch in self._confirmed
+            if branch.unseen and branch.row is not None
+        ]
+
+    def begin(self, trees: Sequence[DraftTree]) -> None:
+        for branch in self._confirmed:
+            branch.unseen.clear()
+        self._confirmed.clear()
+        for tree in trees:
+            tree.branch.draft = tree
+            tree.branch.request.drafted += len(tree.nodes)
+
+    def end(self, trees: Sequence[DraftTree]) -> None:
+        for tree in trees:
+            tree.branch.draft = None
+            if tree.confirmed:
+                self._confirmed.append(tree.branch)
+            if self.drafter is not None:
+                self.drafter.learn(tree)
+        self.give_back(trees)
+
+    def give_back(self, trees: Sequence[DraftTree]) -> None:
+        for tree in trees:
+            self._memory.give_back_drafts(tree.unused)
