@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from pastalang.runtime.result import Invalid as Invalid
     from pastalang.runtime.result import Result as Result
     from pastalang.runtime.result import Usage as Usage
-    from pastalang.runtime.scheduler.scheduler import Limits as Limits
+    from pastalang.runtime.scheduler.step_budget import Limits as Limits
     from pastalang.runtime.trace import Trace as Trace
     from pastalang.runtime.truncation import Truncated as Truncated
     from pastalang.runtime.truncation import Truncation as Truncation
@@ -144,7 +144,7 @@ _HOMES = {
     "Answer": "pastalang.runtime.result",
     "FieldResult": "pastalang.runtime.result",
     "Result": "pastalang.runtime.result",
-    "Limits": "pastalang.runtime.scheduler.scheduler",
+    "Limits": "pastalang.runtime.scheduler.step_budget",
     "Usage": "pastalang.runtime.result",
 }
 

@@ -24,7 +24,7 @@ from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.plan_cache import Runnable
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.request import RequestState
-from pastalang.runtime.scheduler.scheduler import Limits
+from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.runtime.truncation import warn
 
 if TYPE_CHECKING:  # stands above the engine, and is imported by the call

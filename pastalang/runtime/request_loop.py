@@ -52,7 +52,8 @@ from pastalang.runtime.result import Result
 from pastalang.runtime.sampling.sampler import Outcome, Sampler
 from pastalang.runtime.scheduler.probes import note_details
 from pastalang.runtime.scheduler.request import RequestState
-from pastalang.runtime.scheduler.scheduler import Limits, PendingSample, ScheduleFilter, Scheduler
+from pastalang.runtime.scheduler.scheduler import PendingSample, ScheduleFilter, Scheduler
+from pastalang.runtime.scheduler.step_budget import Limits
 
 
 @dataclass(frozen=True, slots=True)

@@ -391,11 +391,10 @@ def test_with_json_an_error_is_one_object_too(program: Path, model: Path, tmp_pa
 
 def test_drafts_change_no_answer_on_the_command_line(model: Path, program: Path) -> None:
     def answer(*options: str) -> dict[str, Any]:
-        printed = run(program, "-i", "title=tv tv tv tv", "--model", model, "--seed", 3, "--json", *options).stdout
-        return dict(json.loads(printed))
+        words = (program, "-i", "title=tv tv tv tv", "--model", model, "--seed", 3, "--json")
+        return dict(json.loads(run(*words, *options).stdout))
 
     plain, drafted = answer(), answer("--drafts", "4")
     assert plain["text"] == drafted["text"] and plain["usage"]["drafted_tokens"] == 0
     assert drafted["usage"]["forward_passes"] <= plain["usage"]["forward_passes"]
-    words = (program, "-i", "title=x", "--model", model)
-    assert "--drafts takes auto, off or a whole number" in refused(2, *words, "--drafts", "many")
+    assert "takes auto, off or a whole number" in refused(2, program, "-i", "a=b", "--model", model, "--drafts", "x")

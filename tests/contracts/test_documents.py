@@ -12,6 +12,7 @@ from pastalang.compiler import check_source
 from pastalang.program import regex
 
 DOCUMENTS = [Path("README.md"), Path("CONTRIBUTING.md"), *sorted(Path("docs").rglob("*.md"))]
+FOLDERS = ("pastalang", "recipes", "examples", "benchmarks", "tests")
 PROGRAM = re.compile(r"(?:^([^\n]*)\n\n)?^```pasta\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -88,3 +89,13 @@ def test_the_documented_limits_of_open_types_are_those_of_the_planner() -> None:
     text = Path("docs/limits.md").read_text("utf-8")
     rows = re.findall(r"^\| (\d+) tokens \| (\d+) \| (\d+) tokens \|$", text, re.MULTILINE)
     assert tuple(limits.DefaultLimits(*map(int, row)) for row in rows) == limits.DEFAULT_LIMITS
+
+
+LISTS = {"benchmarks/ordinary_models.py"}  # forty models, one after another: there is nothing to find one's way in
+
+
+def test_every_python_file_can_be_read_to_the_end() -> None:
+    files = [file for folder in FOLDERS for file in sorted(Path(folder).rglob("*.py"))]
+    lines = {str(file): len(file.read_text("utf-8").splitlines()) for file in files}
+    assert len(lines) > 300
+    assert {file: count for file, count in lines.items() if count > 400 and file not in LISTS} == {}

@@ -30,7 +30,7 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import DeadEnd
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.request import RequestState
-from pastalang.runtime.scheduler.scheduler import Limits
+from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.strategies import programs
 from tests.properties.cases import planned

@@ -16,7 +16,7 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import Invalid, Result
-from pastalang.runtime.scheduler.scheduler import Limits
+from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, hashed_model
 from pastalang.testing.toy_models import Family

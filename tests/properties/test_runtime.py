@@ -22,7 +22,7 @@ from pastalang.runtime.models.reference import reference_logits
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.scheduler import Limits
+from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model

@@ -24,7 +24,8 @@ from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.sampling.sampler import Sample
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
-from pastalang.runtime.scheduler.scheduler import Limits, Scheduler
+from pastalang.runtime.scheduler.scheduler import Scheduler
+from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training.answer import Answer, answer_of

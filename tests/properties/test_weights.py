@@ -20,7 +20,7 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler import probes
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.scheduler import Limits
+from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.testing.fakes import Scores, hashed_model, hashed_score
 from tests.properties.splitting import TOKENIZERS, tools
 

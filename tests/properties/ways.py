@@ -18,7 +18,7 @@ from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, DraftTree, Guess
-from pastalang.runtime.scheduler.scheduler import Limits
+from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.runtime.step import StepBatch
 from tests.properties.models import guides_of, tokenizer_of
 

@@ -29,7 +29,7 @@ from pastalang.runtime.errors import (
 from pastalang.runtime.events import Done, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
-from pastalang.runtime.scheduler.scheduler import Limits
+from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.runtime.trace import read_json_lines
 from pastalang.testing.byte_tokenizer import byte_tokenizer

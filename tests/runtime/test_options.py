@@ -22,7 +22,7 @@ from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.events import Done, Event
 from pastalang.runtime.result import Result
-from pastalang.runtime.scheduler.scheduler import Limits
+from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, uniform_model
 from pastalang.testing.toy_models import toy_model

@@ -23,7 +23,7 @@ from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.runtime.sampling.rng import RandomKey
 from pastalang.runtime.sampling.sampler import NoMemory, Sample, Sampler, SampleRequest
-from pastalang.runtime.scheduler.scheduler import Limits
+from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model

@@ -19,7 +19,7 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.binding.guide_cache import control_tags
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.scheduler.scheduler import Limits
+from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model, scripted_model
 from pastalang.testing.strategies import programs

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pastalang.runtime.errors import BadInputs, Cancelled, OutOfMemory, RunError
+from pastalang.runtime.errors import Cancelled, OutOfMemory, RunError
 from pastalang.runtime.sampling.sampler import Outcome, Sample, SampleRequest
 from pastalang.runtime.scheduler.admission import Admission
 from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Source
@@ -27,30 +27,11 @@ from pastalang.runtime.scheduler.probes import end_probe
 from pastalang.runtime.scheduler.reclaim import release_all, release_dead
 from pastalang.runtime.scheduler.request import Pace, RequestState
 from pastalang.runtime.scheduler.sample_request import sample_error, sample_request
-from pastalang.runtime.scheduler.step_budget import StepBudget
-from pastalang.runtime.scheduler.step_builder import (
-    Step,
-    StepBuilder,
-    commit_step,
-    open_late_rows,
-    opened_rows,
-)
+from pastalang.runtime.scheduler.step_budget import Limits, StepBudget
+from pastalang.runtime.scheduler.step_builder import Step, StepBuilder, commit_step, open_late_rows, opened_rows
 from pastalang.runtime.step import Edit
 
 _MOST_REVIEWS = 1_000  # in a row, without a single draw between them
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """`chunk`: the most tokens of one branch in one step. `requests`: how many may be active at once."""
-
-    chunk: int | None = None
-    requests: int | None = None
-
-    def __post_init__(self) -> None:
-        for name, value in (("chunk", self.chunk), ("requests", self.requests)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise BadInputs(f"`{name}` must be a whole number of at least 1, not {value!r}")
 
 
 ScheduleFilter = Callable[[BranchState], bool]  # False: the branch pauses in the coming step. For tests of schedules

@@ -1,8 +1,25 @@
-"""The step budget: how many tokens a step may hold after the device has run out of memory."""
+"""How large a step may be: limits that a caller sets, and a budget once the device has run out of memory."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from pastalang.runtime.errors import BadInputs
+
 _STEPS = 64  # successful steps before twice as many tokens are tried again
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`chunk`: the most tokens of one branch in one step. `requests`: how many may be active at once."""
+
+    chunk: int | None = None
+    requests: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("chunk", self.chunk), ("requests", self.requests)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise BadInputs(f"`{name}` must be a whole number of at least 1, not {value!r}")
 
 
 class StepBudget:
