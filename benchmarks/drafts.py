@@ -44,15 +44,18 @@ class Total:
     answers: list[str] = field(default_factory=list)
 
 
-def measure(engine: pastalang.Engine, titles: list[str], mode: str, temperature: float | None) -> dict[Drafts, Total]:
+def measure(model: str, titles: list[str], mode: str, temperature: float | None) -> dict[Drafts, Total]:
+    """Each way has an engine of its own, because an engine remembers what fields held."""
     program = pastalang.compile(PROGRAM)
+    engines = {way: pastalang.Engine.load(model) for way in WAYS}
     sampling = None if temperature is None else pastalang.Sampling(temperature=temperature)
     totals: dict[Drafts, Total] = {way: Total() for way in WAYS}
-    engine.run(program, title=titles[0], mode=mode)
+    for engine in engines.values():
+        engine.run(program, title="", mode=mode, drafts="auto")
     for seed, title in enumerate(titles):
         for way, total in totals.items():
             began = time.process_time()
-            result = engine.run(program, title=title, mode=mode, seed=seed, sampling=sampling, drafts=way)
+            result = engines[way].run(program, title=title, mode=mode, seed=seed, sampling=sampling, drafts=way)
             total.seconds += time.process_time() - began
             total.answers.append(result.text)
             usage = result.usage
@@ -71,12 +74,11 @@ def main() -> None:
     warnings.simplefilter("ignore", pastalang.TruncationWarning)
     with given.oa_mine.open(encoding="utf-8") as file:
         titles = [json.loads(line)["input"] for line in islice(file, given.documents)]
-    engine = pastalang.Engine.load(given.model)
     print("| mode | temperature | drafts | passes | drafted | confirmed | ms per document | time | same answers |")
     print("|---|---|---|---|---|---|---|---|---|")
     for mode in ("strict", "sequential"):
         for temperature in (None, 0.8):
-            totals = measure(engine, titles, mode, temperature)
+            totals = measure(given.model, titles, mode, temperature)
             plain = totals["off"]
             for way, total in totals.items():
                 each = {name: count / len(titles) for name, count in total.counts.items()}

@@ -37,7 +37,7 @@ from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.device_memory import describe_shortage, empty_caches, is_out_of_memory
 from pastalang.runtime.drafts.budget import measured_costs
-from pastalang.runtime.drafts.ngram import DEEPEST, NgramDrafter
+from pastalang.runtime.drafts.lookup import DEEPEST, LookUpDrafter
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.inputs import bind_inputs
@@ -104,7 +104,7 @@ class RequestLoop:
         self.trained_for = trained_for
         self.on_truncated = on_truncated
         vocabulary = vocabulary_of(tokenizer, size=model.vocabulary, ends=self.encoder.ends, encode=self.encoder.text)
-        self._drafter = NgramDrafter(vocabulary)
+        self._drafter = LookUpDrafter(vocabulary)
         self.drafts = drafts
         self.scheduler = Scheduler(
             cells=model.cells, max_position=model.max_position, limits=self.limits, schedule_filter=schedule_filter,
@@ -116,6 +116,7 @@ class RequestLoop:
         self._sampler = Sampler(model.vocabulary)
         self._lock = threading.RLock()
         self._submitted = 0
+        self._step_size = 0  # tokens of the current step
 
     def __repr__(self) -> str:
         model = self.model
@@ -213,11 +214,13 @@ class RequestLoop:
     def _step(self) -> None:
         """One forward pass for all active requests."""
         with self._lock:
+            began = time.perf_counter()
             logits = self._forward()
             if logits is not None:
                 pending = self.scheduler.commit()
                 while pending:
                     pending = self.scheduler.accept(self._sample(logits, pending))
+                self._drafter.note_step(self._step_size, time.perf_counter() - began)
             for request in self.scheduler.end_step():
                 request.ended_at = time.perf_counter()
 
@@ -226,6 +229,7 @@ class RequestLoop:
         smaller steps."""
         while (step := self.scheduler.schedule()) is not None:
             try:
+                self._step_size = len(step.batch)
                 return self.model.forward(step.batch)
             except BaseException as problem:
                 if not is_out_of_memory(problem):

@@ -107,8 +107,39 @@ def test_a_device_without_memory_for_drafts_goes_on_without_them() -> None:
 def test_a_number_of_drafts_is_fed_whatever_it_costs() -> None:
     engine = Engine(copying_model(), byte_tokenizer(), prefix_cells=0)
     engine._drafter.costs = STEEP
-    assert run(engine=engine, drafts="auto").usage.drafted_tokens == 0, "no guess is worth its time"
-    assert run(engine=engine, drafts=8).usage.drafted_tokens == run(drafts=8).usage.drafted_tokens > 0
+    asked = run(engine=engine, drafts=8).usage.drafted_tokens
+    assert run(engine=engine, drafts="auto").usage.drafted_tokens < asked, "not every guess is worth its time"
+
+
+def test_a_number_of_drafts_is_the_most_guesses_of_a_field() -> None:
+    few, many = (run(drafts=most).usage for most in (1, 8))
+    assert few.drafted_tokens < many.drafted_tokens and few.forward_passes > many.forward_passes
+
+
+@pytest.mark.parametrize("mode", ["strict", "sequential"])
+def test_fields_begin_as_they_began_before(mode: str) -> None:
+    engine = Engine(copying_model(), byte_tokenizer())
+    first, again = (run(mode, engine=engine, drafts=8) for _ in range(2))
+    assert same(first, again) and again.usage.forward_passes < first.usage.forward_passes
+
+
+SHORT = pastalang.compile('''
+template t
+user """x"""
+assistant json {
+  a: boolean
+  b: "red" | "green" | null
+  c: integer(0..99)
+  d: boolean
+}
+''')
+
+
+def test_one_after_another_a_draft_runs_on_into_the_next_field() -> None:
+    engine = Engine(copying_model(), byte_tokenizer())
+    first, again = (engine.run(SHORT, mode="sequential", drafts=32) for _ in range(2))
+    assert same(first, again)
+    assert first.usage.forward_passes == len(first.fields) + 1 and again.usage.forward_passes == 2
 
 
 @pytest.mark.parametrize("cells", [1, 3])

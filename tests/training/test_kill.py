@@ -1,4 +1,4 @@
-"""A run that is killed (SIGKILL) at random moments, and started again each time, ends with the same weights."""
+"""A run that is killed at random moments, and started again each time, ends with the same weights."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ LONGER = replace(SETTINGS, steps=40, save_every=4, judge_every=3)
 
 
 def killed(folder: Path, after: float) -> bool:
-    """Start the run in a process of its own and kill it after so many seconds. Whether it was still running."""
+    """Start the run in a process of its own, which the kernel kills once it has computed for so many seconds."""
     child = os.fork()
     if child == 0:
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)  # ends the process at once, as SIGKILL does
+        signal.setitimer(signal.ITIMER_PROF, after)
         try:
             run(folder, LONGER)
         finally:
             os._exit(0)
-    time.sleep(after)
-    os.kill(child, signal.SIGKILL)
     return os.WIFSIGNALED(os.waitpid(child, 0)[1])
 
 
 def check(folder: Path, kills: int, seed: int) -> None:
     torch.set_num_threads(1)  # a forked process has none of its parent's threads
-    began = time.monotonic()
+    run(folder / "first", LONGER)  # what is only slow once
+    began = time.process_time()
     expected = run(folder / "whole", LONGER)
-    whole = time.monotonic() - began
+    whole = time.process_time() - began
     moments = random.Random(seed)
     hit = 0
     for number in range(kills):
-        hit += killed(folder / f"{number % 3}", moments.uniform(0.05, 0.9) * whole)
-    assert hit > 0, "no kill came before the end of its run"
+        hit += killed(folder / f"{number % 3}", moments.uniform(0.05, 0.6) * whole)
+    assert hit >= kills / 4, "hardly any kill came before the end of its run"
     for number in range(min(3, kills)):
         assert same(run(folder / f"{number}", LONGER), expected)
 

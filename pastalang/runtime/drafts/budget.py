@@ -15,16 +15,20 @@ from dataclasses import dataclass
 
 from pastalang.runtime.device_memory import is_out_of_memory
 from pastalang.runtime.models.protocol import Model
-from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, Guess
+from pastalang.runtime.scheduler.draft_tree import FORCED, FROM_BRANCH, Guess
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.step import CellId, Empty, RowId, Run, StepBatch, TokenId
 
 
 @dataclass(frozen=True, slots=True)
 class StepCosts:
-    """The time of a step by its number of tokens, as measured: (tokens, seconds), both rising. Between them a line."""
+    """The time of a step by its number of tokens, as measured: (tokens, seconds), both rising. Between them a line.
+
+    `around` is what a step takes besides its forward pass: building it, and drawing from its logits.
+    """
 
     measured: tuple[tuple[int, float], ...]
+    around: float = 0.0
 
     @staticmethod
     def flat() -> StepCosts:
@@ -42,7 +46,7 @@ class StepCosts:
     def __call__(self, tokens: int) -> float:
         place = min(max(bisect_right(self.measured, (tokens, float("inf"))), 1), len(self.measured) - 1)
         (fewer, low), (more, high) = self.measured[place - 1], self.measured[place]
-        return low + (high - low) * (tokens - fewer) / (more - fewer)
+        return self.around + low + (high - low) * (tokens - fewer) / (more - fewer)
 
 
 _SIZES, _TIMES = (1, 4, 8, 16, 32, 64), 3  # tokens of the steps that are measured, and how often
@@ -77,23 +81,45 @@ def _step_of(cells: tuple[CellId, ...], row: RowId) -> StepBatch:
 
 
 def worth_feeding(
-    trees: Sequence[Sequence[Guess]], costs: StepCosts, *, step: int, most: int
+    trees: Sequence[Sequence[Guess]],
+    costs: StepCosts,
+    *,
+    step: int,
+    most: int,
+    each: Sequence[int] | None = None,
 ) -> tuple[tuple[Guess, ...], ...]:
-    """The guesses to feed of each tree, in a step of `step` other tokens. A guess comes with its parent."""
+    """The guesses to feed of each tree, in a step of `step` other tokens: at most `each` of a tree, `most` of all.
+
+    A guess comes with its parent, and with the forced tokens after it: they count as one.
+    """
     children = [_children(tree) for tree in trees]
+    left = [most] * len(trees) if each is None else list(each)
     taken: list[list[int]] = [[] for _ in trees]
     heap = [(-tree[place].chance, number, place) for number, tree in enumerate(trees) for place in children[number][0]]
     heapq.heapify(heap)
     expected, fed = float(len(trees)), step
-    while heap and most:
+    while heap:
         chance, number, place = heapq.heappop(heap)
-        if -chance * costs(fed) <= expected * (costs(fed + 1) - costs(fed)):
-            break
-        taken[number].append(place)
-        expected, fed, most = expected - chance, fed + 1, most - 1
-        for child in children[number][1 + place]:
-            heapq.heappush(heap, (chance * trees[number][child].chance, number, child))
+        tree = trees[number]
+        together = _with_forced(tree, children[number], place)
+        added = len(together)
+        if added > most or not left[number] or -chance * costs(fed) <= expected * (costs(fed + added) - costs(fed)):
+            continue
+        taken[number] += together
+        expected, fed, most, left[number] = expected - chance, fed + added, most - added, left[number] - 1
+        for one in together:
+            for child in children[number][1 + one]:
+                if child not in together:
+                    heapq.heappush(heap, (chance * tree[child].chance, number, child))
     return tuple(_kept(tree, sorted(places)) for tree, places in zip(trees, taken, strict=True))
+
+
+def _with_forced(tree: Sequence[Guess], children: Sequence[Sequence[int]], place: int) -> list[int]:
+    """A guess and the forced tokens after it."""
+    together = [place]
+    while forced := [child for child in children[1 + together[-1]] if tree[child].kind == FORCED]:
+        together.append(forced[0])
+    return together
 
 
 def _children(tree: Sequence[Guess]) -> list[list[int]]:

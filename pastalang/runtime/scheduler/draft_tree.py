@@ -19,6 +19,7 @@ from pastalang.runtime.step import CellId
 
 if TYPE_CHECKING:
     from pastalang.runtime.scheduler.branch import BranchState
+    from pastalang.runtime.scheduler.request import RequestState
 
 FROM_BRANCH = -1  # the parent of a draft that follows the branch's last token
 FORCED = -1  # the kind of a token that the type forces after the guess before it
@@ -48,6 +49,10 @@ class Drafter(Protocol):
 
     def learn(self, tree: DraftTree) -> None:
         """Which guesses were right."""
+        ...
+
+    def remember(self, request: RequestState) -> None:
+        """A request is over, whether it has an answer or not."""
         ...
 
 

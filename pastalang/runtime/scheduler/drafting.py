@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import Drafter, DraftTree, Guess
 from pastalang.runtime.scheduler.memory import Memory
-from pastalang.runtime.scheduler.request import Pace
+from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.step import Edit, Show
 
 
@@ -24,12 +24,10 @@ class Drafting:
         self._confirmed: list[BranchState] = []  # branches whose rows do not see their confirmed drafts yet
 
     def propose(self, branches: Sequence[BranchState], *, step: int, most: int) -> Sequence[Sequence[Guess]]:
-        """A tree for each branch. A request that is short of memory has none."""
-        able = [branch for branch in branches if branch.request.pace is Pace.RESERVED and branch.request.drafts]
-        if self.drafter is None or not able or most <= 0:
+        """A tree for each branch."""
+        if self.drafter is None or most <= 0:
             return [()] * len(branches)
-        trees = dict(zip(able, self.drafter.propose(able, step=step, most=most), strict=True))
-        return [trees.get(branch, ()) for branch in branches]
+        return self.drafter.propose(branches, step=step, most=most)
 
     def show(self) -> list[Edit]:
         return [
@@ -58,3 +56,7 @@ class Drafting:
     def give_back(self, trees: Sequence[DraftTree]) -> None:
         for tree in trees:
             self._memory.give_back_drafts(tree.unused)
+
+    def remember(self, request: RequestState) -> None:
+        if self.drafter is not None:
+            self.drafter.remember(request)

@@ -377,6 +377,7 @@ class Scheduler:
 
     def _leave(self, request: RequestState) -> None:
         request.is_over = True
+        self.drafting.remember(request)
         self._admission_paused = False
         release_all(request, self.memory)
         if request in self._active:

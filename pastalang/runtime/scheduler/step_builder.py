@@ -11,7 +11,7 @@ from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, DraftTree, Guess
 from pastalang.runtime.scheduler.lockstep import values_before
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.paths import cells_of_path
-from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.request import Pace, RequestState
 from pastalang.runtime.step import (
     After,
     Capture,
@@ -289,20 +289,43 @@ class StepBuilder:
         return wanted, sources
 
     def _draft(self, draft: Draft, wanted: list[int], sources: Sequence[Source]) -> list[DraftTree]:
-        branches = [source.branch for source in sources if _can_draft(source)]
-        if not branches or self._free <= 0:
+        if self._free <= 0:
             return []
-        trees = draft(branches, len(self._tokens), self._free)
+        drawing = {
+            branch: source
+            for source in sources
+            for branch in source.branch.waiting[source.index]
+            if self._can_draft(branch, source)
+        }
+        trees = draft(list(drawing), len(self._tokens), self._free) if drawing else ()
         return [
-            self._feed_drafts(branch, guesses, wanted)
-            for branch, guesses in zip(branches, trees, strict=True)
+            self._feed_drafts(branch, drawing[branch], guesses, wanted)
+            for branch, guesses in zip(drawing, trees, strict=True)
             if guesses
         ]
 
-    def _feed_drafts(self, branch: BranchState, guesses: Sequence[Guess], wanted: list[int]) -> DraftTree:
+    def _can_draft(self, branch: BranchState, source: Source) -> bool:
+        """Whether guesses can follow the token that a branch draws from. In lock-step a value sees others grow. A
+        branch that begins here has to be let in first."""
+        request = branch.request
+        if branch.hole is None or branch in request.probes or branch.spec.lockstep is not None or not request.drafts:
+            return False
+        if len(branch.tokens) in branch.joins or request.pace is not Pace.RESERVED:
+            return False
+        if branch is source.branch:
+            return branch.waiting[source.index] == [branch] and source.index == len(branch.tokens) - 1
+        if branch.tokens or branch.row is None:
+            return False
+        branch.is_admitted = branch.is_admitted or self._may_begin(branch)
+        return branch.is_admitted
+
+    def _feed_drafts(
+        self, branch: BranchState, source: Source, guesses: Sequence[Guess], wanted: list[int]
+    ) -> DraftTree:
         cells = self._memory.take_for_drafts(len(guesses))
-        assert branch.row is not None
-        first, last = len(self._tokens), branch.index_in_step(branch.placed - 1)
+        row = source.branch.row
+        assert row is not None
+        first, last = len(self._tokens), source.branch.index_in_step(source.index)
         nodes: list[Node] = []
         for number, (guess, cell) in enumerate(zip(guesses, cells, strict=True)):
             is_first = guess.parent == FROM_BRANCH
@@ -312,26 +335,13 @@ class StepBuilder:
                 self._runs.append(Run(run.row, run.start, run.count + 1, run.after, keep=False))
             else:
                 after = last if is_first else first + guess.parent
-                self._runs.append(Run(branch.row, first + number, 1, (after,), keep=False))
+                self._runs.append(Run(row, first + number, 1, (after,), keep=False))
             nodes.append(Node(guess, position, cell, len(wanted)))
             wanted.append(first + number)
             self._tokens.append(TokenId(guess.token))
             self._positions.append(position)
             self._taken.append(cell)
         return DraftTree(branch, len(branch.tokens), nodes)
-
-
-def _can_draft(source: Source) -> bool:
-    """Whether only the branch itself draws from its last token, in a value. In lock-step a value sees others grow."""
-    branch = source.branch
-    return (
-        branch.hole is not None
-        and branch not in branch.request.probes
-        and branch.spec.lockstep is None
-        and branch.waiting[source.index] == [branch]
-        and source.index == len(branch.tokens) - 1
-        and len(branch.tokens) not in branch.joins
-    )
 
 
 def _may_grow(values: Sequence[BranchState | None], at: int) -> bool:
