@@ -55,6 +55,7 @@ def test_the_wheel_and_the_sdist_hold_every_file_of_the_package(built: Path) -> 
     assert {"README.md", "LICENSE", "pyproject.toml", "tests/packaging/test_packages.py"} <= inside
 
 
+@pytest.mark.long
 def test_the_wheel_works_away_from_the_checkout(built: Path, tmp_path: Path) -> None:
     (wheel,) = built.glob("*.whl")
     site = tmp_path / "site"
