@@ -11,9 +11,10 @@ import pytest
 
 from pastalang.plan.plan import Form
 from pastalang.program import types as t
-from pastalang.runtime.constraints.compile import compile_guide
+from pastalang.runtime.constraints.compile import compile_guide, ends_by_itself
 from pastalang.runtime.constraints.guide import Guide, NoEndingFits, State
 from pastalang.runtime.constraints.masks import allows, tokens_of
+from pastalang.runtime.constraints.seam import reached
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.values.read import read
 from tests.properties.hole_types import SOURCE
@@ -99,3 +100,23 @@ def test_whatever_the_logits_are_the_value_fits_its_type_and_its_limit(kind: str
 @pytest.mark.parametrize("seed", range(1, 11))
 def test_whatever_the_logits_are_at_length(kind: str, seed: int) -> None:
     _check(kind, 3_400, seed)
+
+
+@pytest.mark.parametrize("kind", VOCABULARIES)
+def test_what_no_token_reaches_of_the_following_text_changes_no_mask(kind: str) -> None:
+    tokens, rng = VOCABULARIES[kind](), random.Random(0)
+    types = [type for type in SIMPLE if ends_by_itself(type, Form.JSON, TYPES)]
+    assert len(types) > 10
+    for type, follow, limit in product(types, (',\n  "name": ', ',\n  "été": ', "\n}", " end"), (6, 24)):
+        short = reached(follow, tokens)
+        guides = [_guide(type, Form.JSON, text, tokens) for text in (follow, short)]
+        if guides[0].shortest > limit:
+            continue
+        one, other = (guide.start(max_tokens=limit) for guide in guides)
+        while not one.is_finished:
+            allowed = tokens_of(one.allowed())
+            assert (one.allowed() == other.allowed()).all() and one.forced() == other.forced()
+            crossing = [token for token in allowed.tolist() if b'"' in (tokens.text(token) or b"")[1:]]
+            token = rng.choice(crossing if crossing and rng.random() < 0.3 else allowed.tolist())
+            assert one.advance(token) == other.advance(token)
+        assert other.is_finished and (one.text, one.truncated) == (other.text, other.truncated)

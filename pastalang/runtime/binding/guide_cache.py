@@ -9,11 +9,13 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
-from pastalang.plan.plan import Choose, Hole, Plan, Repeat, Segment, Text
+from pastalang.plan.plan import Choose, Form, Hole, Plan, Repeat, Segment, Text
 from pastalang.runtime.binding.spaced import leading_space_of
-from pastalang.runtime.constraints.compile import compile_guide
+from pastalang.runtime.constraints.bounded_cache import BoundedCache
+from pastalang.runtime.constraints.compile import compile_guide, ends_by_itself
 from pastalang.runtime.constraints.guide import Guide, GuideError
 from pastalang.runtime.constraints.leading_space import LeadingSpaceGuide
+from pastalang.runtime.constraints.seam import reached
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.errors import RunError
 from pastalang.values.quotable import quoted_sources
@@ -28,16 +30,18 @@ class GuideCache:
         self._known: OrderedDict[Any, Guide] = OrderedDict()
         self._number = ValueNumbers()
         self._names: dict[tuple[int, int], tuple[str, ...]] = {}  # of the input texts that a type quotes
+        self._follows: BoundedCache[tuple[int, int, Form, str], str] = BoundedCache(limit)
         self._tags: tuple[Plan, tuple[str, ...]] | None = None  # of the most recent plan
 
     def __call__(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Guide:
         quoted, forbidden = self._quoted(hole, plan, sources), self._forbidden(plan)
         space = leading_space_of(hole)
         types = self._number(hole.type), self._number(plan.types)
-        key = (types, hole.form, hole.follow, space, tuple(quoted.items()), forbidden)
+        follow = self._follows.cached((*types, hole.form, hole.follow), lambda: self._follow(hole, plan))
+        key = (types, hole.form, follow, space, tuple(quoted.items()), forbidden)
         guide = self._known.get(key)
         if guide is None:
-            guide = self._known[key] = self._with_space(space, self._compile(hole, plan, quoted, forbidden))
+            guide = self._known[key] = self._with_space(space, self._compile(hole, plan, follow, quoted, forbidden))
             if len(self._known) > self._limit:
                 self._known.popitem(last=False)
         self._known.move_to_end(key)
@@ -46,10 +50,18 @@ class GuideCache:
     def _with_space(self, space: str, guide: Guide) -> Guide:
         return LeadingSpaceGuide(guide, space, self._tokens) if space else guide
 
-    def _compile(self, hole: Hole, plan: Plan, quoted: Mapping[str, str], forbidden: tuple[str, ...]) -> Guide:
+    def _follow(self, hole: Hole, plan: Plan) -> str:
+        """The text after the hole, as far as its guide depends on it."""
+        if ends_by_itself(hole.type, hole.form, dict(plan.types)):
+            return reached(hole.follow, self._tokens)
+        return hole.follow
+
+    def _compile(
+        self, hole: Hole, plan: Plan, follow: str, quoted: Mapping[str, str], forbidden: tuple[str, ...]
+    ) -> Guide:
         try:
             return compile_guide(
-                hole.type, form=hole.form, follow=hole.follow, vocabulary=self._tokens, types=dict(plan.types),
+                hole.type, form=hole.form, follow=follow, vocabulary=self._tokens, types=dict(plan.types),
                 sources=quoted, forbidden=forbidden,
             )  # fmt: skip
         except GuideError as problem:

@@ -43,6 +43,7 @@ from pastalang.values.walk import arms_of
 
 Closed = t.Boolean | t.Null | t.Literal
 _CLOSED = (t.Boolean, t.Null, t.Literal)  # unions may have very many of them
+_ENDING = (t.Boolean, t.Null, t.String, t.Regex, t.Temporal, t.Uuid, t.Verbatim)  # in JSON, by a quote or as a word
 LINE_END = "\n"
 
 
@@ -68,6 +69,14 @@ def is_plain(type: t.Type, types: Mapping[str, t.Type]) -> bool:
     """Whether a machine over bytes can recognise it. Nested values and schemas need a grammar."""
     nested = (t.Array, t.Tuple, t.Map, t.Object, t.Schema, t.Anything)
     return not any(isinstance(arm, nested) for arm in arms_of(type, types))
+
+
+def ends_by_itself(type: t.Type, form: Form, types: Mapping[str, t.Type]) -> bool:
+    """Whether the end of every value is certain without the text after it, as of JSON strings and words."""
+    return form is Form.JSON and all(
+        isinstance(arm.value, str) if isinstance(arm, t.Literal) else isinstance(arm, _ENDING)
+        for arm in arms_of(type, types)
+    )
 
 
 class _Compiler:

@@ -13,6 +13,22 @@ from pastalang.runtime.constraints.token_bytes import ranges
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints
 
+_BEYOND = "\0"  # in place of text that no token reaches
+
+
+def reached(follow: str, tokens: Tokens) -> str:
+    """The beginning of `follow` that a single token may contain, and a mark if it is not all of it.
+
+    A value whose end is certain has the same guide before either text, so fields that differ in the name of the next
+    one share a guide.
+    """
+    for end in range(1, len(follow) + 1):
+        if not tokens.contains(follow[:end].encode()):
+            marked = follow[: end - 1] + _BEYOND
+            is_free = follow[end - 1].isascii() and not tokens.contains(marked.encode())
+            return marked if is_free else follow[:end]  # a part of a character may be in a token
+    return follow
+
 
 @dataclass(frozen=True)
 class Seam:

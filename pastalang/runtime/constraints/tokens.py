@@ -68,6 +68,14 @@ class Tokens:
         at = bisect_right(self._sorted, text)
         return at < len(self._sorted) and self._sorted[at].startswith(text)
 
+    def contains(self, text: bytes) -> bool:
+        """Whether a token contains the text. Texts with a byte that is never in UTF-8 may be taken for contained."""
+        return text in self._joined
+
+    @cached_property
+    def _joined(self) -> bytes:
+        return b"\xff".join(self.ids)
+
     def text(self, token: int) -> bytes | None:
         return self.vocabulary.spelling[token]
 
