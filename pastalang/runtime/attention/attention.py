@@ -67,7 +67,19 @@ def _gathered(states: torch.Tensor, call: AttentionCall) -> torch.Tensor:
     if isinstance(call.cells, slice):
         return states[:, :, call.cells]
     kv_heads, _, size = states.shape[1:]
-    return states[0].index_select(1, call.cells).view(kv_heads, call.clusters, -1, size).transpose(0, 1)
+    return all_cells(states).index_select(1, call.cells).view(kv_heads, call.clusters, -1, size).transpose(0, 1)
+
+
+def all_cells(states: torch.Tensor) -> torch.Tensor:
+    """(kv heads, cells, size), also of the cells beyond the width of the step.
+
+    On a CPU, `index_select` makes a copy of everything that it selects from, unless that has no gaps.
+    """
+    heads, _, size = states.shape[1:]
+    cells, rest = divmod(states.stride(1), size)
+    if rest or states.storage_offset() or states.stride()[2:] != (size, 1):
+        return states[0]  # a model did something else with what the cache returned
+    return states.as_strided((heads, cells, size), (states.stride(1), size, 1))
 
 
 def _by_token(out: torch.Tensor, groups: int) -> torch.Tensor:

@@ -35,6 +35,7 @@ class Costs:
     per_cluster: int = 400
     per_block: int = 2_000
     stretch: int = 128
+    at_once: int = 1_024  # cells of a block: gathered keys and values that stay in the cache until they are used
 
     def of(self, clusters: int, tokens: int, cells: int) -> int:
         """The cost of a block whose clusters are padded to so many tokens and cells."""
@@ -43,7 +44,7 @@ class Costs:
 
 ON_CPU = Costs()
 # A GPU wastes cheaply, and each call is expensive there.
-ON_GPU = Costs(small_step=1 << 22, per_block=1 << 18, stretch=1 << 12)
+ON_GPU = Costs(small_step=1 << 22, per_block=1 << 18, stretch=1 << 12, at_once=1 << 30)
 
 
 class Clusters:
@@ -173,7 +174,8 @@ def _blocks(clusters: Sequence[_Cluster], costs: Costs) -> Iterable[Block]:
         tokens, cells = len(cluster.tokens), len(cluster.cells)
         if block:
             apart = costs.of(len(block), len(block[-1].tokens), most) + costs.of(1, tokens, cells)
-            if costs.of(len(block) + 1, tokens, max(most, cells)) > apart:
+            joined = costs.of(len(block) + 1, tokens, max(most, cells))
+            if joined > apart or (len(block) + 1) * max(most, cells) > costs.at_once:
                 yield _block(block)
                 block, most = [], 0
         block.append(cluster)

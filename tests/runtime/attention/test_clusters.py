@@ -136,3 +136,13 @@ def test_blocks_let_through_exactly_what_the_whole_mask_lets_through(
         if blocks := clusters.blocks(batch, visibility):
             assert (spread_out(blocks, visibility, window=window) == attended(visibility, window=window)).all()
         views.commit(batch, visibility)
+
+
+def test_a_block_gathers_no_more_than_stays_in_the_cache() -> None:
+    views = Views(1000)
+    documents(views, number=6, shared=10, own=100, fields=4)
+    batch = branches([10 * document + field for document in range(6) for field in range(2)], first_cell=700)
+    for most, sizes in ((1_000, [6]), (300, [2, 2, 2]), (1, [1] * 6)):
+        costs = Costs(small_step=0, per_cell=1, per_cluster=50, per_block=500, at_once=most)
+        blocks = Clusters(costs).blocks(batch, views.prepare(batch))
+        assert [len(block.sizes) for block in blocks] == sizes

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from pastalang.runtime.attention.attention import all_cells
 from pastalang.runtime.attention.kv_cache import CellMapping, KVCache, aligned_zeros
 
 CPU = torch.device("cpu")
@@ -75,3 +76,19 @@ def test_an_allocation_is_zeros_of_the_given_type_and_begins_at_a_cache_line(dty
     assert not zeros.any()
     zeros[:] = 1
     assert zeros.sum() == 15_000
+
+
+def test_attention_selects_from_the_whole_cache_which_needs_no_copy() -> None:
+    cache = KVCache(cells=6, layers=1)
+    cache.begin(CellMapping.of((0, 1), width=2, device=CPU))
+    heads = torch.arange(12.0).view(1, 3, 2, 2)
+    keys, _ = cache.update(heads, heads, 0)
+    cells = all_cells(keys)
+    assert cells.is_contiguous() and cells.data_ptr() == keys.data_ptr() and cells.shape == (3, 6, 2)
+    assert torch.equal(cells[:, :2], heads[0]) and not cells[:, 2:].any()
+
+
+def test_what_a_model_makes_of_the_cache_is_selected_from_as_it_is() -> None:
+    keys = torch.arange(24.0).view(1, 3, 4, 2)
+    for made in (keys[:, :, 1:], keys.transpose(2, 3), keys[..., :1]):
+        assert torch.equal(all_cells(made), made[0])
