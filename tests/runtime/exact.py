@@ -34,7 +34,9 @@ class Twins:
 
 
 WHOLE = Costs(small_step=1 << 60)  # every step in one piece
-APART = Costs(small_step=0, per_cell=0, per_cluster=0, per_block=0, stretch=3)  # all attend apart where they can
+APART = Costs(
+    small_step=0, per_cell=0, per_cluster=0, per_block=0, stretch=3, shared=1
+)  # all attend apart where they can
 
 
 def twins(

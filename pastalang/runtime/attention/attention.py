@@ -15,7 +15,7 @@ import torch
 from torch.nn.functional import pad, scaled_dot_product_attention
 from transformers import AttentionInterface
 
-from pastalang.runtime.attention.masks import AttentionCall, StepMasks
+from pastalang.runtime.attention.masks import AttentionCall, StepMasks, Window
 
 ATTENTION = "pastalang"  # a name that transformers has no masks for, so it makes none
 STEP_MASKS: ContextVar[StepMasks] = ContextVar("pastalang_step_masks")
@@ -39,18 +39,48 @@ def attend(
     query = query[:, :, : step.tokens]
     window = step.window(module.layer_idx)  # type: ignore[arg-type]
     groups = query.shape[1] // key.shape[1]  # not from the configuration, which is wrong in some families
-    outs = []
+    is_plain = softcap is None and s_aux is None
+    shared = step.shared if is_plain and key.shape[3] == value.shape[3] else None  # joined by the weights of both parts
+    also = step.shared if shared is None else None  # copied into every cluster
+    outs, weights = [], []
     for call in step.calls:
-        queries, keys, values = _queries(query, call, key.shape[1]), _gathered(key, call), _gathered(value, call)
-        mask = call.mask(window, groups=groups)
-        if softcap is None and s_aux is None:
+        queries, mask = _queries(query, call, key.shape[1]), _mask(call, window, groups, also)
+        keys, values = _gathered(key, call, also), _gathered(value, call, also)
+        if shared is not None:
+            out, weight = _weighed_attention(queries, keys, values, mask, scaling=scaling)
+            weights.append(_by_token(weight, groups))
+        elif is_plain:
             out = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scaling)
         else:
             out = _explicit_attention(queries, keys, values, mask, scaling=scaling, softcap=softcap, sinks=s_aux)
         outs.append(_by_token(out, groups))
-    joined = outs[0] if len(outs) == 1 else torch.cat(outs)
-    ordered = joined if step.places is None else joined[step.places]
+    ordered = _ordered(outs, step)
+    if shared is not None:
+        queries = query.reshape(1, key.shape[1], -1, query.shape[3])
+        out, weight = _weighed_attention(queries, key[:, :, shared], value[:, :, shared], None, scaling=scaling)
+        share = torch.sigmoid(_by_token(weight, groups) - _ordered(weights, step)).to(out.dtype)
+        ordered = torch.lerp(ordered, _by_token(out, groups), share)
     return (pad(ordered, (0, 0, 0, 0, 0, padding)) if padding else ordered)[None], None
+
+
+def _ordered(parts: list[torch.Tensor], step: StepMasks) -> torch.Tensor:
+    """The results of all calls in the order of the tokens."""
+    joined = parts[0] if len(parts) == 1 else torch.cat(parts)
+    return joined if step.places is None else joined[step.places]
+
+
+def _weighed_attention(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, *, scaling: float | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The kernel of a CPU, which also returns the logarithm of the sum of the weights: (clusters, heads, tokens, 1)."""
+    kernel = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    out, weight = kernel(query, key, value, attn_mask=mask, scale=scaling)
+    return out, weight[..., None]
+
+
+def _mask(call: AttentionCall, window: Window, groups: int, also: slice | None) -> torch.Tensor:
+    mask = call.mask(window, groups=groups)
+    return mask if also is None else pad(mask, (also.stop - also.start, 0))
 
 
 def _queries(query: torch.Tensor, call: AttentionCall, kv_heads: int) -> torch.Tensor:
@@ -62,12 +92,14 @@ def _queries(query: torch.Tensor, call: AttentionCall, kv_heads: int) -> torch.T
     return selected.permute(2, 0, 1, 3, 4).reshape(call.clusters, kv_heads, -1, size)
 
 
-def _gathered(states: torch.Tensor, call: AttentionCall) -> torch.Tensor:
-    """(clusters, kv heads, cells, size)."""
+def _gathered(states: torch.Tensor, call: AttentionCall, also: slice | None) -> torch.Tensor:
+    """(clusters, kv heads, cells, size), after the cells `also`."""
     if isinstance(call.cells, slice):
-        return states[:, :, call.cells]
-    kv_heads, _, size = states.shape[1:]
-    return all_cells(states).index_select(1, call.cells).view(kv_heads, call.clusters, -1, size).transpose(0, 1)
+        own = states[:, :, call.cells]
+    else:
+        kv_heads, _, size = states.shape[1:]
+        own = all_cells(states).index_select(1, call.cells).view(kv_heads, call.clusters, -1, size).transpose(0, 1)
+    return own if also is None else torch.cat([states[:, :, also].expand(call.clusters, -1, -1, -1), own], dim=2)
 
 
 def all_cells(states: torch.Tensor) -> torch.Tensor:

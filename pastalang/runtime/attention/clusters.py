@@ -6,6 +6,7 @@ a token of a prompt sees half of it on average, so attending with all tokens to 
     stretch    consecutive tokens of one run
     cluster    stretches that see nearly the same; it attends to every cell that one of its tokens sees
     block      clusters of about the same size, padded; one block is one attention call
+    shared     cells that all tokens see, such as common instructions: one more call, of all tokens
 
 A small step is not split at all.
 """
@@ -35,16 +36,32 @@ class Costs:
     per_cluster: int = 400
     per_block: int = 2_000
     stretch: int = 128
+    shared: int | None = 16  # the fewest cells that are worth a call of all tokens; None: it is never made
     at_once: int = 1_024  # cells of a block: gathered keys and values that stay in the cache until they are used
 
     def of(self, clusters: int, tokens: int, cells: int) -> int:
         """The cost of a block whose clusters are padded to so many tokens and cells."""
         return self.per_block + clusters * (self.per_cluster + cells * (self.per_cell + tokens))
 
+    def of_shared(self, tokens: int, cells: int) -> int:
+        """The cost of a call of all tokens, and of adding its results to those of the blocks."""
+        return 2 * self.per_block + cells * tokens
+
 
 ON_CPU = Costs()
 # A GPU wastes cheaply, and each call is expensive there.
-ON_GPU = Costs(small_step=1 << 22, per_block=1 << 18, stretch=1 << 12, at_once=1 << 30)
+ON_GPU = Costs(small_step=1 << 22, per_block=1 << 18, stretch=1 << 12, shared=None, at_once=1 << 30)
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Every token attends to the `shared` cells, and in its block to the others that it sees.
+
+    Without blocks there is one call: all tokens attend to all cells below the width.
+    """
+
+    blocks: tuple[Block, ...] = ()
+    shared: slice | None = None
 
 
 class Clusters:
@@ -56,18 +73,24 @@ class Clusters:
         self._stale_below = 0  # rows: with fewer left, other clusters would be better
         self._stale_above = 0  # width: beyond it, what the rows share matters less
 
-    def blocks(self, batch: StepBatch, visibility: Visibility) -> tuple[Block, ...]:
-        """The blocks of a step. An empty tuple means one call: all tokens attend to all cells below the width."""
+    def split(self, batch: StepBatch, visibility: Visibility) -> Split:
         whole = len(batch) * visibility.width
         if whole < self._costs.small_step:
-            return ()
+            return Split()
         stretches = [stretch for run in batch.runs for stretch in _cut(run, self._costs.stretch)]
         if len(stretches) == 1:
-            return ()
-        sees = visibility.order[[stretch.end - 1 for stretch in stretches]] > 0
+            return Split()
+        last = [stretch.end - 1 for stretch in stretches]
+        sees = (visibility.order if len(last) == len(batch) else visibility.order[last]) > 0
+        shared = None if self._costs.shared is None else _shared(stretches, visibility, sees, self._costs.shared)
+        if shared is not None:
+            sees[:, shared] = False
         groups = self._groups(batch, stretches, visibility, sees)
         blocks = tuple(_blocks([_cluster(stretches, group, sees) for group in groups], self._costs))
-        return blocks if sum(block.cost(self._costs) for block in blocks) < whole else ()
+        apart = sum(block.cost(self._costs) for block in blocks)
+        if shared is not None:
+            apart += self._costs.of_shared(len(batch), shared.stop - shared.start)
+        return Split(blocks, shared) if apart < whole else Split()
 
     def _groups(
         self, batch: StepBatch, stretches: Sequence[_Stretch], visibility: Visibility, sees: NDArray[np.bool_]
@@ -125,6 +148,21 @@ def _cut(run: Run, longest: int) -> Iterable[_Stretch]:
     return (_Stretch(start, end) for start, end in pairwise(borders))
 
 
+def _shared(
+    stretches: Sequence[_Stretch], visibility: Visibility, sees: NDArray[np.bool_], fewest: int
+) -> slice | None:
+    """The most consecutive cells that all tokens see, if they are not too few. A stretch's first token sees least."""
+    cells = np.flatnonzero(sees.all(axis=0))
+    starts = np.array([stretch.start for stretch in stretches], dtype=np.intp)
+    first = visibility.order[starts[:, None], cells]
+    cells = cells[(first > 0).all(axis=0)]
+    if len(cells) < fewest:
+        return None
+    borders = [0, *(np.flatnonzero(np.diff(cells) > 1) + 1).tolist(), len(cells)]
+    start, end = max(pairwise(borders), key=lambda pair: pair[1] - pair[0])
+    return slice(int(cells[start]), int(cells[end - 1]) + 1) if end - start >= fewest else None
+
+
 def _group(
     stretches: Sequence[_Stretch], visibility: Visibility, sees: NDArray[np.bool_], costs: Costs
 ) -> list[list[int]]:
@@ -156,7 +194,7 @@ def _relatives_together(
     Stretches of one document have that cell in common, so they become neighbours.
     """
     last = visibility.order[[stretch.end - 1 for stretch in stretches]]
-    own = np.where(sees & ~sees.all(axis=0), last, np.iinfo(np.int32).max)
+    own = np.where(sees & ~sees.all(axis=0), last, np.iinfo(last.dtype).max)
     order: list[int] = np.argsort(own.argmin(axis=1), kind="stable").tolist()
     return order
 

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pastalang.runtime.attention.clusters import Block
-from pastalang.runtime.attention.views import Indexes, Visibility
+from pastalang.runtime.attention.clusters import Block, Split
+from pastalang.runtime.attention.views import Indexes, Order, Visibility
 
 Window: TypeAlias = int | None  # how many of the last cells of its path a token attends to; None: all
 Attends: TypeAlias = NDArray[np.bool_]
@@ -22,14 +22,24 @@ SLIDING = "sliding_attention"
 
 
 class StepMasks:
-    """The attention calls of one step. `places` are the tokens' indexes into the concatenated results."""
+    """The attention calls of one step. `places` are the tokens' indexes into the concatenated results.
+
+    Beyond what its call says, every token attends to the `shared` cells.
+    """
 
     def __init__(
-        self, calls: Sequence[AttentionCall], places: torch.Tensor | None, windows: Sequence[Window], *, tokens: int
+        self,
+        calls: Sequence[AttentionCall],
+        places: torch.Tensor | None,
+        windows: Sequence[Window],
+        *,
+        tokens: int,
+        shared: slice | None = None,
     ) -> None:
         self.tokens = tokens
         self.calls = tuple(calls)
         self.places = places
+        self.shared = shared
         self.used_by: set[int] = set()  # layers: if one is missing, the model has an attention of its own there
         self._windows = windows
 
@@ -56,7 +66,7 @@ class AttentionCall:
 
 
 def step_masks(
-    blocks: Sequence[Block],
+    split: Split,
     visibility: Visibility,
     windows: Sequence[Window],
     *,
@@ -64,7 +74,8 @@ def step_masks(
     device: torch.device,
 ) -> StepMasks:
     """The masks of a step; `windows` has one entry per layer. Without blocks there is one call over everything."""
-    kinds = set(windows)
+    kinds, blocks = set(windows), split.blocks
+    assert split.shared is None or kinds == {None}, "the cells that a window leaves out are not the same for all tokens"
     if not blocks:
         masks = {
             kind: additive_mask(attended(visibility, window=kind), dtype=dtype, device=device)[None, None]
@@ -74,7 +85,8 @@ def step_masks(
             (AttentionCall(1, slice(None), slice(None), masks),), None, windows, tokens=len(visibility.order)
         )
     calls = [_call(block, visibility, kinds, dtype=dtype, device=device) for block in blocks]
-    return StepMasks(calls, torch.from_numpy(_places(blocks)).to(device), windows, tokens=len(visibility.order))
+    places = torch.from_numpy(_places(blocks)).to(device)
+    return StepMasks(calls, places, windows, tokens=len(visibility.order), shared=split.shared)
 
 
 def attended(visibility: Visibility, *, window: Window) -> Attends:
@@ -145,6 +157,6 @@ def _places(blocks: Sequence[Block]) -> np.ndarray[tuple[int], np.dtype[np.intp]
     return places
 
 
-def _hidden(visibility: Visibility, window: int) -> NDArray[np.int32]:
+def _hidden(visibility: Visibility, window: int) -> Order:
     """How many cells at the start of each token's path the window leaves out: (tokens,)."""
     return np.maximum(visibility.counts - window, 0)

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.runtime.step import CellId, Edit, Empty, Follow, OfCells, OfRow, RowId, Run, Show, StepBatch
 
-Order: TypeAlias = NDArray[np.int32]
+Order: TypeAlias = NDArray[np.signedinteger[Any]]
 Indexes: TypeAlias = NDArray[np.intp]
 
 
@@ -34,9 +34,9 @@ class Visibility:
         return int(self.order.shape[1])
 
     @property
-    def counts(self) -> NDArray[np.int32]:
+    def counts(self) -> Order:
         """How many cells each token sees, itself included: (tokens,)."""
-        counts: NDArray[np.int32] = self.order.max(axis=1)
+        counts: Order = self.order.max(axis=1)
         return counts
 
 
@@ -44,7 +44,8 @@ class Views:
     """The rows of all branches over `cells` cells. A row is made when a step first names it."""
 
     def __init__(self, cells: int) -> None:
-        self._table: Order = np.zeros((16, cells), dtype=np.int32)
+        # Half the bytes where they suffice: a step of many requests copies a row of the table for each token.
+        self._table: Order = np.zeros((16, cells), dtype=np.int16 if cells <= np.iinfo(np.int16).max else np.int32)
         self._counts = np.zeros(16, dtype=np.int32)  # how many cells a row sees
         self._widths = np.zeros(16, dtype=np.int64)  # a row sees no cell at or beyond its width
 
@@ -156,7 +157,7 @@ class Views:
         if row < rows:
             return
         more = max(rows, row + 1 - rows)
-        self._table = np.concatenate([self._table, np.zeros((more, cells), dtype=np.int32)])
+        self._table = np.concatenate([self._table, np.zeros((more, cells), dtype=self._table.dtype)])
         self._counts = np.concatenate([self._counts, np.zeros(more, dtype=np.int32)])
         self._widths = np.concatenate([self._widths, np.zeros(more, dtype=np.int64)])
 

@@ -5,6 +5,7 @@ StepBatch ── views ──> visibility ── masks, cells, positions ──>
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -52,7 +53,8 @@ class TransformersModel:
         self._windows = layer_windows(config)
         self._kv_cache = KVCache(cells=cells, layers=len(self._windows))
         self._views = Views(cells)
-        self._clusters = Clusters(costs or (ON_CPU if self.device.type == "cpu" else ON_GPU))
+        costs = costs or (ON_CPU if self.device.type == "cpu" else ON_GPU)
+        self._clusters = Clusters(costs if set(self._windows) == {None} else replace(costs, shared=None))
 
     @property
     def kv_cache(self) -> KVCache:
@@ -62,8 +64,8 @@ class TransformersModel:
     def forward(self, batch: StepBatch) -> torch.Tensor:
         """Feeds one step. Returns the logits of the wanted tokens: (wanted, vocabulary)."""
         visibility = self._views.prepare(batch)
-        blocks = self._clusters.blocks(batch, visibility)
-        step = step_masks(blocks, visibility, self._windows, dtype=self.dtype, device=self.device)
+        split = self._clusters.split(batch, visibility)
+        step = step_masks(split, visibility, self._windows, dtype=self.dtype, device=self.device)
         self._kv_cache.begin(CellMapping.of(batch.cells, width=visibility.width, device=self.device))
         padding = (0,) * self._padding(len(batch))
         reset = STEP_MASKS.set(step)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pastalang.runtime.attention.clusters import ON_CPU, Block, Clusters, Costs
+from pastalang.runtime.attention.clusters import ON_CPU, Block, Clusters, Costs, Split
 from pastalang.runtime.attention.masks import attended, attended_in
 from pastalang.runtime.attention.views import Views, Visibility
 from pastalang.runtime.step import Capture, CellId, RowId, Run, StepBatch, TokenId
@@ -48,7 +50,7 @@ def test_the_fields_of_one_document_attend_together_whatever_their_order() -> No
     documents(views, number=3, shared=10, own=100, fields=4)
     rows = [0, 10, 20, 1, 11, 21, 2, 12, 22]
     batch = branches(rows, first_cell=500)
-    blocks = Clusters(EAGER).blocks(batch, views.prepare(batch))
+    blocks = Clusters(EAGER).split(batch, views.prepare(batch)).blocks
     assert tokens_together(blocks) == {frozenset({0, 3, 6}), frozenset({1, 4, 7}), frozenset({2, 5, 8})}
 
 
@@ -56,7 +58,7 @@ def test_clusters_of_one_size_are_one_block() -> None:
     views = Views(1000)
     documents(views, number=3, shared=10, own=100, fields=4)
     batch = branches([0, 1, 10, 11, 20, 21], first_cell=500)
-    (block,) = Clusters(EAGER).blocks(batch, views.prepare(batch))
+    (block,) = Clusters(EAGER).split(batch, views.prepare(batch)).blocks
     assert (block.tokens.shape, block.cells.shape, block.sizes) == ((3, 2), (3, 112), ((2, 112),) * 3)
 
 
@@ -64,14 +66,14 @@ def test_branches_of_one_document_that_wrote_little_attend_in_one_piece() -> Non
     views = Views(1000)
     documents(views, number=1, shared=10, own=300, fields=9)
     batch = branches(list(range(9)), first_cell=310)
-    assert Clusters(EAGER).blocks(batch, views.prepare(batch)) == ()
+    assert Clusters(EAGER).split(batch, views.prepare(batch)).blocks == ()
 
 
 def test_a_small_step_is_one_piece() -> None:
     views = Views(1000)
     documents(views, number=3, shared=10, own=100, fields=4)
     batch = branches([0, 10, 20], first_cell=500)
-    assert Clusters(ON_CPU).blocks(batch, views.prepare(batch)) == ()
+    assert Clusters(ON_CPU).split(batch, views.prepare(batch)).blocks == ()
 
 
 def prompt(length: int) -> StepBatch:
@@ -80,11 +82,11 @@ def prompt(length: int) -> StepBatch:
 
 
 def test_a_short_prompt_is_one_piece() -> None:
-    assert Clusters(EAGER).blocks(prompt(128), Views(128).prepare(prompt(128))) == ()
+    assert Clusters(EAGER).split(prompt(128), Views(128).prepare(prompt(128))).blocks == ()
 
 
 def test_the_stretches_of_a_long_prompt_attend_to_what_is_before_them() -> None:
-    blocks = Clusters(ON_CPU).blocks(prompt(480), Views(480).prepare(prompt(480)))
+    blocks = Clusters(ON_CPU).split(prompt(480), Views(480).prepare(prompt(480))).blocks
     assert [block.sizes for block in blocks] == [((120, 120),), ((120, 240),), ((120, 360),), ((120, 480),)]
 
 
@@ -92,7 +94,7 @@ def test_documents_that_are_fed_at_once_attend_apart() -> None:
     views = Views(2000)
     runs = tuple(Run(RowId(row), 100 * row, 100) for row in range(8))
     batch = StepBatch((TokenId(1),) * 800, (0,) * 800, tuple(map(CellId, range(800))), runs, ())
-    (block,) = Clusters(ON_CPU).blocks(batch, views.prepare(batch))
+    (block,) = Clusters(ON_CPU).split(batch, views.prepare(batch)).blocks
     assert block.sizes == ((100, 100),) * 8
 
 
@@ -101,7 +103,7 @@ def test_rows_that_went_together_stay_together_and_new_rows_are_placed() -> None
     documents(views, number=3, shared=10, own=100, fields=4)
     for rows, first_cell in (([0, 1, 10, 11, 20, 21], 320), ([0, 10, 11, 21], 330), ([0, 10, 11, 12, 21, 22], 340)):
         batch = branches(rows, first_cell=first_cell)
-        blocks = clusters.blocks(batch, visibility := views.prepare(batch))
+        blocks = clusters.split(batch, visibility := views.prepare(batch)).blocks
         views.commit(batch, visibility)
         expected: dict[int, set[int]] = {}
         for token, row in enumerate(rows):
@@ -109,18 +111,21 @@ def test_rows_that_went_together_stay_together_and_new_rows_are_placed() -> None
         assert tokens_together(blocks) == {frozenset(tokens) for tokens in expected.values()}
 
 
-def spread_out(blocks: tuple[Block, ...], visibility: Visibility, *, window: int | None) -> np.ndarray:
-    """What the blocks let through, as one table: (tokens, width). Fails if a token is in no block or in two."""
+def spread_out(split: Split, visibility: Visibility, *, window: int | None) -> np.ndarray:
+    """What a split lets through, as one table: (tokens, width). Fails if a token is in no block or in two."""
     table = np.zeros_like(visibility.order, dtype=bool)
     times = np.zeros(len(visibility.order), dtype=int)
-    for block in blocks:
+    for block in split.blocks:
         attends = attended_in(block, visibility, window=window)
         assert attends.any(axis=2).all(), "a query that attends to nothing gives NaN"
         for line, (tokens, cells) in enumerate(block.sizes):
             own = block.tokens[line, :tokens]
+            assert split.shared is None or not set(range(*split.shared.indices(10**6))) & set(block.cells[line, :cells])
             table[own[:, None], block.cells[line, :cells]] = attends[line, :tokens, :cells]
             times[own] += 1
     assert (times == 1).all()
+    if split.shared is not None:
+        table[:, split.shared] = True
     return table
 
 
@@ -129,12 +134,13 @@ def spread_out(blocks: tuple[Block, ...], visibility: Visibility, *, window: int
 def test_blocks_let_through_exactly_what_the_whole_mask_lets_through(
     seed: int, costs: Costs, window: int | None
 ) -> None:
+    costs = replace(costs, shared=None if window else 2)
     walk, views, clusters = walk_of(seed), Views(320), Clusters(costs)
     for _ in range(12):
         batch = walk.step()
         visibility = views.prepare(batch)
-        if blocks := clusters.blocks(batch, visibility):
-            assert (spread_out(blocks, visibility, window=window) == attended(visibility, window=window)).all()
+        if (split := clusters.split(batch, visibility)).blocks:
+            assert (spread_out(split, visibility, window=window) == attended(visibility, window=window)).all()
         views.commit(batch, visibility)
 
 
@@ -144,5 +150,5 @@ def test_a_block_gathers_no_more_than_stays_in_the_cache() -> None:
     batch = branches([10 * document + field for document in range(6) for field in range(2)], first_cell=700)
     for most, sizes in ((1_000, [6]), (300, [2, 2, 2]), (1, [1] * 6)):
         costs = Costs(small_step=0, per_cell=1, per_cluster=50, per_block=500, at_once=most)
-        blocks = Clusters(costs).blocks(batch, views.prepare(batch))
+        blocks = Clusters(costs).split(batch, views.prepare(batch)).blocks
         assert [len(block.sizes) for block in blocks] == sizes

@@ -135,6 +135,17 @@ def test_rows_are_made_when_they_are_first_named() -> None:
     assert seen_in(Views(4), step(Run(RowId(1000), 0, 1))) == [[0]]
 
 
+@pytest.mark.parametrize("cells", [2**15 - 1, 2**15])
+def test_a_path_may_be_as_long_as_the_memory(cells: int) -> None:
+    views = Views(cells)
+    shown = Show(A, tuple(map(CellId, range(cells - 1))))
+    visibility = views.prepare(batch := step(Run(A, 0, 1), cells=(cells - 1,), edits=(Empty(A), shown)))
+    assert visibility.counts.tolist() == [cells]
+    assert attended(visibility, window=2).nonzero()[1].tolist() == [cells - 2, cells - 1]
+    views.commit(batch, visibility)
+    assert views.seen_by(A) == tuple(range(cells))
+
+
 # ── windows ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
