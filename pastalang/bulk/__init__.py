@@ -10,6 +10,7 @@ output      chunks of rows on disk, and the file that is made of them
 ledger      what a run has committed, what it was started with, and who is writing
 run         one run: reads, decodes, commits, stops, goes on
 estimate    what a run will take, before it is started
+compare     the same answers written from left to right, and what makes them differ
 saved       an output read again, with its run and its documents
 report      an output as one HTML page
 """

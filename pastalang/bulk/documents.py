@@ -6,6 +6,7 @@ What is wrong with one row becomes a document with an error in its place, so tha
 from __future__ import annotations
 
 import json
+import random
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -106,6 +107,20 @@ def document_of(given: Any, columns: Columns, origin: str, *, id: str | None = N
     if found is None and columns.id is None:
         return Document(record, id, origin)
     return Document(record, id, origin, BadDocument(f"{origin}: its id, `{columns.id or ID}`, is {_kind(found)}"))
+
+
+def drawn_from(documents: Iterable[Document], size: int) -> tuple[int, list[Document]]:
+    """How many documents there are, and some of them in random order, each as likely as any other. Always the same."""
+    chance = random.Random(0)
+    found: list[Document] = []
+    count = 0
+    for count, document in enumerate(documents, start=1):
+        if len(found) < size:
+            found.append(document)
+        elif (at := chance.randrange(count)) < size:
+            found[at] = document
+    chance.shuffle(found)
+    return count, found
 
 
 def unread(reason: str, origin: str, id: str | None = None) -> Document:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 import warnings
 from collections import Counter
@@ -11,7 +10,7 @@ from dataclasses import asdict, dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
-from pastalang.bulk.documents import Document
+from pastalang.bulk.documents import Document, drawn_from
 from pastalang.bulk.rows import extractions_of
 from pastalang.bulk.task import Task
 from pastalang.errors import TruncationWarning
@@ -61,7 +60,7 @@ class Estimate:
 
 def estimate(engine: Engine, task: Task, documents: Iterable[Document], *, in_flight: int) -> Estimate:
     """Go through all documents once, and decode a few that are drawn at random, always the same."""
-    count, sample = _sample(documents, _MEASURED)
+    count, sample = drawn_from(documents, _MEASURED)
     lengths = sorted(_tokens(engine, task, document) for document in sample)
     chosen = sample[:CALIBRATION]
     seconds, found = _decoded(engine, task, chosen, in_flight)
@@ -93,20 +92,6 @@ def _decoded(
         began = time.perf_counter()
         found = [one for _, one in extractions_of(engine, task, documents, in_flight=in_flight)]
         return time.perf_counter() - began, found
-
-
-def _sample(documents: Iterable[Document], size: int) -> tuple[int, list[Document]]:
-    """How many documents there are, and some of them in random order, each as likely as any other."""
-    chance = random.Random(0)
-    found: list[Document] = []
-    count = 0
-    for count, document in enumerate(documents, start=1):
-        if len(found) < size:
-            found.append(document)
-        elif (at := chance.randrange(count)) < size:
-            found[at] = document
-    chance.shuffle(found)
-    return count, found
 
 
 def _tokens(engine: Engine, task: Task, document: Document) -> int:

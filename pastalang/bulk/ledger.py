@@ -6,6 +6,7 @@ The folder `OUT.run`, next to the output, holds
     manifest.json   the fingerprint: everything that a row depends on
     journal.jsonl   a line for each committed chunk, and one when they have been joined into OUT
     000000.jsonl    the rows of the first chunk, until then
+    comparison.json how the rows compare with those from left to right, if that was asked for
 
 A chunk is committed by its line in the journal. Its file is written, synced and renamed before that, so a process that
 is killed leaves either a whole chunk or one that does not count. The folder stays without its chunks when the run has
@@ -35,6 +36,7 @@ from pastalang.values.describe import counted
 _LOCK: Final = "lock"
 _MANIFEST: Final = "manifest.json"
 _JOURNAL: Final = "journal.jsonl"
+_COMPARISON: Final = "comparison.json"
 _VERSION: Final = 1
 
 
@@ -202,6 +204,10 @@ class Ledger:
         for part in parts:
             part.unlink(missing_ok=True)
 
+    def keep_comparison(self, found: Mapping[str, Any]) -> None:
+        """Raises `OSError`."""
+        _replace(self.folder / _COMPARISON, json.dumps(found, ensure_ascii=False) + "\n")
+
     def _log(self, entry: Mapping[str, Any]) -> None:
         with (self.folder / _JOURNAL).open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(entry) + "\n")
@@ -213,9 +219,10 @@ class Ledger:
 
     def _clear(self) -> None:
         """Remove what a run has left in the folder, the manifest first, and nothing else."""
-        chunks = re.compile(rf"(\d{{6}}|joined){re.escape(self.out.suffix)}(\.draft)?")
+        suffix, own = re.escape(self.out.suffix), "|".join(map(re.escape, (_MANIFEST, _JOURNAL, _COMPARISON)))
+        left = re.compile(rf"({own}|\d{{6}}{suffix}|joined{suffix})(\.draft)?")
         for path in (self.folder / _MANIFEST, self.folder / _JOURNAL, *self.folder.iterdir()):
-            if path.name in (_MANIFEST, _JOURNAL, f"{_MANIFEST}.draft") or chunks.fullmatch(path.name):
+            if left.fullmatch(path.name):
                 path.unlink(missing_ok=True)
 
     # ── the lock ─────────────────────────────────────────────────────────────────────────────────────────

@@ -88,6 +88,24 @@ function fields() {
     find("fields").tBodies[0].append(row);
   });
 }
+function comparison() {
+  const found = data.comparison;
+  if (!found) return;
+  find("comparison").hidden = false;
+  find("compared").textContent = `${count(found.same)} of ${count(found.documents)} documents are the same in all fields, mode ${found.mode}`;
+  found.fields.forEach(({ field, same, of, examples, advice }) => {
+    const shown = cell("", ...examples.map((one) => html("div", {}, html("b", {}, one.document), ` ${one.parallel} → ${one.sequential}`)));
+    const row = html("tr", {}, cell("", field), cell("number", `${count(same)} of ${count(of)}`), cell("", bar(of ? same / of : 0)), shown);
+    row.append(cell("", advice ? advised(advice) : ""));
+    find("agreement").tBodies[0].append(row);
+  });
+  const failed = found.failed ? [`${count(found.failed)} more had no value in one of the two modes`] : [];
+  [...failed, ...found.notes].forEach((note) => find("caveats").append(html("li", {}, note)));
+}
+function advised({ after, mends, tried }) {
+  if (after === null) return "no after that was tried; the mode sequential does, in more passes";
+  return html("span", {}, html("code", {}, after), ` makes ${count(mends)} of ${count(tried)} the same`);
+}
 function run() {
   const told = { ...data.run };
   if (!Object.keys(told).length) Object.keys(data.origins).forEach((origin) => { told.model = origin; });
@@ -178,7 +196,7 @@ function piece(part, values) {
   return element;
 }
 
-[figures, statuses, speed, fields, run].forEach((draw) => draw());
+[figures, statuses, speed, fields, comparison, run].forEach((draw) => draw());
 find("status").append(html("option", { value: "" }, `all (${count(data.rows)})`));
 names.filter((name) => data.statuses[name]).forEach((name) => find("status").append(html("option", { value: name }, `${name} (${count(data.statuses[name])})`)));
 find("controls").addEventListener("submit", (event) => event.preventDefault());

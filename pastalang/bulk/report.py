@@ -324,7 +324,8 @@ def write_report(
     for block in _blocks(rows, run.columns, figures):
         stream.write(f'<script type="text/plain" class="block">{block}</script>\n')
     about = {"title": title, "notes": list(notes), "run": dict(run.fingerprint), "origins": dict(figures.origins)}
-    data = inert_json({**about, **figures.as_data(), "speed": _speed(run)})
+    compared = None if run.comparison is None else run.comparison.as_data()
+    data = inert_json({**about, **figures.as_data(), "speed": _speed(run), "comparison": compared})
     script = folder.joinpath("report.js").read_text(encoding="utf-8")
     stream.write(fill_page(tail, {"%DATA%": data, "%SCRIPT%": script}))
     return figures

@@ -12,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+from pastalang.bulk.compare import Comparison
 from pastalang.bulk.documents import Columns, Document
 from pastalang.bulk.files import MAX_BYTES, Corpus, import_arrow, open_documents
 from pastalang.bulk.rows import STATUSES, Row
@@ -34,10 +35,11 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class SavedRun:
-    """What `OUT.run` says of a run. Both are empty if there is no such folder."""
+    """What `OUT.run` says of a run: nothing if there is no such folder. `comparison` is that of `--compare`."""
 
     fingerprint: Mapping[str, str] = field(default_factory=dict)
     chunks: tuple[Progress, ...] = ()
+    comparison: Comparison | None = None
 
     @property
     def columns(self) -> Columns:
@@ -55,7 +57,9 @@ def read_run(out: Path) -> SavedRun:
         chunks = tuple(
             Progress(entry["rows"], entry["seconds"], entry["output_tokens"], entry["at"]) for entry in entries
         )
-        return SavedRun(dict(manifest["fingerprint"]), chunks)
+        compared = folder / "comparison.json"
+        comparison = Comparison.of_data(json.loads(compared.read_text("utf-8"))) if compared.exists() else None
+        return SavedRun(dict(manifest["fingerprint"]), chunks, comparison)
     except FileNotFoundError:
         return SavedRun()
     except (OSError, ValueError, KeyError, TypeError) as problem:

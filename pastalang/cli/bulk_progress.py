@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
+from pastalang.values.describe import counted
+
 if TYPE_CHECKING:
+    from pastalang.bulk.compare import Advice, Comparison
     from pastalang.bulk.estimate import Estimate
     from pastalang.bulk.run import Totals
 
@@ -118,5 +121,25 @@ def estimate_text(found: Estimate, in_flight: int, price: float | None) -> str:
     return _aligned(lines)
 
 
+def comparison_text(found: Comparison) -> str:
+    """How the fields agree, with an example of each that differs and what was seen to change it."""
+    all_of = f"{found.same:,} of {counted(found.documents, 'document')} are the same in all fields"
+    failed = f"; {found.failed:,} more had no value in one of the modes" if found.failed else ""
+    lines = [("compared", f"{found.mode} with left to right: {all_of}{failed}")]
+    width = max((len(one.field) for one in found.fields), default=0)
+    for one in found.fields:
+        lines.append(("", f"{one.field:<{width}}  {one.same:,} of {one.of:,}"))
+        lines += [("", f"    {each.document}: {each.parallel} → {each.sequential}") for each in one.examples]
+        if one.advice is not None:
+            lines.append(("", f"    {_advised(one.advice)}"))
+    return _aligned(lines + [("note", note) for note in found.notes])
+
+
+def _advised(advice: Advice) -> str:
+    if advice.after is not None:
+        return f"`{advice.after}` makes {advice.mends} of {advice.tried} the same"
+    return "no `after` that was tried makes them the same; --mode sequential does, in more passes"
+
+
 def _aligned(lines: list[tuple[str, str]]) -> str:
-    return "\n".join(f"{name:<16} {value}" for name, value in lines)
+    return "\n".join(f"{name:<16} {value}".rstrip() for name, value in lines)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from types import FrameType
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from pastalang.cli.bulk_progress import BulkProgress, estimate_text, summary_text
+from pastalang.cli.bulk_progress import BulkProgress, comparison_text, estimate_text, summary_text
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_STOPPED, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.import_model import find_model
 from pastalang.cli.model_source import chosen_model, load_engine, refuse_model
@@ -32,17 +33,19 @@ from pastalang.cli.options import (
     TopP,
     sampling_of,
 )  # fmt: skip
-from pastalang.cli.output import echo, echo_document, echo_error, reason_of, refuse_unwritable
+from pastalang.cli.output import echo, echo_document, echo_error, reason_of, refuse_unwritable, unwritable
 from pastalang.cli.plan_source import choose_template, read_program
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.program_files import SUFFIX
 from pastalang.cli.run import OnCut
+from pastalang.cli.standard_input import is_standard_input
 from pastalang.plan.plan import Mode
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.models.choice import is_folder, note_of, why_no_help
 from pastalang.values.describe import counted
 
 if TYPE_CHECKING:
+    from pastalang.bulk.compare import Comparison
     from pastalang.bulk.files import Corpus
     from pastalang.bulk.ledger import Ledger
     from pastalang.bulk.run import Job, Totals
@@ -103,9 +106,14 @@ def command(
     price_per_hour: Annotated[
         float | None, typer.Option(min=0.0, help="With --dry-run: what an hour of the machine costs.")
     ] = None,
+    compare: Annotated[
+        int | None,
+        typer.Option(min=1, help="Also decode so many documents from left to right, and print where fields differ."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    _check_usage(output, documents, resume=resume, overwrite=overwrite, dry_run=dry_run, price=price_per_hour)
+    wanted = Wanted(output, resume, overwrite, dry_run, price_per_hour, compare, as_json)
+    _check_usage(wanted, documents, mode)
     chosen = chosen_model(model)
     refuse_model(chosen.name)
     options: dict[str, Any] = {
@@ -128,22 +136,53 @@ def command(
     for note in () if as_json else (note_of(chosen), why_no_help(chosen.name, task.plan())):
         if note is not None:
             echo_error(f"note: {note}")
+    work = Work(job, corpus, lambda: open_documents(documents, task.read), cache(lambda: engine or load()))
     if dry_run:
-        _estimate(engine or load(), job, corpus, price_per_hour, as_json=as_json)
-        return
-    assert output is not None
-    _run(job, corpus, output, lambda: engine or load(), resume=resume, overwrite=overwrite, as_json=as_json)
+        _estimate(work, wanted)
+    elif output is None:
+        _show({"comparison": _compared(work, wanted)}, wanted)
+    else:
+        _run(work, output, wanted)
 
 
-def _check_usage(
-    output: Path | None, documents: Path, *, resume: bool, overwrite: bool, dry_run: bool, price: float | None
-) -> None:
-    if output is None and not dry_run:
-        raise Refused("pasta extract needs --output FILE, or --dry-run", EXIT_USAGE)
-    if resume and overwrite:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a command is to do with the rows. `compare` is a number of documents."""
+
+    output: Path | None
+    resume: bool
+    overwrite: bool
+    dry_run: bool
+    price: float | None
+    compare: int | None
+    as_json: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A job with its documents, those documents once more, and the engine, which is loaded when it is first needed."""
+
+    job: Job
+    corpus: Corpus
+    reopen: Callable[[], Corpus]
+    engine: Load
+
+
+def _check_usage(wanted: Wanted, documents: Path, mode: Mode) -> None:
+    output = wanted.output
+    if output is None and not wanted.dry_run and wanted.compare is None:
+        raise Refused("pasta extract needs --output FILE, --dry-run or --compare N", EXIT_USAGE)
+    if wanted.resume and wanted.overwrite:
         raise Refused("--resume goes on with a run and --overwrite begins again: pass one of them", EXIT_USAGE)
-    if price is not None and not dry_run:
+    if wanted.price is not None and not wanted.dry_run:
         raise Refused("--price-per-hour belongs to --dry-run", EXIT_USAGE)
+    if wanted.compare is not None:
+        if wanted.dry_run:
+            raise Refused("--dry-run and --compare measure different things: pass one of them", EXIT_USAGE)
+        if mode is Mode.SEQUENTIAL:
+            raise Refused("--compare compares with --mode sequential: choose strict or lockstep", EXIT_USAGE)
+        if output is not None and is_standard_input(documents):
+            raise Refused("the standard input can be read only once: --compare needs a file of documents", EXIT_USAGE)
     if output is not None:
         refuse_unwritable(output, documents)
         if documents.is_dir() and documents.resolve() in output.resolve().parents:
@@ -173,27 +212,57 @@ def _task(
     return task_of_type(found, text=text or ("text",), id=id, options={**options, "instructions": instructions})
 
 
-def _run(job: Job, corpus: Corpus, out: Path, load: Load, *, resume: bool, overwrite: bool, as_json: bool) -> None:
+def _run(work: Work, out: Path, wanted: Wanted) -> None:
     from pastalang.bulk.ledger import Ledger, RunRefused
     from pastalang.bulk.output import output_for
     from pastalang.bulk.run import fingerprint_of, summary_of
 
-    with Ledger(out, fingerprint_of(job, corpus), output_for(out, job.task)) as ledger:
+    job = work.job
+    summary: dict[str, Any] = {}
+    with Ledger(out, fingerprint_of(job, work.corpus), output_for(out, job.task)) as ledger:
         try:
-            ledger.open(resume=resume, overwrite=overwrite)
+            ledger.open(resume=wanted.resume, overwrite=wanted.overwrite)
         except RunRefused as refused:
             raise Refused(str(refused), EXIT_USAGE) from refused
         except OSError as problem:
             raise Refused(f"{ledger.folder} cannot be written: {reason_of(problem)}", EXIT_UNREADABLE) from problem
         if ledger.is_complete:
-            echo(f"{out} is complete: {counted(ledger.rows, 'row')}")
-            return
-        totals = _go_through(load(), job, corpus, ledger)
-    summary = {"output": str(out), **summary_of(totals, job)}
-    if as_json:
-        echo_document(json.dumps(summary, ensure_ascii=False))
-    else:
+            summary |= {"output": str(out), "rows": ledger.rows, "is_complete": True}
+        else:
+            totals = _go_through(work.engine(), job, work.corpus, ledger)
+            summary |= {"output": str(out), **summary_of(totals, job)}
+        if wanted.compare is not None:
+            summary["comparison"] = found = _compared(work, wanted)
+            try:
+                ledger.keep_comparison(found.as_data())
+            except OSError as problem:
+                raise unwritable(ledger.folder, problem) from problem
+    _show(summary, wanted)
+
+
+def _show(summary: Mapping[str, Any], wanted: Wanted) -> None:
+    comparison: Comparison | None = summary.get("comparison")
+    if wanted.as_json:
+        data = {"comparison": comparison.as_data()} if comparison is not None else {}
+        echo_document(json.dumps({**summary, **data}, ensure_ascii=False))
+        return
+    if summary.get("is_complete"):
+        echo(f"{summary['output']} is complete: {counted(summary['rows'], 'row')}")
+    elif "output" in summary:
         echo(summary_text(summary))
+    if comparison is not None:
+        echo(comparison_text(comparison))
+
+
+def _compared(work: Work, wanted: Wanted) -> Comparison:
+    from pastalang.bulk.compare import compare
+    from pastalang.bulk.documents import drawn_from
+
+    job = work.job
+    corpus = work.corpus if wanted.output is None else work.reopen()
+    assert wanted.compare is not None
+    _, chosen = drawn_from(islice(corpus.documents, job.limit), wanted.compare)
+    return compare(work.engine(), job.task, chosen, in_flight=job.in_flight)
 
 
 def _go_through(engine: Engine, job: Job, corpus: Corpus, ledger: Ledger) -> Totals:
@@ -221,14 +290,15 @@ def _how_to_go_on(ledger: Ledger) -> str:
     return f"{rows} {are} safe in {ledger.folder}; to go on, call the same command with --resume"
 
 
-def _estimate(engine: Engine, job: Job, corpus: Corpus, price: float | None, *, as_json: bool) -> None:
+def _estimate(work: Work, wanted: Wanted) -> None:
     from pastalang.bulk.estimate import estimate
 
-    found = estimate(engine, job.task, islice(corpus.documents, job.limit), in_flight=job.in_flight)
-    if as_json:
-        echo_document(json.dumps(found.as_data(price)))
+    job = work.job
+    found = estimate(work.engine(), job.task, islice(work.corpus.documents, job.limit), in_flight=job.in_flight)
+    if wanted.as_json:
+        echo_document(json.dumps(found.as_data(wanted.price)))
     else:
-        echo(estimate_text(found, job.in_flight, price))
+        echo(estimate_text(found, job.in_flight, wanted.price))
 
 
 class _Flag:

@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field
 from typer.testing import CliRunner
 
 import pastalang
+from pastalang.bulk.compare import Advice, Comparison, Example, FieldAgreement
 from pastalang.bulk.documents import Columns, Document
 from pastalang.bulk.files import open_documents
 from pastalang.bulk.ledger import Ledger
@@ -191,7 +192,9 @@ def hostile() -> str:
         (row(None, status="error", error=HOSTILE), "\ud800 a surrogate"),
     ]
     rows += [(row({"n": number}, id=f"id {number}"), "plain") for number in range(BLOCK)]
-    run = SavedRun({HOSTILE: HOSTILE, "columns": Columns().described})
+    example, advice = Example(HOSTILE, HOSTILE, HOSTILE), Advice(HOSTILE, 1, 2)
+    compared = Comparison("strict", 3, 0, 1, (FieldAgreement(HOSTILE, 1, 3, (example,), advice),), (HOSTILE,))
+    run = SavedRun({HOSTILE: HOSTILE, "columns": Columns().described}, comparison=compared)
     rows[0][0]["_meta"] = {**META, "model": HOSTILE}
     return page_of(rows, run, title=HOSTILE)
 
@@ -220,6 +223,7 @@ def test_a_browser_draws_the_rows_and_runs_nothing_from_them(tmp_path: Path) -> 
     found = drawn(hostile(), tmp_path)
     assert found.count('class="row"') == 25 and 'of <b id="last">11</b>' in found
     assert "<mark title" in found and found.count("<svg") == 1
+    assert "1 of 3 documents are the same in all fields" in found and " makes 1 of 2 the same" in found
     assert "<img" not in found and "<title>1</title>" not in found
 
 

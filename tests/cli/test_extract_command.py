@@ -129,7 +129,10 @@ def test_rows_that_fail_are_counted_and_can_end_the_run(model: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ((TYPE, "docs.jsonl"), 2, "needs --output FILE, or --dry-run"),
+        ((TYPE, "docs.jsonl"), 2, "needs --output FILE, --dry-run or --compare N"),
+        ((TYPE, "docs.jsonl", "--compare", 2, "--mode", "sequential"), 2, "choose strict or lockstep"),
+        ((TYPE, "docs.jsonl", "--compare", 2, "--dry-run"), 2, "pass one of them"),
+        ((TYPE, "-", "-o", "o.jsonl", "--compare", 2), 2, "--compare needs a file of documents"),
         ((TYPE, "docs.jsonl", "-o", "o.jsonl", "--resume", "--overwrite"), 2, "pass one of them"),
         ((TYPE, "docs.jsonl", "-o", "o.jsonl", "--price-per-hour", "2"), 2, "belongs to --dry-run"),
         ((TYPE, "docs.jsonl", "-o", "docs.jsonl"), 2, "reads docs.jsonl and would overwrite it"),
@@ -232,6 +235,21 @@ def test_a_dry_run_measures_and_writes_nothing(model: Path, here: Path) -> None:
     found = json.loads(run(TYPE, "docs.jsonl", "--model", model, "--dry-run", "--limit", 2, "--json").stdout)
     assert found["documents"] == 2 and found["pool"] == 8192 and found["cache_bytes"] > 0 and "price" not in found
     assert 0 < found["passes"] < found["sequential_passes"] and found["documents_per_second"] > 0
+
+
+def test_a_comparison_is_printed_and_kept_with_the_run(model: Path) -> None:
+    words = (TYPE, "docs.jsonl", "--model", model, "--compare", 4)
+    alone = run(*words)
+    assert alone.exit_code == 0 and alone.stdout.startswith("compared         strict with left to right: ")
+    for line in (" of 4 documents are the same in all fields", "kind    4 of 4", "urgent  "):
+        assert line in alone.stdout
+    found = json.loads(run(*words, "-o", "out.jsonl", "--json").stdout)
+    assert found["rows"] == 6 and [one["of"] for one in found["comparison"]["fields"]] == [4, 4]
+    kept = Path("out.jsonl.run/comparison.json")
+    assert json.loads(kept.read_text("utf-8")) == found["comparison"]
+    again = json.loads(run(*words, "-o", "out.jsonl", "--json", "--resume").stdout)
+    assert again["is_complete"] and again["comparison"] == found["comparison"]
+    assert run(*words[:4], "-o", "out.jsonl", "--overwrite").exit_code == 0 and not kept.exists()
 
 
 class Terminal(io.StringIO):
