@@ -16,6 +16,7 @@ from pastalang.cli.options import (
     AnyMode,
     AsJson,
     Cells,
+    ColumnMap,
     DecodingMode,
     Device,
     MaxTokens,
@@ -23,6 +24,7 @@ from pastalang.cli.options import (
     TemplateName,
     TopK,
     TopP,
+    columns_of,
     sampling_of,
 )  # fmt: skip
 from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwritable, write_file
@@ -43,18 +45,21 @@ _USAGE = "pass either the two files RIGHT and GIVEN, or --program and --data (an
 def command(
     right: Annotated[
         Path | None,
-        typer.Argument(help="JSON lines: the right answer as `value` or `target_scores`."),
+        typer.Argument(
+            help="Rows with the right answer as `value` or `target_scores`. JSON, CSV, Parquet, a data set."
+        ),
     ] = None,
     given: Annotated[
-        Path | None, typer.Argument(help="JSON lines in the same order: the answer as `value`; null if unreadable.")
+        Path | None, typer.Argument(help="Rows in the same order: the answer as `value`; null if unreadable.")
     ] = None,
     model: Annotated[
         str | None, typer.Option(help="The model that answers: a folder, or a name on the Hugging Face hub.")
     ] = None,
     program: Annotated[Path | None, typer.Option(help="The program to run.")] = None,
     data: Annotated[
-        Path | None, typer.Option(help="JSON lines: the inputs by name, and the right answer as `value`.")
+        Path | None, typer.Option(help="Rows: the inputs by name, and the right answer as `value`.")
     ] = None,
+    map: ColumnMap = None,
     template: TemplateName = None,
     mode: DecodingMode = Mode.STRICT,
     any_mode: AnyMode = False,
@@ -71,17 +76,19 @@ def command(
     cells: Cells = 8192,
     as_json: AsJson = False,
 ) -> None:
-    sampling = sampling_of(temperature, top_p, top_k)
+    sampling, columns = sampling_of(temperature, top_p, top_k), columns_of(map)
     refuse_second(right, given, program, data)
     for place in (out, predictions):
         refuse_unwritable(place, right, given, program, data)
     if out is not None and predictions is not None and out.resolve() == predictions.resolve():
         raise Refused(f"--out and --predictions are both {out}: one would overwrite the other", EXIT_USAGE)
     if right is not None and given is not None and not any((model, program, data, predictions)):
-        report = _compare(right, given)
+        report = _compare(right, given, columns)
     elif right is None and program is not None and data is not None:
         plan = read_plan(program, template=template, mode=mode, max_tokens=max_tokens)
-        report = _run(chosen_model(model).name, plan, data, batch, any_mode, sampling, predictions, device, cells)
+        report = _run(
+            chosen_model(model).name, plan, data, columns, batch, any_mode, sampling, predictions, device, cells
+        )
     else:
         raise Refused(_USAGE, EXIT_USAGE)
     if out is not None:
@@ -92,16 +99,16 @@ def command(
         echo(_as_text(report))
 
 
-def _compare(right: Path, given: Path) -> dict[str, Any]:
+def _compare(right: Path, given: Path, columns: Mapping[str, str]) -> dict[str, Any]:
     from pastalang.training.metrics import count_fields, evaluate, read_examples
 
-    examples = read_examples(rows_of(right), rows_of(given))
+    examples = read_examples(rows_of(right, columns), rows_of(given))
     return _as_data(evaluate(examples), count_fields(examples))
 
 
 def _run(
-    model: str, plan: Plan, data: Path, batch: int, any_mode: bool, sampling: Sampling | None,
-    predictions: Path | None, device: str | None, cells: int,
+    model: str, plan: Plan, data: Path, columns: Mapping[str, str], batch: int, any_mode: bool,
+    sampling: Sampling | None, predictions: Path | None, device: str | None, cells: int,
 ) -> dict[str, Any]:  # fmt: skip
     """Checks everything that it can before it loads the model."""
     refuse_model(model)
@@ -110,7 +117,7 @@ def _run(
         from pastalang.training.data import read_checked
         from pastalang.training.decode_eval import prediction_lines, score_rows_by_decoding
 
-    rows = read_checked(rows_of(data), plan)
+    rows = read_checked(rows_of(data, columns), plan, note=echo_error)
     engine = load_engine(model, device=device, cells=cells)
     scored = score_rows_by_decoding(
         engine, plan, rows, batch=batch, any_mode=any_mode, sampling=sampling, on_progress=_counter(len(rows))

@@ -25,6 +25,13 @@ DecodingMode: TypeAlias = Annotated[
 AnyMode: TypeAlias = Annotated[bool, typer.Option("--any-mode", help="Allow modes that the model was not trained for.")]
 Device: TypeAlias = Annotated[str | None, typer.Option(help="cpu, cuda or mps. Default: the best one available.")]
 Cells: TypeAlias = Annotated[int, typer.Option(min=1, help="The tokens that fit into memory.")]
+ColumnMap: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PART=COLUMN",
+        help="The column of an input, of value, or of value.KEY, if it has another name. May be repeated.",
+    ),
+]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 OutputFile: TypeAlias = Annotated[
     Path | None,
@@ -53,6 +60,19 @@ GuessAhead: TypeAlias = Annotated[
     str | None,
     typer.Option("--drafts", metavar="auto|off|N", help="Guess tokens ahead: fewer passes, the same answer."),
 ]
+
+
+def columns_of(given: list[str] | None) -> dict[str, str]:
+    """The column of each part of a row that `--map` names. Raises `Refused`."""
+    found: dict[str, str] = {}
+    for one in given or ():
+        part, _, column = one.partition("=")
+        if not part or not column:
+            raise Refused(f"--map takes PART=COLUMN, such as title=name, not {one}", EXIT_USAGE)
+        if part in found:
+            raise Refused(f"--map names a column for {part} twice: {found[part]} and {column}", EXIT_USAGE)
+        found[part] = column
+    return found
 
 
 def drafts_of(given: str | None) -> Drafts | None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pastalang.cli.exit_codes import EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.output import reason_of
 from pastalang.source import Source
+
+if TYPE_CHECKING:
+    from pastalang.training.row_files import RowFile
 
 NAME = "<stdin>"
 
@@ -38,6 +43,9 @@ def text_of_standard_input() -> str:
         raise Refused("the standard input could not be read: it is not UTF-8 text", EXIT_UNREADABLE) from problem
 
 
-def rows_of(path: Path) -> Path | Source:
-    """The file with rows, or the text of the standard input."""
-    return Source(NAME, text_of_standard_input()) if is_standard_input(path) else path
+def rows_of(path: Path, columns: Mapping[str, str] | None = None) -> RowFile:
+    """The file with rows, or the text of the standard input; `columns` has the column of each part of a row."""
+    from pastalang.training.row_files import Mapped
+
+    file = Source(NAME, text_of_standard_input()) if is_standard_input(path) else path
+    return Mapped(file, columns) if columns else file

@@ -18,7 +18,7 @@ import typer
 
 from pastalang.cli.exit_codes import EXIT_STOPPED, EXIT_UNREADABLE, EXIT_USAGE, Refused, ctrl_c_exits_at_once
 from pastalang.cli.model_source import refuse_device, refuse_hub, refuse_model
-from pastalang.cli.options import Device, TemplateName
+from pastalang.cli.options import ColumnMap, Device, TemplateName, columns_of
 from pastalang.cli.output import echo, echo_error
 from pastalang.cli.plan_source import choose_template, read_program
 from pastalang.cli.process import exits_with_code
@@ -65,7 +65,10 @@ def command(
     method: Annotated[MethodName, typer.Argument(help="hpd: decode the values of a JSON answer in parallel.")],
     model: Annotated[str, typer.Option(help="The model to start with: a folder, or a name on the Hugging Face hub.")],
     program: Annotated[Path, typer.Option(help="The program to train for.")],
-    data: Annotated[Path, typer.Option(help="JSON lines: the inputs by name, and the right answer as `value`.")],
+    data: Annotated[
+        Path,
+        typer.Option(help="Rows: the inputs by name, and the right answer as `value`. JSON, CSV, Parquet, a data set."),
+    ],
     out: Annotated[
         Path, typer.Option(help="The folder for the trained model. An interrupted run in it is gone on with.")
     ],
@@ -73,6 +76,7 @@ def command(
         Path | None,
         typer.Option(help="Take options from this file, as run.toml has them.", callback=_read_config, is_eager=True),
     ] = None,
+    map: ColumnMap = None,
     mode: Annotated[
         TrainingMode, typer.Option(help="How the model will decode. mixture: in all three modes.")
     ] = TrainingMode.STRICT,
@@ -141,6 +145,7 @@ def command(
     if validation is None and not hold_out and (patience or judge_every):
         raise Refused("--patience and --judge-every need --validation, or a --hold-out above 0", EXIT_USAGE)
     refuse_second(program, data, validation)
+    columns = columns_of(map)
     checked = read_program(program)
     choose_template(checked, template)
     if not check:
@@ -163,8 +168,8 @@ def command(
         names = tuple(name.strip() for name in (lora_targets or "").split(",") if name.strip())
         adapters = Lora(lora, lora_alpha, lora_dropout, names)
     job = Job(
-        ParallelValues(checked, mode.modes, template), model, rows_of(data), out, settings,
-        validation=None if validation is None else rows_of(validation), held_out=hold_out, epochs=epochs,
+        ParallelValues(checked, mode.modes, template), model, rows_of(data, columns), out, settings,
+        validation=None if validation is None else rows_of(validation, columns), held_out=hold_out, epochs=epochs,
         warmup=warm_up, rows=rows, length=length, lora=adapters, keep_adapter=keep_adapter, device=device,
         workers=workers, skip_bad=skip_bad, needs_judge=judge_every is not None, overwrite=overwrite,
         options=_options(context),

@@ -1,27 +1,28 @@
-"""Read training data: JSON lines with the inputs of a template and the right answer as `value`.
+"""Read training data: rows with the inputs of a template and the right answer as `value`, checked against the template.
 
-Every problem is reported with its file and line.
+Every problem is reported with its file and row.
 
 {"title": "Sony Bravia 55", "value": {"brand": "Sony", "size": 55}}
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
+from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.errors import InputError
 from pastalang.plan.plan import Mode, Plan
-from pastalang.program.program import Program
+from pastalang.program import types as t
+from pastalang.program.program import Input, InputKind, OneOf, Program
 from pastalang.runtime.inputs import bind_inputs
-from pastalang.source import Source
 from pastalang.training.answer import Answer, answer_of
-from pastalang.training.errors import BadData, BadRow, BadRows, UnreadableData
+from pastalang.training.errors import BadData, BadRow, BadRows
 from pastalang.training.lessons import Lesson, planner
-from pastalang.values.json import JsonValue, NotJson, parse_json
+from pastalang.training.row_files import Mapped, RowFile, TableRow, readings, scan_rows
+from pastalang.values.fit import fit
+from pastalang.values.json import JsonValue
 
 VALUE = "value"
 CATEGORY = "category"
@@ -51,117 +52,199 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The rows of a file that can be used, and those that cannot."""
+    """The rows of a file that can be used, those that cannot, and the columns of a table that the program lacks."""
 
     rows: tuple[Row, ...]
     problems: tuple[BadRow, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
         return len(self.rows) + len(self.problems)
 
+    @property
+    def unused(self) -> str:
+        return f"columns that are not used: {', '.join(self.left_out)}"
 
-def read_lessons(path: Path | Source, program: Program, *, template: str | None = None) -> list[Lesson]:
+
+def read_lessons(path: RowFile, program: Program, *, template: str | None = None) -> list[Lesson]:
     """Raises `BadData` for the file, `BadRows` for all lines that do not fit. Empty lines are skipped."""
     plan_of = planner(program, template)
     return [row.lesson(plan_of) for row in read_checked(path, plan_of(Mode.STRICT))]
 
 
-def read_checked(path: Path | Source, plan: Plan) -> list[Row]:
+def read_checked(path: RowFile, plan: Plan, *, note: Callable[[str], None] = lambda _: None) -> list[Row]:
     """The rows of a file, checked against one plan. Raises `BadData` or `BadRows`."""
     reading = read_against(path, plan)
     if reading.problems:
         raise BadRows(reading.problems, rows=reading.count)
+    if reading.left_out:
+        note(reading.unused)
     return list(reading.rows)
 
 
-def read_against(path: Path | Source, plan: Plan) -> Reading:
+def read_against(path: RowFile, plan: Plan) -> Reading:
     """The rows of a file, each checked against the plan. Raises `BadData` for the whole file."""
+    scanned = scan_rows(path)
+    parts = _Parts(plan)
+    if isinstance(path, Mapped):
+        parts.check(path)
     rows, problems = list[Row](), list[BadRow]()
-    for origin, row in scan_rows(path):
+    for origin, row in scanned:
         try:
-            rows.append(_checked(origin, row, plan))
+            rows.append(parts.row(origin, row))
         except BadRow as problem:
             problems.append(problem)
-    return Reading(tuple(rows), tuple(problems))
+    return Reading(tuple(rows), tuple(problems), parts.left_out(row for _, row in scanned))
 
 
-def _checked(origin: str, row: dict[str, JsonValue] | BadRow, plan: Plan) -> Row:
-    if isinstance(row, BadRow):
-        raise row
-    if VALUE not in row:
-        raise BadRow(f"the key `{VALUE}` is missing: it holds the right answer", origin=origin)
-    extra = _extra(plan)
-    inputs = {key: _plain(item) for key, item in row.items() if key not in (VALUE, *extra)}
-    thought = row.get(THOUGHT) if THOUGHT in extra else None
-    try:
-        answer = answer_of(plan, row[VALUE], bind_inputs(plan, inputs), thought=thought)
-    except BadRow as problem:
-        raise problem.at(origin) from None
-    except InputError as problem:
-        raise BadRow(str(problem), origin=origin) from problem
-    category = str(row.get(CATEGORY, "")) if CATEGORY in extra else ""
-    return Row(origin, inputs, row[VALUE], answer, category, row.get(ACCEPTED) if ACCEPTED in extra else None, thought)
+class _Parts:
+    """What a row of a plan is made of."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._types = dict(plan.types)
+        self._inputs = {input.name: input for input in plan.inputs}
+        # What a row may hold besides inputs and value, unless the template has an input of that name.
+        self._extra = {CATEGORY, ACCEPTED, THOUGHT} - {*self._inputs}
+        self._known = {*self._inputs, VALUE, *self._extra}
+
+    def check(self, given: Mapped) -> None:
+        """Raises `BadData` for a part that rows do not have."""
+        for part in given.columns:
+            if not self._has(part):
+                hint = did_you_mean(part, self._known)
+                known = f"did you mean `{hint}`?" if hint else f"a row has {_listed(self._known)} and `{VALUE}.KEY`"
+                raise BadData(f"--map: a row has no `{part}`; {known}")
+
+    def left_out(self, rows: Iterable[dict[str, JsonValue] | BadRow]) -> tuple[str, ...]:
+        names = (name for row in rows if isinstance(row, TableRow) for name in row)
+        return tuple(name for name in dict.fromkeys(names) if not self._has(name))
+
+    def _has(self, name: str) -> bool:
+        return name in self._known or name.startswith(f"{VALUE}.")
+
+    def row(self, origin: str, row: dict[str, JsonValue] | BadRow) -> Row:
+        if isinstance(row, BadRow):
+            raise row
+        parts = self._of_table(row) if isinstance(row, TableRow) else row
+        if VALUE not in parts:
+            raise BadRow(f"the key `{VALUE}` is missing: it holds the right answer", origin=origin)
+        inputs = {key: _plain(item) for key, item in parts.items() if key not in (VALUE, *self._extra)}
+        thought = parts.get(THOUGHT) if THOUGHT in self._extra else None
+        try:
+            bound = bind_inputs(self._plan, inputs)
+            values = self._readings(parts[VALUE]) if isinstance(row, TableRow) else iter((parts[VALUE],))
+            value, answer = self._answer(values, bound, thought)
+        except BadRow as problem:
+            raise problem.at(origin) from None
+        except InputError as problem:
+            raise BadRow(str(problem), origin=origin) from problem
+        category = str(parts.get(CATEGORY) or "") if CATEGORY in self._extra else ""
+        accepted = parts.get(ACCEPTED) if ACCEPTED in self._extra else None
+        return Row(origin, inputs, value, answer, category, accepted, thought)
+
+    def _answer(
+        self, values: Iterator[JsonValue], inputs: Mapping[str, Any], thought: JsonValue
+    ) -> tuple[JsonValue, Answer]:
+        """The first of these values that fits, with its answer. Raises what is wrong with the last one."""
+        problem: BadRow | None = None
+        for value in values:
+            try:
+                return value, answer_of(self._plan, value, inputs, thought=thought)
+            except BadRow as found:
+                problem = found
+        assert problem is not None
+        raise problem
+
+    def _readings(self, value: JsonValue) -> Iterator[JsonValue]:
+        type = self._plan.output
+        for one in readings(value):
+            yield one if type is None else self._shaped(type, one)
+
+    def _of_table(self, row: TableRow) -> dict[str, JsonValue]:
+        """The parts that the columns of a table stand for. Columns `value.KEY` are the keys of one object."""
+        parts = {name: cell for name, cell in row.items() if name in self._known}
+        for name, input in self._inputs.items():
+            if name in parts and (parts[name] in (None, "") and input.default is not None):
+                del parts[name]
+            elif name in parts and not _is_text(input):
+                *_, parts[name] = readings(parts[name])
+        if isinstance(spelled := parts.get(ACCEPTED), str) and ACCEPTED in self._extra:
+            *_, parts[ACCEPTED] = readings(spelled)
+        keys = {name.removeprefix(f"{VALUE}."): cell for name, cell in row.items() if name.startswith(f"{VALUE}.")}
+        if keys and VALUE not in parts:
+            parts[VALUE] = {key: self._cell(key, cell) for key, cell in keys.items()}
+        return parts
+
+    def _cell(self, key: str, cell: JsonValue) -> JsonValue:
+        """The value of a key as its type has it, or as the table has it if it fits in no way."""
+        output = self._plan.output
+        fields = output.fields if isinstance(output, t.Object) else ()
+        type = next((field.type for field in fields if field.key == key), None)
+        if type is None:
+            return next(readings(cell))
+        found = [self._shaped(type, one) for one in readings(cell)]
+        return next((one for one in found if self._fits(type, one)), found[0])
+
+    def _shaped(self, type: t.Type, value: JsonValue) -> JsonValue:
+        """Without the nulls that a column of structs has for the keys that an object lacks."""
+        match type, value:
+            case t.Named(name=name), _ if name in self._types:
+                return self._shaped(self._types[name], value)
+            case t.Object(fields=fields), dict():
+                known = {field.key: field.type for field in fields}
+                shaped = {key: self._shaped(known[key], item) if key in known else item for key, item in value.items()}
+                return {key: item for key, item in shaped.items() if item is not None or self._takes_null(known, key)}
+            case t.Array(item=item), list():
+                return [self._shaped(item, one) for one in value]
+            case t.Union(arms=arms), dict() | list():
+                found = (self._shaped(arm, value) for arm in arms)
+                return next((one for arm, one in zip(arms, found, strict=True) if self._fits(arm, one)), value)
+            case _, list():  # of stacked documents
+                return [self._shaped(type, one) for one in value]
+            case _:
+                return value
+
+    def _takes_null(self, known: Mapping[str, t.Type], key: str) -> bool:
+        return key in known and self._fits(known[key], None)
+
+    def _fits(self, type: t.Type, value: JsonValue) -> bool:
+        return not fit(type, value, self._types)[1]
 
 
-def read_rows(path: Path | Source) -> list[tuple[str, dict[str, JsonValue]]]:
-    """Every line's object, with its origin (`file:line`). Raises `BadRow` for the first that is not one."""
+def _is_text(input: Input) -> bool:
+    return not input.each and (input.type is InputKind.TEXT or isinstance(input.type, OneOf))
+
+
+def read_rows(path: RowFile) -> list[tuple[str, dict[str, JsonValue]]]:
+    """Every row as an object, with its origin. Raises `BadRow` for the first that is not one."""
     rows = []
     for origin, row in scan_rows(path):
         if isinstance(row, BadRow):
             raise row
-        rows.append((origin, row))
+        rows.append((origin, _untyped(row) if isinstance(row, TableRow) else row))
     return rows
 
 
-def scan_rows(path: Path | Source) -> list[tuple[str, dict[str, JsonValue] | BadRow]]:
-    """Every line's object, or what is wrong with it, with its origin (`file:line`). An empty file is refused."""
-    name = name_of(path)
-    lines = _text_of(path).split("\n")
-    numbered = [(f"{name}:{number}", line) for number, line in enumerate(lines, start=1) if line.strip()]
-    if not numbered:
-        raise BadData(f"{name} holds no rows")
-    return [(origin, _object(line, origin)) for origin, line in numbered]
-
-
-def _object(line: str, origin: str) -> dict[str, JsonValue] | BadRow:
-    try:
-        row = parse_json(line)
-    except NotJson as problem:
-        return BadRow(f"is not JSON: {str(problem).removeprefix('not JSON: ')}", origin=origin)
-    return row if isinstance(row, dict) else BadRow("has to be a JSON object", origin=origin)
-
-
-def name_of(path: Path | Source) -> str:
-    return path.name if isinstance(path, Source) else str(path)
-
-
-def _text_of(path: Path | Source) -> str:
-    if isinstance(path, Source):
-        return path.text
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError as problem:
-        raise UnreadableData(f"there is no file {path}") from problem
-    except OSError as problem:
-        reason = (problem.strerror or str(problem)).lower()
-        raise UnreadableData(f"{path} could not be read: {reason}") from problem
-    except UnicodeDecodeError as problem:
-        raise UnreadableData(f"{path} could not be read: it is not UTF-8 text") from problem
-
-
-def fingerprint_of(path: Path | Source) -> str:
-    """A short name of a file's contents."""
-    data = path.text.encode() if isinstance(path, Source) else path.read_bytes()
-    return hashlib.sha256(data).hexdigest()[:16]
-
-
-def _extra(plan: Plan) -> set[str]:
-    """What a row may hold besides inputs and value, unless the template has an input of that name."""
-    return {CATEGORY, ACCEPTED, THOUGHT} - {input.name for input in plan.inputs}
+def _untyped(row: TableRow) -> dict[str, JsonValue]:
+    """A row of a table without a plan that would say what its cells are: those that are not texts spell JSON."""
+    found: dict[str, JsonValue] = {}
+    keys: dict[str, JsonValue] = {}
+    for name, cell in row.items():
+        if name.startswith(f"{VALUE}."):
+            ways = list(readings(cell))
+            keys[name.removeprefix(f"{VALUE}.")] = ways[-1] if isinstance(ways[-1], dict | list) else ways[0]
+        else:
+            *_, found[name] = readings(cell) if name != CATEGORY else (cell,)
+    return found if VALUE in found or not keys else {**found, VALUE: keys}
 
 
 def _plain(value: JsonValue) -> Any:
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))

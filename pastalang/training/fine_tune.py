@@ -15,16 +15,16 @@ from typing import Any
 
 from pastalang.errors import PastaError
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
-from pastalang.source import Source
 from pastalang.training.batches import PackedBatches, too_long
 from pastalang.training.checkpoints import Checkpoints, Progress, fingerprint_of_weights, put_weights
-from pastalang.training.data import Reading, Row, fingerprint_of
+from pastalang.training.data import Reading, Row
 from pastalang.training.errors import BadData, BadRow, BadRows, listed
 from pastalang.training.exam import Exam, Score
 from pastalang.training.hold_out import FEWEST, held_out
 from pastalang.training.method import Method
 from pastalang.training.model_files import Base, Lora, read_base, save
 from pastalang.training.recorded_rows import OnDone, Recording, Variants, record_rows
+from pastalang.training.row_files import RowFile, fingerprint_of
 from pastalang.training.run_folder import ROWS, WORK, check_folder, prepare_folder, write_options
 from pastalang.training.run_log import Metrics, ReportLine, Step, StepLines
 from pastalang.training.settings import Settings
@@ -44,10 +44,10 @@ class Job:
 
     method: Method
     model: str
-    data: Path | Source
+    data: RowFile
     out: Path
     settings: Settings
-    validation: Path | Source | None = None
+    validation: RowFile | None = None
     held_out: float = 0.1
     epochs: float | None = None
     warmup: int | None = None
@@ -123,6 +123,8 @@ def gather(job: Job, show: Show, *, cache: Path | None = None) -> Material:
 
 
 def _accepted(reading: Reading, job: Job, show: Show) -> Reading:
+    if reading.left_out:
+        show.report(reading.unused)
     _refuse(reading.problems, reading.count, job, show)
     return reading
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from pastalang.plan.plan import Hole, Mode, Plan
@@ -16,10 +15,10 @@ from pastalang.plan.serialise import fingerprint
 from pastalang.plan.structure import walk
 from pastalang.program.program import Program
 from pastalang.runtime.models.training_note import TrainingNote
-from pastalang.source import Source
 from pastalang.training.data import Reading, Row, read_against
 from pastalang.training.lessons import Recorder, planner
 from pastalang.training.recording import TrainingRow
+from pastalang.training.row_files import RowFile
 
 RecordRow: TypeAlias = Callable[[Row], Sequence[TrainingRow]]  # every variant of a row; raises `BadRow`
 
@@ -35,7 +34,7 @@ class Method(Protocol):
         """What the method adds to the identity of a run."""
         ...
 
-    def read(self, path: Path | Source) -> Reading:
+    def read(self, path: RowFile) -> Reading:
         """The rows of a file, checked."""
         ...
 
@@ -74,7 +73,7 @@ class ParallelValues:
         programs = ", ".join(dict.fromkeys(fingerprint(self._plan(mode)).program for mode in self.modes))
         return {"method": self.name, "program": programs, "mode": ", ".join(mode.value for mode in self.modes)}
 
-    def read(self, path: Path | Source) -> Reading:
+    def read(self, path: RowFile) -> Reading:
         return read_against(path, self._plan(self.modes[0]))
 
     def recorder(self, tokenizer: Any, window: int | None) -> RecordRow:

@@ -24,12 +24,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import Enum
-from pathlib import Path
 from typing import TypeAlias
 
-from pastalang.source import Source
-from pastalang.training.data import ACCEPTED, CATEGORY, VALUE, name_of, read_rows
+from pastalang.training.data import ACCEPTED, CATEGORY, VALUE, read_rows
 from pastalang.training.errors import BadData, BadRow
+from pastalang.training.row_files import RowFile, name_of
 from pastalang.values.describe import counted
 from pastalang.values.json import JsonValue, spell_json
 
@@ -211,7 +210,7 @@ def _percent(part: int, whole: int) -> float:
     return round(100 * part / whole, 2) if whole else 0.0
 
 
-def read_examples(expected: Path | Source, predicted: Path | Source) -> list[Example]:
+def read_examples(expected: RowFile, predicted: RowFile) -> list[Example]:
     """Raises `BadData` or `BadRow`. Row by row, the files are about the same documents."""
     right, given = read_rows(expected), read_rows(predicted)
     if len(right) != len(given):

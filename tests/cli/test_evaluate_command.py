@@ -209,7 +209,7 @@ def test_a_row_that_does_not_fit_into_memory_counts_as_unreadable(asked: list[st
         (["--model", "./nowhere", "--program", "PROGRAM", "--data", "DATA"], 3, "there is no folder ./nowhere"),
         (["--model", "MODEL", "--program", "PROGRAM", "--data", "none.jsonl"], 3, "there is no file none.jsonl"),
         (["none.jsonl", "none.jsonl"], 3, "there is no file none.jsonl"),
-        ([".", "."], 3, ". could not be read: is a directory"),
+        ([".", "."], 3, ". could not be read: it is a folder, and holds no data set"),
         (["a", "b", "--out", "nowhere/report.json"], 3, "there is no folder nowhere"),
     ],
 )
