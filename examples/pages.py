@@ -58,11 +58,12 @@ def steps_of(page: Path) -> tuple[Step, ...]:
     """In the order of the page. Other commands than `pasta`, such as `pip`, are left to the reader."""
     text = page.read_text(encoding="utf-8")
     steps: list[Step] = []
-    end = 0
+    end, is_left_out = 0, False
     for block in _BLOCK.finditer(text):
         kind, body, before = block[1], block[2], text[end : block.start()]
         line = text.count("\n", 0, block.start()) + 2
-        follows = not before.strip() and bool(steps)
+        follows = not before.strip() and bool(steps) and not is_left_out
+        is_left_out = kind == "sh"
         name = _name(kind, before)
         end = block.end()
         match steps[-1:]:

@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import math
 import os
-import signal
-import sys
 import tomllib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from pastalang.cli.exit_codes import EXIT_STOPPED, EXIT_UNREADABLE, EXIT_USAGE, Refused, ctrl_c_exits_at_once
+from pastalang.cli.long_runs import ctrl_c_asked, screen
 from pastalang.cli.model_source import refuse_device, refuse_hub, refuse_model
 from pastalang.cli.options import ColumnMap, Device, TemplateName, columns_of
-from pastalang.cli.output import echo, echo_error
+from pastalang.cli.output import echo
 from pastalang.cli.plan_source import choose_template, read_program
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.standard_input import refuse_second, rows_of
@@ -180,7 +176,7 @@ def command(
 def _check(job: Job) -> None:
     from pastalang.training.fine_tune import Show, gather
 
-    show, live = _screen()
+    show, live = screen()
     echo(gather(job, Show(show, live)).summary)
     echo("all rows can be trained on; nothing was trained")
 
@@ -189,51 +185,13 @@ def _train(job: Job) -> None:
     from pastalang.training.errors import Interrupted
     from pastalang.training.fine_tune import fine_tune
 
-    show, live = _screen()
+    show, live = screen()
     try:
-        with _ctrl_c_asked() as is_stopped:
+        with ctrl_c_asked() as is_stopped:
             fine_tune(job, report=show, live=live, is_stopped=is_stopped)
     except Interrupted as stopped:
         advice = "give the same command again to go on"
         raise Refused(f"{stopped} in {job.out}: {advice}", EXIT_STOPPED) from stopped
-
-
-@contextmanager
-def _ctrl_c_asked() -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed: the run then ends after its step. Pressed again, it ends at once."""
-    pressed = False
-
-    def on_ctrl_c(number: int, frame: FrameType | None) -> None:
-        nonlocal pressed
-        if pressed:
-            raise KeyboardInterrupt
-        pressed = True
-        echo_error("\nstopping after this step; press Ctrl-C again to stop at once")
-
-    before = signal.getsignal(signal.SIGINT)
-    if before is not signal.default_int_handler:  # somebody else's handler stays
-        yield lambda: False
-        return
-    signal.signal(signal.SIGINT, on_ctrl_c)
-    try:
-        yield lambda: pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _screen() -> tuple[Callable[[str], None], Callable[[str], None] | None]:
-    """How lines are shown, and on a terminal the line that is replaced by the next one."""
-    if not sys.stderr.isatty():
-        return echo, None
-
-    def live(line: str) -> None:
-        echo_error(f"\r\x1b[K{line}", end="")
-
-    def report(line: str) -> None:
-        live("")
-        echo(line)
-
-    return report, live
 
 
 def _options(context: typer.Context) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from pastalang.runtime.inputs import bind_inputs
 from pastalang.training.answer import Answer, answer_of
 from pastalang.training.errors import BadData, BadRow, BadRows
 from pastalang.training.lessons import Lesson, planner
-from pastalang.training.row_files import Mapped, RowFile, TableRow, readings, scan_rows
+from pastalang.training.row_files import Mapped, RowFile, Scanned, TableRow, readings, scan_rows
 from pastalang.values.fit import fit
 from pastalang.values.json import JsonValue
 
@@ -48,6 +48,16 @@ class Row:
 
     def lesson(self, plan_of: Callable[[Mode], Plan]) -> Lesson:
         return Lesson(plan_of, self.inputs, self.value, self.origin, self.category, self.thought)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The inputs of a row: as it has them, and with defaults."""
+
+    origin: str
+    inputs: Mapping[str, Any]
+    bound: Mapping[str, Any]
+    category: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +95,7 @@ def read_checked(path: RowFile, plan: Plan, *, note: Callable[[str], None] = lam
 
 def read_against(path: RowFile, plan: Plan) -> Reading:
     """The rows of a file, each checked against the plan. Raises `BadData` for the whole file."""
-    scanned = scan_rows(path)
-    parts = _Parts(plan)
-    if isinstance(path, Mapped):
-        parts.check(path)
+    scanned, parts = _scanned(path, plan)
     rows, problems = list[Row](), list[BadRow]()
     for origin, row in scanned:
         try:
@@ -98,7 +105,20 @@ def read_against(path: RowFile, plan: Plan) -> Reading:
     return Reading(tuple(rows), tuple(problems), parts.left_out(row for _, row in scanned))
 
 
-class _Parts:
+def read_asked(path: RowFile, plan: Plan) -> tuple[list[Asked | BadRow], tuple[str, ...]]:
+    """The inputs of every row, or what is wrong with it; and the columns that are not used."""
+    scanned, parts = _scanned(path, plan)
+    return [parts.asked_or_bad(*one) for one in scanned], parts.left_out(row for _, row in scanned)
+
+
+def _scanned(path: RowFile, plan: Plan) -> tuple[list[Scanned], Parts]:
+    scanned, parts = scan_rows(path), Parts(plan)
+    if isinstance(path, Mapped):
+        parts.check(path)
+    return scanned, parts
+
+
+class Parts:
     """What a row of a plan is made of."""
 
     def __init__(self, plan: Plan) -> None:
@@ -125,24 +145,38 @@ class _Parts:
         return name in self._known or name.startswith(f"{VALUE}.")
 
     def row(self, origin: str, row: dict[str, JsonValue] | BadRow) -> Row:
+        """Raises `BadRow`."""
         if isinstance(row, BadRow):
             raise row
         parts = self._of_table(row) if isinstance(row, TableRow) else row
         if VALUE not in parts:
             raise BadRow(f"the key `{VALUE}` is missing: it holds the right answer", origin=origin)
-        inputs = {key: _plain(item) for key, item in parts.items() if key not in (VALUE, *self._extra)}
+        asked = self._asked(origin, parts)
         thought = parts.get(THOUGHT) if THOUGHT in self._extra else None
+        values = self._readings(parts[VALUE]) if isinstance(row, TableRow) else iter((parts[VALUE],))
         try:
-            bound = bind_inputs(self._plan, inputs)
-            values = self._readings(parts[VALUE]) if isinstance(row, TableRow) else iter((parts[VALUE],))
-            value, answer = self._answer(values, bound, thought)
+            value, answer = self._answer(values, asked.bound, thought)
         except BadRow as problem:
             raise problem.at(origin) from None
+        accepted = parts.get(ACCEPTED) if ACCEPTED in self._extra else None
+        return Row(origin, asked.inputs, value, answer, asked.category, accepted, thought)
+
+    def asked_or_bad(self, origin: str, row: Mapping[str, Any] | BadRow) -> Asked | BadRow:
+        """The inputs of a row, whose value may be missing."""
+        if isinstance(row, BadRow):
+            return row
+        try:
+            return self._asked(origin, self._of_table(row) if isinstance(row, TableRow) else row)
+        except BadRow as problem:
+            return problem
+
+    def _asked(self, origin: str, parts: Mapping[str, Any]) -> Asked:
+        inputs = {key: _plain(item) for key, item in parts.items() if key not in (VALUE, *self._extra)}
+        category = str(parts.get(CATEGORY) or "") if CATEGORY in self._extra else ""
+        try:
+            return Asked(origin, inputs, bind_inputs(self._plan, inputs), category)
         except InputError as problem:
             raise BadRow(str(problem), origin=origin) from problem
-        category = str(parts.get(CATEGORY) or "") if CATEGORY in self._extra else ""
-        accepted = parts.get(ACCEPTED) if ACCEPTED in self._extra else None
-        return Row(origin, inputs, value, answer, category, accepted, thought)
 
     def _answer(
         self, values: Iterator[JsonValue], inputs: Mapping[str, Any], thought: JsonValue

@@ -298,7 +298,7 @@ def _arrow_rows(table: Any, name: str, classes: Mapping[str, list[str]], before:
             number += 1
             origin = f"{name}, row {number}"
             try:
-                row = TableRow({key: _json_of(_class(cell, classes.get(key))) for key, cell in record.items()})
+                row = TableRow({key: exact_json(_class(cell, classes.get(key))) for key, cell in record.items()})
             except BadRow as problem:
                 yield origin, problem.at(origin)
             else:
@@ -311,7 +311,8 @@ def _class(cell: object, names: list[str] | None) -> object:
     return names[cell] if 0 <= cell < len(names) else None  # -1 stands for no label
 
 
-def _json_of(value: object) -> JsonValue:
+def exact_json(value: object) -> JsonValue:
+    """A value of Python or Arrow in JSON, digit for digit. Raises `BadRow`."""
     match value:
         case None | bool() | int() | str() | Decimal():
             return value
@@ -320,9 +321,9 @@ def _json_of(value: object) -> JsonValue:
         case date() | time():
             return value.isoformat()
         case list() | tuple():
-            return [_json_of(item) for item in value]
+            return [exact_json(item) for item in value]
         case dict():
-            return {str(key): _json_of(item) for key, item in value.items()}
+            return {str(key): exact_json(item) for key, item in value.items()}
         case _:
             raise BadRow(f"holds {value!r:.40}, which JSON does not have")
 
