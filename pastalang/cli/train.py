@@ -20,7 +20,7 @@ from pastalang.cli.plan_source import choose_template, read_program
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.standard_input import refuse_second, rows_of
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.training.settings import Decay, Settings, TrainingMode
+from pastalang.training.settings import Decay, Precision, Settings, TrainingMode
 
 if TYPE_CHECKING:
     from pastalang.training.fine_tune import Job
@@ -104,6 +104,14 @@ def command(
     ] = 0.05,
     weight_decay: Annotated[float, typer.Option(min=0.0, help="Of matrices, not of norms and biases.")] = 0.1,
     clip: Annotated[float, typer.Option(min=0.0, help="The largest norm of a gradient. 0: any.")] = 1.0,
+    precision: Annotated[
+        Precision,
+        typer.Option(help="Of the weights: mixed multiplies float32 ones in bfloat16, bfloat16 keeps float32 copies."),
+    ] = Precision.MIXED,
+    checkpointing: Annotated[
+        bool,
+        typer.Option("--checkpointing", help="Keep few activations and compute them again: less memory, more time."),
+    ] = False,
     judge_every: Annotated[
         int | None, typer.Option(min=1, help="Steps between two validations. Default: 100. The last step always is.")
     ] = None,
@@ -157,7 +165,7 @@ def command(
     settings = Settings(
         steps=steps or 1000, learning_rate=learning_rate, final_share=final_rate, decay=decay, clip_norm=clip,
         weight_decay=weight_decay, accumulation=accumulation, judge_every=judge_every or 100, patience=patience,
-        save_every=save_every, seed=seed,
+        save_every=save_every, seed=seed, precision=precision, checkpointing=checkpointing,
     )  # fmt: skip
     adapters = None
     if lora is not None:
@@ -174,10 +182,12 @@ def command(
 
 
 def _check(job: Job) -> None:
-    from pastalang.training.fine_tune import Show, gather
+    from pastalang.training.fine_tune import Show, gather, memory_lines
 
     show, live = screen()
-    echo(gather(job, Show(show, live)).summary)
+    material = gather(job, Show(show, live))
+    for line in (material.summary, *memory_lines(job, material)):
+        echo(line)
     echo("all rows can be trained on; nothing was trained")
 
 

@@ -89,6 +89,12 @@ class PackedBatches:
             lines += math.ceil((epochs - whole) * self.lines(whole))
         return max(1, math.ceil(lines / (self._rows * accumulation)))
 
+    def most_predicted(self) -> int:
+        """The most tokens that a batch of the first epoch predicts."""
+        counts = [sum(int((row.labels != IGNORED).sum()) for row in line) for line in self._lines_of(0)]
+        batches = (counts[first : first + self._rows] for first in range(0, len(counts), self._rows))
+        return max(max(map(sum, batches)), 1)
+
     def _line(self, number: int) -> list[TrainingRow]:
         epoch = 0
         while number >= self.lines(epoch):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from pastalang.plan.plan import Plan
 from pastalang.runtime.attention.attention import ATTENTION
@@ -15,7 +15,7 @@ from pastalang.training.data import Row
 from pastalang.training.decode_eval import score_rows_by_decoding
 from pastalang.training.metrics import Counts, Report
 
-_BATCH = 8  # rows that share forward passes
+BATCH: Final = 8  # rows that share forward passes
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,5 +71,5 @@ class Exam:
         return self._engine
 
     def _score(self, engine: Engine, plan: Plan) -> Score:
-        found = score_rows_by_decoding(engine, plan, self.rows, batch=_BATCH, any_mode=True)
+        found = score_rows_by_decoding(engine, plan, self.rows, batch=BATCH, any_mode=True)
         return Score(found.report, found.fields)

@@ -10,17 +10,23 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from pastalang.errors import PastaError
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
+from pastalang.runtime.models.loading import default_device
 from pastalang.training.batches import PackedBatches, too_long
 from pastalang.training.checkpoints import Checkpoints, Progress, fingerprint_of_weights, put_weights
 from pastalang.training.data import Reading, Row
 from pastalang.training.errors import BadData, BadRow, BadRows, listed
+from pastalang.training.exam import BATCH as EXAM_BATCH
 from pastalang.training.exam import Exam, Score
 from pastalang.training.hold_out import FEWEST, held_out
+from pastalang.training.memory import Shape, forecast
 from pastalang.training.method import Method
 from pastalang.training.model_files import Base, Lora, read_base, save
 from pastalang.training.recorded_rows import OnDone, Recording, Variants, record_rows
@@ -32,6 +38,7 @@ from pastalang.training.trainer import train
 from pastalang.values.describe import counted
 
 _BEFORE = "before.json"
+_LARGE = 50_000_000  # weights; the memory of a smaller model is no question
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +102,12 @@ def fine_tune(
     check_folder(job.out, overwrite=job.overwrite)
     with _no_folder_if_refused(job.out):
         material = gather(job, show, cache=job.out / WORK / ROWS)
-        model = material.base.load(device=job.device, seed=job.settings.seed, lora=job.lora)
+        precision = job.settings.precision
+        report(material.summary)
+        for line in memory_lines(job, material):
+            report(line)
+        model = material.base.load(device=job.device, seed=job.settings.seed, lora=job.lora, precision=precision)
         identity = _identity(job, material, model)
-    report(material.summary)
     prepare_folder(job.out, overwrite=job.overwrite)
     return _Run(job, material, model, identity, show).all(is_stopped)
 
@@ -184,6 +194,24 @@ def _summary(
         f"{counted(len(variants), 'row')} = {counted(lines, 'line')} = {counted(steps, 'step')} an epoch; "
         f"{counted(settings.steps, 'step')} = {settings.steps / steps:.1f} epochs; {judged}"
     )
+
+
+def memory_lines(job: Job, material: Material) -> list[str]:
+    """What the run will need, if its model is of a size at which that matters."""
+    settings, base = job.settings, material.base
+    make = partial(base.without_weights, job.lora, settings.precision)
+    try:
+        with torch.device("meta"):
+            weights = sum(one.numel() for one in make().parameters())
+        if weights < _LARGE:
+            return []
+        shape = Shape(job.rows, material.length, material.batches.most_predicted(), base.window is not None)
+        answered = base.cache_bytes(EXAM_BATCH * material.length) if material.exam_rows else 0
+        return [str(forecast(make, shape, settings, torch.device(job.device or default_device()), more=answered))]
+    except PastaError:
+        raise
+    except Exception as problem:  # a model may look at values, which these tensors do not have
+        return [f"memory: cannot be foreseen for this model ({type(problem).__name__})"]
 
 
 def _identity(job: Job, material: Material, model: Any) -> dict[str, str]:

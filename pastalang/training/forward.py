@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -14,9 +14,11 @@ from pastalang.runtime.attention.masks import FULL, SLIDING, layer_windows
 from pastalang.training.batches import Batch
 from pastalang.training.recording import IGNORED
 
+Where: TypeAlias = Tensor | tuple[Tensor, ...]  # a mask (rows, length), or the numbers of rows and of places in them
 
-def logits_of(model: Any, batch: Batch, *, where: Tensor | None = None) -> Tensor:
-    """(rows, length, vocabulary), or (places, vocabulary) for the places of a mask `where`, (rows, length).
+
+def logits_of(model: Any, batch: Batch, *, where: Where | None = None) -> Tensor:
+    """(rows, length, vocabulary), or (places, vocabulary) for the places `where`.
 
     The visible set is always given as a mask: without one, gaps would be read as packed rows.
     """
@@ -27,15 +29,18 @@ def logits_of(model: Any, batch: Batch, *, where: Tensor | None = None) -> Tenso
     return logits
 
 
-def loss_of(model: Any, batch: Batch) -> Tensor:
-    """The mean over the predicted tokens of the batch, in float32. Logits are computed only at labels."""
-    labelled = batch.labels != IGNORED
+def loss_of(model: Any, batch: Batch, where: Where | None = None) -> Tensor:
+    """The mean over the predicted tokens of the batch, in float32. Logits are computed only at labels.
+
+    `where` names the places of the labels, if they are known.
+    """
+    labelled = batch.labels != IGNORED if where is None else where
     logits = logits_of(model, batch, where=labelled)
     return cross_entropy(logits.float(), batch.labels[labelled])
 
 
 @contextmanager
-def _head_sees(model: Any, where: Tensor) -> Iterator[None]:
+def _head_sees(model: Any, where: Where) -> Iterator[None]:
     """The model's last matrix, the largest of a small model, is multiplied with these places only."""
     head = model.get_output_embeddings()
     handle = head.register_forward_pre_hook(lambda _, inputs: (inputs[0][where], *inputs[1:]))

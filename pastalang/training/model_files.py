@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from pastalang.runtime.models.source import check_source, shipped_folder
 from pastalang.runtime.models.training_note import FILE, TrainingNote
 from pastalang.training.checkpoints import writing
 from pastalang.training.errors import BadData
+from pastalang.training.settings import Precision
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +53,44 @@ class Base:
         found = getattr(self.config, "dtype", None)
         return found if isinstance(found, torch.dtype) else torch.float32
 
-    def load(self, *, device: str | None, seed: int, lora: Lora | None) -> Any:
-        """The model in float32, ready for training."""
+    def cache_bytes(self, cells: int) -> int:
+        """Of the keys and values of so many tokens, in float32."""
+        text = self.config.get_text_config()
+        heads = getattr(text, "num_key_value_heads", None) or text.num_attention_heads
+        width = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
+        return int(cells * text.num_hidden_layers * 2 * heads * width * 4)
+
+    def load(self, *, device: str | None, seed: int, lora: Lora | None, precision: Precision = Precision.MIXED) -> Any:
+        """The model, ready for training: in float32, apart from the frozen weights of `Precision.BFLOAT16`."""
         from transformers import AutoModelForCausalLM
 
+        dtype = self._dtype_to_load(lora, precision)
         with as_load_error(self.source), quietly():
-            model = AutoModelForCausalLM.from_pretrained(_place(self.source), dtype=torch.float32)
+            model = AutoModelForCausalLM.from_pretrained(_place(self.source), dtype=dtype)
         model = model.to(device or default_device())
         torch.manual_seed(seed)
         return model if lora is None else _with_lora(model, lora)
+
+    def without_weights(self, lora: Lora | None, precision: Precision) -> Any:
+        """The model as `load` gives it, with weights of any value."""
+        from transformers import AutoModelForCausalLM
+
+        config = deepcopy(self.config)  # in which transformers notes the type of the weights
+        with quietly():
+            model = AutoModelForCausalLM.from_config(config, dtype=self._dtype_to_load(lora, precision))
+        return model if lora is None else _with_lora(model, lora)
+
+    def _dtype_to_load(self, lora: Lora | None, precision: Precision) -> torch.dtype:
+        """Raises `BadData` if weights that nobody trains would be rounded."""
+        if lora is None or precision is not Precision.BFLOAT16:
+            return torch.float32
+        if self.dtype is not torch.bfloat16:
+            name = str(self.dtype).removeprefix("torch.")
+            raise BadData(
+                f"--precision bfloat16 would round the weights of {self.source}, which are {name} and which --lora "
+                "does not train: leave it out"
+            )
+        return torch.bfloat16
 
 
 def read_base(source: str) -> Base:

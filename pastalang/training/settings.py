@@ -43,6 +43,14 @@ class Decay(StrEnum):
                 return 1.0
 
 
+class Precision(StrEnum):
+    """The type of the weights while they are trained, and that of the arithmetic."""
+
+    MIXED = "mixed"  # float32 weights, bfloat16 products
+    BFLOAT16 = "bfloat16"  # bfloat16 weights, and steps on float32 copies of those that are trained
+    FLOAT32 = "float32"
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     steps: int
@@ -53,7 +61,8 @@ class Settings:
     weight_decay: float = 0.1
     clip_norm: float = 1.0  # of the gradient; 0: never
     accumulation: int = 1  # batches per step
-    bfloat16: bool = True
+    precision: Precision = Precision.MIXED
+    checkpointing: bool = False  # compute activations again in the backward pass, to keep fewer of them
     average: float = 0.0  # of the weights over the steps: how much of the average a step keeps; 0: the last weights
     save_every: int = 250
     judge_every: int = 0  # 0: never look at the validation part
@@ -63,7 +72,7 @@ class Settings:
     @property
     def identity(self) -> dict[str, str]:
         """The settings that change the weights, by their names as options. A resumed run must have the same."""
-        names = (field.name for field in fields(self) if field.name != "save_every")
+        names = (field.name for field in fields(self) if field.name not in ("save_every", "checkpointing"))
         return {name.replace("_", "-"): f"{getattr(self, name)}" for name in names}
 
     def rate(self, step: int) -> float:

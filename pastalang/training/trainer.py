@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +20,9 @@ from pastalang.training.batches import Batch
 from pastalang.training.checkpoints import Checkpoints, Identity, Progress, Weights, put_weights, trained_weights
 from pastalang.training.errors import Interrupted, TrainingStopped
 from pastalang.training.forward import loss_of
+from pastalang.training.masters import Masters
 from pastalang.training.run_log import ReportLine, Step, StepLines
-from pastalang.training.settings import Settings
+from pastalang.training.settings import Precision, Settings
 
 Batches: TypeAlias = Callable[[int], Batch]  # the batch with this number, the same at every call
 Loss: TypeAlias = Callable[[Any, Batch], torch.Tensor]  # of a model on a batch
@@ -67,7 +68,7 @@ def train(
             run.save()
         if is_interrupted:
             raise Interrupted(f"stopped after step {run.progress.step} of {settings.steps}; a checkpoint is saved")
-    run.put_average()
+    run.finish()
     return run.progress
 
 
@@ -87,8 +88,13 @@ class _Run:
         self._model, self._settings, self._checkpoints = model, settings, checkpoints
         self._loss, self._report, self._on_step = loss, report, on_step
         self._device = next(model.parameters()).device
-        self._optimizer = _optimizer(model, settings)
-        self._average = Average(model, settings.average) if settings.average else None
+        if settings.checkpointing:
+            keep_few_activations(model)
+        # Adapters are float32 next to frozen weights of any type, and need no copies.
+        is_rounded = settings.precision is Precision.BFLOAT16 and not hasattr(model, "merge_and_unload")
+        self._masters = Masters(model) if is_rounded else None
+        self._optimizer = optimizer_of(self._masters.tensors if self._masters else trained(model), settings)
+        self._average = Average(self._weights, settings.average) if settings.average else None
 
     @property
     def is_over(self) -> bool:
@@ -107,7 +113,7 @@ class _Run:
         found = self._checkpoints.latest()
         if found is None:
             return
-        put_weights(self._model, found.tensors("weights"))
+        self._put(found.tensors("weights"))
         _put_state(self._optimizer, found.tensors("optimizer"))
         if self._average is not None:
             self._average.restore(found.tensors("average"))
@@ -120,9 +126,9 @@ class _Run:
         number, settings = self.progress.step, self._settings
         torch.manual_seed(seed_of(settings.seed, number))
         began = time.monotonic()
-        cost, norm, tokens = _step(self._model, self._optimizer, batches, settings, number, self._device, self._loss)
+        cost, norm, tokens = self._update(batches)
         if self._average is not None:
-            self._average.add(self._model)
+            self._average.add(self._weights)
         self.progress = replace(self.progress, step=number + 1)
         seconds = time.monotonic() - began
         self._on_step(Step(number + 1, settings.steps, cost, settings.rate(number), norm, tokens, seconds))
@@ -133,7 +139,7 @@ class _Run:
         self._report(f"step {known.step}: validation score {score:.4f}" + (" (best so far)" if is_better else ""))
         if is_better:
             self.progress = Progress(known.step, score, known.step, 0)
-            self._checkpoints.save_best(self.progress, trained_weights(self._model))
+            self._checkpoints.save_best(self.progress, self._weights)
             return
         self.progress = replace(known, judgements_since_best=known.judgements_since_best + 1)
         if self.is_over and not self.is_last_step:
@@ -141,16 +147,71 @@ class _Run:
 
     def save(self) -> None:
         tensors: dict[str, Weights] = {
-            "weights": trained_weights(self._model),
+            "weights": self._weights,
             "optimizer": _state_of(self._optimizer),
         }
         if self._average is not None:
             tensors["average"] = self._average.weights
         self._checkpoints.save(self.progress, tensors)
 
-    def put_average(self) -> None:
+    def finish(self) -> None:
+        """Leave the model with the weights of the run, unrounded."""
         if self._average is not None:
-            self._average.put(self._model)
+            self._put(self._average.weights)
+        if self._masters is not None:
+            self._masters.unround()
+        if self._settings.checkpointing:
+            keep_all_activations(self._model)
+
+    @property
+    def _weights(self) -> dict[str, torch.Tensor]:
+        return trained_weights(self._model) if self._masters is None else self._masters.weights
+
+    def _put(self, weights: Weights) -> None:
+        if self._masters is None:
+            put_weights(self._model, weights)
+        else:
+            self._masters.put(weights)
+
+    def _update(self, batches: Batches) -> tuple[float, float, int]:
+        """One update from `accumulation` batches, each weighted by the tokens it predicts.
+
+        Returns the loss, the norm of its gradient before clipping, and how many tokens were fed.
+        """
+        model, settings, step = self._model, self._settings, self.progress.step
+        model.train()
+        parts = [batches(step * settings.accumulation + part).to(self._device) for part in range(settings.accumulation)]
+        predicted = sum(part.predicted for part in parts)
+        total = 0.0
+        for part in parts:
+            with autocast(self._device, settings):
+                loss = self._loss(model, part) * (part.predicted / max(1, predicted))
+            if not torch.isfinite(loss):
+                rows = ", ".join(dict.fromkeys(part.origins))
+                raise TrainingStopped(f"step {step + 1}: the loss is {loss.item()} on these rows: {rows}")
+            loss.backward()  # type: ignore[no-untyped-call]
+            total += loss.item()
+        for group in self._optimizer.param_groups:
+            group["lr"] = settings.rate(step)
+        norm = self._apply()
+        if not math.isfinite(norm):
+            rows = ", ".join(dict.fromkeys(origin for part in parts for origin in part.origins))
+            raise TrainingStopped(f"step {step + 1}: the gradient is {norm} on these rows: {rows}")
+        return total, norm, sum(part.tokens.numel() for part in parts)
+
+    def _apply(self) -> float:
+        """Change the weights by their gradients. Returns the norm of these, and changes nothing if it is not finite."""
+        highest = self._settings.clip_norm or math.inf
+        if self._masters is not None:
+            norm = float(self._masters.norm())
+            if math.isfinite(norm):
+                self._masters.step(self._optimizer, min(1.0, highest / (norm + 1e-6)))
+            return norm
+        norm = float(torch.nn.utils.clip_grad_norm_(self._model.parameters(), highest))
+        if math.isfinite(norm):
+            self._optimizer.step()
+            self._optimizer.zero_grad(set_to_none=True)
+        return norm
 
 
 def seed_of(seed: int, step: int) -> int:
@@ -161,64 +222,48 @@ def seed_of(seed: int, step: int) -> int:
 class Average:
     """A moving average of a model's weights: the last 1 / (1 - keep) steps count most."""
 
-    def __init__(self, model: Any, keep: float) -> None:
+    def __init__(self, weights: Weights, keep: float) -> None:
         self._keep = keep
-        self.weights = {name: value.detach().clone() for name, value in trained_weights(model).items()}
+        self.weights = {name: value.detach().clone() for name, value in weights.items()}
 
     @torch.no_grad()
-    def add(self, model: Any) -> None:
-        for name, value in trained_weights(model).items():
+    def add(self, weights: Weights) -> None:
+        for name, value in weights.items():
             self.weights[name].lerp_(value, 1 - self._keep)
 
     def restore(self, weights: Weights) -> None:
         self.weights = {name: weights[name].to(value.device) for name, value in self.weights.items()}
 
-    def put(self, model: Any) -> None:
-        put_weights(model, self.weights)
+
+def keep_few_activations(model: Any) -> None:
+    """They are computed again in the backward pass. Earlier versions of transformers have the older name only."""
+    enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+    enable({"use_reentrant": False})
 
 
-def _step(
-    model: Any, optimizer: Any, batches: Batches, settings: Settings, step: int, device: torch.device, cost_of: Loss
-) -> tuple[float, float, int]:
-    """One update from `accumulation` batches, each weighted by the tokens it predicts.
-
-    Returns the loss, the norm of its gradient before clipping, and how many tokens were fed.
-    """
-    model.train()
-    parts = [batches(step * settings.accumulation + part).to(device) for part in range(settings.accumulation)]
-    predicted = sum(part.predicted for part in parts)
-    total = 0.0
-    for part in parts:
-        with _autocast(device, settings):
-            loss = cost_of(model, part) * (part.predicted / max(1, predicted))
-        if not torch.isfinite(loss):
-            rows = ", ".join(dict.fromkeys(part.origins))
-            raise TrainingStopped(f"step {step + 1}: the loss is {loss.item()} on these rows: {rows}")
-        loss.backward()  # type: ignore[no-untyped-call]
-        total += loss.item()
-    norm = float(torch.nn.utils.clip_grad_norm_(model.parameters(), settings.clip_norm or math.inf))
-    if not math.isfinite(norm):
-        rows = ", ".join(dict.fromkeys(origin for part in parts for origin in part.origins))
-        raise TrainingStopped(f"step {step + 1}: the gradient is {norm} on these rows: {rows}")
-    for group in optimizer.param_groups:
-        group["lr"] = settings.rate(step)
-    optimizer.step()
-    optimizer.zero_grad(set_to_none=True)
-    return total, norm, sum(part.tokens.numel() for part in parts)
+def keep_all_activations(model: Any) -> None:
+    disable = getattr(model, "activation_checkpointing_disable", None) or model.gradient_checkpointing_disable
+    disable()
 
 
-def _optimizer(model: Any, settings: Settings) -> torch.optim.AdamW:
+def trained(model: Any) -> list[torch.Tensor]:
+    return [weight for weight in model.parameters() if weight.requires_grad]
+
+
+def optimizer_of(weights: Sequence[torch.Tensor], settings: Settings) -> torch.optim.AdamW:
     """Weight decay applies to matrices only, not to norms and biases."""
-    trained = [weight for weight in model.parameters() if weight.requires_grad]
     groups = [
-        {"params": [w for w in trained if w.dim() >= 2], "weight_decay": settings.weight_decay},
-        {"params": [w for w in trained if w.dim() < 2], "weight_decay": 0.0},
+        {"params": [w for w in weights if w.dim() >= 2], "weight_decay": settings.weight_decay},
+        {"params": [w for w in weights if w.dim() < 2], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.95))
+    is_on_gpu = any(weight.is_cuda for weight in weights)  # where steps need no memory of their own if they are fused
+    return torch.optim.AdamW(groups, lr=settings.learning_rate, betas=(0.9, 0.95), fused=is_on_gpu or None)
 
 
-def _autocast(device: torch.device, settings: Settings) -> Any:
-    return torch.autocast(device.type, dtype=torch.bfloat16) if settings.bfloat16 else nullcontext()
+def autocast(device: torch.device, settings: Settings) -> Any:
+    """Adapters need it with every precision: they are float32 next to weights that may not be."""
+    is_full = settings.precision is Precision.FLOAT32
+    return nullcontext() if is_full else torch.autocast(device.type, dtype=torch.bfloat16)
 
 
 def _state_of(optimizer: torch.optim.AdamW) -> dict[str, torch.Tensor]:

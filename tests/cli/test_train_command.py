@@ -182,14 +182,14 @@ def test_ctrl_c_saves_and_says_how_to_go_on(place: Path, monkeypatch: pytest.Mon
     whole = words_of("--steps", "4", "--hold-out", "0", "--rows", "1")
     assert run(*whole, "--overwrite").exit_code == 0
     expected = load_file("out/model.safetensors")
-    step, count = trainer._step, iter(range(100))
+    step, count = trainer._Run._update, iter(range(100))
 
     def pressed(*given: Any) -> Any:
         if next(count) == 1:
             signal.raise_signal(signal.SIGINT)
         return step(*given)
 
-    monkeypatch.setattr(trainer, "_step", pressed)
+    monkeypatch.setattr(trainer._Run, "_update", pressed)
     result = run(*whole, "--overwrite")
     assert result.exit_code == 130
     assert "stopped after step 2 of 4; a checkpoint is saved in out: give the same command again" in result.stderr

@@ -20,7 +20,8 @@ from pastalang.training.errors import BadData, BadRows, CheckpointError
 from pastalang.training.fine_tune import Job, fine_tune
 from pastalang.training.lessons import Recorder
 from pastalang.training.method import ParallelValues
-from pastalang.training.settings import Settings
+from pastalang.training.model_files import Lora
+from pastalang.training.settings import Precision, Settings
 from pastalang.training.teacher_forced_eval import score_rows
 from tests.training.lessons import TOKENIZER
 
@@ -33,7 +34,7 @@ assistant json { colour: "red" | "green" | "blue" | null, size: "S" | "M" | null
 )
 COLOURS = {"r": "red", "g": "green", "b": "blue", "-": None}
 SIZES = {"1": "S", "2": "M", "0": None}
-SETTINGS = Settings(steps=200, learning_rate=4e-3, warmup_steps=20, bfloat16=False, save_every=1000)
+SETTINGS = Settings(steps=200, learning_rate=4e-3, warmup_steps=20, precision=Precision.FLOAT32, save_every=1000)
 
 
 def write_rows(path: Path) -> Path:
@@ -226,3 +227,40 @@ def test_all_bad_rows_are_reported_at_once(tmp_path: Path) -> None:
     assert len(lines) == 21 and lines[-1] == "  and 11 more"
     assert lines[19] == f"  {path}:20: the key `value` is missing: it holds the right answer"
     assert refused.value.problems[-1].reason.startswith("is not JSON")
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")  # of peft itself
+@pytest.mark.parametrize("precision", [Precision.FLOAT32, Precision.BFLOAT16])
+def test_adapters_learn_are_merged_and_kept_and_go_on(model: str, tmp_path: Path, precision: Precision) -> None:
+    peft = pytest.importorskip("peft", reason="LoRA needs peft")
+    if precision is Precision.BFLOAT16:  # which only takes a model that is not rounded by it
+        LlamaForCausalLM.from_pretrained(model).to(torch.bfloat16).save_pretrained(model)
+
+    class PulledPlug(Exception):
+        pass
+
+    def pull(line: str) -> None:
+        if "step 20/" in line:
+            raise PulledPlug
+
+    lora = Lora(8, dropout=0.1, targets=("q_proj", "v_proj", "down_proj"))
+    job = job_of(model, tmp_path, steps=30, rows=4, lora=lora, keep_adapter=True)
+    settings = replace(job.settings, precision=precision, save_every=15, learning_rate=2e-2, checkpointing=True)
+    whole = replace(job, settings=settings, out=tmp_path / "whole")
+    parts = replace(whole, out=tmp_path / "parts")
+    fine_tune(whole, report=silent)
+    with pytest.raises(PulledPlug):
+        fine_tune(parts, report=pull)
+    fine_tune(parts, report=silent)
+    assert_same_weights(whole.out, parts.out)
+
+    saved = LlamaForCausalLM.from_pretrained(whole.out)
+    assert saved.dtype is LlamaForCausalLM.from_pretrained(model).dtype, "as the model came in"
+    first, *_, last = (json.loads(line) for line in (whole.out / "training/metrics.jsonl").read_text().splitlines())
+    assert last["loss"] < first["loss"] - 0.3
+    base = LlamaForCausalLM.from_pretrained(model)
+    names = [name for name, weight in saved.named_parameters() if not torch.equal(weight, base.get_parameter(name))]
+    assert names and all(any(target in name for target in lora.targets) for name in names), "nothing else is changed"
+    kept = peft.PeftModel.from_pretrained(base, whole.out / "adapter").merge_and_unload()
+    for one, other in zip(kept.parameters(), saved.parameters(), strict=True):
+        assert torch.allclose(one, other, atol=1e-2)

@@ -15,11 +15,18 @@ from torch import nn
 from pastalang.training import checkpoints
 from pastalang.training.batches import Batch
 from pastalang.training.checkpoints import Checkpoints, Progress
-from pastalang.training.settings import Settings
+from pastalang.training.settings import Precision, Settings
 from pastalang.training.trainer import train
 
 SETTINGS = Settings(
-    steps=7, learning_rate=0.3, warmup_steps=2, save_every=3, judge_every=2, average=0.5, bfloat16=False, seed=3
+    steps=7,
+    learning_rate=0.3,
+    warmup_steps=2,
+    save_every=3,
+    judge_every=2,
+    average=0.5,
+    precision=Precision.FLOAT32,
+    seed=3,
 )
 IDENTITY = {"data": "toy"}
 
