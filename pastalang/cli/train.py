@@ -1,4 +1,4 @@
-"""`pasta train hpd`: fine-tune a model on the right answers of a program, and save it to a folder."""
+"""`pasta train`: fine-tune a model on the right answers of a program, and save it to a folder."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from pastalang.cli.plan_source import choose_template, read_program
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.standard_input import refuse_second, rows_of
 from pastalang.diagnostics.suggest import did_you_mean
+from pastalang.program.program import AutoBody, Template
 from pastalang.training.settings import Decay, Precision, Settings, TrainingMode
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ _NOT_REPEATED = ("out", "overwrite", "check", "config", "workers")  # what `run.
 
 class MethodName(StrEnum):
     HPD = "hpd"
+    PASTA = "pasta"
+    APAR = "apar"
 
 
 def _read_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -58,7 +61,12 @@ def _read_config(context: typer.Context, path: Path | None) -> Path | None:
 @exits_with_code
 def command(
     context: typer.Context,
-    method: Annotated[MethodName, typer.Argument(help="hpd: decode the values of a JSON answer in parallel.")],
+    method: Annotated[
+        MethodName,
+        typer.Argument(
+            help="hpd: decode the values of a JSON answer in parallel. pasta, apar: open threads in auto(...)."
+        ),
+    ],
     model: Annotated[str, typer.Option(help="The model to start with: a folder, or a name on the Hugging Face hub.")],
     program: Annotated[Path, typer.Option(help="The program to train for.")],
     data: Annotated[
@@ -151,7 +159,11 @@ def command(
     refuse_second(program, data, validation)
     columns = columns_of(map)
     checked = read_program(program)
-    choose_template(checked, template)
+    refuse_method(method, choose_template(checked, template))
+    if method is not MethodName.HPD and _is_typed(context, "mode"):
+        raise Refused(
+            f"--mode is for hpd: an answer with threads is decoded as `auto({method.value})` says", EXIT_USAGE
+        )
     if not check:
         _refuse_output(out, model, overwrite=overwrite)
     refuse_model(model)
@@ -159,7 +171,7 @@ def command(
     with ctrl_c_exits_at_once():
         refuse_device(device)
         from pastalang.training.fine_tune import Job
-        from pastalang.training.method import ParallelValues
+        from pastalang.training.method import Method, OwnThreads, ParallelValues
         from pastalang.training.model_files import Lora
 
     settings = Settings(
@@ -171,14 +183,37 @@ def command(
     if lora is not None:
         names = tuple(name.strip() for name in (lora_targets or "").split(",") if name.strip())
         adapters = Lora(lora, lora_alpha, lora_dropout, names)
+    taught: Method = OwnThreads(checked, template)
+    if method is MethodName.HPD:
+        taught = ParallelValues(checked, mode.modes, template)
     job = Job(
-        ParallelValues(checked, mode.modes, template), model, rows_of(data, columns), out, settings,
+        taught, model, rows_of(data, columns), out, settings,
         validation=None if validation is None else rows_of(validation, columns), held_out=hold_out, epochs=epochs,
         warmup=warm_up, rows=rows, length=length, lora=adapters, keep_adapter=keep_adapter, device=device,
         workers=workers, skip_bad=skip_bad, needs_judge=judge_every is not None, overwrite=overwrite,
         options=_options(context),
     )  # fmt: skip
     _check(job) if check else _train(job)
+
+
+def refuse_method(method: MethodName, template: Template) -> None:
+    """Raises `Refused` if the template does not decode as the method teaches."""
+    body = template.messages[-1].body
+    policy = body.policy.value if isinstance(body, AutoBody) else None
+    if method is MethodName.HPD and policy is not None:
+        raise Refused(
+            f"`{template.name}` lets the model open threads with auto({policy}): use `pasta train {policy}`", EXIT_USAGE
+        )
+    if method is not MethodName.HPD and policy != method.value:
+        instead = f"has auto({policy})" if policy else "has no auto(...)"
+        advice = f"use `pasta train {policy or 'hpd'}`, or write `assistant auto({method.value}, max=400)`"
+        raise Refused(f"`{template.name}` {instead}: {advice}", EXIT_USAGE)
+
+
+def _is_typed(context: typer.Context, option: str) -> bool:
+    """Whether an option stands on the command line, not in a file of options."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _check(job: Job) -> None:

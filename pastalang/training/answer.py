@@ -3,6 +3,7 @@
 lines[].qty, items (2,)      value["lines"][2]["qty"]
 quote(first).text            value["quote"]["text"]: the label only keeps two arms' names apart
 lines#2                      value["lines"]: the number only keeps two fields of one place apart
+thread[], items (1,)         the second thread of a text in which the model opens threads itself
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pastalang.plan.plan import Arm, Each, Form, Hole, Plan
 from pastalang.plan.structure import walk
 from pastalang.program import types as t
 from pastalang.training.errors import BadRow
+from pastalang.training.thread_text import read_thread_text
 from pastalang.values.describe import counted
 from pastalang.values.fit import fit
 from pastalang.values.json import JsonValue, spell_json
@@ -37,6 +39,12 @@ class Answer:
     def thought(self, items: Sequence[int]) -> str:
         """What is thought before the answer, or before that of one of the stacked documents."""
         return self.thoughts[items[0] if self.is_stacked else 0]
+
+    @property
+    def plain_texts(self) -> list[str]:
+        """Of a template in which the model opens threads: each answer as its reader sees it."""
+        values = self.value if isinstance(self.value, list) else [self.value]
+        return [str(value["plain"]) for value in values if isinstance(value, dict)]
 
     def at(self, path: str, items: Sequence[int]) -> JsonValue:
         """The value of a field of the plan. Raises `BadRow` if the answer has none."""
@@ -60,8 +68,6 @@ def answer_of(plan: Plan, value: JsonValue, inputs: Mapping[str, Any], *, though
     A template that thinks before its answer needs the `thought` too; of stacked documents, the list of them.
     """
     stack = stack_of(plan)
-    if plan.auto is not None:
-        raise BadRow("a template that places its own branches has no fields to teach")
     if stack is None:
         thoughts = _thoughts(plan, [thought])
         return Answer(_fitted(plan, value, inputs, "value"), is_stacked=False, thoughts=thoughts)
@@ -126,6 +132,11 @@ def stop_of(hole: Hole) -> str:
 
 
 def _fitted(plan: Plan, value: JsonValue, inputs: Mapping[str, Any], name: str) -> JsonValue:
+    if plan.auto is not None:
+        if not isinstance(value, str):
+            raise BadRow(f"{name}: has to be the text of the answer, with its threads")
+        read = read_thread_text(value, plan.auto)
+        return {"answer": read.main, "thread": list(read.threads), "plain": read.plain}
     if plan.output is None:
         if not isinstance(value, dict):
             raise BadRow(f"{name}: has to be an object with the template's fields")

@@ -22,6 +22,7 @@ from pastalang.training.metrics import (
     count_fields,
     evaluate,
     example_of,
+    report_on_texts,
 )
 from pastalang.values.json import JsonValue, spell_json
 
@@ -49,16 +50,28 @@ def score_rows_by_decoding(
     sampling: Sampling | None = None,
     on_progress: OnProgress | None = None,
 ) -> Scored:
+    """A template in which the model opens threads has whole texts as answers: their words are compared."""
     accepted = [all_accepted(row.accepted, _right(row), row.origin) for row in rows]
     requests = [(plan, row.inputs) for row in rows]
     decoding = decode(engine, requests, batch=batch, any_mode=any_mode, sampling=sampling, on_progress=on_progress)
+    found = zip((row.origin for row in rows), (decoded.problem for decoded in decoding.rows), strict=True)
+    problems = tuple((origin, problem) for origin, problem in found if problem)
+    if plan.auto is not None:
+        report = _report_on_texts(rows, decoding)
+        return Scored(decoding, report, {"answer": report.reported}, problems)
     triples = zip(rows, decoding.rows, accepted, strict=True)
     examples = [example for row, decoded, further in triples for example in _examples(row, decoded, further)]
-    problems = ((row.origin, decoded.problem) for row, decoded in zip(rows, decoding.rows, strict=True))
-    return Scored(
-        decoding, evaluate(examples), count_fields(examples),
-        tuple((origin, problem) for origin, problem in problems if problem),
-    )  # fmt: skip
+    return Scored(decoding, evaluate(examples), count_fields(examples), problems)
+
+
+def _report_on_texts(rows: Sequence[Row], decoding: Decoding) -> Report:
+    pairs = [
+        (right, value["answer"] if isinstance(value, dict) else None)
+        for row, decoded in zip(rows, decoding.rows, strict=True)
+        for right, value in zip(row.answer.plain_texts, decoded.values or (None,), strict=False)
+    ]
+    cut = sum(truncated for decoded in decoding.rows for truncated in decoded.truncated)
+    return report_on_texts([(right, None if text is None else str(text)) for right, text in pairs], truncated=cut)
 
 
 def prediction_lines(scored: Scored, rows: Sequence[Row]) -> str:

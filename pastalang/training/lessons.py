@@ -15,6 +15,7 @@ from pastalang.runtime.constraints.tagged_text import TaggedTextGuides
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
+from pastalang.runtime.scheduler.threads import with_threads
 from pastalang.training.recording import TrainingRow, record
 from pastalang.values.json import JsonValue
 
@@ -42,7 +43,7 @@ class Recorder:
         encode = self._encoder.text
         self._tokens = Tokens(vocabulary_of(tokenizer, ends=self._encoder.ends, encode=encode))
         self._guides = TaggedTextGuides(self._tokens, self._encoder, GuideCache(self._tokens))
-        self._plans: dict[int, BoundPlan] = {}
+        self._plans: dict[int, tuple[Plan, BoundPlan]] = {}  # by the id of the plan as it was built
         self._limit = limit
         self._window = window
 
@@ -60,11 +61,11 @@ class Recorder:
 
     def _bound(self, plan: Plan) -> BoundPlan:
         known = self._plans.get(id(plan))
-        if known is None or known.plan is not plan:
+        if known is None or known[0] is not plan:
             if len(self._plans) >= self._limit:
                 self._plans.clear()
-            known = self._plans[id(plan)] = BoundPlan(plan, self._encoder, self._guides)
-        return known
+            known = self._plans[id(plan)] = plan, BoundPlan(with_threads(plan), self._encoder, self._guides)
+        return known[1]
 
 
 def planner(program: Program, template: str | None = None) -> Callable[[Mode], Plan]:

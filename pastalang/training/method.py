@@ -102,6 +102,51 @@ class ParallelValues:
             object.__setattr__(self, name, value)
 
 
+@dataclass(frozen=True)
+class OwnThreads:
+    """`pasta`, `apar`: a text in which the model opens threads itself, as the program's `auto(...)` says."""
+
+    program: Program
+    template: str | None = None
+
+    @property
+    def name(self) -> str:
+        assert self._plan.auto is not None, "the template has `auto(...)`"
+        return self._plan.auto.value
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        return {"method": self.name, "program": fingerprint(self._plan).program}
+
+    def read(self, path: RowFile) -> Reading:
+        return read_against(path, self._plan)
+
+    def recorder(self, tokenizer: Any, window: int | None) -> RecordRow:
+        recorder = Recorder(tokenizer, window=window)
+        return lambda row: [recorder.row(row.lesson(lambda _: self._plan), Mode.STRICT)]
+
+    def exams(self) -> Mapping[str, Plan]:
+        return {self.name: self._plan}
+
+    @property
+    def judged(self) -> Sequence[str]:
+        return [self.name]
+
+    def note(self) -> TrainingNote:
+        return note_of(self._plan, tuple(Mode))
+
+    @cached_property
+    def _plan(self) -> Plan:
+        return planner(self.program, self.template)(Mode.STRICT)
+
+    def __getstate__(self) -> tuple[Program, str | None]:
+        return self.program, self.template
+
+    def __setstate__(self, state: tuple[Program, str | None]) -> None:
+        for name, value in zip(("program", "template"), state, strict=True):
+            object.__setattr__(self, name, value)
+
+
 def note_of(plan: Plan, modes: tuple[Mode, ...]) -> TrainingNote:
     holes = (segment for branch in plan.branches for _, segment in walk(branch.segments) if isinstance(segment, Hole))
     limits = {hole.field: hole.max_tokens for hole in holes}

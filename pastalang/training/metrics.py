@@ -20,6 +20,8 @@ as JSON: the order of the keys of their items does not matter, and 5 equals 5.0.
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -41,6 +43,7 @@ Predicted: TypeAlias = Mapping[str, str | None]
 Accepted: TypeAlias = Mapping[str, Sequence[str | None]]  # further right values of a field
 
 TARGETS = "target_scores"
+_WORD = re.compile(r"\w+|[^\w\s]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,34 @@ def evaluate(examples: Iterable[Example], *, asked: Mapping[str, Sequence[str]] 
         macro_f1=round(sum(counts.f1 for counts in speaking) / len(speaking), 2) if speaking else 0.0,
         unparseable_rate=_percent(sum(example.predicted is None for example in listed), len(listed)),
         truncated_rate=_percent(sum(example.truncated for example in listed), len(listed)),
+    )
+
+
+def report_on_texts(pairs: Sequence[tuple[str, str | None]], *, truncated: int) -> Report:
+    """Scores of whole texts, right and given (None: there is none): their words are compared, in any order.
+
+    A word of the right text that is missing counts as left empty, one that is too much as filled.
+    """
+    reported = sum((_count_words(right, given or "") for right, given in pairs), Counts())
+    plain = sum((_count_words(right.casefold(), (given or "").casefold()) for right, given in pairs), Counts())
+    each = [_count_words(right, given or "").f1 for right, given in pairs]
+    return Report(
+        documents=len(pairs),
+        reported=reported,
+        strict=reported,
+        normalised=plain,
+        macro_f1=round(sum(each) / len(each), 2) if each else 0.0,
+        unparseable_rate=_percent(sum(given is None for _, given in pairs), len(pairs)),
+        truncated_rate=_percent(truncated, len(pairs)),
+    )
+
+
+def _count_words(right: str, given: str) -> Counts:
+    wanted, found = Counter(_WORD.findall(right)), Counter(_WORD.findall(given))
+    return Counts(
+        absent_but_filled=(found - wanted).total(),
+        present_left_empty=(wanted - found).total(),
+        present_correct=(wanted & found).total(),
     )
 
 

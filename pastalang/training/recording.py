@@ -15,26 +15,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pastalang.errors import InputError
-from pastalang.plan.plan import Choose, Form, Mode, Repeat
+from pastalang.plan.plan import Mode
 from pastalang.runtime.answer import answers_of
 from pastalang.runtime.attention.views import Views
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.constraints.guide import TokenMask
-from pastalang.runtime.constraints.masks import allows, tokens_of
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.sampling.sampler import Sample
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.decision import arms_of, closing_of, opening_of
-from pastalang.runtime.scheduler.hole import OpenHole
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import PendingSample, ScheduleFilter, Scheduler
 from pastalang.runtime.step import StepBatch
-from pastalang.training.answer import Answer, answer_of, arm_for, spelled, stop_of
+from pastalang.training.answer import Answer, answer_of
 from pastalang.training.errors import BadRow
-from pastalang.values.describe import counted
+from pastalang.training.teacher import Teacher, is_thinking
 from pastalang.values.json import JsonValue, parse_json, same_json
 
 Numbers: TypeAlias = NDArray[np.int32]
@@ -178,7 +174,7 @@ class _Run:
         self._labels[place] = token
         field = branch.hole.field.path if branch.hole is not None else branch.decision.field  # type: ignore[union-attr]
         items = branch.items_of_decision()
-        is_absent = not _is_thinking(branch) and self._answer.at(field, items) is None
+        is_absent = not is_thinking(branch) and self._answer.at(field, items) is None
         absent = self._teacher.first_of_null(branch)
         self._taught.append(TaughtToken(field, items, place, token, self._allowed(branch), is_absent, absent))
         return Sample(token, 0.0)
@@ -203,122 +199,16 @@ class _Run:
             cut = [field.path for answer in answers for field in answer.fields if field.truncated]
             if cut:
                 raise BadRow(f"`{cut[0]}` reaches its limit of tokens: the value would be cut")
+            if self._request.plan.auto is not None:
+                assert [answer.text for answer in answers] == self._answer.plain_texts
             return
         texts = [parse_json(answer.text) for answer in answers]
         if not same_json(texts if is_stacked else texts[0], self._answer.value):
             raise BadRow("the value cannot be written as the plan asks: another one comes out")
 
 
-def _is_thinking(branch: BranchState) -> bool:
-    return branch.hole is not None and branch.hole.hole.form is Form.THOUGHT
-
-
 def _in_our_words(error: RunError) -> BadRow:
     return BadRow(error.reason if not error.field else f"`{error.field}`: {error.reason}")
-
-
-class Teacher:
-    """Draws the right tokens of one run. Raises `BadRow` if the answer cannot be written as the plan asks."""
-
-    def __init__(self, answer: Answer, tokens: Tokens, encoder: Encoder) -> None:
-        self._answer = answer
-        self._tokens = tokens
-        self._encoder = encoder
-        self._ways: dict[int, tuple[int, tuple[int, ...]]] = {}  # of a field: bytes left, tokens that write them
-
-    def token(self, branch: BranchState) -> int:
-        if branch.hole is not None:
-            return self._in_hole(branch.hole)
-        assert branch.decision is not None, "a branch that draws has a hole or a decision"
-        return self._in_decision(branch)
-
-    def first_of_null(self, branch: BranchState) -> int:
-        """The token that null would begin with here: a space before it may be part of that token."""
-        if branch.hole is not None:
-            return self._encoder.text(f"{branch.hole.lead}null")[0]
-        frame = branch.frames[-1]
-        choose = frame.segments[frame.index] if frame.index < len(frame.segments) else None
-        arms = arms_of(choose, self._encoder) if isinstance(choose, Choose) else []
-        tokens = next((arm.tokens for arm in arms if arm.text.strip() == "null" and arm.tokens), None)
-        return (tokens or self._encoder.text("null"))[0]
-
-    # ── holes ────────────────────────────────────────────────────────────────────────────────────────────
-
-    def _in_hole(self, hole: OpenHole) -> int:
-        field = hole.field
-        is_thought = hole.hole.form is Form.THOUGHT
-        value = self._answer.thought(field.items) if is_thought else self._answer.at(field.path, field.items)
-        text = spelled(value, hole.hole)
-        target = (hole.lead + text + stop_of(hole.hole)).encode()
-        token, allowed = self._next(hole, target), hole.allowed()
-        if allows(allowed, token):
-            return token
-        written = len(self._tokens.canonical(text.encode()) or ())
-        if written >= hole.hole.max_tokens:
-            raise BadRow(
-                f"`{field.path}` cannot be written as {_short(text)}: it takes {counted(written, 'token')}, "
-                f"and the limit is {hole.hole.max_tokens}"
-            )
-        other = self._longest(hole, target, allowed)
-        if other is None:
-            raise BadRow(f"`{field.path}` cannot be written as {_short(text)}")
-        return other
-
-    def _next(self, hole: OpenHole, target: bytes) -> int:
-        """The token that the tokenizer would write next, given the value and the text that follows it."""
-        spelling = self._tokens.vocabulary.spelling
-        known = b"".join(spelling[token] or b"" for token in hole.field.tokens)
-        if not target.startswith(known):
-            raise BadRow(f"`{hole.field.path}` has to begin with {_short(known.decode('utf-8', 'replace'))}")
-        rest = target[len(known) :]
-        if not rest:
-            return min(self._encoder.ends)
-        left, way = self._ways.get(id(hole.field), (-1, ()))
-        if left != len(rest):
-            way = self._tokens.canonical(rest) or ()
-        if not way:
-            raise BadRow(f"`{hole.field.path}` cannot be spelled with the tokens of this model")
-        self._ways[id(hole.field)] = (len(rest) - len(spelling[way[0]] or b""), way[1:])
-        return way[0]
-
-    def _longest(self, hole: OpenHole, target: bytes, allowed: TokenMask) -> int | None:
-        """The allowed token that writes most of the remaining text."""
-        spelling = self._tokens.vocabulary.spelling
-        rest = target[len(b"".join(spelling[token] or b"" for token in hole.field.tokens)) :]
-        fitting = [token for token in tokens_of(allowed).tolist() if rest.startswith(spelling[token] or b"\xff")]
-        return max(fitting, key=lambda token: len(spelling[token] or b""), default=None)
-
-    # ── decisions ────────────────────────────────────────────────────────────────────────────────────────
-
-    def _in_decision(self, branch: BranchState) -> int:
-        assert branch.decision is not None
-        tally = branch.decision.tally
-        wanted = self._wanted(branch)
-        depth = sum(tally.rides) + tally.draws
-        return min(self._encoder.ends) if wanted is None or depth >= len(wanted) else wanted[depth]
-
-    def _wanted(self, branch: BranchState) -> tuple[int, ...] | None:
-        """The tokens of the option to take; None for the end of the turn."""
-        frame = branch.frames[-1]
-        if frame.repeat is not None and frame.index >= len(frame.segments):
-            return self._item_or_end(branch, frame.repeat, frame.item + 1)
-        choose = frame.segments[frame.index]
-        assert isinstance(choose, Choose), "decisions are made by choices and repeats"
-        arm = arm_for(self._answer.at(choose.field, branch.items_here()), choose.arms)
-        if arm is None:
-            raise BadRow(f"no way of writing `{choose.field}` begins like its value")
-        return arms_of(choose, self._encoder)[arm].tokens
-
-    def _item_or_end(self, branch: BranchState, repeat: Repeat, done: int) -> tuple[int, ...] | None:
-        value = self._answer.at(repeat.field, branch.items_here()[:-1])
-        if not isinstance(value, list) or not repeat.minimum <= len(value) <= repeat.maximum:
-            raise BadRow(f"`{repeat.field}` has to be a list of {repeat.minimum} to {repeat.maximum} items")
-        way = opening_of if done < len(value) else closing_of
-        return way(repeat, done, self._encoder).tokens
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 class Recording:

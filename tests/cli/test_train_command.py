@@ -19,6 +19,7 @@ from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training import trainer
 
 PROGRAM = 'template word(word: text)\nuser """{word}"""\nassistant json { kind: "a" | "b", name: string(max=6) }\n'
+AUTO = 'template t(word: text)\nuser """{word}"""\nassistant auto(pasta, max=40)\n'
 TWO = PROGRAM + PROGRAM.replace("template word", "template other")
 ROWS = [{"word": f"w{number}", "value": {"kind": "ab"[number % 2], "name": f"n{number}"}} for number in range(24)]
 
@@ -45,8 +46,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def place(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a program, rows and the things that people get wrong."""
     monkeypatch.chdir(tmp_path)
-    files = {
-        "p.pasta": PROGRAM, "two.pasta": TWO, "broken.pasta": "template t(", "empty.jsonl": "", "text.jsonl": "hello\n",
+    files: dict[str, str | bytes] = {
+        "p.pasta": PROGRAM, "two.pasta": TWO, "auto.pasta": AUTO, "broken.pasta": "template t(",
+        "empty.jsonl": "", "text.jsonl": "hello\n",
         "latin.jsonl": b"\xe9\n", "bad.toml": "steps = ", "wrong.toml": "stepps = 3\n", "typed.toml": 'rows = "many"\n',
         "file": "x", "array.jsonl": "[1]\n", "few.jsonl": json.dumps(ROWS[0]) + "\n",
     }  # fmt: skip
@@ -90,7 +92,12 @@ MISUSE = [
     (["-program"], 2, "Missing option '--program'"),
     (["-data"], 2, "Missing option '--data'"),
     (["-out"], 2, "Missing option '--out'"),
-    (["ppt"], 2, "'ppt' is not one of 'hpd'"),
+    (["ppt"], 2, "'ppt' is not one of 'hpd', 'pasta', 'apar'"),
+    (["pasta"], 2, "`word` has no auto(...): use `pasta train hpd`, or write `assistant auto(pasta, max=400)`"),
+    (["apar", "--program", "auto.pasta"], 2, "`t` has auto(pasta): use `pasta train pasta`, or write"),
+    (["pasta", "--program", "auto.pasta", "--mode", "strict"], 2, "--mode is for hpd"),
+    (["--program", "auto.pasta"], 2, "`t` lets the model open threads with auto(pasta): use `pasta train pasta`"),
+    (["pasta", "--program", "auto.pasta"], 1, "rows.jsonl:1: value: has to be the text of the answer, with its"),
     (["--program", "none.pasta"], 3, "there is no file none.pasta"),
     (["--program", "broken.pasta"], 1, "broken.pasta:1"),
     (["--program", "two.pasta"], 2, "2 templates"),

@@ -26,12 +26,14 @@ from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import Scheduler
 from pastalang.runtime.scheduler.step_budget import Limits
+from pastalang.runtime.scheduler.threads import with_threads
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training.answer import Answer, answer_of
 from pastalang.training.batches import collate
 from pastalang.training.forward import logits_of
-from pastalang.training.recording import IGNORED, Teacher, TrainingRow, record
+from pastalang.training.recording import IGNORED, TrainingRow, record
+from pastalang.training.teacher import Teacher
 from pastalang.values.json import JsonValue, parse_json
 from tests.properties.tally import Invariant, count
 from tests.runtime.float64 import in_float64, wide_softmax
@@ -81,6 +83,12 @@ user """{title}"""
 assistant think(max=30) json { brand: string(max=30) | null, kind: "tv" | "phone" }
 '''
 
+OWN_THREADS = '''
+template plan(city: text)
+user """Plan {city}."""
+assistant auto(POLICY, max=220)
+'''
+
 words = st.text('abcé "\\', min_size=1, max_size=8).map(str.strip).filter(bool)
 
 
@@ -116,9 +124,24 @@ def trips(draw: st.DrawFn) -> tuple[str, dict[str, Any], Any]:
     return RUNNING, {"city": draw(words)}, value | {"tip": draw(st.lists(tip, max_size=3))}
 
 
+@st.composite
+def own_threads(draw: st.DrawFn) -> tuple[str, dict[str, Any], Any]:
+    """Texts with threads of every length, announced longer and shorter than they are, and waits anywhere."""
+    policy = draw(st.sampled_from(("pasta", "apar")))
+    text = draw(words)
+    for thread in draw(st.lists(words, max_size=4)):
+        if policy == "apar":
+            text += f"[Fork][Child]{thread}[/Child]"
+        else:
+            text += f'<promise tokens="{draw(st.integers(0, 30))}"/><async>{thread}</async>'
+            text += draw(st.sampled_from(("", "", "<sync/>")))
+        text += draw(st.just("") | words)
+    return OWN_THREADS.replace("POLICY", policy), {"city": draw(words)}, text
+
+
 def bound(source: str, mode: Mode) -> BoundPlan:
     program = pastalang.compile(source)
-    return BoundPlan(build_plan(program.only_template, program, mode=mode), ENCODER, GUIDES)
+    return BoundPlan(with_threads(build_plan(program.only_template, program, mode=mode)), ENCODER, GUIDES)
 
 
 @st.composite
@@ -217,12 +240,10 @@ def check(source: str, inputs: Any, value: Any, mode: Mode, seed: int | None, fa
 
 
 def check_training(data: st.DataObject) -> None:
-    sample, mode, seed = (
-        data.draw(st.one_of(records(), stacks(), trips(), verdicts())),
-        data.draw(modes()),
-        data.draw(schedules()),
-    )
-    check(*sample, mode, seed, data.draw(st.sampled_from(list(WINDOWS))))
+    sample = data.draw(st.one_of(records(), stacks(), trips(), verdicts(), own_threads()))
+    mode, seed = data.draw(modes()), data.draw(schedules())
+    source, inputs, value = sample
+    check(source, inputs, value, mode, seed, data.draw(st.sampled_from(list(WINDOWS))))
     count(Invariant.TRAINING, sample, mode, seed)
 
 
