@@ -1,0 +1,65 @@
+"""The answers of the task: without threads, and as each policy would write them.
+
+linear   1 Calm Otter …\n2 Brave Lynx …\n3 Old Heron …\nBerths …
+pasta    a thread for each sentence; before a sentence that depends on an open thread, and before the last line: <sync/>
+blind    the same without waiting for the sentences that others depend on: a wrong policy, to test the measure
+apar     what others depend on stands in the text, the rest of each sentence in a thread
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from typing import TypeAlias
+
+from recipes.threads_mini.ships import Table, details, last_line, opening
+
+CountTokens: TypeAlias = Callable[[str], int]
+
+
+class Policy(StrEnum):
+    LINEAR = "linear"
+    PASTA = "pasta"
+    BLIND = "blind"
+    APAR = "apar"
+
+    @property
+    def tags(self) -> str:
+        """What `auto(...)` reads. A text without tags is one that opens no threads."""
+        return "apar" if self is Policy.APAR else "pasta"
+
+
+def answer_as(policy: Policy, table: Table, berths: Sequence[str], count: CountTokens) -> str:
+    """The right answer with its threads, as a row of training data has it. `count` counts the tokens of a text."""
+    sentences = [
+        _Sentence(opening(table, number, berth), details(table, number)) for number, berth in enumerate(berths)
+    ]
+    last = last_line(table, berths)
+    match policy:
+        case Policy.LINEAR:
+            return "".join(f"{one.opening}{one.details}\n" for one in sentences) + last
+        case Policy.APAR:
+            return "".join(f"{one.opening}[Fork][Child]{one.details}[/Child]\n" for one in sentences) + last
+        case Policy.PASTA | Policy.BLIND:
+            return _promised(policy, table, sentences, count) + f"<sync/>{last}"
+
+
+class _Sentence:
+    def __init__(self, opening: str, details: str) -> None:
+        self.opening, self.details = opening, details
+
+
+def _promised(policy: Policy, table: Table, sentences: Sequence[_Sentence], count: CountTokens) -> str:
+    text, open_threads = "", set[int]()
+    for number, one in enumerate(sentences):
+        if policy is Policy.PASTA and table.ships[number].mate in open_threads:
+            text, open_threads = text + "<sync/>", set()
+        text += promise(str(number + 1), one.opening + one.details, count) + "\n"
+        open_threads.add(number)
+    return text
+
+
+def promise(topic: str, text: str, count: CountTokens) -> str:
+    """The tag and its thread. The announced length has room for the thread's own tags, rounded up to ten."""
+    room = -(-(count(text) + 2) // 10) * 10
+    return f'<promise topic="{topic}" tokens="{room}"/><async>{text}</async>'

@@ -1,0 +1,153 @@
+"""Train a small model to write the harbour task, then to write it in threads, and measure both.
+
+tokenizer ── head start ── base: texts without threads ──┬── pasta    `pasta train pasta`
+                                                         ├── apar     `pasta train apar`
+                                                         ├── linear   the same budget, no threads
+                                                         └── blind    a policy that is wrong, on purpose
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import torch
+from transformers import AutoTokenizer
+
+import pastalang
+from pastalang.plan.plan import Mode
+from pastalang.runtime.models.training_note import FILE, TrainingNote
+from pastalang.training.batches import Batch
+from pastalang.training.fine_tune import Job, fine_tune
+from pastalang.training.method import OwnThreads
+from pastalang.training.model_files import save
+from pastalang.training.recording import IGNORED
+from pastalang.training.run_log import ReportLine
+from pastalang.training.settings import Settings
+from pastalang.training.trainer import train
+from recipes.threads_mini.answers import Policy, answer_as
+from recipes.threads_mini.model import make_model, make_tokenizer
+from recipes.threads_mini.ships import TRAINED_COUNTS, choose_berths, draw_table
+from recipes.threads_mini.tokenizer import BEGIN, END
+
+LIMIT: Final = 480  # tokens of an answer, and of each thread
+_FEW: Final = (2, 3)  # ships of the first tables that are learned
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How much of everything."""
+
+    hidden: int = 192
+    layers: int = 4
+    base_steps: int = 320
+    tokens: int = 2000  # of a batch of the base stage, about
+    learning_rate: float = 2e-3
+    rows: int = 600  # with threads, of each policy
+    tune_steps: int = 120
+    tune_lines: int = 4
+    tune_rate: float = 1e-3
+    seed: int = 0
+
+
+def make_models(out: Path, sizes: Sizes, *, report: ReportLine) -> None:
+    """Write a folder for each policy, next to `base` and the rows. An interrupted run resumes with the same call."""
+    torch.set_num_threads(1)
+    tokenizer = _tokenizer(out / "tokenizer")
+    _base(out, tokenizer, sizes, report)
+    for policy in Policy:
+        _tuned(policy, out, tokenizer, sizes, report)
+
+
+def program_of(policy: Policy) -> pastalang.Program:
+    source = f'template report(table: text)\nuser """{{table}}"""\nassistant auto({policy.tags}, max={LIMIT})\n'
+    return pastalang.compile(source)
+
+
+def counter_of(tokenizer: Any) -> Callable[[str], int]:
+    return lambda text: len(tokenizer.encode(text, add_special_tokens=False))
+
+
+def _tokenizer(folder: Path) -> Any:
+    if not folder.exists():
+        make_tokenizer().save_pretrained(folder)
+    return AutoTokenizer.from_pretrained(folder)
+
+
+def _base(out: Path, tokenizer: Any, sizes: Sizes, report: ReportLine) -> None:
+    if (out / "base" / FILE).exists():
+        return
+    report("── base")
+    model = make_model(tokenizer, hidden=sizes.hidden, layers=sizes.layers, seed=sizes.seed)
+    report(f"{sum(weight.numel() for weight in model.parameters()) / 1e6:.2f} million weights")
+    settings = Settings(
+        steps=sizes.base_steps, learning_rate=sizes.learning_rate, warmup_steps=30, weight_decay=0.05,
+        save_every=50, seed=sizes.seed,
+    )  # fmt: skip
+    batches = LinearBatches(tokenizer, sizes)
+    identity = {"sizes": str(asdict(sizes)), "stage": "base"}
+    train(model, batches, settings, out / "base-training", identity=identity, report=report)
+    (out / "base").mkdir(parents=True, exist_ok=True)
+    save(model, tokenizer, TrainingNote(tuple(Mode), "", "", "", {"answer": LIMIT}), out / "base")
+
+
+class LinearBatches:
+    """Batches of answers without threads, by number. A batch has tables of one size; the first ones are small."""
+
+    def __init__(self, tokenizer: Any, sizes: Sizes) -> None:
+        self._tokenizer, self._sizes = tokenizer, sizes
+        self._count = counter_of(tokenizer)
+
+    def __call__(self, number: int) -> Batch:
+        random = Random(f"{self._sizes.seed}/{number}")
+        counts = _FEW if number < self._sizes.base_steps // 3 else TRAINED_COUNTS
+        count = random.choice(counts)
+        rows = [self._row(random, count) for _ in range(max(1, self._sizes.tokens // (62 * count + 20)))]
+        length = max(len(prompt) + len(answer) for prompt, answer in rows)
+        tokens = torch.zeros(len(rows), length, dtype=torch.long)
+        labels = torch.full((len(rows), length), IGNORED, dtype=torch.long)
+        for line, (prompt, answer) in enumerate(rows):
+            tokens[line, : len(prompt) + len(answer)] = torch.tensor([*prompt, *answer])
+            labels[line, len(prompt) - 1 : len(prompt) + len(answer) - 1] = torch.tensor(answer)
+        positions = torch.arange(length).expand(len(rows), length).contiguous()
+        return Batch(tokens, positions, labels, None, tuple(f"table {number}/{line}" for line in range(len(rows))))
+
+    def _row(self, random: Random, count: int) -> tuple[list[int], list[int]]:
+        table = draw_table(random, counts=(count,))
+        answer = answer_as(Policy.LINEAR, table, choose_berths(table, random), self._count)
+        prompt = f"{BEGIN}user\n{table.text}{END}\n{BEGIN}assistant\n"
+        return self._tokenizer.encode(prompt), self._tokenizer.encode(answer + END)
+
+
+def _tuned(policy: Policy, out: Path, tokenizer: Any, sizes: Sizes, report: ReportLine) -> None:
+    folder = out / policy.value
+    if (folder / FILE).exists():
+        return
+    report(f"── {policy.value}")
+    rows = out / f"{policy.value}.jsonl"
+    if not rows.exists():
+        rows.write_text("".join(_lines(policy, tokenizer, sizes)), encoding="utf-8")
+    settings = Settings(
+        steps=sizes.tune_steps, learning_rate=sizes.tune_rate, warmup_steps=10, weight_decay=0.05, save_every=50,
+        seed=sizes.seed,
+    )  # fmt: skip
+    job = Job(
+        OwnThreads(program_of(policy)), str(out / "base"), rows, folder, settings, held_out=0.0, rows=sizes.tune_lines,
+        warmup=10, device="cpu", workers=1,
+    )  # fmt: skip
+    fine_tune(job, report=report)
+
+
+def _lines(policy: Policy, tokenizer: Any, sizes: Sizes) -> list[str]:
+    """The same tables and berths for every policy."""
+    random, count = Random(f"rows/{sizes.seed}"), counter_of(tokenizer)
+    lines = []
+    for _ in range(sizes.rows):
+        table = draw_table(random)
+        value = answer_as(policy, table, choose_berths(table, random), count)
+        lines.append(json.dumps({"table": table.text, "value": value}) + "\n")
+    return lines

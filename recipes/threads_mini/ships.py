@@ -1,0 +1,166 @@
+"""A task whose dependencies are known: a table of ships, a sentence for each of them, and a line about all.
+
+    1 Calm Otter Peru 1          1 Calm Otter Peru 1-C; the log says #1 red 12 450 coffee, and the ship leaves …
+    2 Brave Lynx Japan 2         2 Brave Lynx Japan 2-A; the log says #2 …
+    3 Old Heron Spain 3          3 Old Heron Spain 3+1-C; the log says #3 …
+    #1 red 12 450 coffee         Berths 1-C 2-A 3+1-C.
+    …
+    with 3+1
+
+The writer chooses the berth of a ship, so nothing but its sentence says which it is. A ship that lies with another one
+has the same berth, and the last line repeats all berths. So a sentence depends on another one exactly if its ship lies
+with that ship, the last line depends on all of them, and each part of an answer is right or wrong.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+from zlib import crc32
+
+BERTHS: Final = "ABCDEFGHIJ"
+TRAINED_COUNTS: Final = (3, 4, 6, 8)
+HELD_OUT_COUNTS: Final = (5, 7)
+FIRST: Final = (
+    "Calm", "Brave", "Old", "Wild", "Swift", "Quiet", "Proud", "Lucky", "Bold", "Gentle", "Noble", "Merry",
+    "Silent", "Golden", "Iron", "Misty", "Royal", "Sunny", "Tiny", "Stormy", "Bright", "Humble", "Northern",
+    "Eastern",
+)  # fmt: skip
+SECOND: Final = (
+    "Otter", "Lynx", "Heron", "Falcon", "Badger", "Raven", "Dolphin", "Beaver", "Tiger", "Walrus", "Eagle",
+    "Rabbit", "Panther", "Swallow", "Turtle", "Bison", "Weasel", "Pelican", "Marten", "Salmon", "Gull", "Stag",
+    "Hare", "Crane",
+)  # fmt: skip
+FLAGS: Final = (
+    "Peru", "Spain", "Italy", "Japan", "China", "India", "Kenya", "Brazil", "France", "Norway", "Greece", "Chile",
+)  # fmt: skip
+COLOURS: Final = ("red", "blue", "green", "black", "white", "grey", "brown", "pink", "silver", "yellow")
+CARGOES: Final = (
+    "coffee", "salt", "wood", "steel", "glass", "cotton", "leather", "paper", "stone", "sugar", "wheat", "tea",
+)  # fmt: skip
+CREWS: Final = tuple(range(11, 60))
+TONS: Final = tuple(range(110, 600, 10))
+
+_ITEM = re.compile(r"^(\d) (.*)$", re.MULTILINE)
+_BERTH = re.compile(r"^\w+ \w+ \w+ \d(?:\+\d)?-([A-J]);")
+
+
+@dataclass(frozen=True, slots=True)
+class Ship:
+    """`mate` is the number of an earlier ship that it lies with; None: it lies alone."""
+
+    name: str
+    flag: str
+    colour: str
+    crew: int
+    tons: int
+    cargo: str
+    mate: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Ships, counted from 1 in texts and from 0 here."""
+
+    ships: tuple[Ship, ...]
+
+    @property
+    def text(self) -> str:
+        first = [f"{number} {ship.name} {ship.flag} {number}" for number, ship in enumerate(self.ships, start=1)]
+        second = [
+            f"#{number} {ship.colour} {ship.crew} {ship.tons} {ship.cargo}"
+            for number, ship in enumerate(self.ships, start=1)
+        ]
+        pairs = [f" {self.place(number)}" for number, ship in enumerate(self.ships) if ship.mate is not None]
+        return "\n".join([*first, *second, "with" + ("".join(pairs) or " none")])
+
+    def place(self, number: int) -> str:
+        """A ship in front of its berth: its number, and that of the ship it lies with."""
+        mate = self.ships[number].mate
+        return f"{number + 1}" if mate is None else f"{number + 1}+{mate + 1}"
+
+    def waits(self, number: int) -> bool:
+        return self.ships[number].mate is not None
+
+
+def is_held_out(name: str) -> bool:
+    """One name in five, chosen by a hash, is kept for tests."""
+    return crc32(name.encode()) % 5 == 0
+
+
+def draw_table(random: Random, *, counts: Sequence[int] = TRAINED_COUNTS, held_out: bool = False) -> Table:
+    """A table with names for tests if `held_out`, with names for training otherwise.
+
+    No two ships share a fact. The later a ship stands, the likelier it lies with an earlier one.
+    """
+    count = random.choice(counts)
+    columns = [random.sample(values, count) for values in (SECOND, FLAGS, COLOURS, CREWS, TONS, CARGOES)]
+    ships = []
+    for number, (second, flag, colour, crew, tons, cargo) in enumerate(zip(*columns, strict=True)):
+        name = random.choice([name for first in FIRST if is_held_out(name := f"{first} {second}") is held_out])
+        mate = random.randrange(number) if number and random.random() < number / (2 * count) else None
+        ships.append(Ship(name, flag, colour, crew, tons, cargo, mate))
+    return Table(tuple(ships))
+
+
+def choose_berths(table: Table, random: Random) -> tuple[str, ...]:
+    """What a writer might choose: any berth for a ship that lies alone."""
+    berths: list[str] = []
+    for ship in table.ships:
+        berths.append(random.choice(BERTHS) if ship.mate is None else berths[ship.mate])
+    return tuple(berths)
+
+
+def opening(table: Table, number: int, berth: str) -> str:
+    """The beginning of a sentence, with all that others depend on."""
+    ship = table.ships[number]
+    return f"{number + 1} {ship.name} {ship.flag} {table.place(number)}-{berth}"
+
+
+def details(table: Table, number: int) -> str:
+    """The rest of the sentence, which nothing depends on. Every other one is shorter, so that lengths differ."""
+    ship = table.ships[number]
+    help = "" if number % 2 else " with the help of two pilots and a boat"
+    return (
+        f"; the log says #{number + 1} {ship.colour} {ship.crew} {ship.tons} {ship.cargo}, and the ship leaves the "
+        f"harbour of our town at high tide on the first day of the week{help}."
+    )
+
+
+def last_line(table: Table, berths: Sequence[str]) -> str:
+    return "Berths" + "".join(f" {table.place(number)}-{berth}" for number, berth in enumerate(berths)) + "."
+
+
+# ── scores ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def score(table: Table, answer: str) -> Mapping[str, tuple[int, int]]:
+    """Of one answer, (right, all) of its sentences, of the berths of ships that lie with others, and of its last line.
+
+    A sentence is right if it says what the table says, with the berth that its ship has to have.
+    """
+    written = dict(_ITEM.findall(answer))
+    sentences = [written.get(str(number + 1), "") for number in range(len(table.ships))]
+    berths = [found[1] if (found := _BERTH.match(sentence)) else "" for sentence in sentences]
+    waiting = [number for number in range(len(sentences)) if table.waits(number)]
+    right = [_is_right(table, number, sentence, berths) for number, sentence in enumerate(sentences)]
+    is_last_right = "" not in berths and answer.endswith("\n" + last_line(table, berths))
+    return {
+        "items": (sum(right), len(right)),
+        "dependent items": (sum(right[number] for number in waiting), len(waiting)),
+        "dependent berths": (sum(_agrees(table, number, berths) for number in waiting), len(waiting)),
+        "last lines": (int(is_last_right), 1),
+    }
+
+
+def _is_right(table: Table, number: int, sentence: str, berths: Sequence[str]) -> bool:
+    expected = opening(table, number, berths[number]) + details(table, number)
+    return f"{number + 1} {sentence}" == expected and _agrees(table, number, berths)
+
+
+def _agrees(table: Table, number: int, berths: Sequence[str]) -> bool:
+    mate = table.ships[number].mate
+    return bool(berths[number]) and (mate is None or berths[mate] == berths[number])

@@ -1,0 +1,103 @@
+"""The task whose dependencies are known: what depends on what, what is right, and how few tokens its tags take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pastalang.program.program import AutoPolicy
+from pastalang.runtime.models.training_note import read_note
+from pastalang.training.thread_text import read_thread_text
+from recipes.threads_mini.answers import Policy, answer_as
+from recipes.threads_mini.model import make_tokenizer
+from recipes.threads_mini.recipe import Sizes, make_models
+from recipes.threads_mini.ships import HELD_OUT_COUNTS, Table, choose_berths, draw_table, is_held_out, score
+
+SEEDS = st.integers(0, 1 << 20)
+
+
+def table_of(seed: int) -> tuple[Table, tuple[str, ...]]:
+    random = Random(seed)
+    table = draw_table(random, counts=HELD_OUT_COUNTS, held_out=True)
+    return table, choose_berths(table, random)
+
+
+def answer(policy: Policy, table: Table, berths: tuple[str, ...]) -> str:
+    return read_thread_text(answer_as(policy, table, berths, len), AutoPolicy(policy.tags)).plain
+
+
+@settings(max_examples=25, deadline=None)
+@given(SEEDS)
+def test_every_policy_writes_the_same_right_answer(seed: int) -> None:
+    table, berths = table_of(seed)
+    texts = {answer(policy, table, berths) for policy in Policy}
+    assert len(texts) == 1
+    assert all(right == whole for right, whole in score(table, texts.pop()).values())
+    assert all(is_held_out(ship.name) for ship in table.ships)
+
+
+@settings(max_examples=25, deadline=None)
+@given(SEEDS)
+def test_under_the_right_policy_no_thread_needs_an_open_one(seed: int) -> None:
+    table, berths = table_of(seed)
+    parts = answer_as(Policy.PASTA, table, berths, len).split("<sync/>")
+    for part in parts:
+        together = [number for number in range(len(berths)) if f'topic="{number + 1}"' in part]
+        assert not any(table.ships[number].mate in together for number in together)
+
+
+def test_a_wrong_fact_a_wrong_berth_and_a_missing_sentence_are_seen() -> None:
+    table, berths = next(
+        (table, berths) for table, berths in map(table_of, range(100)) if any(map(table.waits, range(len(berths))))
+    )
+    number = next(filter(table.waits, range(len(berths))))
+    right, whole = answer(Policy.LINEAR, table, berths), score(table, answer(Policy.LINEAR, table, berths))
+    cargo = right.replace(f" {table.ships[0].cargo},", " gold,")
+    assert score(table, cargo)["items"] == (len(berths) - 1, len(berths))
+    other = "A" if berths[number] != "A" else "B"
+    berth = right.replace(f" {table.place(number)}-{berths[number]};", f" {table.place(number)}-{other};")
+    found = score(table, berth)
+    assert found["dependent berths"][0] < whole["dependent berths"][0] and found["last lines"] == (0, 1)
+    assert score(table, "")["items"] == (0, len(berths))
+
+
+@pytest.fixture(scope="module")
+def tokenizer() -> object:
+    return make_tokenizer()
+
+
+def test_a_promise_takes_five_tokens_and_a_fact_one(tokenizer: object) -> None:
+    def pieces(text: str) -> list[str]:
+        return [tokenizer.decode(token) for token in tokenizer.encode(text)]  # type: ignore[attr-defined]
+
+    assert pieces('<promise topic="1" tokens="50"/><async>') == [
+        '<promise topic="', "1", '" tokens="', "50", '"/>', "<async>",
+    ]  # fmt: skip
+    assert pieces(" 450 coffee 3+1-C[Fork]") == [" 450", " coffee", " 3", "+1", "-C", "[Fork]"]
+
+
+def test_an_interrupted_recipe_goes_on_and_makes_a_model_for_each_policy(tmp_path: Path) -> None:
+    sizes = Sizes(hidden=64, layers=2, base_steps=2, tokens=300, rows=4, tune_steps=1, tune_lines=1)
+    lines: list[str] = []
+
+    class PulledPlug(Exception):
+        pass
+
+    def report(line: str) -> None:
+        if line == "── pasta" and line not in lines:
+            lines.append(line)
+            raise PulledPlug
+        lines.append(line)
+
+    with pytest.raises(PulledPlug):
+        make_models(tmp_path, sizes, report=report)
+    make_models(tmp_path, sizes, report=report)
+    assert [line for line in lines if line.startswith("──")] == [
+        "── base", "── linear", "── pasta", "── pasta", "── blind", "── apar",
+    ]  # fmt: skip
+    for policy in Policy:
+        assert read_note(tmp_path / policy.value) is not None
