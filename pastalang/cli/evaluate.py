@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pastalang.cli.evaluate_threads import Wish, as_text, evaluate_threads
 from pastalang.cli.exit_codes import EXIT_USAGE, Refused, ctrl_c_exits_at_once
 from pastalang.cli.model_source import chosen_model, load_engine, refuse_hub, refuse_model
 from pastalang.cli.options import (
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pastalang.training.decode_eval import Scored
     from pastalang.training.metrics import Counts, Report
 
+THREADS = "threads"  # in place of RIGHT: how answers with threads do
 _USAGE = "pass either the two files RIGHT and GIVEN, or --program and --data (and optionally --model)"
 
 
@@ -46,7 +48,8 @@ def command(
     right: Annotated[
         Path | None,
         typer.Argument(
-            help="Rows with the right answer as `value` or `target_scores`. JSON, CSV, Parquet, a data set."
+            help="Rows with the right answer as `value` or `target_scores`. JSON, CSV, Parquet, a data set. "
+            "Or the word `threads`: measure auto(...)."
         ),
     ] = None,
     given: Annotated[
@@ -67,7 +70,17 @@ def command(
     top_p: TopP = None,
     top_k: TopK = None,
     max_tokens: MaxTokens = None,
-    batch: Annotated[int, typer.Option(min=1, help="The rows that share forward passes.")] = 8,
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="The rows that share forward passes. Default: 8, for threads 1.")
+    ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="For threads: a model that answers without them, to compare with.")
+    ] = None,
+    score: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="For threads: counts what is right in an answer."),
+    ] = None,
+    rounds: Annotated[int, typer.Option(min=1, help="For threads: decode so often; the fastest counts.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Write the report to this file, as JSON.")] = None,
     predictions: Annotated[
         Path | None, typer.Option(help="Write the answers of the model to this file, as JSON lines.")
@@ -82,12 +95,24 @@ def command(
         refuse_unwritable(place, right, given, program, data)
     if out is not None and predictions is not None and out.resolve() == predictions.resolve():
         raise Refused(f"--out and --predictions are both {out}: one would overwrite the other", EXIT_USAGE)
-    if right is not None and given is not None and not any((model, program, data, predictions)):
+    wants_threads = right is not None and str(right) == THREADS and given is None
+    if not wants_threads and (baseline is not None or score is not None or rounds > 1):
+        raise Refused("--baseline, --score and --rounds are for `pasta evaluate threads`", EXIT_USAGE)
+    if wants_threads:
+        if program is None or data is None:
+            raise Refused("`pasta evaluate threads` needs --program and --data", EXIT_USAGE)
+        plan = read_plan(program, template=template, mode=mode, max_tokens=max_tokens)
+        wish = Wish(
+            chosen_model(model).name, plan, rows_of(data, columns), batch or 1, rounds, sampling, baseline, score,
+            predictions, device, cells, _counter,
+        )  # fmt: skip
+        report = evaluate_threads(wish)
+    elif right is not None and given is not None and not any((model, program, data, predictions)):
         report = _compare(right, given, columns)
     elif right is None and program is not None and data is not None:
         plan = read_plan(program, template=template, mode=mode, max_tokens=max_tokens)
         report = _run(
-            chosen_model(model).name, plan, data, columns, batch, any_mode, sampling, predictions, device, cells
+            chosen_model(model).name, plan, data, columns, batch or 8, any_mode, sampling, predictions, device, cells
         )
     else:
         raise Refused(_USAGE, EXIT_USAGE)
@@ -96,7 +121,7 @@ def command(
     if as_json:
         echo_document(json.dumps(report, ensure_ascii=False))
     else:
-        echo(_as_text(report))
+        echo(as_text(report) if wants_threads else _as_text(report))
 
 
 def _compare(right: Path, given: Path, columns: Mapping[str, str]) -> dict[str, Any]:

@@ -44,11 +44,11 @@ class Sizes:
 
     hidden: int = 192
     layers: int = 4
-    base_steps: int = 320
+    base_steps: int = 800
     tokens: int = 2000  # of a batch of the base stage, about
     learning_rate: float = 2e-3
     rows: int = 600  # with threads, of each policy
-    tune_steps: int = 120
+    tune_steps: int = 150
     tune_lines: int = 4
     tune_rate: float = 1e-3
     seed: int = 0
@@ -104,7 +104,7 @@ class LinearBatches:
 
     def __call__(self, number: int) -> Batch:
         random = Random(f"{self._sizes.seed}/{number}")
-        counts = _FEW if number < self._sizes.base_steps // 3 else TRAINED_COUNTS
+        counts = _FEW if number < self._sizes.base_steps // 8 else TRAINED_COUNTS
         count = random.choice(counts)
         rows = [self._row(random, count) for _ in range(max(1, self._sizes.tokens // (62 * count + 20)))]
         length = max(len(prompt) + len(answer) for prompt, answer in rows)

@@ -18,7 +18,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
-from typing import Final
+from typing import Any, Final
 from zlib import crc32
 
 BERTHS: Final = "ABCDEFGHIJ"
@@ -106,6 +106,19 @@ def draw_table(random: Random, *, counts: Sequence[int] = TRAINED_COUNTS, held_o
     return Table(tuple(ships))
 
 
+def read_table(text: str) -> Table:
+    """The table that was written as this text."""
+    *lines, pairs = text.split("\n")
+    half = len(lines) // 2
+    mates = {int(one): int(other) - 1 for one, other in re.findall(r"(\d)\+(\d)", pairs)}
+    ships = []
+    for number, (first, second) in enumerate(zip(lines[:half], lines[half:], strict=True), start=1):
+        _, given, family, flag, _ = first.split()
+        _, colour, crew, tons, cargo = second.split()
+        ships.append(Ship(f"{given} {family}", flag, colour, int(crew), int(tons), cargo, mates.get(number)))
+    return Table(tuple(ships))
+
+
 def choose_berths(table: Table, random: Random) -> tuple[str, ...]:
     """What a writer might choose: any berth for a ship that lies alone."""
     berths: list[str] = []
@@ -135,6 +148,11 @@ def last_line(table: Table, berths: Sequence[str]) -> str:
 
 
 # ── scores ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def score_answer(inputs: Mapping[str, Any], answer: str) -> Mapping[str, tuple[int, int]]:
+    """`score` of an answer to the inputs of the program."""
+    return score(read_table(inputs["table"]), answer)
 
 
 def score(table: Table, answer: str) -> Mapping[str, tuple[int, int]]:

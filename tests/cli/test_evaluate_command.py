@@ -233,3 +233,45 @@ def test_a_model_trained_for_another_mode_needs_any_mode(asked: list[str], tmp_p
     assert refused.exit_code == 1
     assert "were trained for sequential, and this run asks for strict" in refused.stderr
     assert run(*words, "--any-mode").exit_code == 0
+
+
+AUTO = 'template t(word: text)\nuser """{word}"""\nassistant auto(pasta, max=9)\n'
+
+
+@pytest.fixture
+def threads(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "auto.pasta").write_text(AUTO, encoding="utf-8")
+    (tmp_path / "counts.py").write_text('def letters(inputs, text):\n    return {"letters": (len(text), 9)}\n')
+    rows = [{"word": word, "value": "A", "category": kind} for word, kind in (("a", "one"), ("b", "two"))]
+    return ["threads", "--model", str(model), "--program", "auto.pasta", "--data", lines(tmp_path / "r.jsonl", rows)]
+
+
+def test_threads_are_measured_against_a_model_without_them(threads: list[str], model: Path, tmp_path: Path) -> None:
+    result = run(*threads, "--baseline", str(model), "--score", "counts:letters", "--out", "report.json")
+    assert result.exit_code == 0, result.stderr
+    report = json.loads((tmp_path / "report.json").read_text("utf-8"))
+    assert list(report["reports"]) == ["all", "one", "two"]
+    assert report["reports"]["all"]["answers"] == 2
+    assert report["reports"]["one"]["parts"]["letters"][2] == 9
+    table = {line[:26].strip(): line[26:].split() for line in result.stdout.splitlines()}
+    assert table[""] == ["all", "one", "two"] and table["answers"] == ["2", "1", "1"]
+    assert {"theoretical speed-up", "realised, processor time", "right: letters"} <= table.keys()
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--score", "counts"], "--score is written MODULE:FUNCTION, not counts"),
+        (["--score", "counts:words"], "--score counts:words: module 'counts' has no attribute 'words'"),
+        (["--program", "product.pasta"], "`evaluate threads` is for programs with `assistant auto(...)`"),
+    ],
+)
+def test_a_wrong_measure_of_threads_is_refused(more: list[str], message: str, threads: list[str], asked: Any) -> None:
+    result = run(*threads, *more)
+    assert result.exit_code == 2 and message in result.stderr
+
+
+def test_options_for_threads_need_the_word(asked: list[str]) -> None:
+    assert "--baseline, --score and --rounds are for `pasta evaluate threads`" in run(*asked, "--rounds", "2").stderr
+    assert "`pasta evaluate threads` needs --program and --data" in run("threads").stderr

@@ -15,7 +15,7 @@ from pastalang.training.thread_text import read_thread_text
 from recipes.threads_mini.answers import Policy, answer_as
 from recipes.threads_mini.model import make_tokenizer
 from recipes.threads_mini.recipe import Sizes, make_models
-from recipes.threads_mini.ships import HELD_OUT_COUNTS, Table, choose_berths, draw_table, is_held_out, score
+from recipes.threads_mini.ships import HELD_OUT_COUNTS, Table, choose_berths, draw_table, is_held_out, read_table, score
 
 SEEDS = st.integers(0, 1 << 20)
 
@@ -37,6 +37,7 @@ def test_every_policy_writes_the_same_right_answer(seed: int) -> None:
     texts = {answer(policy, table, berths) for policy in Policy}
     assert len(texts) == 1
     assert all(right == whole for right, whole in score(table, texts.pop()).values())
+    assert read_table(table.text) == table
     assert all(is_held_out(ship.name) for ship in table.ships)
 
 

@@ -1,0 +1,177 @@
+"""`pasta evaluate threads`: how fast answers with threads are, whether their tags act, whether they are right."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pastalang.cli.exit_codes import EXIT_USAGE, Refused, ctrl_c_exits_at_once
+from pastalang.cli.model_source import load_engine, refuse_hub, refuse_model
+from pastalang.cli.output import echo_error, write_file
+from pastalang.plan.plan import Plan
+from pastalang.program.types import Sampling
+
+if TYPE_CHECKING:
+    from pastalang.training.data import Row
+    from pastalang.training.row_files import RowFile
+    from pastalang.training.thread_eval import Answered, Score
+
+ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """`baseline`: a model that answers without threads. `score`: `module:function`, which counts what is right."""
+
+    model: str
+    plan: Plan
+    data: RowFile
+    batch: int
+    rounds: int
+    sampling: Sampling | None
+    baseline: str | None
+    score: str | None
+    predictions: Path | None
+    device: str | None
+    cells: int
+    on_progress: Callable[[int], Callable[[int], None] | None]
+
+
+def evaluate_threads(wish: Wish) -> dict[str, Any]:
+    """The report as data: one for all rows, and one for each category. Raises `Refused`."""
+    if wish.plan.auto is None:
+        raise Refused("`evaluate threads` is for programs with `assistant auto(...)`", EXIT_USAGE)
+    score = None if wish.score is None else _function(wish.score)
+    for model in (wish.model, wish.baseline):
+        if model is not None:
+            refuse_model(model)
+            refuse_hub(model)
+    with ctrl_c_exits_at_once():
+        from pastalang.training.data import read_checked
+        from pastalang.training.thread_eval import by_category, report_on
+
+    rows = read_checked(wish.data, wish.plan)
+    answers = _answers(wish, wish.model, rows, score)
+    baseline = None if wish.baseline is None else _answers(wish, wish.baseline, rows, score)
+    if not any(not isinstance(one, str) for one in answers):
+        raise Refused(f"no row was answered: {answers[0]}", 1)
+    if wish.predictions is not None:
+        lines = (
+            json.dumps({"value": None if isinstance(one, str) else one.text}, ensure_ascii=False) for one in answers
+        )
+        write_file(wish.predictions, "".join(line + "\n" for line in lines))
+    found = {ALL: report_on(answers, rows, baseline=baseline)}
+    if len({row.category for row in rows}) > 1:
+        found |= dict(by_category(answers, rows, baseline=baseline))
+    report: dict[str, Any] = {
+        "model": wish.model, "baseline": wish.baseline, "policy": wish.plan.auto.value, "batch": wish.batch,
+        "rounds": wish.rounds, "rows": len(rows), "reports": {name: asdict(one) for name, one in found.items()},
+    }  # fmt: skip
+    if baseline is not None:
+        report["baseline reports"] = {ALL: asdict(report_on(baseline, rows))}
+    return report
+
+
+def _answers(wish: Wish, model: str, rows: list[Row], score: Score | None) -> list[Answered | str]:
+    from pastalang.training.thread_eval import answer_rows
+
+    engine = load_engine(model, device=wish.device, cells=wish.cells)
+    found = answer_rows(
+        engine, wish.plan, rows, batch=wish.batch, rounds=wish.rounds, sampling=wish.sampling, score=score,
+        on_progress=wish.on_progress(len(rows)),
+    )  # fmt: skip
+    for one in found:
+        if isinstance(one, str):
+            echo_error(f"{model}: not decoded: {one}")
+    return found
+
+
+def _function(name: str) -> Score:
+    """`package.module:function`, found from the current folder or installed. Raises `Refused`."""
+    module, _, function = name.partition(":")
+    if not module or not function:
+        raise Refused(f"--score is written MODULE:FUNCTION, not {name}", EXIT_USAGE)
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        found = getattr(importlib.import_module(module), function)
+    except (ImportError, AttributeError) as problem:
+        raise Refused(f"--score {name}: {problem}", EXIT_USAGE) from problem
+    finally:
+        sys.path.pop(0)
+    if not callable(found):
+        raise Refused(f"--score {name}: {function} cannot be called", EXIT_USAGE)
+    scored: Score = found
+    return scored
+
+
+# ── as text ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def as_text(report: dict[str, Any]) -> str:
+    """A column for all rows and for each category."""
+    reports: dict[str, Any] = report["reports"]
+    lines = [("", list(reports))]
+    for title, show in _LINES:
+        cells = [show(one) for one in reports.values()]
+        if any(cells):
+            lines.append((title, cells))
+    names = dict.fromkeys(name for one in reports.values() for name in one["parts"])
+    for name in names:
+        lines.append((f"right: {name}", [_right(one["parts"].get(name)) for one in reports.values()]))
+    base = report.get("baseline reports", {}).get(ALL)
+    if base is not None:
+        lines += [(f"  without threads: {name}", [_right(part)]) for name, part in base["parts"].items()]
+    room = max(len(name) for name, _ in lines)
+    widths = [max(len(cells[column]) for _, cells in lines if column < len(cells)) for column in range(len(reports))]
+    return "\n".join(
+        "  ".join([name.ljust(room), *(cell.rjust(width) for cell, width in zip(cells, widths, strict=False))]).rstrip()
+        for name, cells in lines
+    )
+
+
+def _right(part: Any) -> str:
+    if part is None or not part[2]:
+        return ""
+    share, (low, high), _ = part
+    return f"{100 * share:.1f} % ({100 * low:.0f}-{100 * high:.0f})"
+
+
+def _times(one: Any, name: str) -> str:
+    return "" if one[name] is None else f"{one[name]:.2f}x"
+
+
+def _theoretical(one: Any) -> str:
+    low, high = one["theoretical_interval"]
+    return f"{one['theoretical']:.2f}x ({low:.2f}-{high:.2f})"
+
+
+def _room(one: Any, name: str, percent: bool) -> str:
+    if not one["room"]:
+        return ""
+    return f"{100 * one['room'][name]:.1f} %" if percent else f"{one['room'][name]:.1f}"
+
+
+_LINES: tuple[tuple[str, Callable[[Any], str]], ...] = (
+    ("answers", lambda one: str(one["answers"])),
+    ("threads of an answer", lambda one: f"{one['threads']:.1f}"),
+    ("theoretical speed-up", _theoretical),
+    ("realised, processor time", lambda one: _times(one, "realised")),
+    ("realised, by the clock", lambda one: _times(one, "realised_wall")),
+    ("tokens drawn for tags", lambda one: f"{100 * one['control']:.1f} %"),
+    ("tags that act", lambda one: "" if one["tags_that_act"] is None else f"{100 * one['tags_that_act']:.1f} %"),
+    ("announced length", lambda one: _room(one, "announced", percent=False)),
+    ("real length", lambda one: _room(one, "taken", percent=False)),
+    ("announced rightly to ten", lambda one: _room(one, "exact to ten", percent=True)),
+    ("peak cells", lambda one: f"{one['peak_cells']:.1f}"),
+    ("  nothing released early", lambda one: f"{one['peak_without_release']:.1f}"),
+    ("  from left to right", lambda one: f"{one['peak_plain']:.1f}"),
+    ("attended tokens", lambda one: f"{one['attended']:.1f}"),
+    ("  from left to right", lambda one: f"{one['attended_plain']:.1f}"),
+    ("cut by a limit", lambda one: f"{100 * one['truncated']:.1f} %"),
+    ("F1 of words", lambda one: f"{one['word_f1']:.2f}"),
+)

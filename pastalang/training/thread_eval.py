@@ -1,0 +1,294 @@
+"""Answers with threads, measured: how much faster they are, whether their tags act, and whether they are right.
+
+theoretical   tokens of the answer written without threads, for each pass on the longest path through the threads
+realised      seconds without threads, for each second with them; needs a model that answers without threads
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from pastalang.errors import PastaError
+from pastalang.plan.plan import Plan
+from pastalang.program.program import AutoPolicy
+from pastalang.program.types import Sampling
+from pastalang.runtime.constraints.tagged_text import THREAD, Begin, Reading, Tag, reader_of
+from pastalang.runtime.encoder import Encoder
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.result import FieldResult, Result
+from pastalang.training.data import Row
+from pastalang.training.metrics import report_on_texts
+
+Parts: TypeAlias = Mapping[str, tuple[int, int]]  # of an answer: how many of each kind of part are right, of how many
+Score: TypeAlias = Callable[[Mapping[str, Any], str], Parts]  # of the inputs and the text of the answer
+Interval: TypeAlias = tuple[float, float]
+
+_RESAMPLES = 1000
+_MARKS = {
+    AutoPolicy.PASTA: re.compile(r"</?async|<promise|<sync"),
+    AutoPolicy.APAR: re.compile(r"\[Fork\]|\[Child\]"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """One answer and what it cost. `announced` are pairs: the room of a promise, and what its thread took of it.
+
+    `tags` that the model began, and how many of them `act`. `written` are the tokens of the text without its tags and
+    with its end, `cells` those that were taken in all; `plain_cells` and `plain_attended` are those of the same text
+    written from left to right.
+    """
+
+    origin: str
+    category: str
+    text: str
+    written: int
+    drawn: int
+    path: int
+    passes: int
+    seconds: float
+    processor_seconds: float
+    threads: int
+    tags: int
+    act: int
+    announced: tuple[tuple[int, int], ...]
+    truncated: bool
+    peak_cells: int
+    cells: int
+    attended: float
+    plain_cells: int
+    plain_attended: float
+    parts: Parts = field(default_factory=dict)
+    problem: str = ""
+
+
+def answer_rows(
+    engine: Engine, plan: Plan, rows: Sequence[Row], *, batch: int = 1, rounds: int = 1,
+    sampling: Sampling | None = None, score: Score | None = None, on_progress: Callable[[int], None] | None = None,
+) -> list[Answered | str]:  # fmt: skip
+    """An answer for each row, or why there is none. Of several `rounds`, the fastest counts; all have the same answers.
+
+    Requests of a batch share their seconds equally.
+    """
+    found: list[Answered | str] = []
+    for first in range(0, len(rows), batch):
+        chunk = rows[first : first + batch]
+        results, seconds, processor = _fastest(engine, plan, chunk, rounds, sampling)
+        for row, result in zip(chunk, results, strict=True):
+            if isinstance(result, PastaError):
+                found.append(f"{row.origin}: {result}")
+                continue
+            found.append(_answered(engine, plan, row, result, seconds / len(chunk), processor / len(chunk), score))
+        if on_progress is not None:
+            on_progress(len(found))
+    return found
+
+
+def _fastest(
+    engine: Engine, plan: Plan, rows: Sequence[Row], rounds: int, sampling: Sampling | None
+) -> tuple[list[Result | PastaError], float, float]:
+    best: tuple[list[Result | PastaError], float, float] | None = None
+    for _ in range(rounds):
+        began, used = time.perf_counter(), time.process_time()
+        results = engine.batch(
+            plan, [row.inputs for row in rows], any_mode=True, sampling=sampling, on_truncated="keep"
+        )
+        seconds, processor = time.perf_counter() - began, time.process_time() - used
+        if best is None or processor < best[2]:
+            best = list(results), seconds, processor
+    assert best is not None, "at least one round"
+    return best
+
+
+def _answered(
+    engine: Engine, plan: Plan, row: Row, result: Result, seconds: float, processor: float, score: Score | None
+) -> Answered:
+    assert plan.auto is not None
+    encoder, usage = engine.encoder, result.usage
+    main = next(field for field in result.fields if field.path != THREAD)
+    threads = [field for field in result.fields if field.path == THREAD]
+    begun, tags, act = _tags(plan.auto, encoder, main, threads)
+    written = len(encoder.text(result.text)) + 1
+    return Answered(
+        origin=row.origin,
+        category=row.category,
+        text=result.text,
+        written=written,
+        drawn=usage.output_tokens,
+        path=usage.critical_path,
+        passes=usage.forward_passes,
+        seconds=seconds,
+        processor_seconds=processor,
+        threads=len(threads),
+        tags=tags,
+        act=act,
+        announced=_announced(plan.auto, encoder, begun, threads),
+        truncated=any(field.truncated for field in result.fields),
+        peak_cells=usage.peak_cells,
+        cells=usage.input_tokens + usage.forced_tokens + usage.output_tokens,
+        attended=usage.attended_tokens,
+        plain_cells=usage.input_tokens + written,
+        plain_attended=usage.input_tokens + (written - 1) / 2,
+        parts={} if score is None else score(row.inputs, result.text),
+    )
+
+
+def _tags(
+    policy: AutoPolicy, encoder: Encoder, main: FieldResult, threads: Sequence[FieldResult]
+) -> tuple[tuple[Begin, ...], int, int]:
+    """The threads that were begun, how many tags the model began to write, and how many of them act."""
+    raw = encoder.decode(main.tokens)
+    reader = reader_of(policy, in_thread=False)
+    acting: list[Tag] = [tag for _, tag in reader.finish(reader.read(Reading(), raw)).found]
+    tags, act = len(_MARKS[policy].findall(raw)), len(acting)
+    for thread in threads:
+        ends = not thread.truncated
+        inside = len(_MARKS[policy].findall(encoder.decode(thread.tokens)))
+        tags += max(inside, 1) if policy is AutoPolicy.PASTA else inside + 1
+        act += ends
+    return tuple(tag for tag in acting if isinstance(tag, Begin)), tags, act
+
+
+def _announced(
+    policy: AutoPolicy, encoder: Encoder, begun: Sequence[Begin], threads: Sequence[FieldResult]
+) -> tuple[tuple[int, int], ...]:
+    if policy is not AutoPolicy.PASTA:
+        return ()
+    opening = len(encoder.control("<async>"))
+    return tuple((tag.tokens, opening + len(thread.tokens)) for tag, thread in zip(begun, threads, strict=False))
+
+
+# ── together ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadReport:
+    """Scores of many answers; shares are between 0 and 1, speed-ups geometric means.
+
+    `realised` is in processor seconds, `realised_wall` by the clock; None without a baseline. Intervals hold 95 % of
+    the resampled means.
+    """
+
+    answers: int
+    failed: int
+    threads: float
+    theoretical: float
+    theoretical_interval: Interval
+    realised: float | None
+    realised_wall: float | None
+    tokens_per_pass: float
+    control: float  # the share of drawn tokens that are tags
+    tags_that_act: float | None
+    room: Mapping[str, float]  # announced against taken
+    truncated: float
+    word_f1: float
+    parts: Mapping[str, tuple[float, Interval, int]]  # the share that is right, and of how many
+    peak_cells: float
+    peak_without_release: float
+    peak_plain: float
+    attended: float
+    attended_plain: float
+
+
+def report_on(
+    answers: Sequence[Answered | str], rows: Sequence[Row], *, baseline: Sequence[Answered | str] | None = None
+) -> ThreadReport:
+    """`baseline` are answers to the same rows without threads. Only rows that both have answered count for speed."""
+    given = [one for one in answers if isinstance(one, Answered)]
+    if not given:
+        raise ValueError("no row was answered")
+    others: Sequence[Answered | str] = answers if baseline is None else baseline
+    pairs = [(one, other) for one, other in zip(answers, others, strict=True)
+             if isinstance(one, Answered) and isinstance(other, Answered)]  # fmt: skip
+    speed = [math.log(other.written / max(1, one.path)) for one, other in pairs]
+    announced = [pair for one in given for pair in one.announced]
+    texts = [(row.answer.plain_texts[0], one.text if isinstance(one, Answered) else None)
+             for row, one in zip(rows, answers, strict=True)]  # fmt: skip
+    return ThreadReport(
+        answers=len(given),
+        failed=len(answers) - len(given),
+        threads=_mean(one.threads for one in given),
+        theoretical=math.exp(_mean(speed)),
+        theoretical_interval=_exp(_interval(speed)),
+        realised=_ratio(pairs, lambda one: one.processor_seconds) if baseline is not None else None,
+        realised_wall=_ratio(pairs, lambda one: one.seconds) if baseline is not None else None,
+        tokens_per_pass=sum(one.drawn for one in given) / max(1, sum(one.path for one in given)),
+        control=1 - sum(min(one.written, one.drawn) for one in given) / max(1, sum(one.drawn for one in given)),
+        tags_that_act=_share(sum(one.act for one in given), sum(one.tags for one in given)),
+        room=_room(announced),
+        truncated=_mean(one.truncated for one in given),
+        word_f1=report_on_texts(texts, truncated=0).reported.f1,
+        parts=_parts(given),
+        peak_cells=_mean(one.peak_cells for one in given),
+        peak_without_release=_mean(one.cells for one in given),
+        peak_plain=_mean(one.plain_cells for one in given),
+        attended=_mean(one.attended for one in given),
+        attended_plain=_mean(one.plain_attended for one in given),
+    )
+
+
+def by_category(
+    answers: Sequence[Answered | str], rows: Sequence[Row], *, baseline: Sequence[Answered | str] | None = None
+) -> Iterator[tuple[str, ThreadReport]]:
+    """A report for each category of the rows, in their order."""
+    for name in dict.fromkeys(row.category for row in rows):
+        chosen = [number for number, row in enumerate(rows) if row.category == name]
+        some = None if baseline is None else [baseline[number] for number in chosen]
+        given = [answers[number] for number in chosen]
+        if any(isinstance(one, Answered) for one in given):
+            yield name, report_on(given, [rows[number] for number in chosen], baseline=some)
+
+
+def _parts(answers: Sequence[Answered]) -> Mapping[str, tuple[float, Interval, int]]:
+    names = dict.fromkeys(name for one in answers for name in one.parts)
+    found = {}
+    for name in names:
+        counts = [one.parts[name] for one in answers if one.parts.get(name, (0, 0))[1]]
+        right, every = (sum(values) for values in zip(*counts, strict=True)) if counts else (0, 0)
+        found[name] = (_share(right, every) or 0.0, _interval([one / all for one, all in counts]), every)
+    return found
+
+
+def _room(announced: Sequence[tuple[int, int]]) -> Mapping[str, float]:
+    if not announced:
+        return {}
+    return {
+        "announced": _mean(room for room, _ in announced),
+        "taken": _mean(taken for _, taken in announced),
+        "enough": _mean(taken <= room for room, taken in announced),
+        "exact to ten": _mean(room == -(-taken // 10) * 10 for room, taken in announced),
+    }
+
+
+def _ratio(pairs: Sequence[tuple[Answered, Answered]], seconds: Callable[[Answered], float]) -> float:
+    """The geometric mean of how much longer a token of the baseline's answer takes."""
+    return math.exp(_mean(math.log(seconds(other) / max(1e-9, seconds(one))) for one, other in pairs))
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None
+
+
+def _mean(values: Any) -> float:
+    listed = [float(value) for value in values]
+    return sum(listed) / len(listed) if listed else 0.0
+
+
+def _interval(values: Sequence[float]) -> Interval:
+    """Of the mean, by resampling."""
+    if len(values) < 2:
+        return (values[0], values[0]) if values else (0.0, 0.0)
+    random, array = np.random.default_rng(0), np.array(values, dtype=np.float64)
+    means = np.sort(array[random.integers(0, len(array), (_RESAMPLES, len(array)))].mean(axis=1))
+    return float(means[int(0.025 * _RESAMPLES)]), float(means[int(0.975 * _RESAMPLES) - 1])
+
+
+def _exp(interval: Interval) -> Interval:
+    return math.exp(interval[0]), math.exp(interval[1])

@@ -1,0 +1,62 @@
+"""What answers with threads cost and gain, counted by hand for a model that writes a script."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from pastalang.plan.build import build_plan
+from pastalang.runtime.engine import Engine
+from pastalang.source import Source
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+from pastalang.testing.fakes import scripted_model
+from pastalang.training.data import Row, read_checked
+from pastalang.training.thread_eval import Answered, answer_rows, by_category, report_on
+from tests.runtime.test_auto import FOOD, SIGHTS, program, script_of
+
+PLAN = build_plan(program().only_template, program())
+RIGHT = "Goulash!\nBaths.\nEnd."
+
+
+def rows(*categories: str) -> list[Row]:
+    lines = "".join(f'{{"value": "{RIGHT}", "category": "{name}"}}\n' for name in categories).replace("!\n", "!\\n")
+    return read_checked(Source("rows", lines.replace(".\nE", ".\\nE")), PLAN)
+
+
+def answered(text: str, **threads: str) -> Answered:
+    engine = Engine(scripted_model(script_of(text, threads), 320), byte_tokenizer())
+    [found] = answer_rows(engine, PLAN, rows("a"), score=lambda _, text: {"ends": (text.count("End"), 1)})
+    assert isinstance(found, Answered), found
+    return found
+
+
+def test_an_answer_with_threads_is_counted() -> None:
+    found = answered(f"{FOOD}\n{SIGHTS}\n<sync/>End.", food="Goulash!</async>", sights="Baths.</async>")
+    assert found.text == RIGHT
+    assert found.written == len(RIGHT) + 1
+    assert (found.threads, found.tags, found.act) == (2, 5, 5)
+    assert found.announced == ((20, len("<async>Goulash!</async>")), (30, len("<async>Baths.</async>")))
+    assert found.path == found.passes < found.drawn
+    assert found.parts == {"ends": (1, 1)}
+
+
+def test_tags_that_do_not_act_are_counted_and_stay_in_the_text() -> None:
+    found = answered('<promise tokens="x"/><sync/>End.')
+    assert (found.threads, found.tags, found.act) == (0, 2, 1)
+    assert found.text == '<promise tokens="x"/>End.'
+
+
+def test_speed_is_measured_against_the_answers_of_the_baseline() -> None:
+    one = answered(f"{FOOD}{SIGHTS}<sync/>.", food="a" * 90 + "</async>", sights="b" * 90 + "</async>")
+    plain = answered("a" * 90 + "b" * 90 + ".")
+    one, plain = replace(one, processor_seconds=1.0), replace(plain, processor_seconds=1.5)
+    report = report_on([one, one, "failed"], rows("a", "b", "a"), baseline=[plain, plain, plain])
+    assert (report.answers, report.failed) == (2, 1)
+    assert report.theoretical == pytest.approx(plain.written / one.path)
+    assert report.theoretical_interval == pytest.approx((report.theoretical, report.theoretical))
+    assert report.realised == pytest.approx(1.5)
+    assert report.room["announced"] == 25 and report.room["enough"] == 0
+    assert report.parts["ends"][0] == 0 and not math.isnan(report.word_f1)
+    assert [name for name, _ in by_category([one, one, "failed"], rows("a", "b", "a"))] == ["a", "b"]
