@@ -33,6 +33,7 @@ ENTRIES = (
     Entry("report", "pastalang.cli.report", "Show the rows of a bulk run as one HTML page."),
     Entry("models", "pastalang.cli.models", "List the models of this machine, and the one that is the default."),
     Entry("label", "pastalang.cli.label", "Write training rows from a model's own answers."),
+    Entry("data", "pastalang.cli.data", "Write training rows with threads from rows without."),
     Entry("train", "pastalang.cli.train", "Fine-tune a model to decode values or threads in parallel."),
     Entry("evaluate", "pastalang.cli.evaluate", "Score answers against the right ones."),
     Entry("import", "pastalang.cli.import_model", "Write a program for a Pydantic model or a JSON Schema."),

@@ -46,7 +46,7 @@ def evaluate_threads(wish: Wish) -> dict[str, Any]:
     """The report as data: one for all rows, and one for each category. Raises `Refused`."""
     if wish.plan.auto is None:
         raise Refused("`evaluate threads` is for programs with `assistant auto(...)`", EXIT_USAGE)
-    score = None if wish.score is None else _function(wish.score)
+    score = None if wish.score is None else function_named("--score", wish.score)
     for model in (wish.model, wish.baseline):
         if model is not None:
             refuse_model(model)
@@ -91,22 +91,22 @@ def _answers(wish: Wish, model: str, rows: list[Row], score: Score | None) -> li
     return found
 
 
-def _function(name: str) -> Score:
-    """`package.module:function`, found from the current folder or installed. Raises `Refused`."""
+def function_named(option: str, name: str) -> Callable[..., Any]:
+    """`package.module:function`, from the current folder or installed. Raises `Refused`, which names the option."""
     module, _, function = name.partition(":")
     if not module or not function:
-        raise Refused(f"--score is written MODULE:FUNCTION, not {name}", EXIT_USAGE)
+        raise Refused(f"{option} is written MODULE:FUNCTION, not {name}", EXIT_USAGE)
     sys.path.insert(0, str(Path.cwd()))
     try:
         found = getattr(importlib.import_module(module), function)
     except (ImportError, AttributeError) as problem:
-        raise Refused(f"--score {name}: {problem}", EXIT_USAGE) from problem
+        raise Refused(f"{option} {name}: {problem}", EXIT_USAGE) from problem
     finally:
         sys.path.pop(0)
     if not callable(found):
-        raise Refused(f"--score {name}: {function} cannot be called", EXIT_USAGE)
-    scored: Score = found
-    return scored
+        raise Refused(f"{option} {name}: {function} cannot be called", EXIT_USAGE)
+    called: Callable[..., Any] = found
+    return called
 
 
 # ── as text ──────────────────────────────────────────────────────────────────────────────────────────────

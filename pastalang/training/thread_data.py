@@ -1,0 +1,203 @@
+"""Training rows with threads, made from rows without: by rule, or by a model that writes the tags.
+
+plain rows ── tags by rule or annotator ── validated ── recorded ── rows with threads, and rejected ones with reasons
+
+Whoever writes the tags, a row is kept only if its text without tags is the text that it was made from, if no thread
+seems to refer to one that it cannot see, and if it can be trained on.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+from pastalang.compiler import compile
+from pastalang.plan.plan import Mode, Plan
+from pastalang.program.program import AutoPolicy
+from pastalang.program.types import Sampling
+from pastalang.runtime.encoder import Encoder
+from pastalang.runtime.engine import Engine
+from pastalang.training.data import CATEGORY, VALUE, Row
+from pastalang.training.errors import BadRow
+from pastalang.training.lessons import Lesson, Recorder
+from pastalang.training.thread_rules import CountTokens, Tagging, Unfit, check_independence, promise
+from pastalang.training.thread_text import read_thread_text
+from pastalang.values.json import JsonValue, spell_json
+
+Annotator: TypeAlias = Callable[[str], str]  # answers a prompt: a hosted model, an engine, a person
+OnDone: TypeAlias = Callable[[int], None]
+
+LEAST = {AutoPolicy.PASTA: 20, AutoPolicy.APAR: 10}  # tokens of a thread that is worth its tag
+_PROMISED = re.compile(r'<promise topic="([^"<>\n]*)"(?: tokens="[0-9]*")?/>[ \t]*<async>(.*?)</async>', re.DOTALL)
+
+_INSTRUCTIONS = {
+    AutoPolicy.PASTA: """\
+Below is an answer. Copy it word for word, and mark the parts that could be written at the same time, because none of
+them needs to know what the others say.
+
+- Put <promise topic="..." tokens="..."/><async> before such a part and </async> after it. The topic is at most three
+  words; tokens is how long the part is, in tokens, rounded up to a multiple of ten.
+- Put <sync/> before the first text that needs to know what an earlier part says: a summary, a comparison, a count.
+- Mark parts of at least twenty words. Mark at least two, or none. Do not mark a part that says "also", "this" or "then"
+  about another part. Do not put a part into another one.
+- Change nothing else, not even spaces and line ends. Answer with the copy alone.
+""",
+    AutoPolicy.APAR: """\
+Below is an answer. Copy it word for word, and mark the details that nothing else in the answer needs.
+
+- Put [Fork][Child] after the sentence that a detail belongs to, and [/Child] after the detail.
+- A detail has at least ten words. Mark at least two, or none. Nothing outside a detail may refer to it, and no detail
+  to another one. Do not put a detail into another one.
+- Change nothing else, not even spaces and line ends. Answer with the copy alone.
+""",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """A row of training data. `tokens` are those of its text without tags and with its end."""
+
+    row: Mapping[str, Any]
+    threads: int
+    tokens: int
+    in_threads: int
+    passes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A row that gets no threads, and why."""
+
+    row: Mapping[str, Any]
+    origin: str
+    reason: str
+
+
+def tag_rows(
+    rows: Sequence[Row], plan: Plan, tokenizer: Any, *, least: int | None = None, annotate: Annotator | None = None,
+    on_done: OnDone = lambda _: None,
+) -> Iterator[Tagged | Rejected]:  # fmt: skip
+    """Rows of an `auto(...)` template whose answers have no tags, in their order, with tags. `least`: of a thread."""
+    assert plan.auto is not None
+    work = _Work(plan, plan.auto, tokenizer, LEAST[plan.auto] if least is None else least, annotate)
+    for number, row in enumerate(rows, start=1):
+        yield work.tagged(row)
+        on_done(number)
+
+
+class _Work:
+    def __init__(self, plan: Plan, policy: AutoPolicy, tokenizer: Any, least: int, annotate: Annotator | None) -> None:
+        self._plan, self._policy, self._least, self._annotate = plan, policy, least, annotate
+        self._recorder = Recorder(tokenizer)
+        self._count = counter_of(tokenizer)
+
+    def tagged(self, row: Row) -> Tagged | Rejected:
+        [plain] = row.answer.plain_texts
+        try:
+            return self._tag(row, plain)
+        except Unfit as problem:
+            return Rejected(_written(row, plain), row.origin, str(problem))
+        except BadRow as problem:
+            return Rejected(_written(row, plain), row.origin, problem.reason)
+
+    def _tag(self, row: Row, plain: str) -> Tagged:
+        if self._annotate is None:
+            inputs = " ".join(str(value) for value in row.inputs.values())
+            text = Tagging(self._policy, self._count, self._least, inputs).tag(plain)
+        else:
+            text = self._annotated(plain, self._annotate)
+        check_independence(text, self._policy)
+        read = read_thread_text(text, self._policy)
+        if read.plain != plain:
+            raise Unfit("without its tags, it is another text")
+        lesson = Lesson(lambda _: self._plan, row.inputs, text, row.origin)
+        recorded = self._recorder.row(lesson, Mode.STRICT)
+        inside = sum(map(self._count, read.threads))
+        return Tagged(_written(row, text), len(read.threads), self._count(plain) + 1, inside, recorded.passes)
+
+    def _annotated(self, plain: str, annotate: Annotator) -> str:
+        text = annotate(annotation_prompt(plain, self._policy)).strip("\n")
+        text = _with_space_of(plain, text)
+        if self._policy is AutoPolicy.PASTA:
+            text = _PROMISED.sub(lambda found: promise(found[1], found[2], self._count), text)
+        if not read_thread_text(text, self._policy).threads:
+            raise Unfit("the annotator marked nothing")
+        return text
+
+
+def counter_of(tokenizer: Any) -> CountTokens:
+    """Counts the tokens of a text, those of tags as one where the tokenizer has such tokens."""
+    encoder = Encoder(tokenizer)
+    return lambda text: len(encoder.control(text) if text in ("<async>", "</async>") else encoder.text(text))
+
+
+def _with_space_of(plain: str, text: str) -> str:
+    """White space around a copy, which annotators lose, as it was."""
+    before, after = plain[: len(plain) - len(plain.lstrip())], plain[len(plain.rstrip()) :]
+    return before + text.strip() + after
+
+
+def _written(row: Row, text: str) -> Mapping[str, Any]:
+    category = {CATEGORY: row.category} if row.category else {}
+    return {**row.inputs, **category, VALUE: text}
+
+
+# ── annotators ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+def annotation_prompt(answer: str, policy: AutoPolicy) -> str:
+    """What an annotator is asked."""
+    return f"{_INSTRUCTIONS[policy]}\nThe answer:\n\n{answer}\n"
+
+
+def engine_annotator(engine: Engine, *, max_tokens: int = 1000) -> Annotator:
+    """An annotator that decodes greedily with an engine."""
+    program = compile(
+        'template annotate(prompt: text)\nuser """{prompt}"""\n'
+        f'assistant text """{{copy: string(max={max_tokens}, stop="<|end of copy|>")}}"""\n'
+    )
+    greedy = Sampling(temperature=0.0)
+    return lambda prompt: str(engine.run(program, {"prompt": prompt}, sampling=greedy, on_truncated="keep").text)
+
+
+# ── statistics ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """Of all rows. `theoretical` is the geometric mean of the tokens of a text for each pass that it takes."""
+
+    kept: int
+    threads: float
+    in_threads: float
+    theoretical: float
+    plain: int
+    rejected: Mapping[str, int]
+
+
+def statistics_of(tagged: Sequence[Tagged], rejected: Sequence[Rejected], plain: int) -> Statistics:
+    every = max(1, len(tagged))
+    reasons = Counter(one.reason.partition(":")[0] for one in rejected)
+    return Statistics(
+        kept=len(tagged),
+        threads=sum(one.threads for one in tagged) / every,
+        in_threads=sum(one.in_threads for one in tagged) / max(1, sum(one.tokens for one in tagged)),
+        theoretical=math.exp(sum(math.log(one.tokens / one.passes) for one in tagged) / every),
+        plain=plain,
+        rejected=dict(reasons.most_common()),
+    )
+
+
+def plain_among(rejected: Sequence[Rejected], count: int) -> list[Mapping[str, Any]]:
+    """Rows that teach when an answer needs no threads. The same rows are chosen whatever stands around them."""
+    named = {sha256(spell_json(_as_json(one.row)).encode()).hexdigest(): one.row for one in rejected}
+    return [named[name] for name in sorted(named)[:count]]
+
+
+def _as_json(row: Mapping[str, Any]) -> JsonValue:
+    return dict(row)

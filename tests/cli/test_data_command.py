@@ -1,0 +1,74 @@
+"""`pasta data threads`: what it writes, what it prints, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pastalang.cli.app import build_app
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+from pastalang.testing.toy_models import toy_model
+
+AUTO = 'template t(city: text)\nuser """{city}"""\nassistant auto(pasta, max=300)\n'
+LIST = "- Eat a goulash.\n- See the bridges.\n- Bathe in a bath.\nEnjoy it."
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model")
+    toy_model(vocabulary=320).save_pretrained(folder)
+    byte_tokenizer().save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def words(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    monkeypatch.chdir(tmp_path)
+    rows = [{"city": "Buda", "value": LIST}, {"city": "Pest", "value": "One line."}, {"city": "Eger", "value": "Two."}]
+    files = {"a.pasta": AUTO, "json.pasta": AUTO.replace("auto(pasta, max=300)", "json { a: boolean }")}
+    files |= {"rows.jsonl": "".join(json.dumps(row) + "\n" for row in rows), "none.jsonl": json.dumps(rows[1]) + "\n"}
+    files["tags.py"] = "def copy(prompt):\n    return prompt.partition('answer:')[2].strip()\n"
+    for name, content in files.items():
+        (tmp_path / name).write_text(content, encoding="utf-8")
+    return ["--program", "a.pasta", "--data", "rows.jsonl", "--model", str(model), "--out", "out.jsonl"]
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(build_app({"data"}), ["data", "threads", *words])
+
+
+def test_rows_with_threads_are_written_and_the_others_with_their_reasons(words: list[str], tmp_path: Path) -> None:
+    result = run(*words, "--least", "12", "--rejected", "bad.jsonl", "--plain", "1")
+    assert result.exit_code == 0, result.stderr
+    first, second = map(json.loads, (tmp_path / "out.jsonl").read_text("utf-8").splitlines())
+    assert first["city"] == "Buda" and first["value"].count("<async>") == 3 and "<sync/>Enjoy" in first["value"]
+    assert second["value"] in ("One line.", "Two.")
+    rejected = [json.loads(line) for line in (tmp_path / "bad.jsonl").read_text("utf-8").splitlines()]
+    assert [(row["origin"], row["reason"]) for row in rejected] == [
+        ("rows.jsonl:2", "it has no structure"), ("rows.jsonl:3", "it has no structure"),
+    ]  # fmt: skip
+    told = {line.rpartition("  ")[0].strip(): line.rpartition("  ")[2] for line in result.stdout.splitlines()}
+    assert (told["rows with threads"], told["threads of a row"], told["rejected"]) == ("1", "3.0", "2")
+
+
+@pytest.mark.parametrize(
+    ("more", "code", "message"),
+    [
+        (["--program", "json.pasta"], 2, "`data threads` is for programs with `assistant auto(...)`"),
+        (["--data", "none.jsonl"], 1, "no row gets threads, so out.jsonl is not written"),
+        (["--annotator", "tags"], 2, "--annotator is written MODULE:FUNCTION, not tags"),
+        (["--annotator", "tags:copy"], 1, "no row gets threads"),
+        (["--annotator", "tags:copy", "--least", "9"], 2, "--least is for tags by rule"),
+        (["--rejected", "out.jsonl"], 2, "--out and --rejected are both out.jsonl"),
+        (["--out", "rows.jsonl"], 2, "rows.jsonl"),
+    ],
+)
+def test_misuse_is_refused_and_nothing_is_written(
+    more: list[str], code: int, message: str, words: list[str], tmp_path: Path
+) -> None:
+    result = run(*words, *more)
+    assert result.exit_code == code and message in result.stderr
+    assert not (tmp_path / "out.jsonl").exists()
