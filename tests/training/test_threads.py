@@ -19,7 +19,7 @@ from pastalang.training.errors import BadRow, Interrupted
 from pastalang.training.fine_tune import Job, fine_tune
 from pastalang.training.method import OwnThreads
 from pastalang.training.recording import TrainingRow
-from pastalang.training.settings import Settings
+from pastalang.training.settings import Precision, Settings
 from pastalang.training.thread_text import read_thread_text
 from tests.training.lessons import TOKENIZER, row_of, taught_text
 
@@ -112,7 +112,7 @@ def test_a_model_learns_to_open_threads_and_an_interrupted_run_equals_an_unbroke
     model, data = toy_llama(tmp_path / "model"), tmp_path / "rows.jsonl"
     data.write_text("".join(json.dumps({"word": word, "value": value}) + "\n" for word, value in ANSWERS.items()))
     method = OwnThreads(pastalang.compile(PROGRAM))
-    settings = Settings(steps=70, learning_rate=6e-3, warmup_steps=10, bfloat16=False, save_every=1000)
+    settings = Settings(steps=70, learning_rate=6e-3, warmup_steps=10, precision=Precision.FLOAT32, save_every=1000)
     whole = Job(method, str(model), data, tmp_path / "whole", settings, rows=1, warmup=10, device="cpu", workers=1)
     fine_tune(whole, report=lambda _: None)
     parts = replace(whole, out=tmp_path / "parts")
