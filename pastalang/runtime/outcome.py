@@ -17,7 +17,7 @@ from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import FirstAnswerStats, RequestState
 from pastalang.runtime.scheduler.threads import passes_of
 from pastalang.runtime.scheduler.transcript import Threads, WrittenField
-from pastalang.runtime.trace import ROOT_LANE, ForcedTokens, JoinedLanes, Lane, SampledToken, Trace
+from pastalang.runtime.trace import ROOT_LANE, DraftedTokens, ForcedTokens, JoinedLanes, Lane, SampledToken, Trace
 from pastalang.runtime.truncation import Truncated
 
 
@@ -124,10 +124,13 @@ def trace_of(request: RequestState) -> Trace:
         fed=tuple(sorted((*_prompt(request), *(fed for one in branches for fed in _fed(one))), key=_pass_of)),
         drawn=tuple(sorted((drew for branch in branches for drew in _drawn(branch)), key=_pass_of)),
         joins=tuple(sorted((join for branch in branches for join in _joins(branch)), key=_pass_of)),
+        drafts=tuple(
+            sorted((DraftedTokens(one.number, *drafted) for one in branches for drafted in one.drafted), key=_pass_of)
+        ),
     )
 
 
-def _pass_of(one: ForcedTokens | SampledToken | JoinedLanes) -> int:
+def _pass_of(one: ForcedTokens | SampledToken | JoinedLanes | DraftedTokens) -> int:
     return one.forward_pass
 
 

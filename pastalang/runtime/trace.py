@@ -56,6 +56,16 @@ class SampledToken:
 
 
 @dataclass(frozen=True, slots=True)
+class DraftedTokens:
+    """Guesses that a pass fed for a lane, and how many of them were right."""
+
+    lane: int
+    forward_pass: int
+    fed: int
+    confirmed: int
+
+
+@dataclass(frozen=True, slots=True)
 class JoinedLanes:
     """From pass `forward_pass` on, `lane` sees the `joined` lanes; it waited for them since pass `since`."""
 
@@ -72,6 +82,7 @@ class Trace:
     fed: tuple[ForcedTokens, ...]
     drawn: tuple[SampledToken, ...]
     joins: tuple[JoinedLanes, ...]
+    drafts: tuple[DraftedTokens, ...] = ()
 
     def json_lines(self) -> str:
         """JSON lines: one object per line, in the order of the passes. The first line holds the version."""
@@ -81,6 +92,7 @@ class Trace:
             *({"kind": "fed", **asdict(one)} for one in self.fed),
             *({"kind": "drawn", **asdict(one)} for one in self.drawn),
             *({"kind": "joined", **asdict(one)} for one in self.joins),
+            *({"kind": "drafted", **asdict(one)} for one in self.drafts),
         ]
         lines += sorted(happened, key=lambda line: line["forward_pass"])
         return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
@@ -119,6 +131,7 @@ def read_json_lines(text: str) -> Trace:
         fed=tuple(ForcedTokens(**line) for line in kinds.get("fed", ())),
         drawn=tuple(SampledToken(**line) for line in kinds.get("drawn", ())),
         joins=tuple(JoinedLanes(**{**line, "joined": tuple(line["joined"])}) for line in kinds.get("joined", ())),
+        drafts=tuple(DraftedTokens(**line) for line in kinds.get("drafted", ())),
     )
 
 

@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang.program.types import Sampling
+from pastalang.runtime.display.page import page_of, render_page
+from pastalang.runtime.display.timeline import draw_timeline
 from pastalang.runtime.drafts.budget import StepCosts, worth_feeding
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs, OutOfMemory
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, Guess
 from pastalang.runtime.step import StepBatch
+from pastalang.runtime.trace import read_json_lines
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, SeenToken, hashed_score
 
@@ -79,6 +82,20 @@ def test_drafts_save_passes_and_change_nothing(mode: str, sampling: Sampling | N
     assert after.forward_passes < before.forward_passes
     assert (after.input_tokens, after.forced_tokens) == (before.input_tokens, before.forced_tokens)
     assert sum(one.tokens for one in drafted.trace.fed) == after.input_tokens + after.forced_tokens
+
+
+def test_the_trace_says_what_was_guessed() -> None:
+    engine = Engine(copying_model(), byte_tokenizer())
+    drafted, plain = run(engine=engine, drafts=8), run(engine=engine)
+    trace, usage = drafted.trace, drafted.usage
+    assert plain.trace.drafts == () and "guesses" not in draw_timeline(plain.trace)
+    assert sum(one.fed for one in trace.drafts) == usage.drafted_tokens
+    assert sum(one.confirmed for one in trace.drafts) == usage.confirmed_tokens
+    assert all(0 <= one.confirmed <= one.fed and 1 <= one.forward_pass <= trace.passes for one in trace.drafts)
+    assert read_json_lines(trace.json_lines()) == trace
+    assert f"({usage.confirmed_tokens} of {usage.drafted_tokens})" in draw_timeline(trace)
+    pages = [render_page(page_of(one, engine.plan(COPIES))) for one in (drafted, plain)]
+    assert ["guesses right" in page for page in pages] == [True, False]
 
 
 def test_no_drafts_in_lock_step() -> None:

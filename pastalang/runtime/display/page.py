@@ -116,10 +116,12 @@ def page_of(result: Result, plan: Plan, *, model: str = "") -> PageDocument:
 
 def _figures(trace: Trace, usage: Usage, sequential: int) -> tuple[Figure, ...]:
     passes = max(trace.passes, 1)
+    guesses = (Figure(f"{usage.confirmed_tokens:,} of {usage.drafted_tokens:,}", "guesses right"),)
     return (
         Figure(f"{trace.passes:,}", "forward passes"),
         Figure(f"{sequential:,}", "left to right"),
         Figure(f"{sequential / passes:.1f}×", "fewer passes"),
+        *(guesses if usage.drafted_tokens else ()),
         Figure(f"{usage.peak_cells:,}", "cells at most"),
         Figure(f"{usage.seconds:.2f} s", "in all"),
     )

@@ -147,6 +147,7 @@ class BranchState:
     keeps_cells: bool = False  # whether it may be rewound to one of its own tokens
     # Drafts:
     draft: DraftTree | None = None  # what the current step fed after its last token
+    drafted: list[tuple[int, int, int]] = field(default_factory=list)  # (forward pass, drafts, confirmed ones)
     confirmed: list[int] = field(default_factory=list)  # its tokens that were drafts
     unseen: list[CellId] = field(default_factory=list)  # cells of confirmed drafts, which its row has yet to see
     # While a step is built:

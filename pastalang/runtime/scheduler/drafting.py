@@ -47,6 +47,7 @@ class Drafting:
     def end(self, trees: Sequence[DraftTree]) -> None:
         for tree in trees:
             tree.branch.draft = None
+            tree.branch.drafted.append((tree.branch.request.forward_passes, len(tree.nodes), len(tree.confirmed)))
             if tree.confirmed:
                 self._confirmed.append(tree.branch)
             if self.drafter is not None:
