@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 from transformers.utils import logging
 
+from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.errors import PastaError
 from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.compatibility import check_config
@@ -21,11 +22,13 @@ from pastalang.runtime.models.packed import pack
 from pastalang.runtime.models.source import check_source, shipped_folder
 from pastalang.runtime.models.training_note import TrainingNote, find_note
 
+_SHORT: Final = {"bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32"}
 LONGEST_REASON: Final = 400  # characters
+DType: TypeAlias = torch.dtype | Literal["float32", "bfloat16", "float16", "float64"]
 
 
 def load_model(
-    source: str | Path, *, device: str | None = None, dtype: torch.dtype | None = None, packed: bool = True
+    source: str | Path, *, device: str | None = None, dtype: DType | None = None, packed: bool = True
 ) -> LoadedModel:
     """Loads from a folder, a name on the hub, or the name of a shipped model, which needs no network.
 
@@ -52,7 +55,7 @@ def load_tokenizer(source: str | Path) -> Any:
         return AutoTokenizer.from_pretrained(path, local_files_only=Path(path).is_dir())
 
 
-def load_weights(path: str | Path, *, device: str | None = None, dtype: torch.dtype | None = None) -> Any:
+def load_weights(path: str | Path, *, device: str | None = None, dtype: DType | None = None) -> Any:
     """Loads a causal model. Raises `UnsupportedModel` before any weight is read, `LoadError` if loading fails.
 
     `device` defaults to the first GPU if there is one. `dtype` defaults to half precision if the device computes in
@@ -60,14 +63,13 @@ def load_weights(path: str | Path, *, device: str | None = None, dtype: torch.dt
     """
     is_here = Path(path).is_dir()
     chosen = check_device(device or default_device())
-    if dtype is not None and not isinstance(dtype, torch.dtype):
-        raise LoadError(f"`dtype` is a type of torch, such as torch.float32, not {dtype!r}")
+    wanted = default_dtype(chosen) if dtype is None else check_dtype(dtype)
     with as_load_error(path):
         config = AutoConfig.from_pretrained(path, local_files_only=is_here)
     check_config(config)
     with as_load_error(path), quietly():
         model, found = AutoModelForCausalLM.from_pretrained(
-            path, dtype=dtype or default_dtype(chosen), local_files_only=is_here,
+            path, dtype=wanted, local_files_only=is_here,
             output_loading_info=True, ignore_mismatched_sizes=True,
         )  # fmt: skip
     absent = sorted((*found["missing_keys"], *(name for name, *_ in found["mismatched_keys"])))
@@ -98,6 +100,20 @@ def check_device(device: str) -> torch.device:
     if not available.get(chosen.type, False):
         raise LoadError(f"this machine has no device {device!r}; without one, the best available is taken")
     return chosen
+
+
+def check_dtype(dtype: object) -> torch.dtype:
+    """A type of torch, or its name. Raises `LoadError` for anything else."""
+    if isinstance(dtype, torch.dtype):
+        return dtype
+    names: tuple[str, ...] = get_args(get_args(DType)[1])
+    if dtype in names:
+        found: torch.dtype = getattr(torch, str(dtype))
+        return found
+    hint = _SHORT.get(str(dtype)) or did_you_mean(str(dtype), names)
+    raise LoadError(
+        f"`dtype` is one of {', '.join(names)}, not {dtype!r:.60}" + (f"; did you mean {hint}?" if hint else "")
+    )
 
 
 def default_device() -> str:

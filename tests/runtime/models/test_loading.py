@@ -29,6 +29,11 @@ def test_a_saved_model_is_loaded_with_the_device_and_dtype_that_were_asked_for(t
     assert TransformersModel(loaded, cells=32).vocabulary == 64
 
 
+def test_a_dtype_may_be_written_as_its_name() -> None:
+    assert Engine.load("pasta-mini", device="cpu", dtype="bfloat16").model.dtype is torch.bfloat16
+    assert Engine.load("pasta-mini", device="cpu").model.dtype is torch.float32
+
+
 def test_without_a_dtype_the_device_decides(tmp_path: Path) -> None:
     toy_model(vocabulary=64).save_pretrained(tmp_path)
     assert load_weights(tmp_path, device="cpu").dtype is default_dtype(torch.device("cpu"))
@@ -91,7 +96,9 @@ def test_a_model_that_lacks_a_part_is_refused_in_words(tmp_path: Path, left_out:
     [
         ({"device": "quantum"}, "a device is cpu, cuda or mps, not 'quantum'"),
         ({"device": "meta"}, "this machine has no device 'meta'"),
-        ({"dtype": "bf16"}, "`dtype` is a type of torch, such as torch.float32, not 'bf16'"),
+        ({"dtype": "bf16"}, "`dtype` is one of float32, .*, not 'bf16'; did you mean bfloat16?"),
+        ({"dtype": "floot32"}, "not 'floot32'; did you mean float32?"),
+        ({"dtype": 16}, "not 16$"),
     ],
 )
 def test_where_and_how_a_model_cannot_be_loaded_is_refused_in_words(options: Any, message: str) -> None:
