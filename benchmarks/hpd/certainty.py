@@ -1,4 +1,4 @@
-"""The confidence interval of a difference between two ways of decoding the same documents."""
+"""Confidence intervals of an F1, and of a difference between two ways of decoding the same documents."""
 
 from __future__ import annotations
 
@@ -40,6 +40,14 @@ def difference(one: dict[str, Any], other: dict[str, Any], *, seed: int = 0) -> 
     found = _f1(left[draws].sum(1)) - _f1(right[draws].sum(1))
     low, high = np.percentile(found, (2.5, 97.5))
     return Difference(float(_f1(left.sum(0)[None])[0] - _f1(right.sum(0)[None])[0]), float(low), float(high))
+
+
+def interval(one: dict[str, Any], *, seed: int = 0) -> tuple[float, float]:
+    """The 95 % interval of an F1, from bootstrap samples of the documents."""
+    found = np.array(one["per_document"])
+    draws = np.random.default_rng(seed).integers(0, len(found), (DRAWS, len(found)))
+    low, high = np.percentile(_f1(found[draws].sum(1)), (2.5, 97.5))
+    return float(low), float(high)
 
 
 def _f1(tallies: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -21,7 +21,7 @@ from pastalang.cli.process import exits_with_code
 from pastalang.cli.standard_input import refuse_second, rows_of
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.program.program import AutoBody, Template
-from pastalang.training.settings import Decay, Precision, Settings, TrainingMode
+from pastalang.training.settings import Decay, LogName, Precision, Settings, TrainingMode
 
 if TYPE_CHECKING:
     from pastalang.training.fine_tune import Job
@@ -139,6 +139,9 @@ def command(
     keep_adapter: Annotated[
         bool, typer.Option("--keep-adapter", help="Write the adapters to OUT/adapter, too.")
     ] = False,
+    log: Annotated[
+        list[LogName] | None, typer.Option(help="Send the numbers of the run there, too. May be repeated.")
+    ] = None,
     workers: Annotated[
         int, typer.Option(min=0, help="Processes that record rows. 0: chosen by the number of rows.")
     ] = 0,
@@ -191,7 +194,7 @@ def command(
         validation=None if validation is None else rows_of(validation, columns), held_out=hold_out, epochs=epochs,
         warmup=warm_up, rows=rows, length=length, lora=adapters, keep_adapter=keep_adapter, device=device,
         workers=workers, skip_bad=skip_bad, needs_judge=judge_every is not None, overwrite=overwrite,
-        options=_options(context),
+        options=_options(context), logs=tuple(log or ()),
     )  # fmt: skip
     _check(job) if check else _train(job)
 

@@ -105,7 +105,7 @@ class PackedBatches:
     def _packed_epoch(self, epoch: int) -> list[list[TrainingRow]]:
         shown = [ways[(number + epoch) % len(ways)] for number, ways in enumerate(self._variants)]
         order = np.random.default_rng((self._seed, epoch)).permutation(len(shown))
-        return _packed([shown[index] for index in order], self._length)
+        return pack([shown[index] for index in order], self._length)
 
 
 def too_long(row: TrainingRow, length: int) -> BadRow | None:
@@ -147,8 +147,8 @@ def collate(lines: Sequence[Sequence[TrainingRow]], length: int) -> Batch:
     )
 
 
-def _packed(rows: Sequence[TrainingRow], length: int) -> list[list[TrainingRow]]:
-    """Put every row into the first open line with room for it. With too many open lines, the fullest one is closed."""
+def pack(rows: Sequence[TrainingRow], length: int) -> list[list[TrainingRow]]:
+    """Put every row into the first open line with room. With too many open lines, the fullest one is closed."""
     closed: list[list[TrainingRow]] = []
     opened: list[tuple[list[TrainingRow], int]] = []
     for row in rows:

@@ -26,14 +26,14 @@ from pastalang.training.errors import BadData, BadRow, BadRows, listed
 from pastalang.training.exam import BATCH as EXAM_BATCH
 from pastalang.training.exam import Exam, Score
 from pastalang.training.hold_out import FEWEST, held_out
-from pastalang.training.memory import Shape, forecast
+from pastalang.training.memory import Shape, forecast, give_back_freed_memory
 from pastalang.training.method import Method
 from pastalang.training.model_files import Base, Lora, read_base, save
 from pastalang.training.recorded_rows import OnDone, Recording, Variants, record_rows
 from pastalang.training.row_files import RowFile, fingerprint_of
 from pastalang.training.run_folder import ROWS, WORK, check_folder, prepare_folder, write_options
-from pastalang.training.run_log import Metrics, ReportLine, Step, StepLines
-from pastalang.training.settings import Settings
+from pastalang.training.run_log import Metrics, ReportLine, Step, StepLines, check_logs
+from pastalang.training.settings import LogName, Settings
 from pastalang.training.trainer import train
 from pastalang.values.describe import counted
 
@@ -68,6 +68,7 @@ class Job:
     needs_judge: bool = False
     overwrite: bool = False
     options: Mapping[str, Any] | None = None
+    logs: tuple[LogName, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,8 @@ def fine_tune(
 ) -> Progress:
     """An interrupted run goes on. Raises `BadData`, `BadRows`, `CheckpointError`, `TrainingStopped`, `Interrupted`."""
     show = Show(report, live)
+    give_back_freed_memory()
+    check_logs(job.logs)
     check_folder(job.out, overwrite=job.overwrite)
     with _no_folder_if_refused(job.out):
         material = gather(job, show, cache=job.out / WORK / ROWS)
@@ -249,7 +252,7 @@ class _Run:
         self._job, self._material, self._model = job, material, model
         self._identity, self._show = identity, show
         self._work = job.out / WORK
-        self._metrics = Metrics(self._work)
+        self._metrics = Metrics(self._work, job.logs, about=job.options)
         self._step = 0
 
     def all(self, is_stopped: Callable[[], bool]) -> Progress:
@@ -258,7 +261,13 @@ class _Run:
         self._step = found.progress.step if found else 0
         write_options(self._job.out, self._job.options or {}, self._identity)
         self._metrics.begin_after(self._step)
-        if exam is not None and found is None:
+        try:
+            return self._train(exam, is_new=found is None, is_stopped=is_stopped)
+        finally:
+            self._metrics.close()
+
+    def _train(self, exam: Exam | None, *, is_new: bool, is_stopped: Callable[[], bool]) -> Progress:
+        if exam is not None and is_new:
             self._write_before(exam.scores(self._model))
         progress = train(
             self._model, self._material.batches, self._material.settings, self._work, identity=self._identity,

@@ -6,6 +6,7 @@ weights, gradients, moments of the optimiser, and what the forward pass keeps fo
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
 import weakref
@@ -26,6 +27,8 @@ from pastalang.training.masters import Masters
 from pastalang.training.settings import Precision, Settings
 from pastalang.training.trainer import autocast, keep_few_activations, trained
 
+_MMAP_THRESHOLD: Final = -3  # the name of a setting in malloc.h
+_GIVEN_BACK: Final = 1 << 20  # bytes of an allocation
 _MOMENTS: Final = 2  # of the optimiser, for each weight
 
 
@@ -117,6 +120,15 @@ class _Counter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         out = func(*args, **(kwargs or {}))
         self.hold(one for one in tree_iter(out) if isinstance(one, torch.Tensor))
         return out
+
+
+def give_back_freed_memory() -> None:
+    """Return the memory of freed tensors to the system at once.
+
+    The allocator of Linux keeps that of all but the largest ones, which in training is a quarter more than is needed.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _GIVEN_BACK)
 
 
 # ── what is there ────────────────────────────────────────────────────────────────────────────────────────

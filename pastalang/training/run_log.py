@@ -1,17 +1,25 @@
-"""What a run shows while it trains, and keeps: a line per step on a terminal, and all numbers in `metrics.jsonl`."""
+"""What a run shows while it trains, and keeps: a line per step on a terminal, and all numbers in `metrics.jsonl`.
+
+TensorBoard and Weights & Biases get the same numbers if they are asked for and installed.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import resource
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import torch
+
+from pastalang.training.errors import BadData
+from pastalang.training.settings import LogName
 
 ReportLine: TypeAlias = Callable[[str], None]  # shows one line of progress
 
@@ -68,14 +76,25 @@ class StepLines:
         return "  ".join(parts)
 
 
+class Log(Protocol):
+    """Where else numbers go."""
+
+    def numbers(self, step: int, numbers: Mapping[str, float]) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Metrics:
     """`metrics.jsonl`: a JSON object per step and per validation. A run that goes on continues it."""
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / METRICS
+    def __init__(self, folder: Path, logs: Sequence[LogName] = (), *, about: Mapping[str, Any] | None = None) -> None:
+        self._folder, self._path = folder, folder / METRICS
+        self._names, self._about = logs, about or {}
+        self._logs: list[Log] = []
 
     def begin_after(self, step: int) -> None:
         """Drop what an interrupted run wrote after the step that it goes on from."""
+        self._logs = [_log_of(name, self._folder, step, self._about) for name in self._names]
         kept = []
         with suppress(OSError):
             for line in self._path.read_text(encoding="utf-8").splitlines():
@@ -95,13 +114,77 @@ class Metrics:
                 "seconds": round(step.seconds, 4),
             }
         )
+        numbers = {"loss": step.loss, "learning rate": step.rate, "gradient norm": step.gradient_norm}
+        for log in self._logs:
+            log.numbers(step.number, numbers)
 
     def validation(self, step: int, scores: Mapping[str, Any]) -> None:
+        """`scores` by the name of the exam; each has an `f1`."""
         self._write({"step": step, "validation": dict(scores)})
+        for log in self._logs:
+            log.numbers(step, {f"F1/{name}": one["f1"] for name, one in scores.items()})
+
+    def close(self) -> None:
+        for log in self._logs:
+            log.close()
 
     def _write(self, line: Mapping[str, Any]) -> None:
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(line) + "\n")
+
+
+# ── logs of others ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def check_logs(names: Sequence[LogName]) -> None:
+    """Raises `BadData` if one of them is not installed."""
+    for name in names:
+        if find_spec(name.value) is None:
+            raise BadData(f"--log {name.value} needs the package {name.value}: pip install {name.value}")
+
+
+def _log_of(name: LogName, folder: Path, step: int, about: Mapping[str, Any]) -> Log:
+    match name:
+        case LogName.TENSORBOARD:
+            return _TensorBoard(folder / name.value, step)
+        case LogName.WANDB:
+            return _Wandb(folder, about)
+
+
+class _TensorBoard:
+    def __init__(self, folder: Path, step: int) -> None:
+        from torch.utils.tensorboard import SummaryWriter
+
+        self._writer: Any = SummaryWriter(str(folder), purge_step=step + 1)
+
+    def numbers(self, step: int, numbers: Mapping[str, float]) -> None:
+        for name, value in numbers.items():
+            self._writer.add_scalar(name, value, step)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _Wandb:
+    """One run of Weights & Biases for a run folder, which goes on with it."""
+
+    def __init__(self, folder: Path, about: Mapping[str, Any]) -> None:
+        import wandb
+
+        place = folder.absolute()
+        id = hashlib.sha256(str(place).encode()).hexdigest()[:16]
+        self._run: Any = wandb.init(
+            project="pastalang", name=place.parent.name, id=id, resume="allow", dir=str(folder), config=dict(about)
+        )
+
+    def numbers(self, step: int, numbers: Mapping[str, float]) -> None:
+        self._run.log(dict(numbers), step=step)
+
+    def close(self) -> None:
+        self._run.finish()
+
+
+# ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 def memory() -> int:

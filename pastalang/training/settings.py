@@ -51,6 +51,13 @@ class Precision(StrEnum):
     FLOAT32 = "float32"
 
 
+class LogName(StrEnum):
+    """Where the numbers of a run go besides its folder."""
+
+    TENSORBOARD = "tensorboard"
+    WANDB = "wandb"
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
     steps: int

@@ -1,0 +1,83 @@
+"""Training with the `Trainer` of Hugging Face: rows of a program, and the collator that makes batches of them.
+
+    rows = rows_for_trainer("rows.jsonl", program, tokenizer)
+    Trainer(model, arguments, train_dataset=rows, data_collator=Collator(model.config)).train()
+
+The loss of the model is then that of `pasta train`: of the tokens that holes would draw, where they are decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from pastalang.plan.plan import Mode
+from pastalang.program.program import Program
+from pastalang.runtime.attention.masks import FULL, SLIDING, layer_windows
+from pastalang.training.batches import Batch, collate, pack
+from pastalang.training.data import read_lessons
+from pastalang.training.errors import BadData
+from pastalang.training.lessons import Recorder
+from pastalang.training.recording import IGNORED, TrainingRow
+from pastalang.training.row_files import RowFile
+
+_MASKED: Final = ("sdpa", "eager")  # the implementations of attention that take any mask
+
+
+def rows_for_trainer(
+    data: RowFile, program: Program, tokenizer: Any, *, mode: Mode = Mode.STRICT, template: str | None = None,
+    config: Any = None,
+) -> list[TrainingRow]:  # fmt: skip
+    """A data set for the `Trainer`. A model whose layers have windows needs its `config` here.
+
+    Raises `BadData` for the file, and `BadRow` or `BadRows` for rows that cannot be taught.
+    """
+    windows = set() if config is None else set(layer_windows(config.get_text_config())) - {None}
+    recorder = Recorder(tokenizer, window=windows.pop() if windows else None)
+    return [recorder.row(lesson, mode) for lesson in read_lessons(data, program, template=template)]
+
+
+class Collator:
+    """Makes a batch of rows: those that fit share a line of `length` tokens, and none sees another.
+
+    Without a `length`, a line is as long as the longest row of its batch. Raises `BadData` for a model whose attention
+    takes no masks, such as that of FlashAttention.
+    """
+
+    def __init__(self, config: Any, *, length: int | None = None) -> None:
+        self._attention = config._attn_implementation
+        if self._attention not in _MASKED:
+            raise BadData(
+                f"the attention {self._attention!r} takes no mask of its own: load the model with "
+                "attn_implementation='sdpa'"
+            )
+        self._windows = set(layer_windows(config.get_text_config()))
+        self._length = length
+
+    def __call__(self, rows: Sequence[TrainingRow]) -> dict[str, Any]:
+        length = self._length or max(map(len, rows))
+        batch = collate(pack(rows, length), length + 1)  # models look for the label of a place at the next one
+        labels = pad(batch.labels[:, :-1], (1, 0), value=IGNORED)
+        return {
+            "input_ids": batch.tokens,
+            "position_ids": batch.positions,
+            "attention_mask": self._masks(batch),
+            "labels": labels,
+        }
+
+    def _masks(self, batch: Batch) -> Tensor | dict[str, Tensor]:
+        """(rows, 1, length, length). Models of mixed layers take one mask for each kind."""
+        assert batch.visible is not None
+        far, near = self._mask(batch.visible), self._mask(batch.visible if batch.near is None else batch.near)
+        if len(self._windows) > 1:
+            return {FULL: far, SLIDING: near}
+        return far if None in self._windows else near
+
+    def _mask(self, visible: Tensor) -> Tensor:
+        if self._attention == "sdpa":
+            return visible[:, None]
+        return torch.zeros(visible.shape).masked_fill_(~visible, torch.finfo(torch.float32).min)[:, None]
