@@ -128,13 +128,17 @@ class Parts:
         # What a row may hold besides inputs and value, unless the template has an input of that name.
         self._extra = {CATEGORY, ACCEPTED, THOUGHT} - {*self._inputs}
         self._known = {*self._inputs, VALUE, *self._extra}
+        fields = plan.output.fields if isinstance(plan.output, t.Object) else ()
+        self._types_of_keys = {field.key: field.type for field in fields}
 
     def check(self, given: Mapped) -> None:
         """Raises `BadData` for a part that rows do not have."""
         for part in given.columns:
             if not self._has(part):
                 hint = did_you_mean(part, self._known)
-                known = f"did you mean `{hint}`?" if hint else f"a row has {_listed(self._known)} and `{VALUE}.KEY`"
+                known = (
+                    f"did you mean `{hint}`?" if hint else f"a row has {_listed(self._known)} and the keys of the value"
+                )
                 raise BadData(f"--map: a row has no `{part}`; {known}")
 
     def left_out(self, rows: Iterable[dict[str, JsonValue] | BadRow]) -> tuple[str, ...]:
@@ -142,7 +146,13 @@ class Parts:
         return tuple(name for name in dict.fromkeys(names) if not self._has(name))
 
     def _has(self, name: str) -> bool:
-        return name in self._known or name.startswith(f"{VALUE}.")
+        return name in self._known or self._key_of(name) is not None
+
+    def _key_of(self, name: str) -> str | None:
+        """The key of the value that a column holds: `value.brand`, or `brand` if nothing else has that name."""
+        if name.startswith(f"{VALUE}."):
+            return name.removeprefix(f"{VALUE}.")
+        return name if name in self._types_of_keys and name not in self._known else None
 
     def row(self, origin: str, row: dict[str, JsonValue] | BadRow) -> Row:
         """Raises `BadRow`."""
@@ -206,16 +216,15 @@ class Parts:
                 *_, parts[name] = readings(parts[name])
         if isinstance(spelled := parts.get(ACCEPTED), str) and ACCEPTED in self._extra:
             *_, parts[ACCEPTED] = readings(spelled)
-        keys = {name.removeprefix(f"{VALUE}."): cell for name, cell in row.items() if name.startswith(f"{VALUE}.")}
-        if keys and VALUE not in parts:
-            parts[VALUE] = {key: self._cell(key, cell) for key, cell in keys.items()}
+        keys = [(self._key_of(name), cell) for name, cell in row.items()]
+        value: dict[str, JsonValue] = {key: self._cell(key, cell) for key, cell in keys if key is not None}
+        if value and VALUE not in parts:
+            parts[VALUE] = value
         return parts
 
     def _cell(self, key: str, cell: JsonValue) -> JsonValue:
         """The value of a key as its type has it, or as the table has it if it fits in no way."""
-        output = self._plan.output
-        fields = output.fields if isinstance(output, t.Object) else ()
-        type = next((field.type for field in fields if field.key == key), None)
+        type = self._types_of_keys.get(key)
         if type is None:
             return next(readings(cell))
         found = [self._shaped(type, one) for one in readings(cell)]

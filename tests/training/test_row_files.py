@@ -131,7 +131,7 @@ def test_columns_of_other_names_are_mapped(tmp_path: Path) -> None:
     path.write_text('name,maker,sort,id\nSony TV,Sony,tv,1\n"A phone",,phone,2\n')
     program = 'template p(title: text)\nuser """{title}"""\nassistant json { brand: string(max=9) | null, kind: text }'
     plan = planner(pastalang.compile(program.replace("text }", '"tv" | "phone" }')))(Mode.STRICT)
-    columns = {"title": "name", "value.brand": "maker", "value.kind": "sort"}
+    columns = {"title": "name", "value.brand": "maker", "kind": "sort"}
     reading = read_against(Mapped(path, columns), plan)
     assert [row.value for row in reading.rows] == [{"brand": "Sony", "kind": "tv"}, {"brand": None, "kind": "phone"}]
     assert reading.left_out == ("id",)
@@ -141,6 +141,19 @@ def test_columns_of_other_names_are_mapped(tmp_path: Path) -> None:
         read_against(Mapped(path, {"title": "nam"}), plan)
     with pytest.raises(BadData, match=r"--map: a row has no `titel`; did you mean `title`\?"):
         read_against(Mapped(path, {"titel": "name"}), plan)
+
+
+def test_columns_named_like_the_keys_of_the_value_are_its_keys(tmp_path: Path) -> None:
+    program = (
+        'template p(title: text)\nuser """{title}"""\nassistant json { size: integer | null, title: string(max=9) }'
+    )
+    plan, path = planner(pastalang.compile(program))(Mode.STRICT), tmp_path / "rows.csv"
+    path.write_text("title,size,value.title,id\nA lamp,7,Lamp,1\nA bulb,,Bulb,2\n")
+    reading = read_against(path, plan)
+    assert [(row.inputs, row.value) for row in reading.rows] == [
+        ({"title": "A lamp"}, {"size": 7, "title": "Lamp"}), ({"title": "A bulb"}, {"size": None, "title": "Bulb"}),
+    ]  # fmt: skip
+    assert reading.left_out == ("id",)
 
 
 def test_scores_of_tables_are_those_of_json_lines(tmp_path: Path) -> None:
