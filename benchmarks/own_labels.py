@@ -33,6 +33,7 @@ from benchmarks.hpd.work import OutOfTime, Work, fingerprint
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Mode
 from pastalang.runtime.models.source import DEFAULT, shipped_folder
+from pastalang.training.errors import BadData
 from pastalang.training.labels import ModelTeacher, label_rows
 from pastalang.training.settings import TrainingMode
 
@@ -45,7 +46,7 @@ Figures = dict[str, dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """One data set: `trained` documents to learn from, and `measured` ones to answer."""
+    """One data set: the documents of `corpus.train` to learn from, and `measured` ones to answer."""
 
     base: Path
     corpus: Corpus
@@ -58,7 +59,10 @@ class Study:
         parts = dict(self._parts())
         try:
             for name, make in parts.items():
-                self.work.part(name, make)
+                try:
+                    self.work.part(name, make)
+                except BadData as problem:  # no own label was kept
+                    self.work.report(f"   {problem}")
         except OutOfTime:
             self.work.report("the minutes are over; the next run continues here")
         found = {name: self.work.known(name) for name in parts}

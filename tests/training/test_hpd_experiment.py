@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import own_labels
 from benchmarks.hpd.__main__ import main
 from benchmarks.hpd.certainty import difference
 from benchmarks.hpd.documents import Name, read_corpus, taught
@@ -166,6 +167,24 @@ def test_a_whole_run_is_reported_resumed_and_keeps_what_was_written_by_hand(
     assert "──" not in capsys.readouterr().out
     generated, _, kept = out.read_text("utf-8").partition(BY_HAND)
     assert (generated, "By hand." in kept) == (report.partition(BY_HAND)[0], True)
+
+
+def test_own_labels_are_compared_with_those_of_people(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "own.md"
+    words = [
+        "--oa-mine", titles(tmp_path / "rows.jsonl"), "--model", model, "--steps", 1, "--rows", 1, "--documents", 1,
+        "--trained", 2, "--min-confidence", 0, "--work", tmp_path / "work", "--out", out,
+    ]  # fmt: skip
+    assert own_labels.main([*map(str, words), "--minutes", "-1"]) == 0
+    assert "| base | – | – | – |" in out.read_text("utf-8")
+    assert own_labels.main([*map(str, words)]) == 0
+    assert "── labels of people, strict" in capsys.readouterr().out
+    report = out.read_text("utf-8")
+    assert "2 documents to learn from" in report and "| base | 0.0 (0.0 … 0.0) |" in report
+    assert own_labels.main([*map(str, words)]) == 0
+    assert "── labels of people" not in capsys.readouterr().out and out.read_text("utf-8") == report
 
 
 def test_a_model_folder_without_a_model_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
