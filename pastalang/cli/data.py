@@ -12,8 +12,8 @@ import typer
 
 from pastalang.cli.evaluate_threads import function_named
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_USAGE, Refused, ctrl_c_exits_at_once
-from pastalang.cli.model_source import chosen_model, load_tokenizer
-from pastalang.cli.options import TemplateName
+from pastalang.cli.model_source import chosen_model, load_tokenizer, refuse_device, refuse_model
+from pastalang.cli.options import Device, TemplateName
 from pastalang.cli.output import echo, refuse_unwritable, write_file
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
@@ -34,7 +34,9 @@ def command(
     program: Annotated[Path, typer.Option(help="The program with assistant auto(...) that the rows are for.")],
     data: Annotated[Path, typer.Option(help="JSON lines: the inputs by name, and the answer without tags as `value`.")],
     out: Annotated[Path, typer.Option(help="Write the rows with threads to this file.")],
-    model: Annotated[str | None, typer.Option(help="The model whose tokens count. Its weights are not loaded.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="The model whose tokens count; its weights are loaded for --independence.")
+    ] = None,
     rejected: Annotated[
         Path | None, typer.Option(help="Write the rows that get no threads to this file, with reasons.")
     ] = None,
@@ -48,7 +50,14 @@ def command(
         str | None,
         typer.Option(metavar="MODULE:FUNCTION", help="Who writes the tags: gets a prompt, returns the tagged text."),
     ] = None,
+    independence: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0, help="Reject threads that --model finds less likely without the others, by more nats a token."
+        ),
+    ] = None,
     template: TemplateName = None,
+    device: Device = None,
 ) -> None:
     refuse_second(program, data)
     for place in (out, rejected):
@@ -61,13 +70,21 @@ def command(
     if plan.auto is None:
         raise Refused("`data threads` is for programs with `assistant auto(...)`", EXIT_USAGE)
     annotate = None if annotator is None else function_named("--annotator", annotator)
-    tokenizer = load_tokenizer(chosen_model(model).name)
+    name = chosen_model(model).name
+    tokenizer = load_tokenizer(name)
     with ctrl_c_exits_at_once():
+        refuse_device(device)
         from pastalang.training.data import read_checked
-        from pastalang.training.thread_data import Rejected, Tagged, plain_among, statistics_of, tag_rows
+        from pastalang.training.independence import Judge
+        from pastalang.training.model_files import read_base
+        from pastalang.training.thread_data import Bar, Rejected, Tagged, plain_among, statistics_of, tag_rows
 
     rows = read_checked(rows_of(data), plan)
-    found = list(tag_rows(rows, plan, tokenizer, least=least, annotate=annotate))
+    bar = None
+    if independence is not None:
+        refuse_model(name)
+        bar = Bar(Judge(read_base(name).load(device=device, seed=0, lora=None), tokenizer, plan), independence)
+    found = list(tag_rows(rows, plan, tokenizer, least=least, annotate=annotate, bar=bar))
     tagged = [one for one in found if isinstance(one, Tagged)]
     refused = [one for one in found if isinstance(one, Rejected)]
     added = plain_among(refused, round(plain * len(tagged)))
@@ -93,6 +110,7 @@ def _as_text(found: Statistics) -> str:
         ("threads of a row", f"{found.threads:.1f}"),
         ("tokens in threads", f"{100 * found.in_threads:.1f} %"),
         ("theoretical speed-up", f"{found.theoretical:.2f}x"),
+        *([("nats a token without the others", f"{found.loss:.3f}")] if found.loss is not None else []),
         ("rows without threads", f"{found.plain:,}"),
         ("rejected", f"{sum(found.rejected.values()):,}"),
         *((f"  {reason}", f"{count:,}") for reason, count in found.rejected.items()),

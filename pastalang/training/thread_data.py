@@ -3,7 +3,8 @@
 plain rows ── tags by rule or annotator ── validated ── recorded ── rows with threads, and rejected ones with reasons
 
 Whoever writes the tags, a row is kept only if its text without tags is the text that it was made from, if no thread
-seems to refer to one that it cannot see, and if it can be trained on.
+seems to refer to one that it cannot see, and if it can be trained on. With a `Bar`, a model has to find its threads
+about as likely without one another.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.training.data import CATEGORY, VALUE, Row
 from pastalang.training.errors import BadRow
+from pastalang.training.independence import Judge
 from pastalang.training.lessons import Lesson, Recorder
 from pastalang.training.thread_rules import CountTokens, Tagging, Unfit, check_independence, promise
 from pastalang.training.thread_text import read_thread_text
@@ -59,14 +61,26 @@ Below is an answer. Copy it word for word, and mark the details that nothing els
 
 
 @dataclass(frozen=True, slots=True)
+class Bar:
+    """`most`: how much less likely a thread may be without the others, in nats for each of its tokens."""
+
+    judge: Judge
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
 class Tagged:
-    """A row of training data. `tokens` are those of its text without tags and with its end."""
+    """A row of training data. `tokens` are those of its text without tags and with its end.
+
+    `loss` is that of the thread which loses most without the others, in nats for each token; None without a judge.
+    """
 
     row: Mapping[str, Any]
     threads: int
     tokens: int
     in_threads: int
     passes: int
+    loss: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,19 +94,22 @@ class Rejected:
 
 def tag_rows(
     rows: Sequence[Row], plan: Plan, tokenizer: Any, *, least: int | None = None, annotate: Annotator | None = None,
-    on_done: OnDone = lambda _: None,
+    bar: Bar | None = None, on_done: OnDone = lambda _: None,
 ) -> Iterator[Tagged | Rejected]:  # fmt: skip
     """Rows of an `auto(...)` template whose answers have no tags, in their order, with tags. `least`: of a thread."""
     assert plan.auto is not None
-    work = _Work(plan, plan.auto, tokenizer, LEAST[plan.auto] if least is None else least, annotate)
+    work = _Work(plan, plan.auto, tokenizer, LEAST[plan.auto] if least is None else least, annotate, bar)
     for number, row in enumerate(rows, start=1):
         yield work.tagged(row)
         on_done(number)
 
 
 class _Work:
-    def __init__(self, plan: Plan, policy: AutoPolicy, tokenizer: Any, least: int, annotate: Annotator | None) -> None:
-        self._plan, self._policy, self._least, self._annotate = plan, policy, least, annotate
+    def __init__(
+        self, plan: Plan, policy: AutoPolicy, tokenizer: Any, least: int, annotate: Annotator | None, bar: Bar | None
+    ) -> None:
+        self._plan, self._policy, self._least = plan, policy, least
+        self._annotate, self._bar = annotate, bar
         self._recorder = Recorder(tokenizer)
         self._count = counter_of(tokenizer)
 
@@ -118,7 +135,16 @@ class _Work:
         lesson = Lesson(lambda _: self._plan, row.inputs, text, row.origin)
         recorded = self._recorder.row(lesson, Mode.STRICT)
         inside = sum(map(self._count, read.threads))
-        return Tagged(_written(row, text), len(read.threads), self._count(plain) + 1, inside, recorded.passes)
+        tokens, loss = self._count(plain) + 1, self._loss(row, text)
+        return Tagged(_written(row, text), len(read.threads), tokens, inside, recorded.passes, loss)
+
+    def _loss(self, row: Row, text: str) -> float | None:
+        if self._bar is None:
+            return None
+        loss = max((one.nats for one in self._bar.judge.losses(row, text)), default=0.0)
+        if loss > self._bar.most:
+            raise Unfit(f"a thread is less likely without the others: {loss:.2f} nats for each token")
+        return loss
 
     def _annotated(self, plain: str, annotate: Annotator) -> str:
         text = annotate(annotation_prompt(plain, self._policy)).strip("\n")
@@ -170,24 +196,28 @@ def engine_annotator(engine: Engine, *, max_tokens: int = 1000) -> Annotator:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Of all rows. `theoretical` is the geometric mean of the tokens of a text for each pass that it takes."""
+    """Of all rows. `theoretical` is the geometric mean of the tokens of a text for each pass that it takes, `loss` the
+    mean of what the thread of a row that loses most loses."""
 
     kept: int
     threads: float
     in_threads: float
     theoretical: float
+    loss: float | None
     plain: int
     rejected: Mapping[str, int]
 
 
 def statistics_of(tagged: Sequence[Tagged], rejected: Sequence[Rejected], plain: int) -> Statistics:
     every = max(1, len(tagged))
+    losses = [one.loss for one in tagged if one.loss is not None]
     reasons = Counter(one.reason.partition(":")[0] for one in rejected)
     return Statistics(
         kept=len(tagged),
         threads=sum(one.threads for one in tagged) / every,
         in_threads=sum(one.in_threads for one in tagged) / max(1, sum(one.tokens for one in tagged)),
         theoretical=math.exp(sum(math.log(one.tokens / one.passes) for one in tagged) / every),
+        loss=sum(losses) / len(losses) if losses else None,
         plain=plain,
         rejected=dict(reasons.most_common()),
     )

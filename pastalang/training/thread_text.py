@@ -46,6 +46,13 @@ class ThreadText:
     def begins(self) -> tuple[Begin, ...]:
         return tuple(tag for _, tag in self.tags if isinstance(tag, Begin))
 
+    @property
+    def spans(self) -> tuple[tuple[int, int], ...]:
+        """Where each thread stands in the plain text."""
+        starts = [at for at, tag in self.tags if isinstance(tag, Begin)]
+        before = [sum(map(len, self.threads[:number])) for number in range(len(starts))]
+        return tuple((at + n, at + n + len(thread)) for at, n, thread in zip(starts, before, self.threads, strict=True))
+
 
 def read_thread_text(text: str, policy: AutoPolicy) -> ThreadText:
     """Raises `BadRow` if a tag has no thread, a thread no tag, or a tag stands where it means nothing."""

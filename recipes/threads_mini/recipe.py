@@ -35,6 +35,7 @@ from recipes.threads_mini.ships import TRAINED_COUNTS, choose_berths, draw_table
 from recipes.threads_mini.tokenizer import BEGIN, END
 
 LIMIT: Final = 480  # tokens of an answer, and of each thread
+ORDER: Final = (Policy.PASTA, Policy.APAR, Policy.LINEAR, Policy.BLIND)
 _FEW: Final = (2, 3)  # ships of the first tables that are learned
 
 
@@ -59,7 +60,7 @@ def make_models(out: Path, sizes: Sizes, *, report: ReportLine) -> None:
     torch.set_num_threads(1)
     tokenizer = _tokenizer(out / "tokenizer")
     _base(out, tokenizer, sizes, report)
-    for policy in Policy:
+    for policy in ORDER:
         _tuned(policy, out, tokenizer, sizes, report)
 
 

@@ -54,6 +54,15 @@ def test_rows_with_threads_are_written_and_the_others_with_their_reasons(words: 
     assert (told["rows with threads"], told["threads of a row"], told["rejected"]) == ("1", "3.0", "2")
 
 
+def test_a_model_judges_what_threads_lose_without_one_another(words: list[str], tmp_path: Path) -> None:
+    kept = run(*words, "--least", "12", "--independence", "9", "--device", "cpu")
+    assert kept.exit_code == 0 and "nats a token without the others" in kept.stdout, kept.stderr
+    (tmp_path / "out.jsonl").unlink()
+    refused = run(*words, "--least", "12", "--independence", "0", "--rejected", "bad.jsonl", "--device", "cpu")
+    assert refused.exit_code == 1
+    assert "a thread is less likely without the others: 0." in (tmp_path / "bad.jsonl").read_text("utf-8")
+
+
 @pytest.mark.parametrize(
     ("more", "code", "message"),
     [

@@ -98,7 +98,7 @@ def test_an_interrupted_recipe_goes_on_and_makes_a_model_for_each_policy(tmp_pat
         make_models(tmp_path, sizes, report=report)
     make_models(tmp_path, sizes, report=report)
     assert [line for line in lines if line.startswith("──")] == [
-        "── base", "── linear", "── pasta", "── pasta", "── blind", "── apar",
+        "── base", "── pasta", "── pasta", "── apar", "── linear", "── blind",
     ]  # fmt: skip
     for policy in Policy:
         assert read_note(tmp_path / policy.value) is not None
