@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tomllib
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -19,8 +20,10 @@ from pastalang.cli.output import echo
 from pastalang.cli.plan_source import choose_template, read_program
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.standard_input import refuse_second, rows_of
+from pastalang.cli.train_bonbon import train_bonbon
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.program.program import AutoBody, Template
+from pastalang.training.preference import Form, Preference
 from pastalang.training.settings import Decay, LogName, Precision, Settings, TrainingMode
 
 if TYPE_CHECKING:
@@ -33,6 +36,22 @@ class MethodName(StrEnum):
     HPD = "hpd"
     PASTA = "pasta"
     APAR = "apar"
+    BONBON = "bonbon"
+
+
+_RATES = (1e-4, 1e-5)  # of a preference round the second one
+_THREADS = (MethodName.PASTA, MethodName.APAR)
+_ONLY_FOR = {
+    "mode": (MethodName.HPD,),
+    **dict.fromkeys(("samples", "quality", "score", "margin", "alpha", "form"), (MethodName.BONBON,)),
+    **dict.fromkeys(
+        (
+            "validation", "hold_out", "epochs", "length", "judge_every", "patience", "lora", "lora_alpha",
+            "lora_dropout", "lora_targets", "keep_adapter", "workers", "check", "skip_bad",
+        ),
+        (MethodName.HPD, *_THREADS),
+    ),
+}  # fmt: skip
 
 
 def _read_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -64,7 +83,8 @@ def command(
     method: Annotated[
         MethodName,
         typer.Argument(
-            help="hpd: decode the values of a JSON answer in parallel. pasta, apar: open threads in auto(...)."
+            help="hpd: decode the values of a JSON answer in parallel. pasta, apar: open threads in auto(...). "
+            "bonbon: prefer the best of sampled answers with threads."
         ),
     ],
     model: Annotated[str, typer.Option(help="The model to start with: a folder, or a name on the Hugging Face hub.")],
@@ -101,8 +121,9 @@ def command(
     ] = None,
     accumulation: Annotated[int, typer.Option(min=1, help="The batches of one update.")] = 1,
     learning_rate: Annotated[
-        float, typer.Option(help="The peak learning rate, after warm-up and before decay.")
-    ] = 1e-4,
+        float | None,
+        typer.Option(help="The peak, after warm-up and before decay. Default: 0.0001, for bonbon 0.00001."),
+    ] = None,
     warm_up: Annotated[
         int | None, typer.Option(min=0, help="Steps of warm-up. Default: a tenth of all, at most 100.")
     ] = None,
@@ -147,6 +168,19 @@ def command(
     ] = 0,
     check: Annotated[bool, typer.Option("--check", help="Check and record the rows, and train nothing.")] = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used.")] = False,
+    samples: Annotated[int, typer.Option(min=2, help="bonbon: the answers sampled for each row.")] = 8,
+    quality: Annotated[
+        float, typer.Option(min=0.0, help="bonbon: how much quality counts next to speed; inf: quality alone.")
+    ] = 2.0,
+    score: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="bonbon: counts what is right. Default: the F1 of words."),
+    ] = None,
+    margin: Annotated[
+        float | None, typer.Option(min=0.0, help="bonbon: the margin to aim at. Default: that of --samples.")
+    ] = None,
+    alpha: Annotated[float, typer.Option(min=0.0, max=1.0, help="bonbon: the weight of imitation.")] = 0.005,
+    form: Annotated[Form, typer.Option(help="bonbon: how the margin of a pair costs.")] = Form.SQUARED,
     device: Device = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Begin anew in --out, even if it is not empty.")
@@ -163,10 +197,7 @@ def command(
     columns = columns_of(map)
     checked = read_program(program)
     refuse_method(method, choose_template(checked, template))
-    if method is not MethodName.HPD and _is_typed(context, "mode"):
-        raise Refused(
-            f"--mode is for hpd: an answer with threads is decoded as `auto({method.value})` says", EXIT_USAGE
-        )
+    _refuse_options_of_others(context, method)
     if not check:
         _refuse_output(out, model, overwrite=overwrite)
     refuse_model(model)
@@ -177,11 +208,19 @@ def command(
         from pastalang.training.method import Method, OwnThreads, ParallelValues
         from pastalang.training.model_files import Lora
 
+    rate = learning_rate or _RATES[method is MethodName.BONBON]
     settings = Settings(
-        steps=steps or 1000, learning_rate=learning_rate, final_share=final_rate, decay=decay, clip_norm=clip,
+        steps=steps or 1000, learning_rate=rate, final_share=final_rate, decay=decay, clip_norm=clip,
         weight_decay=weight_decay, accumulation=accumulation, judge_every=judge_every or 100, patience=patience,
         save_every=save_every, seed=seed, precision=precision, checkpointing=checkpointing,
     )  # fmt: skip
+    if method is MethodName.BONBON:
+        preference = Preference(samples, quality, alpha, margin, form)
+        train_bonbon(
+            preference, replace(settings, steps=steps or 0), checked, template, model, rows_of(data, columns), out,
+            score, max(1, rows // 2), device, overwrite=overwrite, options=_options(context),
+        )  # fmt: skip
+        return
     adapters = None
     if lora is not None:
         names = tuple(name.strip() for name in (lora_targets or "").split(",") if name.strip())
@@ -207,10 +246,20 @@ def refuse_method(method: MethodName, template: Template) -> None:
         raise Refused(
             f"`{template.name}` lets the model open threads with auto({policy}): use `pasta train {policy}`", EXIT_USAGE
         )
-    if method is not MethodName.HPD and policy != method.value:
+    if method is MethodName.BONBON and policy is None:
+        raise Refused(f"`{template.name}` has no auto(...): bonbon is for answers with threads", EXIT_USAGE)
+    if method in (MethodName.PASTA, MethodName.APAR) and policy != method.value:
         instead = f"has auto({policy})" if policy else "has no auto(...)"
         advice = f"use `pasta train {policy or 'hpd'}`, or write `assistant auto({method.value}, max=400)`"
         raise Refused(f"`{template.name}` {instead}: {advice}", EXIT_USAGE)
+
+
+def _refuse_options_of_others(context: typer.Context, method: MethodName) -> None:
+    """Raises `Refused` for an option that the method would not heed."""
+    for option, methods in _ONLY_FOR.items():
+        if method not in methods and _is_typed(context, option):
+            names = " and ".join(dict.fromkeys(one.value for one in methods))
+            raise Refused(f"--{option.replace('_', '-')} is for {names}, not for {method.value}", EXIT_USAGE)
 
 
 def _is_typed(context: typer.Context, option: str) -> bool:
@@ -254,7 +303,7 @@ def _options(context: typer.Context) -> dict[str, Any]:
     return found
 
 
-def _refuse_numbers(learning_rate: float, epochs: float | None) -> None:
+def _refuse_numbers(learning_rate: float | None, epochs: float | None) -> None:
     for name, value in (("--learning-rate", learning_rate), ("--epochs", epochs)):
         if value is not None and not (math.isfinite(value) and value > 0):
             raise Refused(f"{name} has to be a number above 0, not {value:g}", EXIT_USAGE)

@@ -1,0 +1,130 @@
+"""Preference rounds: what is sampled comes back as a row, and the margin of a pair goes where it should."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import LlamaForCausalLM
+
+import pastalang
+from pastalang.plan.build import build_plan
+from pastalang.program.program import AutoPolicy
+from pastalang.runtime.engine import Engine
+from pastalang.source import Source
+from pastalang.testing.fakes import scripted_model
+from pastalang.training.bonbon import (
+    BonbonLoss,
+    Pair,
+    PairBatches,
+    Round,
+    Sampled,
+    pairs_of,
+    reference_of,
+    tagged_text,
+    train_round,
+)
+from pastalang.training.data import Row, read_checked
+from pastalang.training.errors import BadData, Interrupted
+from pastalang.training.lessons import Recorder
+from pastalang.training.method import OwnThreads
+from pastalang.training.preference import Form, Preference
+from pastalang.training.settings import Precision, Settings
+from pastalang.training.thread_text import read_thread_text
+from tests.runtime.test_auto import FOOD, SIGHTS, program, script_of
+from tests.training.lessons import TOKENIZER
+from tests.training.test_threads import toy_llama
+
+PROGRAM = pastalang.compile('template t(word: text)\nuser """{word}"""\nassistant auto(pasta, max=60)\n')
+PLAN = build_plan(PROGRAM.only_template, PROGRAM)
+FAST, SLOW = '<promise tokens="10"/><async>ab</async>!', "ab!"
+
+
+def rows(*words: str) -> list[Row]:
+    return read_checked(Source("r", "".join(json.dumps({"word": word, "value": "ab!"}) + "\n" for word in words)), PLAN)
+
+
+def test_a_sampled_answer_comes_back_as_a_row() -> None:
+    threads = {"food": "Goulash.</async>", "sights": "Baths.</async>"}
+    engine = Engine(scripted_model(script_of(f"{FOOD}\n{SIGHTS}<sync/>End <promise", threads), 320), TOKENIZER)
+    result = engine.run(program(), {})
+    value = tagged_text(engine.encoder, AutoPolicy.PASTA, result)
+    assert value == f"{FOOD}<async>Goulash.</async>\n{SIGHTS}<async>Baths.</async><sync/>End <promise"
+    assert read_thread_text(value.removesuffix("<promise"), AutoPolicy.PASTA).plain + "<promise" == result.text
+
+
+def test_the_weight_of_quality_sweeps_the_trade_off() -> None:
+    quick, good = Sampled("a", 3.0, 0.5), Sampled("b", 1.0, 1.0)
+    [row] = rows("x")
+
+    def best(weight: float) -> str:
+        [pair] = pairs_of([row], [[good, quick]], Preference(quality_weight=weight))
+        return pair.best.value
+
+    assert [best(weight) for weight in (0.0, 2.0, 5.0, math.inf)] == ["a", "a", "b", "b"]
+    assert pairs_of([row], [[good, good]], Preference()) == []
+    assert pairs_of([row], [[]], Preference()) == []
+    assert Preference(samples=8).margin == pytest.approx(7 * (1 + 1 / 2 + 1 / 3 + 1 / 4 + 1 / 5 + 1 / 6 + 1 / 7))
+
+
+def batches() -> PairBatches:
+    fast, slow = Sampled(FAST, 2.0, 1.0), Sampled(SLOW, 1.0, 1.0)
+    return PairBatches([Pair(row, fast, slow) for row in rows("x", "y")], Recorder(TOKENIZER), PLAN, size=2, seed=0)
+
+
+@pytest.mark.parametrize("form", Form)
+def test_the_loss_imitates_the_best_and_moves_the_margin(form: Form, tmp_path: Path) -> None:
+    model = LlamaForCausalLM.from_pretrained(toy_llama(tmp_path / "model"))
+    pairs = batches()
+    reference = reference_of(model, pairs)
+    assert len(reference) == 4, "every line has a name of its own"
+    loss = BonbonLoss(reference, Preference(target=4.0, form=form, alpha=0.5))
+    best = [value for name, value in reference.items() if "best" in name]
+    drawn = len(FAST) - len("<async>") + 1
+    imitation = -sum(best) / len(best) / drawn
+    at_start = 16.0 if form is Form.SQUARED else math.log(2)
+    assert loss(model, pairs(0)).item() == pytest.approx(0.5 * imitation + 0.5 * at_start, rel=1e-4)
+
+    loss = BonbonLoss(reference, Preference(target=4.0, form=form))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=2e-4)
+    for number in range(60):
+        loss(model, pairs(number)).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad()
+    now = reference_of(model, pairs)
+    moved = {name: now[name] - reference[name] for name in now}
+    margins = [moved[name] - moved[name.replace("best", "worst")] for name in moved if "best" in name]
+    assert all((abs(margin - 4) < 1) if form is Form.SQUARED else margin > 2 for margin in margins)
+
+
+def test_a_round_samples_once_and_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+    model, data = toy_llama(tmp_path / "model"), tmp_path / "rows.jsonl"
+    data.write_text("".join(json.dumps({"word": word, "value": "ab!"}) + "\n" for word in "xyz"), encoding="utf-8")
+    settings = Settings(steps=6, learning_rate=1e-3, warmup_steps=1, precision=Precision.FLOAT32)
+    known = [[Sampled(FAST, 2.0, 1.0), Sampled(SLOW, 1.0, 1.0)]] * 3
+
+    def job(name: str) -> Round:
+        return Round(
+            OwnThreads(PROGRAM), str(model), data, tmp_path / name, Preference(samples=2), settings, device="cpu"
+        )
+
+    def make(name: str, stop_after: int | None = None) -> list[str]:
+        lines: list[str] = []
+        calls = iter(range(100))
+        train_round(job(name), report=lines.append, is_stopped=lambda: next(calls) == stop_after)
+        return lines
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pastalang.training.bonbon._answers", lambda *_, **__: known[0])
+        whole = make("whole")
+        with pytest.raises(Interrupted):
+            make("parts", stop_after=2)
+    make("parts")  # the samples are not taken anew
+    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")]
+    assert weights[0] == weights[1]
+    assert "best        3 answers  speed-up 2.00x  quality 100.0 %" in whole
+    with pytest.raises(BadData, match="holds a finished run"):
+        make("whole")
