@@ -29,13 +29,15 @@ from pastalang.training.recording import IGNORED
 from pastalang.training.run_log import ReportLine
 from pastalang.training.settings import Settings
 from pastalang.training.trainer import train
-from recipes.threads_mini.answers import Policy, answer_as
+from recipes.threads_mini.answers import CountTokens, Policy, answer_as
 from recipes.threads_mini.model import make_model, make_tokenizer
-from recipes.threads_mini.ships import TRAINED_COUNTS, choose_berths, draw_table
+from recipes.threads_mini.ships import HELD_OUT_COUNTS, TRAINED_COUNTS, Table, choose_berths, draw_table
 from recipes.threads_mini.tokenizer import BEGIN, END
 
 LIMIT: Final = 480  # tokens of an answer, and of each thread
+_OF_THE_BASE: Final = ("hidden", "layers", "base_steps", "tokens", "learning_rate", "seed")
 ORDER: Final = (Policy.PASTA, Policy.APAR, Policy.LINEAR, Policy.BLIND)
+_EXAMINED: Final = tuple(sorted({6, 8, *HELD_OUT_COUNTS}))  # numbers of ships
 _FEW: Final = (2, 3)  # ships of the first tables that are learned
 
 
@@ -52,6 +54,7 @@ class Sizes:
     tune_steps: int = 150
     tune_lines: int = 4
     tune_rate: float = 1e-3
+    exam: int = 80  # tables that it is measured with
     seed: int = 0
 
 
@@ -59,6 +62,7 @@ def make_models(out: Path, sizes: Sizes, *, report: ReportLine) -> None:
     """Write a folder for each policy, next to `base` and the rows. An interrupted run resumes with the same call."""
     torch.set_num_threads(1)
     tokenizer = _tokenizer(out / "tokenizer")
+    write_exams(out, tokenizer, sizes)
     _base(out, tokenizer, sizes, report)
     for policy in ORDER:
         _tuned(policy, out, tokenizer, sizes, report)
@@ -71,6 +75,21 @@ def program_of(policy: Policy) -> pastalang.Program:
 
 def counter_of(tokenizer: Any) -> Callable[[str], int]:
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False))
+
+
+def write_exams(out: Path, tokenizer: Any, sizes: Sizes) -> None:
+    """For each policy its program and the rows to measure it with: new names, and numbers of ships old and new."""
+    for policy in Policy:
+        (out / f"{policy.tags}.pasta").write_text(program_of(policy).source.text, encoding="utf-8")
+        rows = out / f"test-{policy.value}.jsonl"
+        if rows.exists():
+            continue
+        random, lines = Random(f"test/{sizes.seed}"), list[str]()
+        for number in range(sizes.exam):
+            count = _EXAMINED[number % len(_EXAMINED)]
+            table = draw_table(random, counts=(count,), held_out=True)
+            lines.append(_line(policy, table, random, counter_of(tokenizer), category=f"{count} ships"))
+        rows.write_text("".join(lines), encoding="utf-8")
 
 
 def _tokenizer(folder: Path) -> Any:
@@ -90,7 +109,7 @@ def _base(out: Path, tokenizer: Any, sizes: Sizes, report: ReportLine) -> None:
         save_every=50, seed=sizes.seed,
     )  # fmt: skip
     batches = LinearBatches(tokenizer, sizes)
-    identity = {"sizes": str(asdict(sizes)), "stage": "base"}
+    identity = {name: str(value) for name, value in asdict(sizes).items() if name in _OF_THE_BASE}
     train(model, batches, settings, out / "base-training", identity=identity, report=report)
     (out / "base").mkdir(parents=True, exist_ok=True)
     save(model, tokenizer, TrainingNote(tuple(Mode), "", "", "", {"answer": LIMIT}), out / "base")
@@ -146,9 +165,9 @@ def _tuned(policy: Policy, out: Path, tokenizer: Any, sizes: Sizes, report: Repo
 def _lines(policy: Policy, tokenizer: Any, sizes: Sizes) -> list[str]:
     """The same tables and berths for every policy."""
     random, count = Random(f"rows/{sizes.seed}"), counter_of(tokenizer)
-    lines = []
-    for _ in range(sizes.rows):
-        table = draw_table(random)
-        value = answer_as(policy, table, choose_berths(table, random), count)
-        lines.append(json.dumps({"table": table.text, "value": value}) + "\n")
-    return lines
+    return [_line(policy, draw_table(random), random, count) for _ in range(sizes.rows)]
+
+
+def _line(policy: Policy, table: Table, random: Random, count: CountTokens, **more: str) -> str:
+    value = answer_as(policy, table, choose_berths(table, random), count)
+    return json.dumps({"table": table.text, "value": value, **more}) + "\n"

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import pastalang
+from pastalang.plan.build import build_plan
 from pastalang.program.program import AutoPolicy
 from pastalang.runtime.models.training_note import read_note
+from pastalang.training.data import read_checked
 from pastalang.training.thread_text import read_thread_text
 from recipes.threads_mini.answers import Policy, answer_as
 from recipes.threads_mini.model import make_tokenizer
@@ -82,7 +85,7 @@ def test_a_promise_takes_five_tokens_and_a_fact_one(tokenizer: object) -> None:
 
 
 def test_an_interrupted_recipe_goes_on_and_makes_a_model_for_each_policy(tmp_path: Path) -> None:
-    sizes = Sizes(hidden=64, layers=2, base_steps=2, tokens=300, rows=4, tune_steps=1, tune_lines=1)
+    sizes = Sizes(hidden=64, layers=2, base_steps=2, tokens=300, rows=4, tune_steps=1, tune_lines=1, exam=4)
     lines: list[str] = []
 
     class PulledPlug(Exception):
@@ -101,4 +104,8 @@ def test_an_interrupted_recipe_goes_on_and_makes_a_model_for_each_policy(tmp_pat
         "── base", "── pasta", "── pasta", "── apar", "── linear", "── blind",
     ]  # fmt: skip
     for policy in Policy:
+        program, data = tmp_path / f"{policy.tags}.pasta", tmp_path / f"test-{policy.value}.jsonl"
+        loaded = pastalang.load(program)
+        rows = read_checked(data, build_plan(loaded.only_template, loaded))
+        assert [row.category for row in rows] == ["5 ships", "6 ships", "7 ships", "8 ships"]
         assert read_note(tmp_path / policy.value) is not None
