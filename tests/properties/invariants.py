@@ -84,9 +84,11 @@ def check_watched(data: st.DataObject, case: Case) -> None:
     """The first request alone. Where weights are behind it, all that a token does not see is noise in a twin."""
     watching = Disturbed(case.kind, seed=case.seed) if isinstance(case.kind, Weights) else case.kind.model(PLENTY)
     kept, chunk = data.draw(st.sampled_from((0, 0, 400))), data.draw(st.sampled_from((None, None, None, 3, 16)))
-    way = Way(kept=kept, chunk=chunk, cells=watching.cells)
+    drafts = data.draw(st.one_of(st.none(), st.none(), st.none(), st.integers(0, 99)))
+    way = Way(kept=kept, chunk=chunk, cells=watching.cells, drafts=drafts)
     engine = engine_for(watching, way, words=case.words, kind=Watched)  # type: ignore[arg-type]
-    [found] = engine.batch(case.plan, case.requests[:1], **case.options)
+    for _ in range(1 if drafts is None else 2):  # the second run is guessed from the first
+        [found] = engine.batch(case.plan, case.requests[:1], **case.options)
     check_nothing_is_left(engine)
     if is_excused(found, way):
         return
@@ -101,6 +103,9 @@ def check_watched(data: st.DataObject, case: Case) -> None:
     count(Invariant.ORACLE, case.key)
     if isinstance(watching, Disturbed):
         count(Invariant.ISOLATION, case.key, watching.compared)
+    if drafts is not None:
+        count(Invariant.DRAFTS, case.key, found.usage.confirmed_tokens)
+        return
     check_trace(engine.last, found, len(watching.fed))
     check_positions(case, watching.fed)
     check_cost(case.plan.mode, case.expected(), engine.last, found, way)
