@@ -9,6 +9,8 @@ table       the same as a callable from an Arrow table to an Arrow table; the co
 output      chunks of rows on disk, and the file that is made of them
 ledger      what a run has committed, what it was started with, and who is writing
 run         one run: reads, decodes, commits, stops, goes on
+pool        documents through many processes, any of which may die
+tuning      how many documents a machine should decode at once, measured and remembered
 estimate    what a run will take, before it is started
 compare     the same answers written from left to right, and what makes them differ
 saved       an output read again, with its run and its documents

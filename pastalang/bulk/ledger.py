@@ -220,7 +220,7 @@ class Ledger:
     def _clear(self) -> None:
         """Remove what a run has left in the folder, the manifest first, and nothing else."""
         suffix, own = re.escape(self.out.suffix), "|".join(map(re.escape, (_MANIFEST, _JOURNAL, _COMPARISON)))
-        left = re.compile(rf"({own}|\d{{6}}{suffix}|joined{suffix})(\.draft)?")
+        left = re.compile(rf"({own}|\d{{6,}}{suffix}|joined{suffix})(\.draft)?")
         for path in (self.folder / _MANIFEST, self.folder / _JOURNAL, *self.folder.iterdir()):
             if left.fullmatch(path.name):
                 path.unlink(missing_ok=True)

@@ -93,7 +93,7 @@ async def _aextractions(
     feed = Feed(task, await asyncio.to_thread(_engine, model))
     inputs = (feed.inputs_of(document) async for document in _each(documents, task))
     options = {**task.options, "in_flight": in_flight, "return_errors": True, "model": task.type}
-    async with aclosing(feed.engine.amap(task.program, inputs, **options)) as outcomes:
+    async with aclosing(feed.engine.amap(task.runnable, inputs, **options)) as outcomes:
         async for outcome in outcomes:
             yield feed.extraction(outcome)[1]
 

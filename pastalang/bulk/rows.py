@@ -81,7 +81,7 @@ def extractions_of(
     """The extraction of each document, in order. An error of a document is its own; none is raised."""
     feed = Feed(task, engine)
     options = {**task.options, "in_flight": in_flight, "return_errors": True, "model": task.type}
-    return map(feed.extraction, engine.map(task.program, map(feed.inputs_of, documents), **options))
+    return map(feed.extraction, engine.map(task.runnable, map(feed.inputs_of, documents), **options))
 
 
 def row_of(document: Document, found: Extraction[Any], task: Task, origin: Origin) -> Row:

@@ -1,6 +1,6 @@
 """One run over files: documents in, committed chunks of rows out, until the end or until it is stopped.
 
-    documents ── limit ── those after the committed ones ── engine, in order ── rows ── chunks ── OUT
+    documents ── limit ── those after the committed ones ── decode, in order ── rows ── chunks ── OUT
 
 Stopping takes no more documents, lets those in flight end, and commits them.
 """
@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pastalang import __version__
 from pastalang.bulk.documents import Document
@@ -29,6 +29,8 @@ from pastalang.values.json import write_json
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
+
+Decode: TypeAlias = "Callable[[Iterator[Document]], Iterator[tuple[Document, Row]]]"
 
 CHUNK: Final = 256  # rows
 
@@ -101,6 +103,7 @@ def fingerprint_of(job: Job, corpus: Corpus) -> dict[str, str]:
     task, origin = job.task, job.origin
     texts = task.question.inputs if task.question is not None else {}
     options = {name: value for name, value in task.options.items() if name not in ("mode", "sampling", "seed")}
+    options |= {} if task.max_tokens is None else {"max_tokens": task.max_tokens}
     found: dict[str, str] = {
         "program": origin.program,
         "instructions": _short({name: value for name, value in texts.items() if name != "text"}),
@@ -125,8 +128,14 @@ def _short(texts: Mapping[str, Any]) -> str:
     return written if len(written) <= 80 else f"{written[:60]}… ({hashlib.sha256(written.encode()).hexdigest()[:12]})"
 
 
+def rows_of_engine(engine: Engine, job: Job, documents: Iterator[Document]) -> Iterator[tuple[Document, Row]]:
+    """The row of each document, in order."""
+    for document, found in extractions_of(engine, job.task, documents, in_flight=job.in_flight):
+        yield document, row_of(document, found, job.task, job.origin)
+
+
 def run_job(
-    engine: Engine,
+    decode: Decode,
     job: Job,
     corpus: Corpus,
     ledger: Ledger,
@@ -134,7 +143,7 @@ def run_job(
     report: Callable[[Totals], None],
     is_stopped: Callable[[], bool],
 ) -> Totals:
-    """Go through the documents that are not committed yet. `report` is called for every row and committed chunk.
+    """Give the documents that are not committed yet to `decode`, and commit their rows, calling `report` for each.
 
     Raises `Stopped` if it ends early, `RunRefused` if the documents have changed, and `OSError` if a chunk cannot be
     written. Whatever it raises, `ledger` has every row that was committed.
@@ -149,7 +158,7 @@ def run_job(
         report(totals)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TruncationWarning)  # every row has its status
-            _decode(engine, job, _until(documents, is_stopped), _Writer(job, ledger, totals, report))
+            _write(decode(_until(documents, is_stopped)), job, _Writer(job, ledger, totals, report))
         if is_stopped():
             raise Stopped("stopped", by_caller=True)
         ledger.finish()
@@ -163,8 +172,7 @@ def _until(documents: Iterator[Document], is_stopped: Callable[[], bool]) -> Ite
         yield document
 
 
-def _decode(engine: Engine, job: Job, documents: Iterator[Document], writer: _Writer) -> None:
-    pairs = extractions_of(engine, job.task, documents, in_flight=job.in_flight)
+def _write(pairs: Iterator[tuple[Document, Row]], job: Job, writer: _Writer) -> None:
     while True:
         try:
             pair = next(pairs, None)
@@ -173,8 +181,7 @@ def _decode(engine: Engine, job: Job, documents: Iterator[Document], writer: _Wr
             raise
         if pair is None:
             break
-        document, found = pair
-        row = row_of(document, found, job.task, job.origin)
+        document, row = pair
         if job.stop_on_error and row["_status"] in FAILED:
             writer.commit()
             raise Stopped(f"{row['_error']} ({row['_status']})")

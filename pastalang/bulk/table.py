@@ -91,6 +91,10 @@ class Worker:
         self._in_flight = in_flight
         self._loaded: tuple[Engine, Origin] | None = None
 
+    @property
+    def origin(self) -> Origin:
+        return Origin.of(self.task, self._model)
+
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_loaded": None}
 
@@ -108,7 +112,7 @@ class Worker:
         from pastalang.runtime.engine import Engine
 
         engine = Engine.load(self._model, device=self._device, cells=self._cells)
-        return engine, Origin.of(self.task, self._model)
+        return engine, self.origin
 
 
 # ── the types of columns ─────────────────────────────────────────────────────────────────────────────────

@@ -27,7 +27,7 @@ class Task:
     """`columns` names, for each input of the program, the columns that it is made of.
 
     `type` validates the answers; None leaves them as the program types them. `constants` are inputs that are the same
-    for all documents, and `options` those of `Engine.run`.
+    for all documents, and `options` those of `Engine.run`. `max_tokens` limits the texts whose types set no limit.
     """
 
     program: Program
@@ -38,6 +38,8 @@ class Task:
     options: Mapping[str, Any] = field(default_factory=dict)
     question: Question | None = None  # for a task made from a type
     template: str | None = None
+    max_tokens: int | None = None
+    _plans: dict[Mode, Plan] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def read(self) -> Columns:
@@ -52,7 +54,16 @@ class Task:
 
     def plan(self, mode: Mode | None = None) -> Plan:
         """The plan in the mode of the task, or in another one. Raises `PlanError`."""
-        return build_plan(template_of(self.program, self.template), self.program, mode=mode or Mode(self.mode))
+        mode = mode or Mode(self.mode)
+        if mode not in self._plans:
+            template = template_of(self.program, self.template)
+            self._plans[mode] = build_plan(template, self.program, mode=mode, max_tokens=self.max_tokens)
+        return self._plans[mode]
+
+    @property
+    def runnable(self) -> Program | Plan:
+        """What an engine runs, the same object each time. Raises `PlanError`."""
+        return self.program if self.max_tokens is None else self.plan()
 
     @property
     def mode(self) -> str:
@@ -92,8 +103,9 @@ class Task:
 
 
 def task_of_type(
-    type: Any, *, text: Sequence[str] = (_TEXT,), id: str | None = None, options: Mapping[str, Any] | None = None
-) -> Task:
+    type: Any, *, text: Sequence[str] = (_TEXT,), id: str | None = None, options: Mapping[str, Any] | None = None,
+    max_tokens: int | None = None,
+) -> Task:  # fmt: skip
     """The task of `extract`. Several text columns are one text, a line for each, with the name of the column.
 
     Raises what `extract` raises for a type or an option that is wrong.
@@ -103,7 +115,7 @@ def task_of_type(
     question = question_of(type, "", {**(options or {}), "details": True})  # as for a call that returns an `Extraction`
     run = {name: value for name, value in question.options.items() if name != "details"}
     inputs = tuple(one for one in question.program.only_template.inputs if one.name == _TEXT)
-    return Task(question.program, type, inputs, {_TEXT: tuple(text)}, id, run, question)
+    return Task(question.program, type, inputs, {_TEXT: tuple(text)}, id, run, question, max_tokens=max_tokens)
 
 
 def task_of_program(
@@ -113,6 +125,7 @@ def task_of_program(
     id: str | None = None,
     template: str | None = None,
     options: Mapping[str, Any] | None = None,
+    max_tokens: int | None = None,
 ) -> Task:
     """The task of a program: an input is the column of its name, or the one that `text` gives as `input=column`.
 
@@ -134,7 +147,7 @@ def task_of_program(
             raise BadInputs(f"the program has no input `{name}`; it has {', '.join(f'`{one}`' for one in names)}")
         columns[name] = (column,)
     run = {**(options or {}), **({} if template is None else {"template": template})}
-    return Task(program, None, inputs, columns, id, run, template=template)
+    return Task(program, None, inputs, columns, id, run, template=template, max_tokens=max_tokens)
 
 
 def parts_of(record: Record, columns: Sequence[str]) -> Iterator[tuple[str, str]]:

@@ -5,28 +5,28 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache, partial
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pastalang.cli.bulk_engine import LoadOnce, Wanted, Work, decoding, tuned
 from pastalang.cli.bulk_progress import BulkProgress, comparison_text, estimate_text, summary_text
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_STOPPED, EXIT_UNREADABLE, EXIT_USAGE, Refused
 from pastalang.cli.import_model import find_model
-from pastalang.cli.model_source import chosen_model, load_engine, refuse_model
+from pastalang.cli.model_source import chosen_model, refuse_model
 from pastalang.cli.options import (
     AnyMode,
     AsJson,
-    Cells,
     DecodingMode,
     Device,
+    MaxTokens,
     Temperature,
     TemplateName,
     TopK,
@@ -46,13 +46,9 @@ from pastalang.values.describe import counted
 
 if TYPE_CHECKING:
     from pastalang.bulk.compare import Comparison
-    from pastalang.bulk.files import Corpus
     from pastalang.bulk.ledger import Ledger
-    from pastalang.bulk.run import Job, Totals
+    from pastalang.bulk.run import Totals
     from pastalang.bulk.task import Task
-    from pastalang.runtime.engine import Engine
-
-Load: TypeAlias = "Callable[[], Engine]"
 
 
 class OnError(StrEnum):
@@ -83,6 +79,7 @@ def command(
     ] = None,
     mode: DecodingMode = Mode.STRICT,
     any_mode: AnyMode = False,
+    max_tokens: MaxTokens = None,
     temperature: Temperature = None,
     top_p: TopP = None,
     top_k: TopK = None,
@@ -97,9 +94,15 @@ def command(
         float, typer.Option(min=0.0, max=1.0, help="End the run if a larger share of the documents fails.")
     ] = 1.0,
     chunk: Annotated[int, typer.Option(min=1, help="The rows that are committed together.")] = 256,
-    in_flight: Annotated[int, typer.Option(min=1, help="The documents that are decoded at once.")] = IN_FLIGHT,
+    in_flight: Annotated[
+        int | None,
+        typer.Option(min=1, help="The documents that are decoded at once. Default: measured for long runs, else 16."),
+    ] = None,
     device: Device = None,
-    cells: Cells = 8192,
+    cells: Annotated[
+        int | None,
+        typer.Option(min=1, help="The tokens that fit into memory. Default: 8,192, or what a long run needs."),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Measure a few documents, print what the run will take, and exit.")
     ] = False,
@@ -110,9 +113,17 @@ def command(
         int | None,
         typer.Option(min=1, help="Also decode so many documents from left to right, and print where fields differ."),
     ] = None,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Decode on a Ray cluster; local starts one on this machine.")
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="With --ray: how many processes decode. Default: one for each GPU or CPU.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    wanted = Wanted(output, resume, overwrite, dry_run, price_per_hour, compare, as_json)
+    wanted = Wanted(
+        output, resume, overwrite, dry_run, price_per_hour, compare, ray, workers, as_json, in_flight, cells
+    )  # fmt: skip
     _check_usage(wanted, documents, mode)
     chosen = chosen_model(model)
     refuse_model(chosen.name)
@@ -120,52 +131,31 @@ def command(
         "mode": mode.value, "any_mode": any_mode, "seed": seed, "on_truncated": on_truncated.value,
         "sampling": sampling_of(temperature, top_p, top_k),
     }  # fmt: skip
-    task = _task(source, tuple(text or ()), id, template, instructions, options)
+    task = _task(source, tuple(text or ()), id, template, instructions, options, max_tokens)
 
     from pastalang.bulk.files import open_documents
     from pastalang.bulk.rows import Origin
     from pastalang.bulk.run import Job
 
     corpus = open_documents(documents, task.read)
-    load = partial(load_engine, chosen.name, device=device, cells=cells)
-    engine = None if is_folder(chosen.name) else load()  # the hub decides which version it is
+    load = LoadOnce(chosen.name, device)
+    if not is_folder(chosen.name):
+        load(cells)  # the hub decides which version it is
     job = Job(
-        task, Origin.of(task, chosen.name), in_flight, chunk=chunk, limit=limit, max_error_rate=max_error_rate,
-        stop_on_error=on_error is OnError.STOP,
+        task, Origin.of(task, chosen.name), in_flight or IN_FLIGHT, chunk=chunk, limit=limit,
+        max_error_rate=max_error_rate, stop_on_error=on_error is OnError.STOP,
     )  # fmt: skip
     for note in () if as_json else (note_of(chosen), why_no_help(chosen.name, task.plan())):
         if note is not None:
             echo_error(f"note: {note}")
-    work = Work(job, corpus, lambda: open_documents(documents, task.read), cache(lambda: engine or load()))
+    reopen = partial(open_documents, documents, task.read)
+    work = Work(job, corpus, reopen, load, cells)
     if dry_run:
         _estimate(work, wanted)
     elif output is None:
         _show({"comparison": _compared(work, wanted)}, wanted)
     else:
         _run(work, output, wanted)
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """What a command is to do with the rows. `compare` is a number of documents."""
-
-    output: Path | None
-    resume: bool
-    overwrite: bool
-    dry_run: bool
-    price: float | None
-    compare: int | None
-    as_json: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """A job with its documents, those documents once more, and the engine, which is loaded when it is first needed."""
-
-    job: Job
-    corpus: Corpus
-    reopen: Callable[[], Corpus]
-    engine: Load
 
 
 def _check_usage(wanted: Wanted, documents: Path, mode: Mode) -> None:
@@ -176,6 +166,10 @@ def _check_usage(wanted: Wanted, documents: Path, mode: Mode) -> None:
         raise Refused("--resume goes on with a run and --overwrite begins again: pass one of them", EXIT_USAGE)
     if wanted.price is not None and not wanted.dry_run:
         raise Refused("--price-per-hour belongs to --dry-run", EXIT_USAGE)
+    if wanted.workers is not None and wanted.ray is None:
+        raise Refused("--workers belongs to --ray", EXIT_USAGE)
+    if wanted.ray is not None and (wanted.dry_run or wanted.compare is not None):
+        raise Refused("--dry-run and --compare measure on this machine: call them without --ray", EXIT_USAGE)
     if wanted.compare is not None:
         if wanted.dry_run:
             raise Refused("--dry-run and --compare measure different things: pass one of them", EXIT_USAGE)
@@ -191,7 +185,7 @@ def _check_usage(wanted: Wanted, documents: Path, mode: Mode) -> None:
 
 def _task(
     source: str, text: tuple[str, ...], id: str | None, template: str | None, instructions: str | None,
-    options: dict[str, Any],
+    options: dict[str, Any], max_tokens: int | None,
 ) -> Task:  # fmt: skip
     from pastalang.bulk.task import task_of_program, task_of_type
 
@@ -200,7 +194,7 @@ def _task(
             raise Refused("--instructions is for a type; a program has its own messages", EXIT_USAGE)
         program = read_program(Path(source))
         chosen = choose_template(program, template).name
-        return task_of_program(program, text=text, id=id, template=chosen, options=options)
+        return task_of_program(program, text=text, id=id, template=chosen, options=options, max_tokens=max_tokens)
     module, colon, name = source.rpartition(":")
     if not colon:
         raise Refused(
@@ -209,7 +203,8 @@ def _task(
     if template is not None:
         raise Refused("--template is for a program; a type has only one", EXIT_USAGE)
     found = find_model(module, name)
-    return task_of_type(found, text=text or ("text",), id=id, options={**options, "instructions": instructions})
+    given = {**options, "instructions": instructions}
+    return task_of_type(found, text=text or ("text",), id=id, options=given, max_tokens=max_tokens)
 
 
 def _run(work: Work, out: Path, wanted: Wanted) -> None:
@@ -229,8 +224,9 @@ def _run(work: Work, out: Path, wanted: Wanted) -> None:
         if ledger.is_complete:
             summary |= {"output": str(out), "rows": ledger.rows, "is_complete": True}
         else:
-            totals = _go_through(work.engine(), job, work.corpus, ledger)
-            summary |= {"output": str(out), **summary_of(totals, job)}
+            work = tuned(work, wanted)
+            totals = _go_through(work, ledger, wanted)
+            summary |= {"output": str(out), **summary_of(totals, work.job)}
         if wanted.compare is not None:
             summary["comparison"] = found = _compared(work, wanted)
             try:
@@ -265,14 +261,15 @@ def _compared(work: Work, wanted: Wanted) -> Comparison:
     return compare(work.engine(), job.task, chosen, in_flight=job.in_flight)
 
 
-def _go_through(engine: Engine, job: Job, corpus: Corpus, ledger: Ledger) -> Totals:
+def _go_through(work: Work, ledger: Ledger, wanted: Wanted) -> Totals:
     from pastalang.bulk.ledger import RunRefused
     from pastalang.bulk.run import Stopped, run_job
 
-    progress = BulkProgress(sys.stderr, total=corpus.count(job.limit))
+    count = work.corpus.count(work.job.limit)
+    progress = BulkProgress(sys.stderr, total=count)
     try:
-        with _stopping(progress) as is_stopped, progress:
-            return run_job(engine, job, corpus, ledger, report=progress.show, is_stopped=is_stopped)
+        with decoding(work, wanted, count) as decode, _stopping(progress) as is_stopped, progress:
+            return run_job(decode, work.job, work.corpus, ledger, report=progress.show, is_stopped=is_stopped)
     except RunRefused as refused:
         raise Refused(str(refused), EXIT_USAGE) from refused
     except Stopped as stopped:
@@ -293,6 +290,7 @@ def _how_to_go_on(ledger: Ledger) -> str:
 def _estimate(work: Work, wanted: Wanted) -> None:
     from pastalang.bulk.estimate import estimate
 
+    work = tuned(work, wanted)
     job = work.job
     found = estimate(work.engine(), job.task, islice(work.corpus.documents, job.limit), in_flight=job.in_flight)
     if wanted.as_json:

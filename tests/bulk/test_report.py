@@ -10,7 +10,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -28,7 +28,7 @@ from pastalang.bulk.ledger import Ledger
 from pastalang.bulk.output import output_for
 from pastalang.bulk.report import BLOCK, write_report
 from pastalang.bulk.rows import Origin, Row
-from pastalang.bulk.run import Job, fingerprint_of, run_job
+from pastalang.bulk.run import Job, fingerprint_of, rows_of_engine, run_job
 from pastalang.bulk.saved import SavedRun
 from pastalang.bulk.task import task_of_type
 from pastalang.cli.app import build_app
@@ -97,7 +97,14 @@ def extracted(folder: Path, suffix: str) -> Path:
     job, corpus = Job(task, Origin("fake", "1", "p"), 2, chunk=4), open_documents(source, task.read)
     with Ledger(out, fingerprint_of(job, corpus), output_for(out, task)) as ledger:
         ledger.open(resume=False, overwrite=False)
-        run_job(engine(), job, corpus, ledger, report=lambda totals: None, is_stopped=lambda: False)
+        run_job(
+            partial(rows_of_engine, engine(), job),
+            job,
+            corpus,
+            ledger,
+            report=lambda totals: None,
+            is_stopped=lambda: False,
+        )
     return out
 
 

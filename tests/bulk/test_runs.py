@@ -8,7 +8,7 @@ import multiprocessing
 import os
 import signal
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,13 +19,11 @@ from pastalang.bulk.files import open_documents
 from pastalang.bulk.ledger import Ledger, RunRefused
 from pastalang.bulk.output import output_for
 from pastalang.bulk.rows import Origin
-from pastalang.bulk.run import Job, Stopped, Totals, fingerprint_of, run_job
+from pastalang.bulk.run import Job, Stopped, Totals, fingerprint_of, rows_of_engine, run_job
 from pastalang.bulk.task import task_of_type
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
-from pastalang.testing.toy_models import toy_model
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")  # the children use no threads
 SUFFIXES = (".jsonl", ".csv", ".parquet")
@@ -57,7 +55,9 @@ def run(
     corpus = open_documents(source, task.read)
     with Ledger(out, fingerprint_of(job, corpus), output_for(out, task)) as ledger:
         ledger.open(resume=resume, overwrite=overwrite)
-        return run_job(runner, job, corpus, ledger, report=lambda totals: None, is_stopped=stops)
+        return run_job(
+            partial(rows_of_engine, runner, job), job, corpus, ledger, report=lambda totals: None, is_stopped=stops
+        )
 
 
 def rows(path: Path) -> list[Any]:
@@ -271,32 +271,3 @@ def test_rows_that_were_committed_and_are_gone_are_reported(tmp_path: Path) -> N
         run(source, out, is_stopped=iter([False] * 5 + [True] * 50).__next__)
     (tmp_path / "out.jsonl.run" / "000001.jsonl").unlink()
     assert "000001.jsonl is gone, with rows that were committed" in refused(source, out)
-
-
-# ── memory ───────────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.long
-def test_memory_does_not_grow_with_the_documents(tmp_path: Path) -> None:
-    def peak(count: int) -> int:
-        context = multiprocessing.get_context("fork")
-        results = context.SimpleQueue()
-
-        def child() -> None:
-            import resource
-
-            out = tmp_path / f"{count}.jsonl"
-            model = TransformersModel(toy_model(layers=1, hidden=8, heads=2), cells=8192, check=False)
-            run(documents(tmp_path, count), out, chunk=256, in_flight=16, engine=Engine(model, byte_tokenizer()))
-            with out.open(encoding="utf-8") as stream:
-                ids = [json.loads(line)["id"] for line in stream]
-            assert ids == [str(number) for number in range(count)]
-            results.put(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-
-        process = context.Process(target=child)
-        process.start()
-        process.join()
-        assert process.exitcode == 0
-        return int(results.get())
-
-    assert peak(20_000) < 1.1 * peak(2_000)

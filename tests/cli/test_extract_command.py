@@ -8,6 +8,7 @@ import io
 import json
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a module, a program and six documents, which is the current one."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path.with_name(f"{tmp_path.name} cache")))
     monkeypatch.syspath_prepend(tmp_path)
     Path("notes_of_tests.py").write_text(MODULE, encoding="utf-8")
     Path("note.pasta").write_text(PROGRAM, encoding="utf-8")
@@ -112,6 +114,17 @@ def test_a_program_reads_its_inputs_from_columns(model: Path) -> None:
     assert summary["statuses"] == {"truncated": 6} and summary["rows"] == 6 and result.stderr == ""
 
 
+def test_texts_without_a_limit_of_their_own_take_the_one_that_is_given(model: Path) -> None:
+    Path("open.pasta").write_text(PROGRAM.replace("string(max=3)", "string"), encoding="utf-8")
+    words = ("open.pasta", "docs.jsonl", "-o", "out.jsonl", "--model", model)
+    assert run(*words, "--max-tokens", 5).exit_code == 0
+    assert {row["_error"] for row in rows("out.jsonl")} == {
+        f"docs.jsonl:{number}: cut at its limit: name (5 tokens)" for number in range(1, 7)
+    }
+    other = run(*words, "--max-tokens", 6, "--resume")
+    assert other.exit_code == 2 and "max_tokens=5" in other.stderr and "max_tokens=6" in other.stderr
+
+
 def test_rows_that_fail_are_counted_and_can_end_the_run(model: Path) -> None:
     Path("bad.jsonl").write_text('"a"\n\n{"text": ""}\n"b"\nnot json\n', encoding="utf-8")
     result = run(TYPE, "bad.jsonl", "-o", "out.jsonl", "--model", model)
@@ -133,6 +146,8 @@ def test_rows_that_fail_are_counted_and_can_end_the_run(model: Path) -> None:
         ((TYPE, "docs.jsonl", "--compare", 2, "--mode", "sequential"), 2, "choose strict or lockstep"),
         ((TYPE, "docs.jsonl", "--compare", 2, "--dry-run"), 2, "pass one of them"),
         ((TYPE, "-", "-o", "o.jsonl", "--compare", 2), 2, "--compare needs a file of documents"),
+        ((TYPE, "docs.jsonl", "-o", "o.jsonl", "--workers", 2), 2, "--workers belongs to --ray"),
+        ((TYPE, "docs.jsonl", "--ray", "local", "--compare", 2), 2, "call them without --ray"),
         ((TYPE, "docs.jsonl", "-o", "o.jsonl", "--resume", "--overwrite"), 2, "pass one of them"),
         ((TYPE, "docs.jsonl", "-o", "o.jsonl", "--price-per-hour", "2"), 2, "belongs to --dry-run"),
         ((TYPE, "docs.jsonl", "-o", "docs.jsonl"), 2, "reads docs.jsonl and would overwrite it"),
@@ -237,6 +252,25 @@ def test_a_dry_run_measures_and_writes_nothing(model: Path, here: Path) -> None:
     assert 0 < found["passes"] < found["sequential_passes"] and found["documents_per_second"] > 0
 
 
+def test_what_was_measured_is_shown_remembered_and_overridden(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pastalang.cli.bulk_engine._LONG", 6)
+    words = (TYPE, "docs.jsonl", "--model", model, "--overwrite")
+    measured = run(*words, "-o", "a.jsonl")
+    assert "documents in flight and 8,192 cells, measured: " in measured.stderr and "/s with 16" in measured.stderr
+    with monkeypatch.context() as patch:
+        patch.setattr("pastalang.bulk.tuning.tune", None)
+        again = run(*words, "-o", "b.jsonl")
+        note = next(line for line in measured.stderr.splitlines() if "in flight" in line)
+        assert again.exit_code == 0 and note in again.stderr
+        assert ", 5 in flight" in run(*words, "-o", "c.jsonl", "--in-flight", 5).stdout
+        assert "measured" not in run(*words, "-o", "d.jsonl", "--limit", 5).stderr
+    [kept] = Path(os.environ["XDG_CACHE_HOME"], "pastalang").iterdir()
+    kept.write_text("damaged", encoding="utf-8")
+    assert "/s with 16" in run(*words, "-o", "e.jsonl").stderr
+    found = [[(row["id"], row["value"]) for row in rows(f"{name}.jsonl")] for name in "abce"]
+    assert found[0] == found[1] == found[2] == found[3]
+
+
 def test_a_comparison_is_printed_and_kept_with_the_run(model: Path) -> None:
     words = (TYPE, "docs.jsonl", "--model", model, "--compare", 4)
     alone = run(*words)
@@ -250,6 +284,12 @@ def test_a_comparison_is_printed_and_kept_with_the_run(model: Path) -> None:
     again = json.loads(run(*words, "-o", "out.jsonl", "--json", "--resume").stdout)
     assert again["is_complete"] and again["comparison"] == found["comparison"]
     assert run(*words[:4], "-o", "out.jsonl", "--overwrite").exit_code == 0 and not kept.exists()
+
+
+def test_a_cluster_without_ray_says_what_to_install(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    result = run(TYPE, "docs.jsonl", "-o", "out.jsonl", "--model", model, "--ray", "local")
+    assert result.exit_code == 3 and "a cluster needs Ray: pip install 'pastalang[ray]'" in result.stderr
 
 
 class Terminal(io.StringIO):
