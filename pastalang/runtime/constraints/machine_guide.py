@@ -7,6 +7,7 @@ value so far ──┬── inside: the machine can continue
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from pastalang.runtime.constraints.guide import Accepted, Machine, MachineState, NoEndingFits, TokenMask
 from pastalang.runtime.constraints.masks import join_masks, mask_of
@@ -25,7 +26,7 @@ class MachineGuide:
             raise NoEndingFits(f"no value fits into {counted(max_tokens, 'token')}; the shortest takes {needed}")
         return MachineGuideState(self, _Position(self.machine.start, b"", (), max_tokens))
 
-    @property
+    @cached_property
     def shortest(self) -> int:
         ending = self.machine.ending(self.machine.start)
         if ending is None:
@@ -194,7 +195,7 @@ class MachineGuideState:
         possible_ends = tuple(start for start in position.possible_ends if seam.agrees(raw[start:]))
         state = position.state
         for at in range(len(position.raw), len(raw)):
-            if machine.accepts(state) and seam.agrees(raw[at:]):
+            if seam.agrees(raw[at:]) and machine.accepts(state):  # in this order, because few texts agree
                 possible_ends = (*possible_ends, at)
             following = machine.step(state, raw[at])
             if following is None:

@@ -196,8 +196,9 @@ class VerbatimMachine:
         most = _NEVER - 1 if remaining is None else remaining - 1
         source, which = self._source, np.unique(ends)
         missing = source.ends[np.searchsorted(source.ends, which)] - which
-        fits = (missing == 0) & (self._cost(b"") <= most)
-        for at in np.flatnonzero(missing > 0).tolist():
+        # With a token for every byte, a short rest needs no look at how it is spelled.
+        fits = (missing + self._quoted <= most) & self._tokens.vocabulary.covers_bytes
+        for at in np.flatnonzero(~fits).tolist():
             place, size = which.item(at), missing.item(at)
             fits[at] = size <= most * self._tokens.longest and self._cost(source.spelled[place : place + size]) <= most
         found: Ints = tokens[fits[np.searchsorted(which, ends)]]
