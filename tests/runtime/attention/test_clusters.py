@@ -1,13 +1,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
+import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pastalang.runtime.attention.attention import STEP_MASKS, attend
 from pastalang.runtime.attention.clusters import ON_CPU, Block, Clusters, Costs, Split
-from pastalang.runtime.attention.masks import attended, attended_in
+from pastalang.runtime.attention.masks import attended, attended_in, step_masks
 from pastalang.runtime.attention.views import Views, Visibility
 from pastalang.runtime.step import Capture, CellId, RowId, Run, StepBatch, TokenId
 from tests.runtime.exact import APART, walk_of
@@ -152,3 +157,22 @@ def test_a_block_gathers_no_more_than_stays_in_the_cache() -> None:
         costs = Costs(small_step=0, per_cell=1, per_cluster=50, per_block=500, at_once=most)
         blocks = Clusters(costs).split(batch, views.prepare(batch)).blocks
         assert [len(block.sizes) for block in blocks] == sizes
+
+
+@pytest.mark.parametrize("options", [{}, {"softcap": 0.7}, {"s_aux": torch.tensor([0.3, -1.0, 2.0, 0.1])}])
+def test_attending_to_shared_cells_once_changes_no_result(options: dict[str, Any]) -> None:
+    views, noise = Views(1000), torch.Generator().manual_seed(0)
+    documents(views, number=3, shared=40, own=100, fields=4)
+    batch = branches([10 * document + field for document in range(3) for field in range(4)], first_cell=500)
+    visibility = views.prepare(batch)
+    query = torch.randn(1, 4, len(batch), 8, generator=noise, dtype=torch.float64)
+    key, value = torch.randn(2, 1, 2, visibility.width, 8, generator=noise, dtype=torch.float64)
+    found = []
+    for shared in (20, None):
+        split = Clusters(replace(EAGER, shared=shared)).split(batch, visibility)
+        assert split.blocks and split.shared == (slice(0, 40) if shared else None)
+        masks = step_masks(split, visibility, [None], dtype=torch.float64, device=torch.device("cpu"))
+        reset = STEP_MASKS.set(masks)
+        found.append(attend(SimpleNamespace(layer_idx=0), query, key, value, None, **options)[0])  # type: ignore[arg-type]
+        STEP_MASKS.reset(reset)
+    torch.testing.assert_close(found[0], found[1], atol=1e-12, rtol=0)
