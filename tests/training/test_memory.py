@@ -140,9 +140,9 @@ def test_a_forecast_reads_as_a_line() -> None:
 
 @pytest.mark.long
 def test_the_memory_of_a_process_is_what_was_foreseen(tmp_path: Path) -> None:
-    """A model of 130 million weights, trained by the command."""
+    """A model of 60 million weights, trained by the command."""
     config = LlamaConfig(
-        vocab_size=32_000, hidden_size=768, intermediate_size=2048, num_hidden_layers=14, num_attention_heads=12,
+        vocab_size=32_000, hidden_size=640, intermediate_size=1760, num_hidden_layers=8, num_attention_heads=10,
         max_position_embeddings=1024, tie_word_embeddings=True,
     )  # fmt: skip
     LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(tmp_path / "model")
@@ -150,7 +150,7 @@ def test_the_memory_of_a_process_is_what_was_foreseen(tmp_path: Path) -> None:
     (tmp_path / "p.pasta").write_text('template t(w: text)\nuser """{w}"""\nassistant json { k: "a" | "b" }\n')
     row = json.dumps({"w": "x" * 100, "value": {"k": "a"}}) + "\n"
     (tmp_path / "rows.jsonl").write_text(row * 8)
-    words = "train hpd --model model --program p.pasta --data rows.jsonl --out out --steps 3 --device cpu --rows 4"
+    words = "train hpd --model model --program p.pasta --data rows.jsonl --out out --steps 3 --device cpu --rows 2"
     code = (
         "import resource, sys; from pastalang.cli.app import build_app\n"
         f"build_app({{'train'}})({words.split()!r}, standalone_mode=False)\n"
