@@ -50,8 +50,8 @@ class Sizes:
     base_steps: int = 800
     tokens: int = 2000  # of a batch of the base stage, about
     learning_rate: float = 2e-3
-    rows: int = 600  # with threads, of each policy
-    tune_steps: int = 150
+    rows: int = 900  # with threads, of each policy
+    tune_steps: int = 300
     tune_lines: int = 4
     tune_rate: float = 1e-3
     exam: int = 80  # tables that it is measured with

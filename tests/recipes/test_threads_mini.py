@@ -16,8 +16,9 @@ from pastalang.runtime.models.training_note import read_note
 from pastalang.training.data import read_checked
 from pastalang.training.thread_text import read_thread_text
 from recipes.threads_mini.answers import Policy, answer_as
+from recipes.threads_mini.ceiling import Cost, Replay
 from recipes.threads_mini.model import make_tokenizer
-from recipes.threads_mini.recipe import Sizes, make_models
+from recipes.threads_mini.recipe import Sizes, make_models, write_exams
 from recipes.threads_mini.ships import HELD_OUT_COUNTS, Table, choose_berths, draw_table, is_held_out, read_table, score
 
 SEEDS = st.integers(0, 1 << 20)
@@ -82,6 +83,20 @@ def test_a_promise_takes_five_tokens_and_a_fact_one(tokenizer: object) -> None:
         '<promise topic="', "1", '" tokens="', "50", '"/>', "<async>",
     ]  # fmt: skip
     assert pieces(" 450 coffee 3+1-C[Fork]") == [" 450", " coffee", " 3", "+1", "-C", "[Fork]"]
+
+
+def test_the_right_policies_save_passes_and_apar_saves_memory(tokenizer: object, tmp_path: Path) -> None:
+    write_exams(tmp_path, tokenizer, Sizes(exam=4))
+
+    def costs(policy: Policy) -> list[Cost]:
+        replay = Replay(policy, tokenizer)
+        return [replay.cost(row) for row in read_checked(tmp_path / f"test-{policy.value}.jsonl", replay.plan)]
+
+    for linear, pasta, apar in zip(*map(costs, (Policy.LINEAR, Policy.PASTA, Policy.APAR)), strict=True):
+        assert linear.passes == linear.drawn and linear.peak_cells == linear.cells
+        assert linear.passes > 1.4 * pasta.passes and pasta.peak_cells == pasta.cells
+        assert linear.passes > 2.5 * apar.passes and apar.peak_cells < linear.peak_cells < apar.cells
+        assert apar.attended < linear.attended
 
 
 def test_an_interrupted_recipe_goes_on_and_makes_a_model_for_each_policy(tmp_path: Path) -> None:
