@@ -196,8 +196,7 @@ class VerbatimMachine:
         most = _NEVER - 1 if remaining is None else remaining - 1
         source, which = self._source, np.unique(ends)
         missing = source.ends[np.searchsorted(source.ends, which)] - which
-        # With a token for every byte, a short rest needs no look at how it is spelled.
-        fits = (missing + self._quoted <= most) & self._tokens.vocabulary.covers_bytes
+        fits = (missing + self._quoted <= most) & self._tokens.vocabulary.covers_bytes  # at worst, a token per byte
         for at in np.flatnonzero(~fits).tolist():
             place, size = which.item(at), missing.item(at)
             fits[at] = size <= most * self._tokens.longest and self._cost(source.spelled[place : place + size]) <= most
