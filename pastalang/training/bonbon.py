@@ -48,6 +48,8 @@ from pastalang.training.thread_eval import Score
 from pastalang.training.thread_text import read_thread_text, tags_apart
 from pastalang.training.trainer import train
 
+_TOGETHER = 8  # rows that are sampled together, and kept together
+
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
@@ -76,22 +78,30 @@ def sample_answers(
     lines = kept.read_text(encoding="utf-8").splitlines() if kept.exists() else []
     found = [[Sampled(**one) for one in json.loads(line)] for line in lines[: len(rows)]]
     with kept.open("a", encoding="utf-8") as file:
-        for number, row in enumerate(rows[len(found) :], start=len(found)):
-            found.append(_answers(engine, plan, row, preference, score, seed=seed * 1_000_003 + number))
-            file.write(json.dumps([asdict(one) for one in found[-1]]) + "\n")
+        while len(found) < len(rows):
+            some = rows[len(found) : len(found) + _TOGETHER]
+            new = _answers(engine, plan, some, preference, score, seed=seed)
+            file.write("".join(json.dumps([asdict(one) for one in sampled]) + "\n" for sampled in new))
             file.flush()
-            on_done(number + 1)
+            found += new
+            on_done(len(found))
     return found
 
 
 def _answers(
-    engine: Engine, plan: Plan, row: Row, preference: Preference, score: Score | None, *, seed: int
-) -> list[Sampled]:
-    sampling = Sampling(temperature=preference.temperature)
-    inputs = [row.inputs] * preference.samples
-    results = engine.batch(plan, inputs, any_mode=True, sampling=sampling, seed=seed, on_truncated="keep")
-    sampled = (_sampled(engine.encoder, plan, row, result, score) for result in results)
-    return [one for one in sampled if one is not None]
+    engine: Engine, plan: Plan, rows: Sequence[Row], preference: Preference, score: Score | None, *, seed: int
+) -> list[list[Sampled]]:
+    """Every sample has a seed of its own: with the same one, the answers to the same inputs are the same."""
+    sampling, inputs = Sampling(temperature=preference.temperature), [row.inputs for row in rows]
+    found: list[list[Sampled]] = [[] for _ in rows]
+    for number in range(preference.samples):
+        results = engine.batch(
+            plan, inputs, any_mode=True, sampling=sampling, seed=seed * 1_000_003 + number, on_truncated="keep"
+        )
+        for row, sampled, result in zip(rows, found, results, strict=True):
+            one = _sampled(engine.encoder, plan, row, result, score)
+            sampled += [] if one is None else [one]
+    return found
 
 
 def _sampled(
@@ -279,6 +289,8 @@ def train_round(
         seed=settings.seed, on_done=on_done,
     )  # fmt: skip
     pairs = pairs_of(reading.rows, answers, round.preference)
+    usable, sampled = sum(map(len, answers)), len(answers) * round.preference.samples
+    report(f"{usable:,} of {sampled:,} answers can be used: they are whole, and their tags act")
     summary_of(pairs, answers, report)
     model = base.load(device=round.device, seed=settings.seed, lora=None, precision=settings.precision)
     batches = PairBatches(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from transformers import LlamaForCausalLM
 import pastalang
 from pastalang.plan.build import build_plan
 from pastalang.program.program import AutoPolicy
+from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.engine import Engine
 from pastalang.source import Source
 from pastalang.testing.fakes import scripted_model
@@ -24,6 +26,7 @@ from pastalang.training.bonbon import (
     Sampled,
     pairs_of,
     reference_of,
+    sample_answers,
     tagged_text,
     train_round,
 )
@@ -68,6 +71,30 @@ def test_the_weight_of_quality_sweeps_the_trade_off() -> None:
     assert pairs_of([row], [[good, good]], Preference()) == []
     assert pairs_of([row], [[]], Preference()) == []
     assert Preference(samples=8).margin == pytest.approx(7 * (1 + 1 / 2 + 1 / 3 + 1 / 4 + 1 / 5 + 1 / 6 + 1 / 7))
+
+
+def test_the_samples_of_a_row_differ(tmp_path: Path) -> None:
+    short = pastalang.compile('template t(word: text)\nuser """{word}"""\nassistant auto(pasta, max=40)\n')
+    plan = build_plan(short.only_template, short)
+
+    def next_token(fed: FedToken) -> int:
+        return 256 if fed.position > 24 else 97
+
+    engine = Engine(scripted_model(next_token, 320), TOKENIZER)
+    seeds, decode = list[int](), engine.batch
+
+    def batch(*given: Any, seed: int, **more: Any) -> Any:
+        seeds.append(seed)
+        return decode(*given, seed=seed, **more)
+
+    engine.batch = batch  # type: ignore[method-assign, assignment]
+    kept = tmp_path / "samples.jsonl"
+    taken = [
+        sample_answers(engine, plan, rows("x", "y"), Preference(samples=3), score=None, kept=kept, seed=1)
+        for _ in range(2)
+    ]
+    assert [len(one) for one in taken[0]] == [3, 3] and taken[0] == taken[1]
+    assert len(seeds) == len(set(seeds)) == 3, "each sample has its seed, and none is taken twice"
 
 
 def batches() -> PairBatches:
@@ -118,7 +145,7 @@ def test_a_round_samples_once_and_goes_on_where_it_was_interrupted(tmp_path: Pat
         return lines
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pastalang.training.bonbon._answers", lambda *_, **__: known[0])
+        patch.setattr("pastalang.training.bonbon._answers", lambda *_, **__: known)
         whole = make("whole")
         with pytest.raises(Interrupted):
             make("parts", stop_after=2)
