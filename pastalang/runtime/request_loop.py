@@ -36,7 +36,7 @@ from pastalang.runtime.constraints.tagged_text import TaggedTextGuides
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.device_memory import describe_shortage, empty_caches, is_out_of_memory
-from pastalang.runtime.drafts.budget import measured_costs
+from pastalang.runtime.drafts.budget import clock_of, measured_costs
 from pastalang.runtime.drafts.lookup import DEEPEST, LookUpDrafter
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import BadInputs
@@ -104,7 +104,8 @@ class RequestLoop:
         self.trained_for = trained_for
         self.on_truncated = on_truncated
         vocabulary = vocabulary_of(tokenizer, size=model.vocabulary, ends=self.encoder.ends, encode=self.encoder.text)
-        self._drafter = LookUpDrafter(vocabulary)
+        self._clock = clock_of(model.device)
+        self._drafter = LookUpDrafter(vocabulary, self._clock)
         self.drafts = drafts
         self.scheduler = Scheduler(
             cells=model.cells, max_position=model.max_position, limits=self.limits, schedule_filter=schedule_filter,
@@ -214,13 +215,14 @@ class RequestLoop:
     def _step(self) -> None:
         """One forward pass for all active requests."""
         with self._lock:
-            began = time.perf_counter()
+            began = self._clock()
             logits = self._forward()
             if logits is not None:
-                pending = self.scheduler.commit()
+                pending, draws = self.scheduler.commit(), 0
                 while pending:
+                    draws += len(pending)
                     pending = self.scheduler.accept(self._sample(logits, pending))
-                self._drafter.note_step(self._step_size, time.perf_counter() - began)
+                self._drafter.note_step(self._step_size, draws, self._clock() - began)
             for request in self.scheduler.end_step():
                 request.ended_at = time.perf_counter()
 

@@ -10,8 +10,10 @@ from __future__ import annotations
 import heapq
 import time
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+import torch
 
 from pastalang.runtime.device_memory import is_out_of_memory
 from pastalang.runtime.models.protocol import Model
@@ -24,7 +26,7 @@ from pastalang.runtime.step import CellId, Empty, RowId, Run, StepBatch, TokenId
 class StepCosts:
     """The time of a step by its number of tokens, as measured: (tokens, seconds), both rising. Between them a line.
 
-    `around` is what a step takes besides its forward pass: building it, and drawing from its logits.
+    `around` is what a step takes besides its forward pass, whatever it holds.
     """
 
     measured: tuple[tuple[int, float], ...]
@@ -52,17 +54,23 @@ class StepCosts:
 _SIZES, _TIMES = (1, 4, 8, 16, 32, 64), 3  # tokens of the steps that are measured, and how often
 
 
+def clock_of(device: torch.device) -> Callable[[], float]:
+    """Measures steps. On a CPU, the time that other programs take from this one does not count."""
+    return time.thread_time if device.type == "cpu" else time.perf_counter
+
+
 def measured_costs(model: Model, memory: Memory) -> StepCosts | None:
     """Feed the model steps of several sizes, in cells and a row that are free. None without room for two sizes."""
     sizes = [size for size in _SIZES if size <= min(memory.free, model.max_position)]
     cells = memory.take_for_drafts(max(sizes, default=0))
+    clock = clock_of(model.device)
     times: dict[int, list[float]] = {size: [] for size in sizes}
     try:
         for _ in range(_TIMES):
             for size in sizes:
-                began = time.perf_counter()
+                began = clock()
                 model.forward(_step_of(cells[:size], memory.free_row)).sum().item()
-                times[size].append(time.perf_counter() - began)
+                times[size].append(clock() - began)
     except Exception as problem:
         if not is_out_of_memory(problem):
             raise  # a larger step than this device has memory for: the smaller ones were measured

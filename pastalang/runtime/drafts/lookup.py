@@ -12,9 +12,9 @@ as far as the type of the value allows it.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from statistics import median
+from statistics import linear_regression, median
 
 from pastalang.plan.plan import Hole, Segment, Text
 from pastalang.runtime.binding.spaced import fed_text
@@ -33,7 +33,8 @@ DEEPEST = 12  # guesses one after another
 _UNLIKELY = 0.08  # guesses of a smaller chance, all before them right, are not considered
 _FIRST = (0.45, 0.7, 0.85, 0.9)  # the chance of the first copied token, by the length of the match, before any is seen
 _NEXT = 0.85  # of a later one, if the one before it was right
-_STEPS = 15  # whose time outside the model is remembered
+_SKIPPED = 50  # steps without trees before they are tried again
+_STEPS = 32  # whose times are remembered
 _ENDS = 0.3  # that a value ends where it may
 _TRUST, _MEMORY = 8, 256  # what is believed counts like so many guesses; what was learned, like so many at most
 
@@ -46,34 +47,66 @@ _Place = tuple[tuple[tuple[Segment, ...], int, bool], ...]  # segments, index, w
 class LookUpDrafter:
     """`costs` says what more tokens cost."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: Vocabulary, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self.costs: StepCosts | None = None  # until they are measured
-        self._around: deque[float] = deque(maxlen=_STEPS)
+        self._around: deque[tuple[int, float]] = deque(maxlen=_STEPS)  # (draws, seconds)
+        self._tree_seconds: deque[float] = deque(maxlen=_STEPS)
+        self._trees = self._fed = self._confirmed = float(_TRUST)  # trees that were made, their guesses, the right ones
+        self._skipped = 0  # steps without trees
         self._texts = Texts(vocabulary)
         self._values = Values()
         self._chances = _Chances()
 
-    def note_step(self, tokens: int, seconds: float) -> None:
+    def note_step(self, tokens: int, draws: int, seconds: float) -> None:
         """How long a whole step took."""
         if self.costs is not None:
             forward = self.costs(tokens) - self.costs.around
-            self._around.append(max(0.0, seconds - forward))
-            self.costs = replace(self.costs, around=median(self._around))
+            self._around.append((draws, max(0.0, seconds - forward)))
+            self.costs = replace(self.costs, around=_without_draws(self._around))
 
     def propose(self, branches: Sequence[BranchState], *, step: int, most: int) -> Sequence[Sequence[Guess]]:
         """If a request asks for a number of drafts, each of its guesses is fed; of others, each has to be worth it."""
         trees: dict[BranchState, tuple[Guess, ...]] = {}
         for weighed in (False, True):
             some = [branch for branch in branches if branch.request.weighs_drafts is weighed]
+            if weighed and not self._is_worth_trees(len(some), step):
+                continue
             costs = self.costs if weighed and self.costs is not None else StepCosts.flat()
             each = None if weighed else [branch.request.drafts for branch in some]
             fed = sum(map(len, trees.values()))
-            found = worth_feeding([self._tree(one) for one in some], costs, step=step + fed, most=most - fed, each=each)
+            began = self._clock()
+            grown = [self._tree(one) for one in some]
+            if weighed and some:
+                self._note_trees(len(some), self._clock() - began)
+            found = worth_feeding(grown, costs, step=step + fed, most=most - fed, each=each)
             trees |= dict(zip(some, found, strict=True))
-        return [trees[branch] for branch in branches]
+        return [trees.get(branch, ()) for branch in branches]
+
+    def _is_worth_trees(self, branches: int, step: int) -> bool:
+        """Whether guesses are expected to save more time than it takes to think of them. With many branches in a step,
+        a pass costs each of them little. Tried again now and then, because what was learned may be wrong by now."""
+        if self.costs is None or not self._tree_seconds or not branches:
+            return True
+        passes = self._confirmed / self._trees / branches  # that a tree saves
+        spent = self._fed / self._trees * (self.costs(step + 1) - self.costs(step)) + median(self._tree_seconds)
+        is_worth = passes * self.costs(step) > spent
+        self._skipped = 0 if is_worth or self._skipped == _SKIPPED else self._skipped + 1
+        return not self._skipped
+
+    def _note_trees(self, trees: int, seconds: float) -> None:
+        self._tree_seconds.append(seconds / trees)
+        if self._trees > _MEMORY:
+            self._trees /= 2
+            self._fed /= 2
+            self._confirmed /= 2
+        self._trees += trees
 
     def learn(self, tree: DraftTree) -> None:
         """A guess is judged if the one before it was right."""
+        if tree.branch.request.weighs_drafts:
+            self._confirmed += len(tree.confirmed)
+            self._fed += len(tree.nodes)
         right = {FROM_BRANCH, *tree.confirmed}
         for place, node in enumerate(tree.nodes):
             if node.guess.kind not in (FORCED, _REMEMBERED) and node.guess.parent in right:
@@ -245,6 +278,15 @@ def _belief(kind: int) -> float:
         return _ENDS
     likely = _FIRST[min(match, len(_FIRST)) - 1] if depth == 0 else _NEXT
     return likely if kind < _SECOND_COPY else likely / 3
+
+
+def _without_draws(steps: Iterable[tuple[int, float]]) -> float:
+    """What a step takes besides its forward pass and its draws, of which a longer step has more: the line through the
+    times of some steps, where it has no draws."""
+    draws, seconds = zip(*steps, strict=True)
+    if min(draws) == max(draws):
+        return 0.0
+    return float(min(max(0.0, linear_regression(draws, seconds).intercept), min(seconds)))
 
 
 def _take(way: OpenHole, token: int) -> tuple[int, ...] | None:
