@@ -82,7 +82,7 @@ class Clusters:
             return Split()
         last = [stretch.end - 1 for stretch in stretches]
         sees = (visibility.order if len(last) == len(batch) else visibility.order[last]) > 0
-        shared = None if self._costs.shared is None else _shared(stretches, visibility, sees, self._costs.shared)
+        shared = None if self._costs.shared is None else _shared(batch, stretches, visibility, sees, self._costs.shared)
         if shared is not None:
             sees[:, shared] = False
         groups = self._groups(batch, stretches, visibility, sees)
@@ -149,10 +149,13 @@ def _cut(run: Run, longest: int) -> Iterable[_Stretch]:
 
 
 def _shared(
-    stretches: Sequence[_Stretch], visibility: Visibility, sees: NDArray[np.bool_], fewest: int
+    batch: StepBatch, stretches: Sequence[_Stretch], visibility: Visibility, sees: NDArray[np.bool_], fewest: int
 ) -> slice | None:
-    """The most consecutive cells that all tokens see, if they are not too few. A stretch's first token sees least."""
-    cells = np.flatnonzero(sees.all(axis=0))
+    """The most consecutive cells of earlier steps that all tokens see, if they are not too few.
+
+    A stretch's first token sees least. Cells of this step stay apart, so that no token is left without any.
+    """
+    cells = np.setdiff1d(np.flatnonzero(sees.all(axis=0)), batch.cells)
     starts = np.array([stretch.start for stretch in stretches], dtype=np.intp)
     first = visibility.order[starts[:, None], cells]
     cells = cells[(first > 0).all(axis=0)]

@@ -159,4 +159,4 @@ def _places(blocks: Sequence[Block]) -> np.ndarray[tuple[int], np.dtype[np.intp]
 
 def _hidden(visibility: Visibility, window: int) -> Order:
     """How many cells at the start of each token's path the window leaves out: (tokens,)."""
-    return np.maximum(visibility.counts - window, 0)
+    return np.maximum(visibility.counts.astype(np.int64) - window, 0)
