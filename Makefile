@@ -27,7 +27,7 @@ examples: install ## check, format-check and plan every example
 	@$(BIN)/python -m examples.check
 
 test: install ## run the tests
-	$(BIN)/python -m pytest -q -n auto
+	$(BIN)/python -m pytest -q -n auto --dist worksteal
 
 test-long: install ## run the properties on many more cases (hours)
 	$(BIN)/python -m pytest -q -n auto -m long --hypothesis-profile=long

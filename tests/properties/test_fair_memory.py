@@ -79,7 +79,7 @@ def check_fair_memory(data: st.DataObject) -> None:
             assert is_same(found, alone[index]), f"next to others in {cells} cells: {found!r:.300}"
 
 
-@FEW(60)
+@FEW(40)
 @given(st.data())
 def test_what_runs_alone_runs_next_to_others(data: st.DataObject) -> None:
     check_fair_memory(data)

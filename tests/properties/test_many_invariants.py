@@ -48,7 +48,7 @@ PROPERTIES = (  # what is checked, how many examples a part has, how many parts 
     (invariants.check_repairs, 50, 40),
     (invariants.check_auto, 50, 30),
     (invariants.check_cells, 200, 20),
-    (check_fair_memory, 100, 20),
+    (check_fair_memory, 100, 200),
     (check_schedules, 200, 20),
     (check_training, 25, 32),
     (check_drafts, 25, 32),

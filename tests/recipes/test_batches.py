@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 import torch
 
 from pastalang.training.batches import Batch
@@ -23,6 +24,7 @@ def same(one: Batch, other: Batch) -> bool:
     return all(torch.equal(left, right) for left, right in pairs) and one.origins == other.origins
 
 
+@pytest.mark.long
 def test_a_batch_depends_on_its_number_alone() -> None:
     straight = RowStream(DRAW, rows=1, length=320, seed=1, batches=2)
     batches = {number: straight(number) for number in (0, 2)}
