@@ -173,7 +173,7 @@ BAD: list[tuple[str, bytes, type[PastaError], str]] = [
     ("rows.json", b"[]", BadData, "rows.json holds no rows"),
     ("rows.json", b"[{]", BadData, "rows.json is not JSON: "),
     ("rows.jsonl.gz", b"{}", UnreadableData, "rows.jsonl.gz could not be read: it is not a whole gzip file"),
-    ("rows.jsonl.gz", gzip.compress(b"{}" * 999)[:-9], UnreadableData, "it is not a whole gzip file"),
+    ("rows.jsonl.gz", gzip.compress(b"{}" * 999, mtime=0)[:-9], UnreadableData, "it is not a whole gzip file"),
     ("rows.parquet", b"PAR1", UnreadableData, "rows.parquet could not be read as Parquet: "),
     ("folder/state.json", b"{", UnreadableData, "state.json could not be read"),
     ("folder/state.json", b'{"_data_files": [{"filename": "a.arrow"}]}', UnreadableData, "a.arrow could not be read"),
