@@ -98,20 +98,25 @@ def worth_feeding(
 ) -> tuple[tuple[Guess, ...], ...]:
     """The guesses to feed of each tree, in a step of `step` other tokens: at most `each` of a tree, `most` of all.
 
-    A guess comes with its parent, and with the forced tokens after it: they count as one.
+    A guess comes with its parent, and with the forced tokens after it: they count as one. What a right guess saves is a
+    part of a later step, which feeds a token for each branch and no prompt.
     """
     children = [_children(tree) for tree in trees]
     left = [most] * len(trees) if each is None else list(each)
     taken: list[list[int]] = [[] for _ in trees]
     heap = [(-tree[place].chance, number, place) for number, tree in enumerate(trees) for place in children[number][0]]
     heapq.heapify(heap)
-    expected, fed = float(len(trees)), step
+    expected, fed, prompts = float(len(trees)), step, max(0, step - len(trees))
     while heap:
         chance, number, place = heapq.heappop(heap)
         tree = trees[number]
         together = _with_forced(tree, children[number], place)
         added = len(together)
-        if added > most or not left[number] or -chance * costs(fed) <= expected * (costs(fed + added) - costs(fed)):
+        if (
+            added > most
+            or not left[number]
+            or -chance * costs(fed - prompts) <= expected * (costs(fed + added) - costs(fed))
+        ):
             continue
         taken[number] += together
         expected, fed, most, left[number] = expected - chance, fed + added, most - added, left[number] - 1

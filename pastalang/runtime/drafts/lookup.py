@@ -90,7 +90,7 @@ class LookUpDrafter:
             return True
         passes = self._confirmed / self._trees / branches  # that a tree saves
         spent = self._fed / self._trees * (self.costs(step + 1) - self.costs(step)) + median(self._tree_seconds)
-        is_worth = passes * self.costs(step) > spent
+        is_worth = passes * self.costs(branches) > spent  # a later pass is saved, which feeds no prompt
         self._skipped = 0 if is_worth or self._skipped == _SKIPPED else self._skipped + 1
         return not self._skipped
 
