@@ -84,6 +84,17 @@ def test_drafts_save_passes_and_change_nothing(mode: str, sampling: Sampling | N
     assert sum(one.tokens for one in drafted.trace.fed) == after.input_tokens + after.forced_tokens
 
 
+@pytest.mark.parametrize(
+    ("between", "runs_on"), [(" and ", True), (" and then, after a long while," + " so" * 40, False)]
+)
+def test_a_draft_runs_on_into_the_next_field_unless_the_text_between_is_long(between: str, runs_on: bool) -> None:
+    program = pastalang.compile(f'template t\nassistant text """\n{{a: boolean}}{between}{{b: boolean}}\n"""\n')
+    engine = Engine(copying_model(), byte_tokenizer())
+    first, again = (engine.run(program, drafts=32) for _ in range(2))
+    assert same(first, again)
+    assert (again.usage.drafted_tokens > len(between)) is runs_on
+
+
 def test_the_trace_says_what_was_guessed() -> None:
     engine = Engine(copying_model(), byte_tokenizer())
     drafted, plain = run(engine=engine, drafts=8), run(engine=engine)

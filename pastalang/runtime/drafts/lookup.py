@@ -30,6 +30,7 @@ from pastalang.runtime.scheduler.hole import OpenHole
 from pastalang.runtime.scheduler.request import RequestState
 
 DEEPEST = 12  # guesses one after another
+_LONGEST_TEXT = 32  # tokens between two values that are fed with a guess
 _UNLIKELY = 0.08  # guesses of a smaller chance, all before them right, are not considered
 _FIRST = (0.45, 0.7, 0.85, 0.9)  # the chance of the first copied token, by the length of the match, before any is seen
 _NEXT = 0.85  # of a later one, if the one before it was right
@@ -215,7 +216,8 @@ class _Tree:
             self._go_on_as_before(hole.field, (), parent, self._text_after(place))
 
     def _text_after(self, place: _Place) -> _TextAfter | None:
-        """The text between a value and the next one of the same branch. None if something else comes first."""
+        """The text between a value and the next one of the same branch. None if something else comes first, or if the
+        text is so long that feeding it in vain would cost more than a pass."""
         tokens: list[int] = []
         *outer, (segments, index, is_list) = place
         while True:
@@ -232,6 +234,8 @@ class _Tree:
                 return None
             text = self._encoder.text(fed_text(segment)) if segment.shown else self._encoder.control(segment.text)
             tokens += text
+            if len(tokens) > _LONGEST_TEXT:
+                return None
 
     def _add(self, token: int, parent: int, chance: float, kind: int) -> int:
         """Gives its number. A guess that is known keeps its chance."""
