@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,6 +38,10 @@ class Failure:
 
     objection: Objection
     targets: tuple[Target, ...]
+
+    @property
+    def keys(self) -> set[Key]:
+        return {target.key for target in self.targets}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,12 @@ class Review:
         """Repairs and retries. A branch that is decoded again only because it joined one does not count."""
         return sum(one.attempts for one in self._answers)
 
+    @property
+    def undoable(self) -> Iterator[BranchState]:
+        """What retries have taken out of the answers, until it is known whether they are kept."""
+        for retry in (retry for one in self._answers for retry in one.retries):
+            yield from (retry.retake.old, *retry.retake.hidden)
+
     def review(self, request: RequestState) -> bool:
         """Starts the next round. Returns whether there is anything to decode."""
         documents, _ = documents_of(request)
@@ -100,10 +110,10 @@ class AnswerReview:
     model: Any = None
     problems: tuple[Problem, ...] = ()
     attempts: int = 0
+    retries: list[Retry] = field(default_factory=list)
     _is_over: bool = False
     _most: int = 0  # how often a field may be decoded again for the objections of this round
     _tried: Counter[Key] = field(default_factory=Counter)
-    _retries: list[Retry] = field(default_factory=list)
     # Branches that are no longer in the answer. Branches that joined them are out of date.
     _replaced: set[BranchState] = field(default_factory=set)
 
@@ -156,9 +166,12 @@ class AnswerReview:
         attempts = [wrong[target.key] for target in repaired]
         attempts += [Attempt(one, retry_text(layout.answer.text, one.place), "unsure") for one in retried]
         replaced = {attempt.target.key: frozenset(branches_after(attempt.target.checkpoint)) for attempt in attempts}
+        # The fields of one objection share its attempts: those that follow in the same branch are decoded again too.
+        first = {target.key for target in repaired}
+        along = {key for one in failures if not first.isdisjoint(one.keys) for key in one.keys & wrong.keys()}
+        self._tried.update({*first, *along, *(target.key for target in retried)})
+        self.attempts += len(attempts)
         for attempt in attempts:
-            self._tried[attempt.target.key] += 1
-            self.attempts += 1
             events = attempt.target.checkpoint.branch.request.events
             events.report(FieldAgain(attempt.target.name, attempt.target.items, attempt.reason))
         retakes = rewind_to([(attempt.target.checkpoint, attempt.text) for attempt in attempts])
@@ -166,7 +179,7 @@ class AnswerReview:
             self._replaced |= replaced[target.key]
         for target, retake in zip(retried, retakes[len(repaired) :], strict=True):
             assert target.field is not None
-            self._retries.append(Retry(target, target.field, retake, replaced[target.key]))
+            self.retries.append(Retry(target, target.field, retake, replaced[target.key]))
         return bool(retakes)
 
     def _to_repair(self, layout: Layout, failures: list[Failure]) -> dict[Key, Attempt]:
@@ -199,7 +212,7 @@ class AnswerReview:
 
         A retry that gives the same value again is undone, whatever its probability. Returns whether one was undone.
         """
-        retries, self._retries = self._retries, []
+        retries, self.retries = self.retries, []
         now = {target.key: target.field for target in field_targets(layout)}
         refused = {target.key for failure in failures for target in failure.targets}
         was_undone = False

@@ -2,7 +2,7 @@
 
     take, open_row    while a step is built; `take_for_drafts` after all else
     roll_back         the step did not run: everything it took is free again
-    give_back         nothing that is still to come can see the branch
+    give_back, cut    nothing that is still to come can see the branch, or the end of it
 
 No other module takes or frees anything.
 """
@@ -63,7 +63,11 @@ class Memory:
 
     def give_back(self, branch: BranchState) -> None:
         """Free the cells and the row of a branch."""
-        self._free_cells(branch, since=0)
+        self.cut(branch, 0)
+
+    def cut(self, branch: BranchState, count: int) -> None:
+        """Free all cells of a branch but the first `count`. Nothing is fed after it any more."""
+        self._free_cells(branch, since=count)
         self._close_row(branch)
 
     def roll_back(self, fed: Iterable[BranchState], rows: set[RowId], branches: Iterable[BranchState]) -> None:

@@ -2,10 +2,13 @@
 
 A branch is *held* until it has ended and no branch can join it any more. While it is held it keeps what it sees:
 `viewers` counts the held branches that see a branch. Its cells are freed when it is not held and has no viewers.
+While answers are reviewed all of their branches are held, since any of them may be decoded again.
 Memory that is still needed is only taken away by preemption: see `scheduler`.
 """
 
 from __future__ import annotations
+
+from collections import Counter
 
 from pastalang.plan.plan import Release
 from pastalang.runtime.scheduler.branch import BranchState
@@ -40,8 +43,39 @@ def release_all(request: RequestState, memory: Memory) -> None:
     request.probes.clear()
 
 
+def release_replaced(request: RequestState, memory: Memory) -> None:
+    """Give back what the reviewer has taken out of the answer for good, except for what the answer still sees of it."""
+    assert request.reviewer is not None
+    kept = {*request.live, *request.reviewer.undoable}
+    seen = _lengths_seen(kept)
+    for branch in request.branches:
+        if branch.is_held and branch not in kept and seen[branch] <= branch.fed:
+            _hold_no_longer(branch)
+        if not branch.is_held:
+            memory.cut(branch, seen[branch])
+
+
+def _lengths_seen(branches: set[BranchState]) -> Counter[BranchState]:
+    """How many tokens of each branch these have seen. In lock-step, they also see what those values have seen."""
+    lengths: Counter[BranchState] = Counter()
+    for branch in branches:
+        for seen in branch.view:
+            lengths[seen.branch] = max(lengths[seen.branch], seen.length)
+    for branch in {*branches, *lengths}:
+        for value in branch.values_before or ():
+            lengths[value] = len(value.tokens)
+    return lengths
+
+
 def drop(branch: BranchState, memory: Memory) -> None:
     """The branch is held no longer, and no longer holds what it sees."""
+    _hold_no_longer(branch)
+    for seen in branch.view:
+        _free_if_unseen(seen.branch, memory)
+    _free_if_unseen(branch, memory)
+
+
+def _hold_no_longer(branch: BranchState) -> None:
     branch.is_held = False
     branch.owner.held.pop(branch, None)
     branch.owner.to_feed.pop(branch, None)
@@ -49,8 +83,6 @@ def drop(branch: BranchState, memory: Memory) -> None:
         branch.forget_row()
     for seen in branch.view:
         seen.branch.viewers -= 1
-        _free_if_unseen(seen.branch, memory)
-    _free_if_unseen(branch, memory)
 
 
 def _free_if_unseen(branch: BranchState, memory: Memory) -> None:

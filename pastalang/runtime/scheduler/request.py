@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
@@ -59,7 +59,13 @@ NOTHING = Prefix()
 
 
 class Reviewer(Protocol):
-    """Judges a complete answer, and may rewind branches of the request; says whether it did."""
+    """Judges a complete answer, and may rewind branches of the request; says whether it did.
+
+    `undoable` are branches that are not in the answer now and may be put back into it.
+    """
+
+    @property
+    def undoable(self) -> Iterable[BranchState]: ...
 
     def review(self, request: RequestState) -> bool: ...
 
@@ -68,7 +74,7 @@ class RequestState(BranchOwner):
     """`base` is the sampling where neither hole nor template sets one. `events` are kept only `with_events`.
     `drafts` is the most drafts of a branch one after another; if it `weighs_drafts`, those that are worth their time.
 
-    With a reviewer, a branch that could be rewound keeps its memory until the request is over.
+    With a reviewer, a branch that could be rewound keeps its memory while it is part of the answer.
     """
 
     def __init__(

@@ -24,7 +24,7 @@ from pastalang.runtime.scheduler.joins import prefetch_joined
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.prefix_cache import PrefixCache, leading_tokens
 from pastalang.runtime.scheduler.probes import end_probe
-from pastalang.runtime.scheduler.reclaim import release_all, release_dead
+from pastalang.runtime.scheduler.reclaim import release_all, release_dead, release_replaced
 from pastalang.runtime.scheduler.request import Pace, RequestState
 from pastalang.runtime.scheduler.sample_request import sample_error, sample_request
 from pastalang.runtime.scheduler.step_budget import Limits, StepBudget
@@ -364,6 +364,8 @@ class Scheduler:
                 if rounds > _MOST_REVIEWS:
                     raise RunError("internal error: the repairs never come to an end", plan=request.plan)
                 goes_on = request.review()
+                if goes_on:
+                    release_replaced(request, self.memory)
                 _join_ready(request)
                 self._check_lengths(request)
         if not request.is_over and not request.is_waiting:

@@ -229,6 +229,7 @@ class _AnswerRepair:
         self._run = run
         self._policy = policy
         self._document = document
+        self.attempts = 0
         self._is_done = False
         self._most = 0  # how often a field may be decoded again for the objections of this round
         self._tried: Counter[Key] = Counter()
@@ -236,10 +237,6 @@ class _AnswerRepair:
         self._replaced: set[BranchState] = set()  # a branch that has joined one of these is out of date
         self.model: Any = None
         self.problems: tuple[Problem, ...] = ()
-
-    @property
-    def attempts(self) -> int:
-        return sum(self._tried.values())
 
     @property
     def _live(self) -> list[BranchState]:
@@ -313,7 +310,10 @@ class _AnswerRepair:
             self._run, self._live, list(zip((one.checkpoint for one in (*failing, *doubted)), leads, strict=True))
         )
         self._replaced |= gone
-        self._tried.update(target.key for target in (*failing, *doubted))
+        first = {target.key for target in failing}
+        along = {key for one in failures if first & set(_keys(one)) for key in _keys(one) if key in objected}
+        self._tried.update({*first, *along, *(target.key for target in doubted)})
+        self.attempts += len(failing) + len(doubted)
         self._doubts = list(zip(doubted, retakes[len(failing) :], strict=True))
         return bool(retakes)
 

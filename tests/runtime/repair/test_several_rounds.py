@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, field_validator, model_validator
 
+from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import Invalid
@@ -167,3 +168,37 @@ def test_a_penalty_holds_all_that_a_branch_has_written_against_a_value_that_is_w
         ]
 
     assert texts() == texts(prefix_cells=0)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_attempts_give_back_the_memory_of_those_before_them(mode: Mode) -> None:
+    """Nothing pleases the model, so there are as many attempts as are allowed: their number costs no memory."""
+    for asked in (GROUP, LINES):
+        names = list(engine().run(asked, {}, mode=mode).value)
+        peaks = []
+        for repair in (4, 40):
+            with pytest.raises(Invalid) as caught:
+                engine().run(asked, {}, mode=mode, sampling=WARM, model=refusing(names[-1]), repair=repair)
+            assert caught.value.problems[0].attempts == repair + 1
+            peaks.append(caught.value.result.usage.peak_cells)
+        assert peaks[1] < 1.5 * peaks[0], "the memory of replaced branches is kept"
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_an_objection_to_a_whole_object_has_as_many_attempts_as_one_to_a_field(mode: Mode) -> None:
+    """In sequential mode, its fields stand one behind another, and each attempt decodes all of them again."""
+
+    class Never(BaseModel):
+        a: Any
+        b: Any
+        c: Any
+        d: Any
+
+        @model_validator(mode="before")
+        @classmethod
+        def judge(cls, value: Any) -> Any:
+            raise ValueError("no")
+
+    result = engine().run(GROUP, {}, mode=mode, sampling=WARM, model=Never, repair=3, keep_invalid=True)
+    assert max(field.attempts for field in result.fields) == 4
+    assert [problem.attempts for problem in result.problems] == [4]
