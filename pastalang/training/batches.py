@@ -1,4 +1,7 @@
-"""Pack recorded rows into training batches: several rows share a line, and none of them sees another."""
+"""Pack recorded rows into training batches: several rows share a line, and none of them sees another.
+
+The lines of a batch are of like length, and a batch is as wide as its longest line, so that little padding is fed.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -52,7 +56,11 @@ class Batch:
         )
 
 
+Line: TypeAlias = Sequence[TrainingRow]  # rows that stand one after another
+
 _OPEN_LINES = 16  # lines that may still take a row, while rows are packed
+_SORTED = 16  # batches whose lines are sorted by length together: in larger parts, the same lines would always meet
+_MULTIPLE = 8  # of which the width of a batch is one: products of other widths are slow on a GPU
 
 
 class PackedBatches:
@@ -73,7 +81,12 @@ class PackedBatches:
         self._counts: list[int] = []
 
     def __call__(self, number: int) -> Batch:
-        return collate([self._line(number * self._rows + one) for one in range(self._rows)], self._length)
+        lines = [self._line(number * self._rows + one) for one in range(self._rows)]
+        return collate(lines, self._width(lines))
+
+    def widest(self) -> int:
+        """The tokens of a line in the widest batch of the first epoch."""
+        return self._width(self._lines_of(0))
 
     def lines(self, epoch: int) -> int:
         """How many lines an epoch has."""
@@ -95,17 +108,21 @@ class PackedBatches:
         batches = (counts[first : first + self._rows] for first in range(0, len(counts), self._rows))
         return max(max(map(sum, batches)), 1)
 
-    def _line(self, number: int) -> list[TrainingRow]:
+    def _width(self, lines: Sequence[Line]) -> int:
+        return min(self._length, -(-max(map(tokens_of, lines)) // _MULTIPLE) * _MULTIPLE)
+
+    def _line(self, number: int) -> Line:
         epoch = 0
         while number >= self.lines(epoch):
             number -= self.lines(epoch)
             epoch += 1
         return self._lines_of(epoch)[number]
 
-    def _packed_epoch(self, epoch: int) -> list[list[TrainingRow]]:
+    def _packed_epoch(self, epoch: int) -> list[Line]:
         shown = [ways[(number + epoch) % len(ways)] for number, ways in enumerate(self._variants)]
         order = np.random.default_rng((self._seed, epoch)).permutation(len(shown))
-        return pack([shown[index] for index in order], self._length)
+        begun = sum(map(self.lines, range(epoch))) % self._rows  # lines of a batch that the epoch before began
+        return of_like_length(pack([shown[index] for index in order], self._length), self._rows, begun)
 
 
 def too_long(row: TrainingRow, length: int) -> BadRow | None:
@@ -119,7 +136,7 @@ def too_long(row: TrainingRow, length: int) -> BadRow | None:
     )
 
 
-def collate(lines: Sequence[Sequence[TrainingRow]], length: int) -> Batch:
+def collate(lines: Sequence[Line], length: int) -> Batch:
     """One batch. A line holds its rows one after another; padding sees only itself."""
     shape = (len(lines), length)
     tokens, positions = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
@@ -147,7 +164,27 @@ def collate(lines: Sequence[Sequence[TrainingRow]], length: int) -> Batch:
     )
 
 
-def pack(rows: Sequence[TrainingRow], length: int) -> list[list[TrainingRow]]:
+def of_like_length(lines: Sequence[Line], rows: int, begun: int = 0) -> list[Line]:
+    """The same lines in another order: those of a batch of `rows` are of like length. Equal ones keep their places.
+
+    The first of them complete a batch that has `begun` lines already.
+    """
+    head = -begun % rows
+    found = list(lines[:head])
+    for first in range(head, len(lines), _SORTED * rows):
+        part = sorted(enumerate(lines[first : first + _SORTED * rows]), key=lambda one: tokens_of(one[1]))
+        batches = [part[start : start + rows] for start in range(0, len(part), rows)]
+        # A batch stands where the first of its lines stood, which is a random place. One that is not full stays last.
+        batches.sort(key=lambda batch: (len(batch) < rows, min(place for place, _ in batch)))
+        found += [line for batch in batches for _, line in batch]
+    return found
+
+
+def tokens_of(line: Line) -> int:
+    return sum(map(len, line))
+
+
+def pack(rows: Sequence[TrainingRow], length: int) -> list[Line]:
     """Put every row into the first open line with room. With too many open lines, the fullest one is closed."""
     closed: list[list[TrainingRow]] = []
     opened: list[tuple[list[TrainingRow], int]] = []
@@ -161,4 +198,4 @@ def pack(rows: Sequence[TrainingRow], length: int) -> list[list[TrainingRow]]:
             if len(opened) > _OPEN_LINES:
                 fullest = max(range(len(opened)), key=lambda index: opened[index][1])
                 closed.append(opened.pop(fullest)[0])
-    return closed + [line for line, _ in opened]
+    return [*closed, *(line for line, _ in opened)]

@@ -208,7 +208,8 @@ def memory_lines(job: Job, material: Material) -> list[str]:
             weights = sum(one.numel() for one in make().parameters())
         if weights < _LARGE:
             return []
-        shape = Shape(job.rows, material.length, material.batches.most_predicted(), base.window is not None)
+        batches = material.batches
+        shape = Shape(job.rows, batches.widest(), batches.most_predicted(), base.window is not None)
         answered = base.cache_bytes(EXAM_BATCH * material.length) if material.exam_rows else 0
         return [str(forecast(make, shape, settings, torch.device(job.device or default_device()), more=answered))]
     except PastaError:

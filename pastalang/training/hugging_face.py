@@ -18,7 +18,7 @@ from torch.nn.functional import pad
 from pastalang.plan.plan import Mode
 from pastalang.program.program import Program
 from pastalang.runtime.attention.masks import FULL, SLIDING, layer_windows
-from pastalang.training.batches import Batch, collate, pack
+from pastalang.training.batches import Batch, collate, pack, tokens_of
 from pastalang.training.data import read_lessons
 from pastalang.training.errors import BadData
 from pastalang.training.lessons import Recorder
@@ -42,9 +42,9 @@ def rows_for_trainer(
 
 
 class Collator:
-    """Makes a batch of rows: those that fit share a line of `length` tokens, and none sees another.
+    """Makes a batch of rows: those that fit share a line of at most `length` tokens, and none sees another.
 
-    Without a `length`, a line is as long as the longest row of its batch. Raises `BadData` for a model whose attention
+    Without a `length`, a line has room for the longest row of its batch. Raises `BadData` for a model whose attention
     takes no masks, such as that of FlashAttention.
     """
 
@@ -59,8 +59,8 @@ class Collator:
         self._length = length
 
     def __call__(self, rows: Sequence[TrainingRow]) -> dict[str, Any]:
-        length = self._length or max(map(len, rows))
-        batch = collate(pack(rows, length), length + 1)  # models look for the label of a place at the next one
+        lines = pack(rows, self._length or max(map(len, rows)))
+        batch = collate(lines, max(map(tokens_of, lines)) + 1)  # models look for the label of a place at the next one
         labels = pad(batch.labels[:, :-1], (1, 0), value=IGNORED)
         return {
             "input_ids": batch.tokens,

@@ -7,7 +7,7 @@ import pytest
 
 from pastalang.compiler import compile
 from pastalang.plan.plan import Mode
-from pastalang.training.batches import PackedBatches, collate
+from pastalang.training.batches import PackedBatches, collate, of_like_length, pack
 from pastalang.training.errors import BadData, BadRow
 from pastalang.training.lessons import Lesson, Recorder, planner
 from pastalang.training.recording import IGNORED, TrainingRow
@@ -154,6 +154,40 @@ def test_a_mixture_shows_a_row_in_another_mode_in_the_next_epoch() -> None:
     lengths = [int(batches(number).positions.max()) for number in range(4)]
     assert lengths[0] == lengths[3]
     assert lengths[0] != lengths[2]
+
+
+def blank(length: int, number: int) -> TrainingRow:
+    """A row without contents. Its number is its first token."""
+    tokens = np.full(length, number, dtype=np.int32)
+    sees = np.packbits(np.eye(length, dtype=bool), axis=1)
+    return TrainingRow(tokens, np.arange(length, dtype=np.int32), tokens, sees, (), Mode.STRICT, 0, f"{number}")
+
+
+def test_lines_of_like_length_share_a_batch_and_an_epoch_still_shows_every_row_once() -> None:
+    draw = np.random.default_rng(3)
+    rows = [blank(int(draw.integers(50, 250)), number) for number in range(301)]
+    batches = PackedBatches([[row] for row in rows], rows=4, length=256, seed=1)
+    lines = batches.lines(0)
+    count = lines // 4 + 1
+    shown = [batches(number) for number in range(count)]
+    in_packed_order = pack([rows[index] for index in np.random.default_rng((1, 0)).permutation(301)], 256)
+    places = [[row.origin for row in line] for line in in_packed_order]
+    origins = [line.split(", ") for batch in shown for line in batch.origins]
+    assert sorted(origins[:lines]) == sorted(places) != origins[:lines]
+    fed = sum(batch.tokens.numel() for batch in shown)
+    wasted = sum(int((batch.labels == IGNORED).sum()) for batch in shown) / fed
+    assert wasted < 0.08 < 1 - sum(map(len, rows)) / (lines * 256)
+    # The batch at the border of two epochs is completed, and the next ones are of like length again.
+    more = [batches(number) for number in range(count, 2 * lines // 4)]
+    spread = [np.ptp([int((line != IGNORED).sum()) for line in batch.labels]) for batch in (*shown[:-1], *more)]
+    assert np.median(spread) < 15
+    seen = [row for batch in (*shown, *more) for line in batch.origins for row in line.split(", ")]
+    assert max(seen.count(str(number)) for number in range(301)) == 2
+
+
+def test_lines_of_equal_length_stay_in_the_order_in_which_they_were_packed() -> None:
+    lines = [[blank(100, number)] for number in range(45)]
+    assert of_like_length(lines, 4, 3) == lines
 
 
 def test_nothing_to_train_on_and_a_row_longer_than_a_line_are_refused() -> None:
