@@ -47,7 +47,7 @@ _ONLY_FOR = {
     **dict.fromkeys(
         (
             "validation", "hold_out", "epochs", "length", "judge_every", "patience", "lora", "lora_alpha",
-            "lora_dropout", "lora_targets", "keep_adapter", "workers", "check", "skip_bad",
+            "lora_dropout", "lora_targets", "load_in_4bit", "keep_adapter", "workers", "check", "skip_bad",
         ),
         (MethodName.HPD, *_THREADS),
     ),
@@ -157,6 +157,10 @@ def command(
     lora_targets: Annotated[
         str | None, typer.Option(help="The modules with adapters: q_proj,v_proj. Default: all linear ones.")
     ] = None,
+    load_in_4bit: Annotated[
+        bool,
+        typer.Option("--load-in-4bit", help="With --lora: keep the frozen weights in 4 bits (QLoRA)."),
+    ] = False,
     keep_adapter: Annotated[
         bool, typer.Option("--keep-adapter", help="Write the adapters to OUT/adapter, too.")
     ] = False,
@@ -189,6 +193,8 @@ def command(
     _refuse_numbers(learning_rate, epochs)
     if steps is not None and epochs is not None:
         raise Refused("--steps and --epochs both say how long to train: pass one of them", EXIT_USAGE)
+    if lora is None and load_in_4bit:
+        raise Refused("--load-in-4bit needs --lora RANK: weights in 4 bits are frozen", EXIT_USAGE)
     if lora is None and (lora_alpha is not None or lora_dropout or lora_targets or keep_adapter):
         raise Refused("--lora-alpha, --lora-dropout, --lora-targets and --keep-adapter need --lora RANK", EXIT_USAGE)
     if validation is None and not hold_out and (patience or judge_every):
@@ -224,7 +230,7 @@ def command(
     adapters = None
     if lora is not None:
         names = tuple(name.strip() for name in (lora_targets or "").split(",") if name.strip())
-        adapters = Lora(lora, lora_alpha, lora_dropout, names)
+        adapters = Lora(lora, lora_alpha, lora_dropout, names, load_in_4bit)
     taught: Method = OwnThreads(checked, template)
     if method is MethodName.HPD:
         taught = ParallelValues(checked, mode.modes, template)

@@ -227,9 +227,10 @@ def writing(place: Path, advice: str) -> Iterator[None]:
 
 def trained_weights(model: Any) -> dict[str, torch.Tensor]:
     """What a checkpoint holds: no frozen weight, and every other one once, as safetensors takes no tensor twice."""
-    frozen = {name for name, one in model.named_parameters(remove_duplicate=False) if not one.requires_grad}
-    left_out = _tied(model) | frozen
-    return {name: value for name, value in model.state_dict().items() if name not in left_out}
+    trained = {name for name, one in model.named_parameters(remove_duplicate=False) if one.requires_grad}
+    kept = trained | {name for name, _ in model.named_buffers(remove_duplicate=False)}
+    tied = _tied(model)
+    return {name: value for name, value in model.state_dict().items() if name in kept and name not in tied}
 
 
 def put_weights(model: Any, weights: Weights) -> None:

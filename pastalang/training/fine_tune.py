@@ -33,7 +33,7 @@ from pastalang.training.recorded_rows import OnDone, Recording, Variants, record
 from pastalang.training.row_files import RowFile, fingerprint_of
 from pastalang.training.run_folder import ROWS, WORK, check_folder, prepare_folder, write_options
 from pastalang.training.run_log import Metrics, ReportLine, Step, StepLines, check_logs
-from pastalang.training.settings import LogName, Settings
+from pastalang.training.settings import LogName, Precision, Settings
 from pastalang.training.trainer import train
 from pastalang.values.describe import counted
 
@@ -102,6 +102,8 @@ def fine_tune(
     show = Show(report, live)
     give_back_freed_memory()
     check_logs(job.logs)
+    if job.lora is not None:
+        job.lora.check()
     check_folder(job.out, overwrite=job.overwrite)
     with _no_folder_if_refused(job.out):
         material = gather(job, show, cache=job.out / WORK / ROWS)
@@ -230,7 +232,7 @@ def _identity(job: Job, material: Material, model: Any) -> dict[str, str]:
         "validation": validation,
         "rows": str(job.rows),
         "length": str(material.length),
-        "lora": "none" if lora is None else f"{lora.rank}, {lora.alpha}, {lora.dropout}, {' '.join(lora.targets)}",
+        "lora": "none" if lora is None else str(lora),
     }
 
 
@@ -311,7 +313,8 @@ class _Run:
         saved = save(self._model, base.tokenizer, job.method.note(), job.out, dtype=base.dtype, adapter=adapter)
         exam = self._exam()
         if exam is not None:
-            self._report_scores(exam.scores(saved.float()))
+            is_small = job.lora is not None and (job.lora.is_four_bit or job.settings.precision is Precision.BFLOAT16)
+            self._report_scores(exam.scores(saved if is_small else saved.float()))
 
     def _write_before(self, scores: Mapping[str, Score]) -> None:
         found = {name: score.as_data() for name, score in scores.items()}

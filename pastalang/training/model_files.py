@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from copy import deepcopy
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ from pastalang.runtime.models.source import check_source, shipped_folder
 from pastalang.runtime.models.training_note import FILE, TrainingNote
 from pastalang.training.checkpoints import writing
 from pastalang.training.errors import BadData
+from pastalang.training.four_bit import check_four_bit, is_four_bit, keep_gradients, merged, options_for, put_stand_ins
 from pastalang.training.settings import Precision
 
 
@@ -27,6 +30,19 @@ class Lora:
     alpha: float | None = None  # None: twice the rank
     dropout: float = 0.0
     targets: tuple[str, ...] = ()
+    is_four_bit: bool = False  # the weights that they are added to
+
+    def check(self) -> None:
+        """Raises `BadData` if a package is missing."""
+        if find_spec("peft") is None:
+            raise BadData("--lora needs the package peft: pip install 'pastalang[lora]'")
+        logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # peft imports it, and it recommends other packages
+        if self.is_four_bit:
+            check_four_bit()
+
+    def __str__(self) -> str:
+        bits = ", 4 bits" if self.is_four_bit else ""
+        return f"{self.rank}, {self.alpha}, {self.dropout}, {' '.join(self.targets)}{bits}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +80,15 @@ class Base:
         """The model, ready for training: in float32, apart from the frozen weights of `Precision.BFLOAT16`."""
         from transformers import AutoModelForCausalLM
 
-        dtype = self._dtype_to_load(lora, precision)
+        dtype, place = self._dtype_to_load(lora, precision), device or default_device()
+        is_four_bit = lora is not None and lora.is_four_bit
         with as_load_error(self.source), quietly():
-            model = AutoModelForCausalLM.from_pretrained(_place(self.source), dtype=dtype)
-        model = model.to(device or default_device())
+            options = options_for(place, precision) if is_four_bit else {}
+            model = AutoModelForCausalLM.from_pretrained(_place(self.source), dtype=dtype, **options)
+        if is_four_bit:
+            keep_gradients(model)
+        else:
+            model = model.to(place)
         torch.manual_seed(seed)
         return model if lora is None else _with_lora(model, lora)
 
@@ -78,6 +99,8 @@ class Base:
         config = deepcopy(self.config)  # in which transformers notes the type of the weights
         with quietly():
             model = AutoModelForCausalLM.from_config(config, dtype=self._dtype_to_load(lora, precision))
+        if lora is not None and lora.is_four_bit:
+            put_stand_ins(model, precision)
         return model if lora is None else _with_lora(model, lora)
 
     def _dtype_to_load(self, lora: Lora | None, precision: Precision) -> torch.dtype:
@@ -110,19 +133,20 @@ def save(
 ) -> Any:  # fmt: skip
     """Save whole weights and return the model that has them; LoRA adapters are merged.
 
-    `adapter` is a folder for the adapters themselves.
+    `adapter` is a folder for the adapters themselves. A model in 4 bits is returned as it is.
     """
     with writing(folder, "make room and give the same command again"), quietly():
         (folder / FILE).unlink(missing_ok=True)  # written last: its presence says that the folder is complete
+        saved = model
         if hasattr(model, "merge_and_unload"):
             if adapter is not None:
                 model.save_pretrained(adapter)
-            model = model.merge_and_unload()
-        model = model if dtype is None else model.to(dtype)
-        model.save_pretrained(folder)
+            saved = merged(model, dtype or torch.float32) if is_four_bit(model) else model.merge_and_unload()
+        saved = saved if dtype is None else saved.to(dtype)
+        saved.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
         note.write(folder)
-    return model
+    return model if is_four_bit(model) else saved
 
 
 def _place(source: str) -> str | Path:
@@ -130,10 +154,9 @@ def _place(source: str) -> str | Path:
 
 
 def _with_lora(model: Any, lora: Lora) -> Any:
-    try:
-        from peft import LoraConfig, get_peft_model
-    except ImportError as problem:
-        raise BadData("--lora needs the package peft: pip install 'pastalang[lora]'") from problem
+    lora.check()
+    from peft import LoraConfig, get_peft_model
+
     found = LoraConfig(
         r=lora.rank, lora_alpha=lora.alpha or 2 * lora.rank, lora_dropout=lora.dropout,
         target_modules=list(lora.targets) or "all-linear", task_type="CAUSAL_LM",

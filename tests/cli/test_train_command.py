@@ -145,6 +145,7 @@ MISUSE = [
     (["--judge-every", "5", "--data", "few.jsonl"], 1, "need rows for validation: pass --validation, or 20 rows"),
     (["--lora-alpha", "8"], 2, "need --lora RANK"),
     (["--keep-adapter"], 2, "need --lora RANK"),
+    (["--load-in-4bit"], 2, "--load-in-4bit needs --lora RANK: weights in 4 bits are frozen"),
     (["--device", "tpu"], 2, "--device: "),
     (["--config", "none.toml"], 2, "none.toml could not be read: no such file or directory"),
     (["--config", "bad.toml"], 2, "bad.toml is not TOML"),
