@@ -27,7 +27,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 import pastalang
-from pastalang.runtime.call import Drafts
+from pastalang.program.types import Drafts
 from pastalang.runtime.models.source import shipped_folder
 
 ATTRIBUTES = (

@@ -15,7 +15,7 @@ from pastalang.limits import MAX_NUMBER_DIGITS
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
 from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
-from pastalang.program.types import ON_TRUNCATED, Sampling
+from pastalang.program.types import DRAFT_WORDS, ON_TRUNCATED, Sampling
 from pastalang.source import Span
 from pastalang.values.describe import describe
 from pastalang.values.json import JsonValue
@@ -23,7 +23,7 @@ from pastalang.values.token_limits import may_be_null
 
 W = TypeVar("W", bound=str)
 
-OPTIONS = (*SAMPLING_BOUNDS, "on_truncated")
+OPTIONS = (*SAMPLING_BOUNDS, "on_truncated", "drafts")
 
 OPTION_HINTS = {
     "max": "`max` is a limit of the type: `string(max=40)`",
@@ -139,6 +139,19 @@ class Arguments:
         self._wrong(self.by_name[name], name, f"one of {', '.join(map(repr, words))}".replace("'", '"'))
         return None
 
+    def count_or_word(self, name: str, words: Sequence[W]) -> int | W | None:
+        argument = self.by_name.get(name)
+        if argument is None:
+            return None
+        count = whole(argument.value) if isinstance(argument.value, nodes.NumberValue) else None
+        if count is not None and count >= 1:
+            return count
+        text = argument.value.text if isinstance(argument.value, nodes.StringValue) else None
+        if text not in words:
+            listed_words = ", ".join(f'"{word}"' for word in words)
+            self._wrong(argument, name, f"{listed_words} or a whole number of at least 1")
+        return next((word for word in words if word == text), None)
+
     def strings(self, name: str) -> tuple[str, ...]:
         """An argument that is a text or a list of texts, none of them empty."""
         argument = self.by_name.get(name)
@@ -199,6 +212,7 @@ def check_sampling(arguments: tuple[nodes.Argument, ...], report: Report) -> Sam
         min_p=_number(given, "min_p"),
         repetition_penalty=_number(given, "repetition_penalty"),
         on_truncated=given.word("on_truncated", ON_TRUNCATED),
+        drafts=given.count_or_word("drafts", DRAFT_WORDS),
     )
 
 

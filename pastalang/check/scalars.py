@@ -6,14 +6,13 @@ from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 
-from pastalang.check.arguments import Arguments, check_regex, exact, read_arguments, why_beyond
+from pastalang.check.arguments import OPTIONS, Arguments, check_regex, exact, read_arguments, why_beyond
 from pastalang.check.report import Report, listed
 from pastalang.grammar import nodes
 from pastalang.limits import MAX_HOLE_TOKENS, MAX_STRING_CHARS
 from pastalang.program import types as t
 from pastalang.program.regex import RegexError, parse_regex
 from pastalang.program.regex_tree import lengths
-from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
 from pastalang.source import Span
 from pastalang.values.cardinality import has_numbers, lower_bound, upper_bound
 from pastalang.values.describe import counted
@@ -24,7 +23,7 @@ from pastalang.values.walk import arms_of
 
 STRING_LIMITS = ("max", "min_chars", "max_chars", "pattern", "format", "stop")
 _SAMPLED = "sampling follows the type: `string(max=8) with (temperature=0.7)`"
-SAMPLING_HINTS = dict.fromkeys((*SAMPLING_BOUNDS, "on_truncated"), _SAMPLED)
+SAMPLING_HINTS = dict.fromkeys(OPTIONS, _SAMPLED)
 STRING_HINTS = {
     **SAMPLING_HINTS,
     "min": "a lower limit of a string counts characters: `min_chars`",

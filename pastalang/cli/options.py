@@ -11,8 +11,7 @@ from pastalang.cli.exit_codes import EXIT_USAGE, Refused
 from pastalang.limits import MAX_HOLE_TOKENS
 from pastalang.plan.plan import Mode
 from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
-from pastalang.program.types import Sampling
-from pastalang.runtime.call import Drafts
+from pastalang.program.types import Drafts, Sampling
 from pastalang.values.token_limits import QUOTE_TOKENS
 
 ProgramPaths: TypeAlias = Annotated[

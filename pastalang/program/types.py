@@ -223,11 +223,16 @@ Type: TypeAlias = (
 OnTruncated: TypeAlias = Word["keep", "raise", "null"]
 ON_TRUNCATED: Final[tuple[OnTruncated, ...]] = get_args(OnTruncated)
 
+# How many tokens are guessed ahead: as many as are worth their time, none, or at most so many. No answer depends on it.
+DraftWord: TypeAlias = Word["auto", "off"]
+Drafts: TypeAlias = DraftWord | int
+DRAFT_WORDS: Final[tuple[DraftWord, ...]] = get_args(DraftWord)
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """The options of `with (...)`: how the tokens of one hole are drawn, and what becomes of a value that its limit has
-    cut. None: what the template or the run sets.
+    """The options of `with (...)`: how the tokens of one hole are drawn and guessed ahead, and what becomes of a value
+    that its limit has cut. None: what the template or the run sets.
     """
 
     temperature: float | None = None
@@ -236,6 +241,7 @@ class Sampling:
     min_p: float | None = None
     repetition_penalty: float | None = None
     on_truncated: OnTruncated | None = None
+    drafts: Drafts | None = None
 
     def over(self, base: Sampling) -> Sampling:
         """This sampling, with `base` for whatever it leaves open."""
@@ -243,5 +249,5 @@ class Sampling:
         def first(mine: object, theirs: object) -> object:
             return theirs if mine is None else mine
 
-        names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "on_truncated")
+        names = ("temperature", "top_k", "top_p", "min_p", "repetition_penalty", "on_truncated", "drafts")
         return Sampling(**{name: first(getattr(self, name), getattr(base, name)) for name in names})  # type: ignore[arg-type]

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeAlias, TypedDict
+from typing import Any, Final, TypedDict
 
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program, Template
 from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
-from pastalang.program.types import ON_TRUNCATED, OnTruncated, Sampling
+from pastalang.program.types import ON_TRUNCATED, Drafts, OnTruncated, Sampling
 from pastalang.runtime.errors import BadInputs
 
 IN_FLIGHT: Final = 16  # how many inputs of a `map` run at the same time
-
-Drafts: TypeAlias = Literal["auto", "off"] | int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +33,8 @@ class Options:
     keep_invalid   return an answer that stays invalid with its problems, instead of raising `Invalid`
     on_truncated   "keep", "raise" or "null": what becomes of a value that its limit has cut; if None, a warning says so
     details        report for each field how much probability its type ruled out, and how likely each option was
-    drafts         "auto", "off", or the most tokens that a field guesses ahead; the answer is the same
+    drafts         "auto", "off", or the most tokens that a field guesses ahead; the answer is the same. A program that
+                   says it takes precedence
     """
 
     template: str | None = None
@@ -200,7 +199,7 @@ def _problems(options: Options) -> list[str]:
         value = getattr(sampling, name)
         if value is not None and not bounds.accepts(value):
             problems.append(f"`{name}` must be {bounds.expected}, not {value!r}")
-    return problems + check_on_truncated(sampling.on_truncated)
+    return problems + check_on_truncated(sampling.on_truncated) + check_drafts(sampling.drafts)
 
 
 def _short(value: object) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Never, TypeVar, Unpack, overload
 
 from pastalang.errors import PastaError
-from pastalang.program.types import OnTruncated
-from pastalang.runtime.call import Drafts, RunOptions, check_load_names, check_size
+from pastalang.program.types import Drafts, OnTruncated
+from pastalang.runtime.call import RunOptions, check_load_names, check_size
 from pastalang.runtime.constraints.compile import prepare_vocabulary
 from pastalang.runtime.errors import LoadError, RunError
 from pastalang.runtime.events import Done, Event, Failed

@@ -18,12 +18,11 @@ import torch
 
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Mode, Plan
-from pastalang.program.types import OnTruncated, Sampling
+from pastalang.program.types import Drafts, OnTruncated, Sampling
 from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.call import (
     OPTIONS,
-    Drafts,
     Options,
     check_drafts,
     check_names,
@@ -37,7 +36,7 @@ from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.device_memory import describe_shortage, empty_caches, is_out_of_memory
 from pastalang.runtime.drafts.budget import clock_of, measured_costs
-from pastalang.runtime.drafts.lookup import DEEPEST, LookUpDrafter
+from pastalang.runtime.drafts.lookup import LookUpDrafter
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.inputs import bind_inputs
@@ -168,28 +167,19 @@ class RequestLoop:
     def _request(self, call: Call, inputs: Mapping[str, Any], *, with_events: bool) -> RequestState:
         values = bind_inputs(call.plan, inputs)
         options = call.options
-        base = Sampling(on_truncated=options.on_truncated).over(options.sampling or Sampling())
-        base = base.over(Sampling(on_truncated=self.on_truncated))
+        called = Sampling(on_truncated=options.on_truncated, drafts=options.drafts)
+        engine_wide = Sampling(on_truncated=self.on_truncated, drafts=self.drafts)
+        base = called.over(options.sampling or Sampling()).over(engine_wide)
         make_reviewer = None if call.policy is None else partial(Review, call.policy)
         with self._lock:
             self._submitted += 1
-            drafts, weighs_drafts = self._drafts_of(options)
-            return RequestState(
+            request = RequestState(
                 self._plans.bound(call.plan), values, number=self._submitted, seed=options.seed, base=base,
-                make_reviewer=make_reviewer, details=options.details, drafts=drafts, weighs_drafts=weighs_drafts,
-                with_events=with_events,
+                make_reviewer=make_reviewer, details=options.details, with_events=with_events,
             )  # fmt: skip
-
-    def _drafts_of(self, options: Options) -> tuple[int, bool]:
-        """The most drafts one after another, and whether each has to be worth its time."""
-        asked = self.drafts if options.drafts is None else options.drafts
-        if asked == "off":
-            return 0, False
-        if asked != "auto":
-            return asked, False
-        if self._drafter.costs is None:
-            self._drafter.costs = measured_costs(self.model, self.scheduler.memory)
-        return (0 if self._drafter.costs is None else DEEPEST), True
+            if self._drafter.costs is None and "auto" in request.drafts:
+                self._drafter.costs = measured_costs(self.model, self.scheduler.memory)
+            return request
 
     def _submit(self, request: RequestState) -> RequestState:
         with self._lock:

@@ -296,9 +296,14 @@ def _sampling(sampling: t.Sampling) -> tuple[nodes.Argument, ...]:
         for name, value in given
         if value is not None
     )
-    if sampling.on_truncated is None:
-        return numbers
-    return (*numbers, _argument("on_truncated", nodes.StringValue(sampling.on_truncated, _NOWHERE)))
+    words = ((name, value) for name in ("on_truncated", "drafts") if (value := getattr(sampling, name)) is not None)
+    return (
+        *numbers,
+        *(
+            _argument(name, _number(value) if isinstance(value, int) else nodes.StringValue(value, _NOWHERE))
+            for name, value in words
+        ),
+    )
 
 
 def _flat(arms: Iterable[t.Type]) -> list[t.Type]:

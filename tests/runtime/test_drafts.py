@@ -11,6 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pastalang
+from pastalang import ProgramError
+from pastalang.plan.build import build_plan
+from pastalang.plan.serialise import from_json, to_json
 from pastalang.program.types import Sampling
 from pastalang.runtime.display.page import page_of, render_page
 from pastalang.runtime.display.timeline import draw_timeline
@@ -23,6 +26,7 @@ from pastalang.runtime.step import StepBatch
 from pastalang.runtime.trace import read_json_lines
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel, SeenToken, hashed_score
+from pastalang.values.to_source import type_source
 
 TITLE = "Panasonic Viera 42 inch plasma television, black, with stand"
 COPIES = pastalang.compile('''
@@ -107,6 +111,63 @@ def test_the_trace_says_what_was_guessed() -> None:
     assert f"({usage.confirmed_tokens} of {usage.drafted_tokens})" in draw_timeline(trace)
     pages = [render_page(page_of(one, engine.plan(COPIES))) for one in (drafted, plain)]
     assert ["guesses right" in page for page in pages] == [True, False]
+
+
+WITH = 'template t(title: text) with (drafts={})\nuser """\n{{title}}\n"""\nassistant json {{\n{}\n}}\n'
+QUOTED = "{}: verbatim(title, max=20)"
+
+
+@pytest.mark.parametrize(
+    ("program", "engine", "call", "is_drafted"),
+    [
+        (8, "off", "off", True),
+        ('"off"', 8, 8, False),
+        (None, "off", 8, True),
+        (None, 8, "off", False),
+        (None, 8, None, True),
+        (None, "off", None, False),
+    ],
+)
+def test_a_program_is_heeded_before_a_call_and_a_call_before_an_engine(
+    program: object, engine: Any, call: Any, is_drafted: bool
+) -> None:
+    source = WITH.format(program, QUOTED.format("a"))
+    compiled = pastalang.compile(source if program else source.replace(" with (drafts=None)", ""))
+    drafting = Engine(copying_model(), byte_tokenizer(), drafts=engine)
+    found = drafting.run(compiled, {"title": TITLE}, drafts=call)
+    assert (found.usage.drafted_tokens > 0) is is_drafted
+    assert same(found, Engine(copying_model(), byte_tokenizer()).run(compiled, {"title": TITLE}, seed=0))
+
+
+def test_each_field_may_say_how_much_is_guessed() -> None:
+    fields = QUOTED.format("a") + '\n  b: verbatim(title, max=20) with (drafts="off")'
+    engine = Engine(copying_model(), byte_tokenizer())
+    for mode in ("strict", "sequential", "strict", "sequential"):  # what fields held is remembered for the second time
+        found = engine.run(pastalang.compile(WITH.format(8, fields)), {"title": TITLE}, mode=mode)
+        quiet = next(field for field in found.fields if field.path == "b")
+        assert 0 < found.usage.confirmed_tokens <= found.usage.output_tokens - len(quiet.tokens)
+
+
+def test_a_program_that_asks_for_what_is_worth_its_time_has_the_steps_measured() -> None:
+    engine = Engine(copying_model(), byte_tokenizer())
+    engine.run(pastalang.compile(WITH.format('"auto"', QUOTED.format("a"))), {"title": TITLE})
+    assert engine._drafter.costs is not None
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "1.5", '"always"', "true", "null", "[1]"])
+def test_nonsense_in_a_program_is_refused_where_it_stands(wrong: str) -> None:
+    with pytest.raises(ProgramError, match='`drafts` must be "auto", "off" or a whole number of at least 1'):
+        pastalang.compile(WITH.format(wrong, QUOTED.format("a")))
+
+
+@pytest.mark.parametrize("asked", ['"auto"', '"off"', "12"])
+def test_what_a_program_says_about_drafts_is_written_and_read_back(asked: str) -> None:
+    program = pastalang.compile(WITH.format('"auto"', f"a: string(max=4) with (drafts={asked})"))
+    plan = build_plan(program.only_template, program)
+    assert from_json(to_json(plan)) == plan and plan.output is not None
+    written = "template t(title: text)\nassistant json " + type_source(plan.output)
+    again = pastalang.compile(written)
+    assert build_plan(again.only_template, again).output == plan.output
 
 
 def test_no_drafts_in_lock_step() -> None:

@@ -13,7 +13,7 @@ from pastalang.plan.build import with_history
 from pastalang.plan.plan import Branch, BranchId, Form, Hole, Join, Place, Plan, TurnStart
 from pastalang.plan.structure import Nesting, nesting_of, shared_loops, walk
 from pastalang.program.program import Role
-from pastalang.program.types import Anything, Null, Regex, String
+from pastalang.program.types import Anything, Drafts, Null, Regex, String
 from pastalang.runtime.binding.chat import Turn, turns_of
 from pastalang.runtime.binding.whitespace import move_whitespace
 from pastalang.runtime.constraints.guide import Guide, GuideError, TokenMask
@@ -120,6 +120,12 @@ class BoundPlan:
         holes = (segment for branch in self.plan.branches for _, segment in walk(branch.segments))
         types = [segment.type for segment in holes if isinstance(segment, Hole)]
         return has_checks([*types, *dict(self.plan.types).values()])
+
+    @cached_property
+    def drafts(self) -> frozenset[Drafts | None]:
+        """What its holes say about guesses."""
+        holes = (segment for branch in self.plan.branches for _, segment in walk(branch.segments))
+        return frozenset(segment.sampling.drafts for segment in holes if isinstance(segment, Hole))
 
     @property
     def _thinks(self) -> bool:

@@ -70,11 +70,11 @@ class LookUpDrafter:
         """If a request asks for a number of drafts, each of its guesses is fed; of others, each has to be worth it."""
         trees: dict[BranchState, tuple[Guess, ...]] = {}
         for weighed in (False, True):
-            some = [branch for branch in branches if branch.request.weighs_drafts is weighed]
-            if weighed and not self._is_worth_trees(len(some), step):
+            some = [branch for branch in branches if (branch.drafts == "auto") is weighed]
+            if weighed and (self.costs is None or not self._is_worth_trees(self.costs, len(some), step)):
                 continue
             costs = self.costs if weighed and self.costs is not None else StepCosts.flat()
-            each = None if weighed else [branch.request.drafts for branch in some]
+            each = [one for branch in some if isinstance(one := branch.drafts, int)] or None
             fed = sum(map(len, trees.values()))
             began = self._clock()
             grown = [self._tree(one) for one in some]
@@ -84,14 +84,14 @@ class LookUpDrafter:
             trees |= dict(zip(some, found, strict=True))
         return [trees.get(branch, ()) for branch in branches]
 
-    def _is_worth_trees(self, branches: int, step: int) -> bool:
+    def _is_worth_trees(self, costs: StepCosts, branches: int, step: int) -> bool:
         """Whether guesses are expected to save more time than it takes to think of them. With many branches in a step,
         a pass costs each of them little. Tried again now and then, because what was learned may be wrong by now."""
-        if self.costs is None or not self._tree_seconds or not branches:
+        if not self._tree_seconds or not branches:
             return True
         passes = self._confirmed / self._trees / branches  # that a tree saves
-        spent = self._fed / self._trees * (self.costs(step + 1) - self.costs(step)) + median(self._tree_seconds)
-        is_worth = passes * self.costs(branches) > spent  # a later pass is saved, which feeds no prompt
+        spent = self._fed / self._trees * (costs(step + 1) - costs(step)) + median(self._tree_seconds)
+        is_worth = passes * costs(branches) > spent  # a later pass is saved, which feeds no prompt
         self._skipped = 0 if is_worth or self._skipped == _SKIPPED else self._skipped + 1
         return not self._skipped
 
@@ -105,7 +105,7 @@ class LookUpDrafter:
 
     def learn(self, tree: DraftTree) -> None:
         """A guess is judged if the one before it was right."""
-        if tree.branch.request.weighs_drafts:
+        if tree.is_weighed:
             self._confirmed += len(tree.confirmed)
             self._fed += len(tree.nodes)
         right = {FROM_BRANCH, *tree.confirmed}
@@ -114,7 +114,7 @@ class LookUpDrafter:
                 self._chances.note(node.guess.kind, place in right)
 
     def remember(self, request: RequestState) -> None:
-        if request.drafts:
+        if request.drafts != {"off"}:
             self._values.note(request)
 
     def _tree(self, branch: BranchState) -> list[Guess]:
@@ -136,6 +136,7 @@ class _Tree:
         self._values = values
         self._chances = chances
         self._encoder: Encoder = branch.request.tokens.encoder
+        self._base = branch.request.base.drafts
         self._known: dict[tuple[int, int], int] = {}  # a guess by its parent and its token
         self._reached: list[float] = []  # the chance that a guess and all before it are right
         place = tuple((frame.segments, frame.index, frame.repeat is not None) for frame in branch.frames)
@@ -216,8 +217,8 @@ class _Tree:
             self._go_on_as_before(hole.field, (), parent, self._text_after(place))
 
     def _text_after(self, place: _Place) -> _TextAfter | None:
-        """The text between a value and the next one of the same branch. None if something else comes first, or if the
-        text is so long that feeding it in vain would cost more than a pass."""
+        """The text between a value and the next one of the same branch. None if something else comes first, if the text
+        is so long that feeding it in vain would cost more than a pass, or if the next value asks for no guesses."""
         tokens: list[int] = []
         *outer, (segments, index, is_list) = place
         while True:
@@ -229,6 +230,8 @@ class _Tree:
                 continue
             segment = segments[index]
             if isinstance(segment, Hole):
+                if (segment.sampling.drafts or self._base) == "off":
+                    return None
                 return tuple(tokens), segment, (*outer, (segments, index, is_list))
             if not isinstance(segment, Text):
                 return None

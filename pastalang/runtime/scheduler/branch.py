@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pastalang.plan.outcomes import Outcome
 from pastalang.plan.plan import Branch, Repeat, Segment
+from pastalang.program.types import Drafts
 from pastalang.runtime.events import FieldDone
 from pastalang.runtime.scheduler.transcript import DrawnToken, Written
 from pastalang.runtime.step import CellId, RowId
@@ -180,6 +181,12 @@ class BranchState:
     @property
     def has_ended(self) -> bool:
         return self.stage is Stage.ENDED
+
+    @property
+    def drafts(self) -> Drafts:
+        """How many tokens are guessed ahead of the hole that it fills."""
+        asked = None if self.hole is None else self.hole.hole.sampling.drafts
+        return asked or self.request.base.drafts or "off"
 
     @property
     def last(self) -> Source | None:

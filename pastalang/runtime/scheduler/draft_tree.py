@@ -68,11 +68,15 @@ class Node:
 
 @dataclass(eq=False, slots=True)
 class DraftTree:
-    """The drafts after one branch in one step. `after` is the number of the branch's tokens when they were fed."""
+    """The drafts after one branch in one step. `after` is the number of the branch's tokens when they were fed.
+
+    `is_weighed`: they were fed because they were worth their time.
+    """
 
     branch: BranchState
     after: int
     nodes: list[Node]
+    is_weighed: bool
     confirmed: list[int] = field(default_factory=list)  # nodes, each the child of the one before
 
     def confirm(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from pastalang.plan.plan import ROOT, BranchId, Overrun
 from pastalang.plan.positions import tokens_left
-from pastalang.program.types import Sampling
+from pastalang.program.types import Drafts, Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.scheduler.branch import BranchOwner, BranchState, Seen, Source
@@ -72,7 +72,6 @@ class Reviewer(Protocol):
 
 class RequestState(BranchOwner):
     """`base` is the sampling where neither hole nor template sets one. `events` are kept only `with_events`.
-    `drafts` is the most drafts of a branch one after another; if it `weighs_drafts`, those that are worth their time.
 
     With a reviewer, a branch that could be rewound keeps its memory while it is part of the answer.
     """
@@ -87,8 +86,6 @@ class RequestState(BranchOwner):
         base: Sampling | None = None,
         make_reviewer: Callable[[], Reviewer] | None = None,
         details: bool = False,
-        drafts: int = 0,
-        weighs_drafts: bool = False,
         with_events: bool = True,
     ) -> None:
         super().__init__()
@@ -100,8 +97,6 @@ class RequestState(BranchOwner):
         self.seed = seed
         self.base = base or Sampling()
         self.details = details
-        self.drafts = drafts
-        self.weighs_drafts = weighs_drafts
         self.events = EventLog(is_read=with_events)
         self._make_reviewer = make_reviewer
         self.error: RunError | None = None
@@ -135,6 +130,11 @@ class RequestState(BranchOwner):
         self._by_document: dict[tuple[int, ...], dict[BranchState, None]] = {}
         self.decoded: Counter[tuple[str, tuple[int, ...]]] = Counter()  # how often, by field and items
         self._made: Counter[tuple[BranchId, tuple[int, ...]]] = Counter()
+
+    @property
+    def drafts(self) -> set[Drafts]:
+        """How many tokens its holes guess ahead."""
+        return {one or self.base.drafts or "off" for one in self.tokens.drafts}
 
     @property
     def root(self) -> BranchState:

@@ -308,7 +308,9 @@ class StepBuilder:
         """Whether guesses can follow the token that a branch draws from. In lock-step a value sees others grow. A
         branch that begins here has to be let in first."""
         request = branch.request
-        if branch.hole is None or branch in request.probes or branch.spec.lockstep is not None or not request.drafts:
+        if branch.hole is None or branch in request.probes or branch.spec.lockstep is not None:
+            return False
+        if branch.drafts == "off":
             return False
         if len(branch.tokens) in branch.joins or request.pace is not Pace.RESERVED:
             return False
@@ -341,7 +343,7 @@ class StepBuilder:
             self._tokens.append(TokenId(guess.token))
             self._positions.append(position)
             self._taken.append(cell)
-        return DraftTree(branch, len(branch.tokens), nodes)
+        return DraftTree(branch, len(branch.tokens), nodes, is_weighed=branch.drafts == "auto")
 
 
 def _may_grow(values: Sequence[BranchState | None], at: int) -> bool:
