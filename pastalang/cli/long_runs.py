@@ -12,16 +12,25 @@ from pastalang.cli.output import echo, echo_error
 
 
 @contextmanager
-def ctrl_c_asked(what: str = "this step") -> Iterator[Callable[[], bool]]:
-    """Whether Ctrl-C was pressed: the run then ends after what it is doing. Pressed again, it ends at once."""
+def ctrl_c_asked(
+    what: str = "this step", *, is_once: bool = False, is_shown: bool = True
+) -> Iterator[Callable[[], bool]]:
+    """Whether Ctrl-C was pressed: the run then ends after what it is doing. Pressed again, it ends at once.
+
+    With `is_once`, it does not: a launcher may pass on what its terminal has already sent.
+    """
     pressed = False
 
     def on_ctrl_c(number: int, frame: FrameType | None) -> None:
         nonlocal pressed
+        if pressed and is_once:
+            return
         if pressed:
             raise KeyboardInterrupt
         pressed = True
-        echo_error(f"\nstopping after {what}; press Ctrl-C again to stop at once")
+        if is_shown:
+            advice = "" if is_once else "; press Ctrl-C again to stop at once"
+            echo_error(f"\nstopping after {what}{advice}")
 
     before = signal.getsignal(signal.SIGINT)
     if before is not signal.default_int_handler:  # somebody else's handler stays

@@ -19,7 +19,7 @@ from pastalang.cli.options import ColumnMap, Device, TemplateName, columns_of
 from pastalang.cli.output import echo
 from pastalang.cli.plan_source import choose_template, read_program
 from pastalang.cli.process import exits_with_code
-from pastalang.cli.standard_input import refuse_second, rows_of
+from pastalang.cli.standard_input import is_standard_input, refuse_second, rows_of
 from pastalang.cli.train_bonbon import train_bonbon
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.program.program import AutoBody, Template
@@ -200,6 +200,9 @@ def command(
     if validation is None and not hold_out and (patience or judge_every):
         raise Refused("--patience and --judge-every need --validation, or a --hold-out above 0", EXIT_USAGE)
     refuse_second(program, data, validation)
+    processes = _processes()
+    if processes > 1:
+        _refuse_processes(method, program, data, validation)
     columns = columns_of(map)
     checked = read_program(program)
     refuse_method(method, choose_template(checked, template))
@@ -241,7 +244,10 @@ def command(
         workers=workers, skip_bad=skip_bad, needs_judge=judge_every is not None, overwrite=overwrite,
         options=_options(context), logs=tuple(log or ()),
     )  # fmt: skip
-    _check(job) if check else _train(job)
+    if not check:
+        _train(job)
+    elif processes == 1 or os.environ.get("RANK") == "0":
+        _check(job)
 
 
 def refuse_method(method: MethodName, template: Template) -> None:
@@ -258,6 +264,22 @@ def refuse_method(method: MethodName, template: Template) -> None:
         instead = f"has auto({policy})" if policy else "has no auto(...)"
         advice = f"use `pasta train {policy or 'hpd'}`, or write `assistant auto({method.value}, max=400)`"
         raise Refused(f"`{template.name}` {instead}: {advice}", EXIT_USAGE)
+
+
+def _processes() -> int:
+    """How many processes a launcher such as torchrun has started for this command."""
+    found = os.environ.get("WORLD_SIZE", "1")
+    if not found.isdecimal() or int(found) < 1:
+        raise Refused(f"WORLD_SIZE says how many processes train together: a number, not {found}", EXIT_USAGE)
+    return int(found)
+
+
+def _refuse_processes(method: MethodName, *files: Path | None) -> None:
+    """Raises `Refused` for what only one process can do."""
+    if method is MethodName.BONBON:
+        raise Refused("bonbon trains in one process: start it without a launcher", EXIT_USAGE)
+    if any(map(is_standard_input, files)):
+        raise Refused("several processes cannot read one standard input: name a file in place of `-`", EXIT_USAGE)
 
 
 def _refuse_options_of_others(context: typer.Context, method: MethodName) -> None:
@@ -285,16 +307,23 @@ def _check(job: Job) -> None:
 
 
 def _train(job: Job) -> None:
-    from pastalang.training.errors import Interrupted
+    from pastalang.training.errors import Interrupted, LostProcess, TrainingStopped
     from pastalang.training.fine_tune import fine_tune
+    from pastalang.training.processes import all_processes
 
     show, live = screen()
-    try:
-        with ctrl_c_asked() as is_stopped:
-            fine_tune(job, report=show, live=live, is_stopped=is_stopped)
-    except Interrupted as stopped:
-        advice = "give the same command again to go on"
-        raise Refused(f"{stopped} in {job.out}: {advice}", EXIT_STOPPED) from stopped
+    with all_processes(job.device) as (processes, device):
+        try:
+            with ctrl_c_asked(is_once=processes.count > 1, is_shown=processes.is_first) as is_stopped:
+                own = replace(job, device=device)
+                fine_tune(own, report=show, live=live, is_stopped=is_stopped, processes=processes)
+        except (Interrupted, LostProcess, TrainingStopped) as stopped:
+            if not processes.is_first:  # which says it
+                return
+            if not isinstance(stopped, Interrupted):
+                raise
+            advice = "give the same command again to go on"
+            raise Refused(f"{stopped} in {job.out}: {advice}", EXIT_STOPPED) from stopped
 
 
 def _options(context: typer.Context) -> dict[str, Any]:

@@ -81,7 +81,11 @@ class PackedBatches:
         self._counts: list[int] = []
 
     def __call__(self, number: int) -> Batch:
-        lines = [self._line(number * self._rows + one) for one in range(self._rows)]
+        return self.share(0, 1, number)
+
+    def share(self, rank: int, count: int, number: int) -> Batch:
+        """What process `rank` of `count` takes of a batch: every `count`-th line."""
+        lines = [self._line(number * self._rows + one) for one in range(rank, self._rows, count)]
         return collate(lines, self._width(lines))
 
     def widest(self) -> int:

@@ -61,5 +61,9 @@ class Interrupted(PastaError):
     """Somebody stopped the run. It saved a checkpoint before it ended, and can go on."""
 
 
+class LostProcess(PastaError):
+    """Another process of the same run has ended. It says why itself."""
+
+
 class TrainingStopped(PastaError):
     """The loss is not a number any more. The last good checkpoint is kept."""

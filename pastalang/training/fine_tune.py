@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -29,12 +29,13 @@ from pastalang.training.hold_out import FEWEST, held_out
 from pastalang.training.memory import Shape, forecast, give_back_freed_memory
 from pastalang.training.method import Method
 from pastalang.training.model_files import Base, Lora, read_base, save
+from pastalang.training.processes import ALONE, Processes
 from pastalang.training.recorded_rows import OnDone, Recording, Variants, record_rows
 from pastalang.training.row_files import RowFile, fingerprint_of
 from pastalang.training.run_folder import ROWS, WORK, check_folder, prepare_folder, write_options
 from pastalang.training.run_log import Metrics, ReportLine, Step, StepLines, check_logs
 from pastalang.training.settings import LogName, Precision, Settings
-from pastalang.training.trainer import train
+from pastalang.training.trainer import Judge, OnStep, train
 from pastalang.values.describe import counted
 
 _BEFORE = "before.json"
@@ -96,25 +97,37 @@ class Material:
 
 
 def fine_tune(
-    job: Job, *, report: ReportLine = print, live: ReportLine | None = None, is_stopped: Callable[[], bool] = bool
-) -> Progress:
-    """An interrupted run goes on. Raises `BadData`, `BadRows`, `CheckpointError`, `TrainingStopped`, `Interrupted`."""
-    show = Show(report, live)
+    job: Job, *, report: ReportLine = print, live: ReportLine | None = None, is_stopped: Callable[[], bool] = bool,
+    processes: Processes = ALONE,
+) -> Progress:  # fmt: skip
+    """An interrupted run goes on. Raises `BadData`, `BadRows`, `CheckpointError`, `TrainingStopped`, `Interrupted`.
+
+    With several `processes`, each of them calls this, with a device of its own. The first one reports.
+    """
+    show = Show(report, live) if processes.is_first else Show(lambda _: None)
     give_back_freed_memory()
     check_logs(job.logs)
     if job.lora is not None:
         job.lora.check()
-    check_folder(job.out, overwrite=job.overwrite)
-    with _no_folder_if_refused(job.out):
-        material = gather(job, show, cache=job.out / WORK / ROWS)
+    if processes.is_first:
+        check_folder(job.out, overwrite=job.overwrite)
+        if job.rows < processes.count:
+            raise BadData(
+                f"{processes.count} processes share the lines of a batch: pass --rows {processes.count}, or more"
+            )
+    with _no_folder_if_refused(job.out) if processes.is_first else nullcontext():
+        material = processes.first_then_others(lambda: gather(job, show, cache=job.out / WORK / ROWS))
         precision = job.settings.precision
-        report(material.summary)
-        for line in memory_lines(job, material):
-            report(line)
+        show.report(material.summary)
+        for line in memory_lines(job, material, processes) if processes.is_first else ():
+            show.report(line)
         model = material.base.load(device=job.device, seed=job.settings.seed, lora=job.lora, precision=precision)
         identity = _identity(job, material, model)
+    run = _Run(job, material, model, identity, show, processes)
+    if not processes.is_first:
+        return run.follow(is_stopped)
     prepare_folder(job.out, overwrite=job.overwrite)
-    return _Run(job, material, model, identity, show).all(is_stopped)
+    return run.all(is_stopped)
 
 
 def gather(job: Job, show: Show, *, cache: Path | None = None) -> Material:
@@ -201,8 +214,8 @@ def _summary(
     )
 
 
-def memory_lines(job: Job, material: Material) -> list[str]:
-    """What the run will need, if its model is of a size at which that matters."""
+def memory_lines(job: Job, material: Material, processes: Processes = ALONE) -> list[str]:
+    """What each process of the run will need, if its model is of a size at which that matters."""
     settings, base = job.settings, material.base
     make = partial(base.without_weights, job.lora, settings.precision)
     try:
@@ -211,9 +224,11 @@ def memory_lines(job: Job, material: Material) -> list[str]:
         if weights < _LARGE:
             return []
         batches = material.batches
-        shape = Shape(job.rows, batches.widest(), batches.most_predicted(), base.window is not None)
+        rows, predicted = (-(-whole // processes.count) for whole in (job.rows, batches.most_predicted()))
+        shape = Shape(rows, batches.widest(), predicted, base.window is not None)
         answered = base.cache_bytes(EXAM_BATCH * material.length) if material.exam_rows else 0
-        return [str(forecast(make, shape, settings, torch.device(job.device or default_device()), more=answered))]
+        found = forecast(make, shape, settings, torch.device(job.device or default_device()), more=answered)
+        return [f"{found}, for each of {processes.count} processes" if processes.count > 1 else str(found)]
     except PastaError:
         raise
     except Exception as problem:  # a model may look at values, which these tensors do not have
@@ -251,9 +266,11 @@ def _no_folder_if_refused(folder: Path) -> Iterator[None]:
 class _Run:
     """A run whose folder is made: training, saving, and the scores before and after."""
 
-    def __init__(self, job: Job, material: Material, model: Any, identity: Mapping[str, str], show: Show) -> None:
+    def __init__(
+        self, job: Job, material: Material, model: Any, identity: Mapping[str, str], show: Show, processes: Processes
+    ) -> None:
         self._job, self._material, self._model = job, material, model
-        self._identity, self._show = identity, show
+        self._identity, self._show, self._processes = identity, show, processes
         self._work = job.out / WORK
         self._metrics = Metrics(self._work, job.logs, about=job.options)
         self._step = 0
@@ -265,21 +282,27 @@ class _Run:
         write_options(self._job.out, self._job.options or {}, self._identity)
         self._metrics.begin_after(self._step)
         try:
-            return self._train(exam, is_new=found is None, is_stopped=is_stopped)
+            if exam is not None and found is None:
+                self._write_before(exam.scores(self._model))
+            judge = None if exam is None else partial(self._judge, exam)
+            progress = self._train(judge, self._on_step(StepLines(self._show.report, self._show.live)), is_stopped)
+            self._save(progress)
+            self._show.report(f"saved to {self._job.out}")
+            return progress
         finally:
             self._metrics.close()
 
-    def _train(self, exam: Exam | None, *, is_new: bool, is_stopped: Callable[[], bool]) -> Progress:
-        if exam is not None and is_new:
-            self._write_before(exam.scores(self._model))
-        progress = train(
-            self._model, self._material.batches, self._material.settings, self._work, identity=self._identity,
-            judge=None if exam is None else lambda model: self._judge(exam, model), report=self._show.report,
-            on_step=self._on_step(StepLines(self._show.report, self._show.live)), is_stopped=is_stopped,
+    def follow(self, is_stopped: Callable[[], bool]) -> Progress:
+        """For a process that is not the first: it trains, and keeps nothing. The first one's scores are taken."""
+        return self._train((lambda _: 0.0) if self._material.exam_rows else None, lambda _: None, is_stopped)
+
+    def _train(self, judge: Judge | None, on_step: OnStep, is_stopped: Callable[[], bool]) -> Progress:
+        processes, batches = self._processes, self._material.batches
+        return train(
+            self._model, partial(batches.share, processes.rank, processes.count), self._material.settings, self._work,
+            identity=self._identity, judge=judge, report=self._show.report, on_step=on_step, is_stopped=is_stopped,
+            processes=processes,
         )  # fmt: skip
-        self._save(progress)
-        self._show.report(f"saved to {self._job.out}")
-        return progress
 
     def _exam(self) -> Exam | None:
         material = self._material

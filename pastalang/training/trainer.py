@@ -21,6 +21,7 @@ from pastalang.training.checkpoints import Checkpoints, Identity, Progress, Weig
 from pastalang.training.errors import Interrupted, TrainingStopped
 from pastalang.training.forward import loss_of
 from pastalang.training.masters import Masters
+from pastalang.training.processes import ALONE, Processes
 from pastalang.training.run_log import ReportLine, Step, StepLines
 from pastalang.training.settings import Precision, Settings
 
@@ -42,13 +43,14 @@ def train(
     report: ReportLine = print,
     on_step: OnStep | None = None,
     is_stopped: Callable[[], bool] = lambda: False,
+    processes: Processes = ALONE,
 ) -> Progress:
     """Train until the steps are done or the score stops rising. Resumes from the checkpoint in `folder`.
 
     `identity` names what is trained, and the settings are added to it: a checkpoint of something else is refused. The
     last step is always judged. `on_step` is called after each step; by default, one in twenty is reported. With
     `settings.average`, the model has the averaged weights when this returns. If `is_stopped` after a step, saves a
-    checkpoint and raises `Interrupted`.
+    checkpoint and raises `Interrupted`. With several `processes`, `batches` gives the share of this one.
     """
     run = _Run(
         model,
@@ -57,13 +59,14 @@ def train(
         loss,
         report,
         on_step or StepLines(report),
+        processes,
     )
     run.resume()
     while not run.is_over:
         run.step(batches)
         if judge is not None and (run.is_last_step or run.is_due(settings.judge_every)):
             run.judge(judge)
-        is_interrupted = is_stopped() and not run.is_over
+        is_interrupted = any(processes.sums(is_stopped())) and not run.is_over
         if is_interrupted or run.is_over or run.is_due(settings.save_every):
             run.save()
         if is_interrupted:
@@ -83,8 +86,10 @@ class _Run:
         loss: Loss,
         report: ReportLine,
         on_step: OnStep,
+        processes: Processes,
     ) -> None:
         self.progress = Progress()
+        self._processes = processes
         self._model, self._settings, self._checkpoints = model, settings, checkpoints
         self._loss, self._report, self._on_step = loss, report, on_step
         self._device = next(model.parameters()).device
@@ -110,7 +115,7 @@ class _Run:
         return bool(every) and self.progress.step % every == 0
 
     def resume(self) -> None:
-        found = self._checkpoints.latest()
+        found = self._processes.from_first(self._checkpoints.latest)
         if found is None:
             return
         self._put(found.tensors("weights"))
@@ -124,7 +129,7 @@ class _Run:
 
     def step(self, batches: Batches) -> None:
         number, settings = self.progress.step, self._settings
-        torch.manual_seed(seed_of(settings.seed, number))
+        torch.manual_seed(seed_of(settings.seed, number, self._processes.rank))
         began = time.monotonic()
         cost, norm, tokens = self._update(batches)
         if self._average is not None:
@@ -134,18 +139,21 @@ class _Run:
         self._on_step(Step(number + 1, settings.steps, cost, settings.rate(number), norm, tokens, seconds))
 
     def judge(self, judge: Judge) -> None:
-        score, known = judge(self._model), self.progress
+        score, known = self._processes.from_first(lambda: judge(self._model)), self.progress
         is_better = known.best_score is None or score > known.best_score
         self._report(f"step {known.step}: validation score {score:.4f}" + (" (best so far)" if is_better else ""))
         if is_better:
             self.progress = Progress(known.step, score, known.step, 0)
-            self._checkpoints.save_best(self.progress, self._weights)
+            if self._processes.is_first:
+                self._checkpoints.save_best(self.progress, self._weights)
             return
         self.progress = replace(known, judgements_since_best=known.judgements_since_best + 1)
         if self.is_over and not self.is_last_step:
             self._report(f"step {known.step}: no better score in {self._settings.patience} validations; stopping")
 
     def save(self) -> None:
+        if not self._processes.is_first:
+            return
         tensors: dict[str, Weights] = {
             "weights": self._weights,
             "optimizer": _state_of(self._optimizer),
@@ -181,23 +189,30 @@ class _Run:
         model, settings, step = self._model, self._settings, self.progress.step
         model.train()
         parts = [batches(step * settings.accumulation + part).to(self._device) for part in range(settings.accumulation)]
-        predicted = sum(part.predicted for part in parts)
-        total = 0.0
+        [predicted] = self._processes.sums(sum(part.predicted for part in parts))
+        total, bad = 0.0, list[str]()
         for part in parts:
             with autocast(self._device, settings):
                 loss = self._loss(model, part) * (part.predicted / max(1, predicted))
-            if not torch.isfinite(loss):
-                rows = ", ".join(dict.fromkeys(part.origins))
-                raise TrainingStopped(f"step {step + 1}: the loss is {loss.item()} on these rows: {rows}")
-            loss.backward()  # type: ignore[no-untyped-call]
             total += loss.item()
+            if not math.isfinite(total):
+                bad = list(part.origins)
+                break
+            loss.backward()  # type: ignore[no-untyped-call]
+        total, tokens = self._processes.sums(total, sum(part.tokens.numel() for part in parts))
+        if not math.isfinite(total):
+            raise self._stopped(f"the loss is {total}", bad)
+        self._processes.add_gradients(trained(model))
         for group in self._optimizer.param_groups:
             group["lr"] = settings.rate(step)
         norm = self._apply()
         if not math.isfinite(norm):
-            rows = ", ".join(dict.fromkeys(origin for part in parts for origin in part.origins))
-            raise TrainingStopped(f"step {step + 1}: the gradient is {norm} on these rows: {rows}")
-        return total, norm, sum(part.tokens.numel() for part in parts)
+            raise self._stopped(f"the gradient is {norm}", [origin for part in parts for origin in part.origins])
+        return total, norm, int(tokens)
+
+    def _stopped(self, problem: str, origins: Sequence[str]) -> TrainingStopped:
+        rows = ", ".join(dict.fromkeys(self._processes.joined(origins)))
+        return TrainingStopped(f"step {self.progress.step + 1}: {problem} on these rows: {rows}")
 
     def _apply(self) -> float:
         """Change the weights by their gradients. Returns the norm of these, and changes nothing if it is not finite."""
@@ -214,9 +229,9 @@ class _Run:
         return norm
 
 
-def seed_of(seed: int, step: int) -> int:
-    """The seed of a step's random numbers, those of dropout."""
-    return seed * 1_000_003 + step
+def seed_of(seed: int, step: int, rank: int = 0) -> int:
+    """The seed of a step's random numbers, those of dropout. Those of two processes differ."""
+    return seed * 1_000_003 + step + (rank << 40)
 
 
 class Average:

@@ -169,6 +169,22 @@ def test_misuse_is_refused_with_a_message_and_leaves_nothing_behind(
     assert sorted(place.rglob("*")) == before
 
 
+@pytest.mark.parametrize(
+    ("given", "count", "message"),
+    [
+        (["--data", "-"], "2", "several processes cannot read one standard input: name a file in place of `-`"),
+        (["bonbon", "--program", "auto.pasta"], "2", "bonbon trains in one process: start it without a launcher"),
+        ([], "two", "WORLD_SIZE says how many processes train together: a number, not two"),
+    ],
+)
+def test_what_one_process_alone_can_do_is_refused_to_several(
+    given: list[str], count: str, message: str, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", count)
+    result = run(*words_of(*given))
+    assert message in " ".join(result.stderr.split()) and result.exit_code == 2
+
+
 def test_a_run_from_rows_to_scores_can_be_repeated_from_its_toml(place: Path) -> None:
     result = run(*words_of("--steps", "3", "--judge-every", "2", "--rows", "2", "--mode", "mixture"))
     assert result.exit_code == 0, result.stderr

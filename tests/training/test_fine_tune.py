@@ -25,13 +25,12 @@ from pastalang.training.settings import Precision, Settings
 from pastalang.training.teacher_forced_eval import score_rows
 from tests.training.lessons import TOKENIZER
 
-PROGRAM = pastalang.compile(
-    '''
+SOURCE = '''
 template colour(word: text)
 user """{word}"""
 assistant json { colour: "red" | "green" | "blue" | null, size: "S" | "M" | null }
 '''
-)
+PROGRAM = pastalang.compile(SOURCE)
 COLOURS = {"r": "red", "g": "green", "b": "blue", "-": None}
 SIZES = {"1": "S", "2": "M", "0": None}
 SETTINGS = Settings(steps=200, learning_rate=4e-3, warmup_steps=20, precision=Precision.FLOAT32, save_every=1000)
@@ -49,13 +48,16 @@ def write_rows(path: Path) -> Path:
 
 @pytest.fixture
 def model(tmp_path: Path) -> str:
+    return save_model(tmp_path / "model")
+
+
+def save_model(folder: Path) -> str:
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=257, hidden_size=64, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, max_position_embeddings=512, tie_word_embeddings=True,
         bos_token_id=None, eos_token_id=256,
     )  # fmt: skip
-    folder = tmp_path / "model"
     LlamaForCausalLM(config).save_pretrained(folder)
     TOKENIZER.save_pretrained(folder)
     return str(folder)

@@ -185,6 +185,13 @@ def test_lines_of_like_length_share_a_batch_and_an_epoch_still_shows_every_row_o
     assert max(seen.count(str(number)) for number in range(301)) == 2
 
 
+def test_the_shares_of_processes_are_the_lines_of_the_batch() -> None:
+    batches = PackedBatches([[blank(40 + number, number)] for number in range(10)], rows=5, length=64, seed=0)
+    whole, shares = batches(1), [batches.share(rank, 2, 1) for rank in range(2)]
+    assert [share.origins for share in shares] == [whole.origins[0::2], whole.origins[1::2]]
+    assert sum(share.predicted for share in shares) == whole.predicted
+
+
 def test_lines_of_equal_length_stay_in_the_order_in_which_they_were_packed() -> None:
     lines = [[blank(100, number)] for number in range(45)]
     assert of_like_length(lines, 4, 3) == lines
