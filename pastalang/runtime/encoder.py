@@ -31,6 +31,7 @@ class Encoder:
         self._with_added = Tokenizer.from_str(json.dumps(settings))
         self._plain = Tokenizer.from_str(json.dumps({**settings, "added_tokens": []}))
         self._known: dict[str, tuple[int, ...]] = {}
+        self._known_control: dict[str, tuple[int, ...]] = {}
 
     @cached_property
     def added(self) -> frozenset[int]:
@@ -70,7 +71,12 @@ class Encoder:
 
     def control(self, text: str) -> tuple[int, ...]:
         """The tokens of a text that the runtime itself writes, control tokens included."""
-        return tuple(self._with_added.encode(text, add_special_tokens=False).ids)
+        known = self._known_control.get(text)
+        if known is None:
+            known = tuple(self._with_added.encode(text, add_special_tokens=False).ids)
+            if len(text) <= 200 and len(self._known_control) < 1_000:
+                self._known_control[text] = known
+        return known
 
     def decode(self, tokens: Sequence[int]) -> str:
         return str(self.tokenizer.decode(list(tokens), skip_special_tokens=False, clean_up_tokenization_spaces=False))

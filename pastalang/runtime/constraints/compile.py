@@ -28,9 +28,10 @@ from pastalang.runtime.constraints.grammar.lark import NO_SOURCES
 from pastalang.runtime.constraints.grammar.string_exits import prepare_exits
 from pastalang.runtime.constraints.guide import Guide, GuideError, Machine
 from pastalang.runtime.constraints.kinds.choice import ChoiceMachine
+from pastalang.runtime.constraints.kinds.spelled_source import spell_source
 from pastalang.runtime.constraints.kinds.string import StringMachine
 from pastalang.runtime.constraints.kinds.union import UnionMachine
-from pastalang.runtime.constraints.kinds.verbatim import VerbatimMachine, spell_source
+from pastalang.runtime.constraints.kinds.verbatim import VerbatimMachine
 from pastalang.runtime.constraints.machine_guide import MachineGuide
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import leading_digits, token_rows

@@ -54,11 +54,12 @@ class _Position:
 class MachineGuideState:
     """See `guide.State`."""
 
-    __slots__ = ("_guide", "_position")
+    __slots__ = ("_ending", "_guide", "_position")
 
     def __init__(self, guide: MachineGuide, position: _Position) -> None:
         self._guide = guide
         self._position = position
+        self._ending: tuple[_Position, tuple[int, ...]] | None = None  # what `_forced_ending` last found, and where
 
     # ── the value so far ───────────────────────────────────────────────────────────────────────────────────
 
@@ -152,6 +153,11 @@ class MachineGuideState:
 
     def _forced_ending(self) -> tuple[int, ...]:
         """The ending that the value must follow, if nothing else is known to fit; otherwise empty."""
+        if self._ending is None or self._ending[0] is not self._position:
+            self._ending = self._position, self._find_forced_ending()
+        return self._ending[1]
+
+    def _find_forced_ending(self) -> tuple[int, ...]:
         position, machine = self._position, self._guide.machine
         if position.plan:
             return position.plan

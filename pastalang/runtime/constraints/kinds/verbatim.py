@@ -6,23 +6,19 @@ may: at the borders of words, say. The tokens that copy the source from each of 
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pastalang.program.types import QuoteUnit
 from pastalang.runtime.constraints.bounded_cache import LruCache
 from pastalang.runtime.constraints.guide import GuideError, MachineState, TokenMask
+from pastalang.runtime.constraints.kinds.spelled_source import MAX_SOURCES, NOTHING, SpelledSource
 from pastalang.runtime.constraints.masks import mask_of, mask_of_many
 from pastalang.runtime.constraints.seam import Seam
 from pastalang.runtime.constraints.token_bytes import ranges
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.trie import ROOT, Ints, TokenTrie
-from pastalang.values.quotes import BORDER, places_of
 
 _MAX_MASKS = 256
 _MAX_PLACES = 2_000  # spans whose positions are cached
@@ -30,9 +26,7 @@ _FEW_PLACES = 8  # whose distances to an end are compared in tokens
 _LONGEST_CHARACTER = 14  # bytes, with a quote: a pair of surrogates is written as two escapes
 _FEW_NODES = 16  # nodes: for so few, looking up duplicates is quicker than removing them
 _NEVER = 10**9 + 1
-_NOTHING = -1  # marks the end of a source, and the borders in it, among its bytes
-_BORDER_BYTE = 0xFF  # no byte of UTF-8
-_MAX_SOURCES = 16  # sources that are cached
+_NO_PLACES = np.zeros(0, dtype=np.int64)
 _OPEN, _CLOSED = "open", "closed"
 _QUOTE = 0x22
 
@@ -134,7 +128,10 @@ class VerbatimMachine:
         return found
 
     def _longer(self, span: Span, places: Ints, byte: int) -> Span | None:
-        following = places[self._source.letters[places] == byte] + 1
+        if len(places) == 1:  # as nearly always after a few bytes
+            following = places + 1 if self._source.letters.item(places.item(0)) == byte else _NO_PLACES
+        else:
+            following = places[self._source.letters[places] == byte] + 1
         if not len(following):
             return None
         longer = Span(int(following[0]) - span.length - 1, span.length + 1)
@@ -146,10 +143,13 @@ class VerbatimMachine:
     def _may_end(self, state: MachineState) -> bool:
         if not isinstance(state, Span) or not state.length:
             return False
-        return bool(self._source.is_end[self._places_of(state)].any())
+        places = self._places_of(state)
+        if len(places) == 1:
+            return self._source.is_end.item(places.item(0))
+        return bool(self._source.is_end[places].any())
 
     def _has_followers(self, state: MachineState) -> bool:
-        return isinstance(state, Span) and bool(np.any(self._source.letters[self._places_of(state)] != _NOTHING))
+        return isinstance(state, Span) and bool(np.any(self._source.letters[self._places_of(state)] != NOTHING))
 
     def _nearest(self, span: Span) -> bytes:
         """The text to an end that takes the fewest tokens, or one of the nearest if there are many."""
@@ -194,8 +194,11 @@ class VerbatimMachine:
         if remaining is None and self._tokens.vocabulary.covers_bytes:
             return tokens
         most = _NEVER - 1 if remaining is None else remaining - 1
-        source, which = self._source, np.unique(ends)
-        missing = source.ends[np.searchsorted(source.ends, which)] - which
+        source = self._source
+        if self._tokens.vocabulary.covers_bytes and source.missing[ends].max(initial=0) + self._quoted <= most:
+            return tokens
+        which = np.unique(ends)
+        missing = source.missing[which]
         fits = (missing + self._quoted <= most) & self._tokens.vocabulary.covers_bytes  # at worst, a token per byte
         for at in np.flatnonzero(~fits).tolist():
             place, size = which.item(at), missing.item(at)
@@ -249,58 +252,6 @@ class _Closers:
         if len(places) > _FEW_NODES:
             places = np.unique(places)
         return self._tokens[ranges(self._bounds[places], self._bounds[places + 1])]
-
-
-@dataclass(frozen=True, eq=False)
-class SpelledSource:
-    """A source as the value spells it. Character k begins at byte `cuts[k]` of `spelled`; the last cut is the end.
-
-    A span begins at a byte of `begins` and ends at one of `ends`. `letters` are these bytes, with markers for borders,
-    for white space before them, and for the end. `which[p]` is the character that begins at byte p.
-    """
-
-    spelled: bytes
-    cuts: Ints
-    begins: Ints
-    ends: Ints
-    letters: NDArray[np.int64]
-    is_cut: NDArray[np.bool_]
-    is_end: NDArray[np.bool_]
-
-    @cached_property
-    def which(self) -> Ints:
-        found: Ints = np.cumsum(self.is_cut)
-        found -= 1
-        return found
-
-    @cached_property
-    def longest(self) -> int:
-        """The most bytes from any place to the next end."""
-        return int(np.diff(self.ends, prepend=0).max(initial=0))
-
-
-@lru_cache(maxsize=_MAX_SOURCES)
-def spell_source(text: str, at: QuoteUnit, *, quoted: bool) -> SpelledSource:
-    """What follows the last end cannot be quoted and is left out."""
-    places = places_of(text, at)
-    text = text[: places.ends[-1]] if places.ends else ""
-    spelling = {
-        character: (json.dumps(character, ensure_ascii=False)[1:-1] if quoted else character).encode()
-        for character in set(text) - {BORDER}
-    }
-    spelling[BORDER] = bytes([_BORDER_BYTE])
-    parts = [spelling[character] for character in text]
-    cuts = np.zeros(len(parts) + 1, dtype=np.int64)
-    np.cumsum(np.fromiter(map(len, parts), dtype=np.int64, count=len(parts)), out=cuts[1:])
-    spelled = b"".join(parts)
-    letters = np.append(np.frombuffer(spelled, dtype=np.uint8), _NOTHING).astype(np.int64)
-    begins, ends = cuts[list(places.begins)], cuts[list(places.ends)]
-    for border in np.flatnonzero(letters == _BORDER_BYTE).tolist():
-        letters[int(ends[: np.searchsorted(ends, border, side="right")].max(initial=0)) : border + 1] = _NOTHING
-    is_cut, is_end = np.zeros((2, len(spelled) + 1), dtype=np.bool_)
-    is_cut[cuts] = True
-    is_end[ends] = True
-    return SpelledSource(spelled, cuts, begins, ends, letters, is_cut, is_end)
 
 
 class Matches:
@@ -370,7 +321,7 @@ class Matches:
         while len(here):
             byte = self._source.letters[places]
             here = self._trie.child(here, byte)
-            alive = np.flatnonzero((here >= 0) & (byte != _NOTHING))
+            alive = np.flatnonzero((here >= 0) & (byte != NOTHING))
             here, places, first = here[alive], places[alive] + 1, first[alive]
             found.append((here, places, first))
         return found
@@ -396,5 +347,5 @@ def _grouped_by_start(start: Ints, count: int, first: Ints, second: Ints) -> tup
 
 
 def matches_of(source: SpelledSource, tokens: Tokens) -> Matches:
-    known: LruCache[SpelledSource, Matches] = tokens.cached("matches", lambda: LruCache(_MAX_SOURCES))
+    known: LruCache[SpelledSource, Matches] = tokens.cached("matches", lambda: LruCache(MAX_SOURCES))
     return known.cached(source, lambda: Matches(source, tokens.trie))
