@@ -33,13 +33,34 @@ def attend(
     s_aux: torch.Tensor | None = None,
     **_: Any,
 ) -> tuple[torch.Tensor, None]:
-    """Returns (1, tokens, heads, size). Padding tokens attend to nothing and get 0."""
+    """Returns (1, tokens, heads, size). Padding tokens attend to nothing and get 0, as do tokens that nobody reads."""
     step = STEP_MASKS.get()
+    window = step.window(module.layer_idx)  # type: ignore[arg-type]
+    last = step.last_of(module.layer_idx)  # type: ignore[arg-type]
+    if last is not None:
+        step, query = last.masks, query.index_select(2, last.wanted)
     padding = query.shape[2] - step.tokens
     query = query[:, :, : step.tokens]
-    window = step.window(module.layer_idx)  # type: ignore[arg-type]
+    found = _attended(step, window, query, key, value, scaling=scaling, softcap=softcap, sinks=s_aux)
+    if last is not None:
+        return last.spread(found[None]), None
+    return (pad(found, (0, 0, 0, 0, 0, padding)) if padding else found)[None], None
+
+
+def _attended(
+    step: StepMasks,
+    window: Window,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    *,
+    scaling: float | None,
+    softcap: float | None,
+    sinks: torch.Tensor | None,
+) -> torch.Tensor:
+    """(tokens, heads, size)."""
     groups = query.shape[1] // key.shape[1]  # not from the configuration, which is wrong in some families
-    is_plain = softcap is None and s_aux is None
+    is_plain = softcap is None and sinks is None
     shared = step.shared if is_plain and key.shape[3] == value.shape[3] else None  # joined by the weights of both parts
     also = step.shared if shared is None else None  # copied into every cluster
     outs, weights = [], []
@@ -52,15 +73,15 @@ def attend(
         elif is_plain:
             out = scaled_dot_product_attention(queries, keys, values, attn_mask=mask, scale=scaling)
         else:
-            out = _explicit_attention(queries, keys, values, mask, scaling=scaling, softcap=softcap, sinks=s_aux)
+            out = _explicit_attention(queries, keys, values, mask, scaling=scaling, softcap=softcap, sinks=sinks)
         outs.append(_by_token(out, groups))
     ordered = _ordered(outs, step)
-    if shared is not None:
-        queries = query.reshape(1, key.shape[1], -1, query.shape[3])
-        out, weight = _weighed_attention(queries, key[:, :, shared], value[:, :, shared], None, scaling=scaling)
-        share = torch.sigmoid(_by_token(weight, groups) - _ordered(weights, step)).to(out.dtype)
-        ordered = torch.lerp(ordered, _by_token(out, groups), share)
-    return (pad(ordered, (0, 0, 0, 0, 0, padding)) if padding else ordered)[None], None
+    if shared is None:
+        return ordered
+    queries = query.reshape(1, key.shape[1], -1, query.shape[3])
+    out, weight = _weighed_attention(queries, key[:, :, shared], value[:, :, shared], None, scaling=scaling)
+    share = torch.sigmoid(_by_token(weight, groups) - _ordered(weights, step)).to(out.dtype)
+    return torch.lerp(ordered, _by_token(out, groups), share)
 
 
 def _ordered(parts: list[torch.Tensor], step: StepMasks) -> torch.Tensor:

@@ -63,6 +63,12 @@ class Split:
     blocks: tuple[Block, ...] = ()
     shared: slice | None = None
 
+    def of_tokens(self, tokens: Indexes, *, count: int) -> Split:
+        """The same for some of the `count` tokens of a step, which are numbered anew. A block may become empty."""
+        number = np.full(count, -1, dtype=np.intp)
+        number[tokens] = np.arange(len(tokens))
+        return Split(tuple(block for each in self.blocks if (block := each.of_tokens(number))), self.shared)
+
 
 class Clusters:
     """Splits steps into blocks. Remembers which rows were clustered, because that rarely changes between steps."""
@@ -117,6 +123,15 @@ class Block:
     tokens: Indexes
     cells: Indexes
     sizes: tuple[tuple[int, int], ...]
+
+    def of_tokens(self, number: Indexes) -> Block | None:
+        """The block with the tokens that have a number; None if no token has one."""
+        clusters = [
+            _Cluster(tokens, line[:cells])
+            for each, line, (most, cells) in zip(number[self.tokens], self.cells, self.sizes, strict=True)
+            if len(tokens := each[:most][each[:most] >= 0])
+        ]
+        return _block(clusters) if clusters else None
 
     def cost(self, costs: Costs) -> int:
         clusters, tokens = self.tokens.shape

@@ -20,6 +20,9 @@ Selection: TypeAlias = torch.Tensor | slice  # a slice where the indexes are con
 FULL = "full_attention"
 SLIDING = "sliding_attention"
 
+# The last layer leaves no token out of a step with fewer tokens, or of which a larger share is wanted.
+_SMALL, _MOST_WANTED = 8, 0.75
+
 
 class StepMasks:
     """The attention calls of one step. `places` are the tokens' indexes into the concatenated results.
@@ -35,8 +38,10 @@ class StepMasks:
         *,
         tokens: int,
         shared: slice | None = None,
+        last: LastLayer | None = None,
     ) -> None:
         self.tokens = tokens
+        self.last = last
         self.calls = tuple(calls)
         self.places = places
         self.shared = shared
@@ -46,6 +51,27 @@ class StepMasks:
     def window(self, layer: int) -> Window:
         self.used_by.add(layer)
         return self._windows[layer]
+
+    def last_of(self, layer: int) -> LastLayer | None:
+        """What the layer may leave out; None for all layers but the last."""
+        return self.last if layer == len(self._windows) - 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class LastLayer:
+    """The last layer, of which only the tokens whose logits are `wanted` are read: no later layer sees the others."""
+
+    wanted: torch.Tensor  # (wanted,)
+    masks: StepMasks  # of these tokens alone
+    tokens: int  # of the step
+
+    def chosen(self, states: torch.Tensor) -> torch.Tensor:
+        """The states of these tokens. `states` (1, tokens, …)."""
+        return states.index_select(1, self.wanted)
+
+    def spread(self, states: torch.Tensor) -> torch.Tensor:
+        """The states of these tokens in the places of all tokens, and 0 for the others."""
+        return states.new_zeros(1, self.tokens, *states.shape[2:]).index_copy_(1, self.wanted, states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +98,14 @@ def step_masks(
     *,
     dtype: torch.dtype,
     device: torch.device,
+    wanted: Sequence[int] | None = None,
 ) -> StepMasks:
-    """The masks of a step; `windows` has one entry per layer. Without blocks there is one call over everything."""
+    """The masks of a step; `windows` has one entry per layer. Without blocks there is one call over everything.
+
+    `wanted` are the tokens whose logits are read; None: all of them.
+    """
     kinds, blocks = set(windows), split.blocks
+    last = _last_layer(split, visibility, windows, wanted, dtype=dtype, device=device)
     assert split.shared is None or kinds == {None}, "the cells that a window leaves out are not the same for all tokens"
     if not blocks:
         masks = {
@@ -82,11 +113,30 @@ def step_masks(
             for kind in kinds
         }
         return StepMasks(
-            (AttentionCall(1, slice(None), slice(None), masks),), None, windows, tokens=len(visibility.order)
+            (AttentionCall(1, slice(None), slice(None), masks),), None, windows, tokens=len(visibility.order), last=last
         )
     calls = [_call(block, visibility, kinds, dtype=dtype, device=device) for block in blocks]
     places = torch.from_numpy(_places(blocks)).to(device)
-    return StepMasks(calls, places, windows, tokens=len(visibility.order), shared=split.shared)
+    return StepMasks(calls, places, windows, tokens=len(visibility.order), shared=split.shared, last=last)
+
+
+def _last_layer(
+    split: Split,
+    visibility: Visibility,
+    windows: Sequence[Window],
+    wanted: Sequence[int] | None,
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> LastLayer | None:
+    """None if too few tokens are left out to be worth it."""
+    count = len(visibility.order)
+    if not wanted or count < _SMALL or len(wanted) > _MOST_WANTED * count:
+        return None
+    tokens = np.array(wanted, dtype=np.intp)
+    some = Visibility(visibility.order[tokens])
+    masks = step_masks(split.of_tokens(tokens, count=count), some, windows[-1:], dtype=dtype, device=device)
+    return LastLayer(torch.from_numpy(tokens).to(device), masks, count)
 
 
 def attended(visibility: Visibility, *, window: Window) -> Attends:

@@ -24,6 +24,7 @@ from pastalang.runtime.models.compatibility import (
     check_modules,
     model_name,
 )
+from pastalang.runtime.models.last_layer import spare_last_layer
 from pastalang.runtime.step import StepBatch
 
 
@@ -51,6 +52,7 @@ class TransformersModel:
         self.device: torch.device = model.device
         self._model = model
         self._windows = layer_windows(config)
+        spare_last_layer(model, layers=len(self._windows))
         self._kv_cache = KVCache(cells=cells, layers=len(self._windows))
         self._views = Views(cells)
         costs = costs or (ON_CPU if self.device.type == "cpu" else ON_GPU)
@@ -65,7 +67,7 @@ class TransformersModel:
         """Feeds one step. Returns the logits of the wanted tokens: (wanted, vocabulary)."""
         visibility = self._views.prepare(batch)
         split = self._clusters.split(batch, visibility)
-        step = step_masks(split, visibility, self._windows, dtype=self.dtype, device=self.device)
+        step = step_masks(split, visibility, self._windows, dtype=self.dtype, device=self.device, wanted=batch.wanted)
         self._kv_cache.begin(CellMapping.of(batch.cells, width=visibility.width, device=self.device))
         padding = (0,) * self._padding(len(batch))
         reset = STEP_MASKS.set(step)

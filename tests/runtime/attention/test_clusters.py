@@ -145,7 +145,11 @@ def test_blocks_let_through_exactly_what_the_whole_mask_lets_through(
         batch = walk.step()
         visibility = views.prepare(batch)
         if (split := clusters.split(batch, visibility)).blocks:
-            assert (spread_out(split, visibility, window=window) == attended(visibility, window=window)).all()
+            expected = attended(visibility, window=window)
+            assert (spread_out(split, visibility, window=window) == expected).all()
+            some = np.arange(seed % 3, len(batch), 1 + seed % 4)
+            fewer = split.of_tokens(some, count=len(batch))
+            assert (spread_out(fewer, Visibility(visibility.order[some]), window=window) == expected[some]).all()
         views.commit(batch, visibility)
 
 
@@ -176,3 +180,26 @@ def test_attending_to_shared_cells_once_changes_no_result(options: dict[str, Any
         found.append(attend(SimpleNamespace(layer_idx=0), query, key, value, None, **options)[0])  # type: ignore[arg-type]
         STEP_MASKS.reset(reset)
     torch.testing.assert_close(found[0], found[1], atol=1e-12, rtol=0)
+
+
+def test_the_last_layer_attends_for_the_tokens_alone_that_are_read() -> None:
+    views, noise = Views(1000), torch.Generator().manual_seed(0)
+    documents(views, number=3, shared=40, own=100, fields=4)
+    batch = branches([10 * document + field for document in range(3) for field in range(4)], first_cell=500)
+    visibility = views.prepare(batch)
+    query = torch.randn(1, 4, len(batch), 8, generator=noise, dtype=torch.float64)
+    key, value = torch.randn(2, 1, 2, visibility.width, 8, generator=noise, dtype=torch.float64)
+    for split in (Split(), Clusters(EAGER).split(batch, visibility)):
+        found = {}
+        for wanted in (None, (1, 2, 7)):
+            masks = step_masks(
+                split, visibility, [None, None], dtype=torch.float64, device=torch.device("cpu"), wanted=wanted
+            )
+            reset = STEP_MASKS.set(masks)
+            for layer in (0, 1):
+                found[layer, wanted] = attend(SimpleNamespace(layer_idx=layer), query, key, value, None)[0][0]  # type: ignore[arg-type]
+            STEP_MASKS.reset(reset)
+        whole, last = found[1, None], found[1, (1, 2, 7)]
+        assert (found[0, (1, 2, 7)] == whole).all()
+        torch.testing.assert_close(last[[1, 2, 7]], whole[[1, 2, 7]], atol=1e-12, rtol=0)
+        assert (np.flatnonzero(last.abs().sum((1, 2)).numpy()) == [1, 2, 7]).all()
