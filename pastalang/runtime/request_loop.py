@@ -36,7 +36,8 @@ from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.device_memory import describe_shortage, empty_caches, is_out_of_memory
 from pastalang.runtime.drafts.budget import clock_of, measured_costs
-from pastalang.runtime.drafts.lookup import LookUpDrafter
+from pastalang.runtime.drafts.drafter import EngineDrafter
+from pastalang.runtime.drafts.ppd import PromptDrafts
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.inputs import bind_inputs
@@ -103,8 +104,9 @@ class RequestLoop:
         self.trained_for = trained_for
         self.on_truncated = on_truncated
         vocabulary = vocabulary_of(tokenizer, size=model.vocabulary, ends=self.encoder.ends, encode=self.encoder.text)
-        self._clock = clock_of(model.device)
-        self._drafter = LookUpDrafter(vocabulary, self._clock)
+        trained = model.prompt_tokens
+        ahead = None if trained is None else PromptDrafts(trained, model.vocabulary, model.max_position)
+        self._drafter = EngineDrafter(vocabulary, clock_of(model.device), ahead)
         self.drafts = drafts
         self.scheduler = Scheduler(
             cells=model.cells, max_position=model.max_position, limits=self.limits, schedule_filter=schedule_filter,
@@ -205,14 +207,15 @@ class RequestLoop:
     def _step(self) -> None:
         """One forward pass for all active requests."""
         with self._lock:
-            began = self._clock()
+            self._drafter.begin_step()
             logits = self._forward()
             if logits is not None:
                 pending, draws = self.scheduler.commit(), 0
                 while pending:
                     draws += len(pending)
                     pending = self.scheduler.accept(self._sample(logits, pending))
-                self._drafter.note_step(self._step_size, draws, self._clock() - began)
+                self._drafter.look(logits, self.scheduler.drafting.probed())
+                self._drafter.note_step(self._step_size, draws)
             for request in self.scheduler.end_step():
                 request.ended_at = time.perf_counter()
 

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from pastalang.runtime.attention.plain_views import FedToken, PlainViews
+from pastalang.runtime.models.prompt_tokens import PromptTokens
 from pastalang.runtime.step import StepBatch
 
 Scores: TypeAlias = Sequence[float] | NDArray[np.float64]
@@ -20,6 +21,8 @@ _POSITIVE = (1 << 63) - 1
 
 class FakeModel:
     """A `Model` whose logits are `score(token)`. `steps` records every step that it was fed, `fed` every token."""
+
+    prompt_tokens: PromptTokens | None = None
 
     def __init__(self, score: Score, *, vocabulary: int, cells: int = 1 << 16, max_position: int = 1 << 20) -> None:
         self.vocabulary = vocabulary

@@ -13,6 +13,7 @@ import torch
 from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
+from pastalang.runtime.models.prompt_tokens import Accuracy, PromptTokens
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.testing import slow
@@ -24,7 +25,7 @@ from pastalang.testing.slow.logits import plain_logits_of
 from pastalang.testing.toy_models import Family, toy_model
 from tests.runtime.float64 import in_float64
 
-VOCABULARY = 320
+VOCABULARY, HIDDEN = 320, 16
 
 # What merges decides which tokens cross the border of a value.
 WORDS: Mapping[str, tuple[str, ...]] = {
@@ -51,6 +52,13 @@ CONTROL: Mapping[str, tuple[str, ...]] = {
 LIKED = '"",\n}]:.#1tfn- '
 
 
+def prompt_tokens(seed: int, hidden: int = 1) -> PromptTokens:
+    """Random ones, which foretell nothing: at one to three distances, one or two at each."""
+    noise = torch.Generator().manual_seed(seed)
+    rows = torch.randn(1 + seed % 3, 1 + seed % 2, hidden, generator=noise, dtype=torch.float64)
+    return PromptTokens(rows, Accuracy.unknown(len(rows)))
+
+
 @dataclass(frozen=True)
 class Hashes:
     """Logits that hash all that is seen, in its order; `liking` is added to those of tokens that end things."""
@@ -69,7 +77,7 @@ class Hashes:
 
     def model(self, cells: int) -> Model:
         model = FakeModel(self.score(), vocabulary=VOCABULARY, cells=cells)
-        model.dtype = torch.float64
+        model.dtype, model.prompt_tokens = torch.float64, prompt_tokens(self.seed)
         return model
 
 
@@ -87,7 +95,8 @@ class Weights:
         return plain_logits_of(slowest) if slowest.config.model_type in WRITTEN_OUT else slow.logits_of(slowest)
 
     def model(self, cells: int) -> Model:
-        return TransformersModel(weights(self)[0], cells=cells, check=False)
+        ahead = prompt_tokens(self.seed, HIDDEN)
+        return TransformersModel(weights(self)[0], cells=cells, check=False, prompt_tokens=ahead)
 
 
 Kind = Hashes | Weights
@@ -98,7 +107,7 @@ def weights(kind: Weights) -> tuple[Any, Any]:
     """Two copies: one whose attention the engine replaces, one for the slow decoder."""
 
     def build() -> Any:
-        sizes = {"layers": kind.layers, "hidden": 16, "heads": 2, "kv_heads": 1 + kind.seed % 2}
+        sizes = {"layers": kind.layers, "hidden": HIDDEN, "heads": 2, "kv_heads": 1 + kind.seed % 2}
         return in_float64(toy_model(kind.family, seed=kind.seed, window=kind.window, **sizes))
 
     fast, slowest = build(), build()

@@ -17,11 +17,11 @@ from pastalang.runtime.errors import OutOfMemory
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, DraftTree, Guess
+from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree, Guess
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.step_budget import Limits
 from pastalang.runtime.step import StepBatch
-from tests.properties.models import guides_of, tokenizer_of
+from tests.properties.models import VOCABULARY, guides_of, tokenizer_of
 
 PLENTY = 1 << 14
 Outcome = Result | PastaError
@@ -113,7 +113,7 @@ def engine_for(model: Model, way: Way, *, words: str = "bytes", kind: type[E] = 
 
 
 class Remembering:
-    """Guesses what the same branch of the same request drew before, and wrong tokens next to it."""
+    """Guesses what the same branch of the same request drew before, wrong tokens next to it, and probes anywhere."""
 
     def __init__(self, seed: int) -> None:
         self._chance = random.Random(seed)
@@ -139,6 +139,9 @@ class Remembering:
                 break
             tree.append(Guess(token, right, 0.5))
             right = len(tree) - 1
+            if self._chance.random() < 0.3:
+                probes = self._chance.choice(((0,), (0, 1)))
+                tree += [Guess(VOCABULARY, right + number, 0.0, PROBE) for number in probes]
         return tree
 
     def learn(self, tree: DraftTree) -> None:

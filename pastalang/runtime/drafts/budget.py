@@ -17,7 +17,7 @@ import torch
 
 from pastalang.runtime.device_memory import is_out_of_memory
 from pastalang.runtime.models.protocol import Model
-from pastalang.runtime.scheduler.draft_tree import FORCED, FROM_BRANCH, Guess
+from pastalang.runtime.scheduler.draft_tree import FORCED, FROM_BRANCH, PROBE, Guess
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.step import CellId, Empty, RowId, Run, StepBatch, TokenId
 
@@ -88,6 +88,20 @@ def _step_of(cells: tuple[CellId, ...], row: RowId) -> StepBatch:
     )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Probing:
+    """What probes are worth: `gains[i]` is how many tokens of the next step the probe at distance i + 1 saves.
+
+    `tokens[i]` are its tokens, one for each of an ensemble.
+    """
+
+    gains: Sequence[float]
+    tokens: Sequence[Sequence[int]]
+
+
+NO_PROBES = Probing((), ())
+
+
 def worth_feeding(
     trees: Sequence[Sequence[Guess]],
     costs: StepCosts,
@@ -95,36 +109,97 @@ def worth_feeding(
     step: int,
     most: int,
     each: Sequence[int] | None = None,
+    probing: Probing = NO_PROBES,
 ) -> tuple[tuple[Guess, ...], ...]:
     """The guesses to feed of each tree, in a step of `step` other tokens: at most `each` of a tree, `most` of all.
 
     A guess comes with its parent, and with the forced tokens after it: they count as one. What a right guess saves is a
-    part of a later step, which feeds a token for each branch and no prompt.
+    part of a later step, which feeds a token for each branch and no prompt. Probes follow the guesses that are likely
+    to be the last right ones, one distance after the other.
     """
-    children = [_children(tree) for tree in trees]
     left = [most] * len(trees) if each is None else list(each)
-    taken: list[list[int]] = [[] for _ in trees]
-    heap = [(-tree[place].chance, number, place) for number, tree in enumerate(trees) for place in children[number][0]]
+    chosen = [_Chosen(tree, probing) for tree in trees]
+    heap = [(-value, number, place, far) for number, one in enumerate(chosen) for value, place, far in one.begin()]
     heapq.heapify(heap)
     expected, fed, prompts = float(len(trees)), step, max(0, step - len(trees))
     while heap:
-        chance, number, place = heapq.heappop(heap)
-        tree = trees[number]
-        together = _with_forced(tree, children[number], place)
-        added = len(together)
+        value, number, place, distance = heapq.heappop(heap)
+        one = chosen[number]
+        now = one.value(place, distance)
+        if now < -value:  # its guess has been followed by others since
+            heapq.heappush(heap, (-now, number, place, distance))
+            continue
+        added = one.tokens(place, distance)
+        counts = added if distance else 1
         if (
             added > most
-            or not left[number]
-            or -chance * costs(fed - prompts) <= expected * (costs(fed + added) - costs(fed))
+            or counts > left[number]
+            or now * costs(fed - prompts) <= expected * (costs(fed + added) - costs(fed))
         ):
             continue
-        taken[number] += together
-        expected, fed, most, left[number] = expected - chance, fed + added, most - added, left[number] - 1
+        expected, fed, most, left[number] = expected + now, fed + added, most - added, left[number] - counts
+        for then, next_place, far in one.take(place, distance):
+            heapq.heappush(heap, (-then, number, next_place, far))
+    return tuple(one.kept() for one in chosen)
+
+
+class _Chosen:
+    """What is fed of one tree. An item is a guess, `(place, 0)`, or the probe after one, `(place, distance)`; its value
+    is the tokens that it is expected to save."""
+
+    def __init__(self, tree: Sequence[Guess], probing: Probing) -> None:
+        self._tree, self._probing = tree, probing
+        self._children = _children(tree)
+        self._reached = {FROM_BRANCH: 1.0}  # the chance that a guess and all before it are right
+        self._is_last = {FROM_BRANCH: 1.0}  # and that none of those after it is, as far as they are fed
+        self._probes: dict[int, int] = {}  # how many distances follow a guess
+
+    def begin(self) -> list[tuple[float, int, int]]:
+        return self._after(FROM_BRANCH)
+
+    def value(self, place: int, distance: int) -> float:
+        if distance:
+            return self._is_last[place] * self._probing.gains[distance - 1]
+        return self._reached[self._tree[place].parent] * self._tree[place].chance
+
+    def tokens(self, place: int, distance: int) -> int:
+        return len(self._probing.tokens[distance - 1]) if distance else len(self._together(place))
+
+    def take(self, place: int, distance: int) -> list[tuple[float, int, int]]:
+        """Gives what may be taken now."""
+        if distance:
+            self._probes[place] = distance
+            return self._probe_after(place, distance + 1)
+        together, chance = self._together(place), self.value(place, 0)
+        self._is_last[self._tree[place].parent] -= chance
         for one in together:
-            for child in children[number][1 + one]:
-                if child not in together:
-                    heapq.heappush(heap, (chance * tree[child].chance, number, child))
-    return tuple(_kept(tree, sorted(places)) for tree, places in zip(trees, taken, strict=True))
+            self._reached[one], self._is_last[one] = chance, 0.0
+        self._is_last[together[-1]] = chance
+        return [item for one in together for item in self._after(one) if item[1] not in together or item[2]]
+
+    def kept(self) -> tuple[Guess, ...]:
+        places = sorted(place for place in self._reached if place != FROM_BRANCH)
+        number = {place: index for index, place in enumerate(places)} | {FROM_BRANCH: FROM_BRANCH}
+        found = [self._tree[place]._replace(parent=number[self._tree[place].parent]) for place in places]
+        for host, distances in self._probes.items():
+            for ensemble in zip(*self._probing.tokens[:distances], strict=True):
+                parent = number[host]
+                for token in ensemble:
+                    found.append(Guess(token, parent, 0.0, PROBE))
+                    parent = len(found) - 1
+        return tuple(found)
+
+    def _after(self, place: int) -> list[tuple[float, int, int]]:
+        guesses = [(self.value(child, 0), child, 0) for child in self._children[1 + place]]
+        return guesses + self._probe_after(place, 1)
+
+    def _probe_after(self, place: int, distance: int) -> list[tuple[float, int, int]]:
+        if distance > len(self._probing.gains) or not self._is_last[place]:
+            return []
+        return [(self.value(place, distance), place, distance)]
+
+    def _together(self, place: int) -> list[int]:
+        return _with_forced(self._tree, self._children, place)
 
 
 def _with_forced(tree: Sequence[Guess], children: Sequence[Sequence[int]], place: int) -> list[int]:
@@ -141,8 +216,3 @@ def _children(tree: Sequence[Guess]) -> list[list[int]]:
     for place, guess in enumerate(tree):
         found[1 + guess.parent].append(place)
     return found
-
-
-def _kept(tree: Sequence[Guess], places: Sequence[int]) -> tuple[Guess, ...]:
-    number = {place: index for index, place in enumerate(places)} | {FROM_BRANCH: FROM_BRANCH}
-    return tuple(tree[place]._replace(parent=number[tree[place].parent]) for place in places)

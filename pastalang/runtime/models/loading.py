@@ -19,6 +19,7 @@ from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.compatibility import check_config
 from pastalang.runtime.models.hub import check_hub
 from pastalang.runtime.models.packed import pack
+from pastalang.runtime.models.prompt_tokens import PromptTokens, find_prompt_tokens
 from pastalang.runtime.models.source import check_source, shipped_folder
 from pastalang.runtime.models.training_note import TrainingNote, find_note
 
@@ -42,9 +43,10 @@ def load_model(
     if shipped and dtype is None and check_device(device or default_device()).type == "cpu":
         dtype = torch.float32
     weights = load_weights(path, device=device, dtype=dtype)
+    prompt_tokens = find_prompt_tokens(path, weights)
     if packed:
         pack(weights)
-    return LoadedModel(weights, load_tokenizer(source), find_note(path))
+    return LoadedModel(weights, load_tokenizer(source), find_note(path), prompt_tokens)
 
 
 def load_tokenizer(source: str | Path) -> Any:
@@ -83,11 +85,12 @@ def load_weights(path: str | Path, *, device: str | None = None, dtype: DType | 
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A transformers model, its tokenizer, and the note next to them."""
+    """A transformers model, its tokenizer, and what stands next to them."""
 
     weights: Any
     tokenizer: Any
     trained_for: TrainingNote | None
+    prompt_tokens: PromptTokens | None = None
 
 
 def check_device(device: str) -> torch.device:

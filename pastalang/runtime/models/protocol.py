@@ -6,6 +6,7 @@ from typing import Protocol
 
 import torch
 
+from pastalang.runtime.models.prompt_tokens import PromptTokens
 from pastalang.runtime.step import StepBatch
 
 
@@ -29,6 +30,11 @@ class Model(Protocol):
     @property
     def cells(self) -> int:
         """How many cells the KV cache has."""
+        ...
+
+    @property
+    def prompt_tokens(self) -> PromptTokens | None:
+        """What was trained to predict tokens ahead. Their ids follow those of the vocabulary."""
         ...
 
     @property

@@ -25,6 +25,7 @@ from pastalang.runtime.models.compatibility import (
     model_name,
 )
 from pastalang.runtime.models.last_layer import spare_last_layer
+from pastalang.runtime.models.prompt_tokens import PromptTokens, with_prompt_tokens
 from pastalang.runtime.step import StepBatch
 
 
@@ -35,7 +36,15 @@ class TransformersModel:
     skip it. `costs` decide when a step is split into clusters, which changes how long it takes and nothing else.
     """
 
-    def __init__(self, model: Any, *, cells: int, check: bool = True, costs: Costs | None = None) -> None:
+    def __init__(
+        self,
+        model: Any,
+        *,
+        cells: int,
+        check: bool = True,
+        costs: Costs | None = None,
+        prompt_tokens: PromptTokens | None = None,
+    ) -> None:
         check_modules(model)
         config = model.config.get_text_config()
         model.eval()
@@ -50,6 +59,7 @@ class TransformersModel:
         self.max_position = int(config.max_position_embeddings) - 1
         self.dtype: torch.dtype = model.dtype
         self.device: torch.device = model.device
+        self.prompt_tokens = prompt_tokens
         self._model = model
         self._windows = layer_windows(config)
         spare_last_layer(model, layers=len(self._windows))
@@ -70,15 +80,18 @@ class TransformersModel:
         step = step_masks(split, visibility, self._windows, dtype=self.dtype, device=self.device, wanted=batch.wanted)
         self._kv_cache.begin(CellMapping.of(batch.cells, width=visibility.width, device=self.device))
         padding = (0,) * self._padding(len(batch))
+        tokens = torch.tensor([batch.tokens + padding], device=self.device)
+        rows = None if self.prompt_tokens is None else self.prompt_tokens.rows
         reset = STEP_MASKS.set(step)
         try:
-            logits: torch.Tensor = self._model(
-                input_ids=torch.tensor([batch.tokens + padding], device=self.device),
-                position_ids=torch.tensor([batch.positions + padding], device=self.device),
-                past_key_values=self._kv_cache,
-                use_cache=True,
-                logits_to_keep=torch.tensor(batch.wanted, dtype=torch.long, device=self.device),
-            ).logits[0]
+            with with_prompt_tokens(self._model, tokens, rows, self.vocabulary) as ids:
+                logits: torch.Tensor = self._model(
+                    input_ids=ids,
+                    position_ids=torch.tensor([batch.positions + padding], device=self.device),
+                    past_key_values=self._kv_cache,
+                    use_cache=True,
+                    logits_to_keep=torch.tensor(batch.wanted, dtype=torch.long, device=self.device),
+                ).logits[0]
         finally:
             STEP_MASKS.reset(reset)
         if len(step.used_by) != len(self._windows):

@@ -1,6 +1,7 @@
 """Drafts: tokens that are fed on the chance that a branch draws them next.
 
     step      … last token ── d1 ── d2 ── d3       the branch draws from the logits of its last token, as ever
+                                  │     └── p1 ── p2    probes: their logits predict tokens ahead
                                   └── d4
     draw d1   d1 is fed already: its cell becomes the branch's, and the next draw takes the logits of d1, in this step
     draw x    x is no draft: it is fed in the next step
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 FROM_BRANCH = -1  # the parent of a draft that follows the branch's last token
 FORCED = -1  # the kind of a token that the type forces after the guess before it
+PROBE = -2  # the kind of a node that is never drawn: its logits are the drafter's
 
 
 class Guess(NamedTuple):
@@ -91,6 +93,17 @@ class DraftTree:
         place = token - self.after
         return self.nodes[self.confirmed[place]].row if 0 <= place < len(self.confirmed) else None
 
+    def probes(self) -> list[list[int]]:
+        """The rows of logits of the probes after the last confirmed draft, by their distance from it."""
+        found: list[list[int]] = []
+        hosts = {self.last}
+        while level := [
+            place for place, node in enumerate(self.nodes) if node.guess.kind == PROBE and node.guess.parent in hosts
+        ]:
+            found.append([self.nodes[place].row for place in level])
+            hosts = set(level)
+        return found
+
     @property
     def last(self) -> int:
         """The node that was confirmed last."""
@@ -109,6 +122,6 @@ class DraftTree:
             return None
         wanted = (branch.tokens[number], self.last, branch.positions[number])
         for place, node in enumerate(self.nodes):
-            if (node.guess.token, node.guess.parent, node.position) == wanted:
+            if node.guess.kind != PROBE and (node.guess.token, node.guess.parent, node.position) == wanted:
                 return place
         return None

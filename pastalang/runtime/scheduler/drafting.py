@@ -2,6 +2,7 @@
 
 propose       while a step is built
 begin         the step has run: its drafts can be confirmed
+probed        all is drawn: the probes whose logits predict what comes next
 end           the step is over: what was not confirmed is given back
 show          the next step: rows see what was confirmed
 """
@@ -21,6 +22,7 @@ class Drafting:
     def __init__(self, memory: Memory, drafter: Drafter | None) -> None:
         self.drafter = drafter
         self._memory = memory
+        self._trees: Sequence[DraftTree] = ()  # of the step that has run
         self._confirmed: list[BranchState] = []  # branches whose rows do not see their confirmed drafts yet
 
     def propose(self, branches: Sequence[BranchState], *, step: int, most: int) -> Sequence[Sequence[Guess]]:
@@ -40,11 +42,18 @@ class Drafting:
         for branch in self._confirmed:
             branch.unseen.clear()
         self._confirmed.clear()
+        self._trees = trees
         for tree in trees:
             tree.branch.draft = tree
             tree.branch.request.drafted += len(tree.nodes)
 
+    def probed(self) -> list[tuple[DraftTree, list[list[int]]]]:
+        """Trees whose branches go on after the step, with the rows of logits of the probes that they go on from."""
+        found = ((tree, tree.probes()) for tree in self._trees if tree.branch.hole is not None)
+        return [(tree, rows) for tree, rows in found if rows]
+
     def end(self, trees: Sequence[DraftTree]) -> None:
+        self._trees = ()
         for tree in trees:
             tree.branch.draft = None
             tree.branch.drafted.append((tree.branch.request.forward_passes, len(tree.nodes), len(tree.confirmed)))

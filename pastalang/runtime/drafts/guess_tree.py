@@ -1,137 +1,56 @@
-"""Look-up drafts: a value goes on like a text that its branch sees, or like a value that its field held before.
+"""The tree of guesses of one branch while it is made.
 
-Most extracted values are copied from the prompt, and most others have been written before. A tree of guesses grows
+Most extracted values are copied from the prompt, and most others have been written before. A tree grows
 
     from the text after the longest matches of the value so far      "Panasonic |Viera 42|"
     from values that the field held before                           |null|
     from a value's end into the text that follows                    "Viera|", "size": |4
+    from what prompt tokens foretold                                 a │foretold │token
 
 as far as the type of the value allows it.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
-from statistics import linear_regression, median
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 
 from pastalang.plan.plan import Hole, Segment, Text
 from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.constraints.guide import GuideError, TokenMask
-from pastalang.runtime.constraints.vocabulary import Vocabulary
-from pastalang.runtime.drafts.budget import StepCosts, worth_feeding
+from pastalang.runtime.drafts.ppd import Foretold, bucket_of
 from pastalang.runtime.drafts.texts import LONGEST, Texts
 from pastalang.runtime.drafts.values import END, Values
 from pastalang.runtime.encoder import Encoder
+from pastalang.runtime.models.prompt_tokens import BUCKETS
 from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.draft_tree import FORCED, FROM_BRANCH, DraftTree, Guess
+from pastalang.runtime.scheduler.draft_tree import FORCED, FROM_BRANCH, PROBE, DraftTree, Guess
 from pastalang.runtime.scheduler.hole import OpenHole
-from pastalang.runtime.scheduler.request import RequestState
 
 DEEPEST = 12  # guesses one after another
 _LONGEST_TEXT = 32  # tokens between two values that are fed with a guess
 _UNLIKELY = 0.08  # guesses of a smaller chance, all before them right, are not considered
 _FIRST = (0.45, 0.7, 0.85, 0.9)  # the chance of the first copied token, by the length of the match, before any is seen
 _NEXT = 0.85  # of a later one, if the one before it was right
-_SKIPPED = 50  # steps without trees before they are tried again
-_STEPS = 32  # whose times are remembered
+_FORESEEN = 24  # guesses of a tree after which no more are foreseen
 _ENDS = 0.3  # that a value ends where it may
 _TRUST, _MEMORY = 8, 256  # what is believed counts like so many guesses; what was learned, like so many at most
 
-# Kinds of guesses, to learn from: a copied token by the length of the match and its depth, an end by its depth.
-_COPY, _SECOND_COPY, _END, _REMEMBERED = 0, 100, 200, 300
+# Kinds of guesses, to learn from: a copied token by the length of the match and its depth, an end by its depth, one
+# that was foretold by its distance and its probability.
+_COPY, _SECOND_COPY, _END, _REMEMBERED, _FORETOLD = 0, 100, 200, 300, 400
 
 _Place = tuple[tuple[tuple[Segment, ...], int, bool], ...]  # segments, index, whether it is a list: from the outermost
 
 
-class LookUpDrafter:
-    """`costs` says what more tokens cost."""
+class GuessTree:
+    """`guesses`: parents before children."""
 
-    def __init__(self, vocabulary: Vocabulary, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self.costs: StepCosts | None = None  # until they are measured
-        self._around: deque[tuple[int, float]] = deque(maxlen=_STEPS)  # (draws, seconds)
-        self._tree_seconds: deque[float] = deque(maxlen=_STEPS)
-        self._trees = self._fed = self._confirmed = float(_TRUST)  # trees that were made, their guesses, the right ones
-        self._skipped = 0  # steps without trees
-        self._texts = Texts(vocabulary)
-        self._values = Values()
-        self._chances = _Chances()
-
-    def note_step(self, tokens: int, draws: int, seconds: float) -> None:
-        """How long a whole step took."""
-        if self.costs is not None:
-            forward = self.costs(tokens) - self.costs.around
-            self._around.append((draws, max(0.0, seconds - forward)))
-            self.costs = replace(self.costs, around=_without_draws(self._around))
-
-    def propose(self, branches: Sequence[BranchState], *, step: int, most: int) -> Sequence[Sequence[Guess]]:
-        """If a request asks for a number of drafts, each of its guesses is fed; of others, each has to be worth it."""
-        trees: dict[BranchState, tuple[Guess, ...]] = {}
-        for weighed in (False, True):
-            some = [branch for branch in branches if (branch.drafts == "auto") is weighed]
-            if weighed and (self.costs is None or not self._is_worth_trees(self.costs, len(some), step)):
-                continue
-            costs = self.costs if weighed and self.costs is not None else StepCosts.flat()
-            each = [one for branch in some if isinstance(one := branch.drafts, int)] or None
-            fed = sum(map(len, trees.values()))
-            began = self._clock()
-            grown = [self._tree(one) for one in some]
-            if weighed and some:
-                self._note_trees(len(some), self._clock() - began)
-            found = worth_feeding(grown, costs, step=step + fed, most=most - fed, each=each)
-            trees |= dict(zip(some, found, strict=True))
-        return [trees.get(branch, ()) for branch in branches]
-
-    def _is_worth_trees(self, costs: StepCosts, branches: int, step: int) -> bool:
-        """Whether guesses are expected to save more time than it takes to think of them. With many branches in a step,
-        a pass costs each of them little. Tried again now and then, because what was learned may be wrong by now."""
-        if not self._tree_seconds or not branches:
-            return True
-        passes = self._confirmed / self._trees / branches  # that a tree saves
-        spent = self._fed / self._trees * (costs(step + 1) - costs(step)) + median(self._tree_seconds)
-        is_worth = passes * costs(branches) > spent  # a later pass is saved, which feeds no prompt
-        self._skipped = 0 if is_worth or self._skipped == _SKIPPED else self._skipped + 1
-        return not self._skipped
-
-    def _note_trees(self, trees: int, seconds: float) -> None:
-        self._tree_seconds.append(seconds / trees)
-        if self._trees > _MEMORY:
-            self._trees /= 2
-            self._fed /= 2
-            self._confirmed /= 2
-        self._trees += trees
-
-    def learn(self, tree: DraftTree) -> None:
-        """A guess is judged if the one before it was right."""
-        if tree.is_weighed:
-            self._confirmed += len(tree.confirmed)
-            self._fed += len(tree.nodes)
-        right = {FROM_BRANCH, *tree.confirmed}
-        for place, node in enumerate(tree.nodes):
-            if node.guess.kind not in (FORCED, _REMEMBERED) and node.guess.parent in right:
-                self._chances.note(node.guess.kind, place in right)
-
-    def remember(self, request: RequestState) -> None:
-        if request.drafts != {"off"}:
-            self._values.note(request)
-
-    def _tree(self, branch: BranchState) -> list[Guess]:
-        assert branch.hole is not None
-        tree = _Tree(branch, self._values, self._chances)
-        for rank, match in enumerate(self._texts.matches(branch, branch.hole.field.tokens[-LONGEST:], DEEPEST)):
-            tree.copy(match.following, match.length, _SECOND_COPY if rank else _COPY)
-        tree.remember()
-        return tree.guesses
-
-
-class _Tree:
-    """The guesses of one branch while they are made."""
-
-    def __init__(self, branch: BranchState, values: Values, chances: _Chances) -> None:
+    def __init__(self, branch: BranchState, values: Values, chances: Chances) -> None:
         assert branch.hole is not None
         self.guesses: list[Guess] = []
+        self._branch = branch
         self._hole = branch.hole
         self._values = values
         self._chances = chances
@@ -142,7 +61,13 @@ class _Tree:
         place = tuple((frame.segments, frame.index, frame.repeat is not None) for frame in branch.frames)
         self._after = self._text_after(place)
 
-    def copy(self, following: Sequence[int], match: int, kind: int) -> None:
+    def copy_from(self, texts: Texts) -> None:
+        """The text that the branch sees, after what stands there like the value so far."""
+        matches = texts.matches(self._branch, self._hole.field.tokens[-LONGEST:], DEEPEST)
+        for rank, match in enumerate(matches):
+            self._copy(match.following, match.length, _SECOND_COPY if rank else _COPY)
+
+    def _copy(self, following: Sequence[int], match: int, kind: int) -> None:
         """Guesses one after another, as long as the type allows them. What it forces is fed with them."""
         way, parent, depth = self._hole.copy_for_probe(), FROM_BRANCH, 0
         self._may_end(way, parent, match, depth)
@@ -181,6 +106,29 @@ class _Tree:
                 self._go_on(parent, self._after, 1.0)
             else:
                 self._go_on_as_before(hole.field.path, (*begun, *fed), parent, self._after)
+
+    def foresee(self, foretold: Sequence[Sequence[Foretold]]) -> None:
+        """The likeliest of the foretold tokens, each after the likeliest before it."""
+        heap = [(-1.0, 0, FROM_BRANCH, 0)]
+        ways = [self._hole.copy_for_probe()] if foretold else []
+        while heap and ways and len(self.guesses) < _FORESEEN:
+            reached, number, parent, depth = heappop(heap)
+            for token, distance, probability in foretold[depth] if depth < len(foretold) else ():
+                kind = _FORETOLD + distance * BUCKETS + bucket_of(probability)
+                chance = self._chances.of(kind)
+                if -reached * chance < _UNLIKELY:
+                    continue
+                way = ways[number].copy_for_probe()
+                fed = _take(way, token)
+                if fed is None:
+                    continue
+                added = self._add(token, parent, chance, kind)
+                added = self._add_forced(fed[1:], added)
+                if way.is_finished:
+                    self._go_on(added, self._after, 1.0)
+                    continue
+                ways.append(way)
+                heappush(heap, (-self._chance_of(added), len(ways) - 1, added, depth + len(fed)))
 
     def _go_on_as_before(self, path: str, begun: tuple[int, ...], parent: int, after: _TextAfter | None) -> None:
         """A value that is not decoded yet goes on as it did before, and so do the fields after it."""
@@ -260,40 +208,41 @@ class _Tree:
 _TextAfter = tuple[tuple[int, ...], Hole, _Place]
 
 
-class _Chances:
-    """How often guesses of a kind are right."""
+class Chances:
+    """How often guesses of a kind are right. `foretold`: what is believed by distance and tenth of probability."""
 
-    def __init__(self) -> None:
+    def __init__(self, foretold: Callable[[int, int], float] | None = None) -> None:
+        self._foretold = foretold
         self._right: defaultdict[int, float] = defaultdict(float)
         self._judged: defaultdict[int, float] = defaultdict(float)
 
     def of(self, kind: int) -> float:
-        return (self._right[kind] + _TRUST * _belief(kind)) / (self._judged[kind] + _TRUST)
+        return (self._right[kind] + _TRUST * self._belief(kind)) / (self._judged[kind] + _TRUST)
 
-    def note(self, kind: int, was_right: bool) -> None:
+    def learn(self, tree: DraftTree) -> None:
+        """A guess is judged if the one before it was right."""
+        right = {FROM_BRANCH, *tree.confirmed}
+        for place, node in enumerate(tree.nodes):
+            if node.guess.kind not in (FORCED, PROBE, _REMEMBERED) and node.guess.parent in right:
+                self._note(node.guess.kind, place in right)
+
+    def _note(self, kind: int, was_right: bool) -> None:
         if self._judged[kind] >= _MEMORY:
             self._right[kind] /= 2
             self._judged[kind] /= 2
         self._right[kind] += was_right
         self._judged[kind] += 1
 
-
-def _belief(kind: int) -> float:
-    """The chance of a guess of a kind before any was seen."""
-    match, depth = divmod(kind % 100, DEEPEST)
-    if kind >= _END:
-        return _ENDS
-    likely = _FIRST[min(match, len(_FIRST)) - 1] if depth == 0 else _NEXT
-    return likely if kind < _SECOND_COPY else likely / 3
-
-
-def _without_draws(steps: Iterable[tuple[int, float]]) -> float:
-    """What a step takes besides its forward pass and its draws, of which a longer step has more: the line through the
-    times of some steps, where it has no draws."""
-    draws, seconds = zip(*steps, strict=True)
-    if min(draws) == max(draws):
-        return 0.0
-    return float(min(max(0.0, linear_regression(draws, seconds).intercept), min(seconds)))
+    def _belief(self, kind: int) -> float:
+        """The chance of a guess of a kind before any was seen."""
+        if kind >= _FORETOLD:
+            assert self._foretold is not None, "something was foretold"
+            return self._foretold(*divmod(kind - _FORETOLD, BUCKETS))
+        match, depth = divmod(kind % 100, DEEPEST)
+        if kind >= _END:
+            return _ENDS
+        likely = _FIRST[min(match, len(_FIRST)) - 1] if depth == 0 else _NEXT
+        return likely if kind < _SECOND_COPY else likely / 3
 
 
 def _take(way: OpenHole, token: int) -> tuple[int, ...] | None:

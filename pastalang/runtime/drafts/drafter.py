@@ -1,0 +1,130 @@
+"""The engine's drafter: guesses from everything that it knows, and how many of them a step is worth.
+
+look-up          what the branch sees, what its field held before
+prompt tokens    what the probes of the step before foretold, if the model has any
+the budget       which of these guesses are fed, and after which of them probes
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from statistics import linear_regression, median
+
+import torch
+
+from pastalang.runtime.constraints.vocabulary import Vocabulary
+from pastalang.runtime.drafts.budget import NO_PROBES, StepCosts, worth_feeding
+from pastalang.runtime.drafts.guess_tree import Chances, GuessTree
+from pastalang.runtime.drafts.ppd import PromptDrafts
+from pastalang.runtime.drafts.texts import Texts
+from pastalang.runtime.drafts.values import Values
+from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.draft_tree import DraftTree, Guess
+from pastalang.runtime.scheduler.request import RequestState
+
+_SKIPPED, _TRIED = 50, 2  # steps without trees, and steps in which they are then tried again
+_STEPS = 32  # whose times are remembered
+_TRUST, _MEMORY = 8, 256  # what is believed counts like so many trees; what was learned, like so many at most
+
+
+class EngineDrafter:
+    """`costs` says what more tokens cost. `ahead` are prompt tokens, if the model has any."""
+
+    def __init__(self, vocabulary: Vocabulary, clock: Callable[[], float], ahead: PromptDrafts | None = None) -> None:
+        self._clock = clock
+        self.costs: StepCosts | None = None  # until they are measured
+        self._began: float | None = None  # when the step began
+        self._around: deque[tuple[int, float]] = deque(maxlen=_STEPS)  # (draws, seconds)
+        self._tree_seconds: deque[float] = deque(maxlen=_STEPS)
+        self._trees = self._fed = self._confirmed = float(_TRUST)  # trees that were made, their guesses, the right ones
+        self._skipped = 0  # steps without trees
+        self._texts = Texts(vocabulary)
+        self._values = Values()
+        self._ahead = ahead
+        self._chances = Chances(None if ahead is None else ahead.belief)
+
+    def begin_step(self) -> None:
+        """Times are taken where they are compared with something: reading the clock of a thread can be slow."""
+        self._began = None if self.costs is None else self._clock()
+
+    def note_step(self, tokens: int, draws: int) -> None:
+        """A whole step is over."""
+        if self.costs is not None and self._began is not None:
+            forward = self.costs(tokens) - self.costs.around
+            self._around.append((draws, max(0.0, self._clock() - self._began - forward)))
+            self.costs = replace(self.costs, around=_without_draws(self._around))
+
+    def propose(self, branches: Sequence[BranchState], *, step: int, most: int) -> Sequence[Sequence[Guess]]:
+        """If a request asks for a number of drafts, each of its guesses is fed; of others, each has to be worth it."""
+        trees: dict[BranchState, tuple[Guess, ...]] = {}
+        for weighed in (False, True):
+            some = [branch for branch in branches if (branch.drafts == "auto") is weighed]
+            if weighed and (self.costs is None or not self._is_worth_trees(self.costs, len(some), step)):
+                continue
+            costs = self.costs if weighed and self.costs is not None else StepCosts.flat()
+            each = [one for branch in some if isinstance(one := branch.drafts, int)] or None
+            fed = sum(map(len, trees.values()))
+            began = self._clock() if weighed and some else None
+            grown = [self._tree(one) for one in some]
+            if began is not None:
+                self._note_trees(len(some), self._clock() - began)
+            probing = NO_PROBES if self._ahead is None else self._ahead.probing(some)
+            found = worth_feeding(grown, costs, step=step + fed, most=most - fed, each=each, probing=probing)
+            trees |= dict(zip(some, found, strict=True))
+        return [trees.get(branch, ()) for branch in branches]
+
+    def _is_worth_trees(self, costs: StepCosts, branches: int, step: int) -> bool:
+        """Whether guesses are expected to save more time than it takes to think of them. With many branches in a step,
+        a pass costs each of them little. Tried again now and then, because what was learned may be wrong by now."""
+        if not self._tree_seconds or not branches:
+            return True
+        passes = self._confirmed / self._trees / branches  # that a tree saves
+        spent = self._fed / self._trees * (costs(step + 1) - costs(step)) + median(self._tree_seconds)
+        is_worth = passes * costs(branches) > spent  # a later pass is saved, which feeds no prompt
+        self._skipped = 0 if is_worth or self._skipped >= _SKIPPED + _TRIED else self._skipped + 1
+        return not self._skipped or self._skipped > _SKIPPED
+
+    def _note_trees(self, trees: int, seconds: float) -> None:
+        self._tree_seconds.append(seconds / trees)
+        if self._trees > _MEMORY:
+            self._trees /= 2
+            self._fed /= 2
+            self._confirmed /= 2
+        self._trees += trees
+
+    def look(self, logits: torch.Tensor, probed: Sequence[tuple[DraftTree, Sequence[Sequence[int]]]]) -> None:
+        """Read what the probes of a step foretell, once all of its tokens are drawn."""
+        if self._ahead is not None:
+            self._ahead.look(logits, probed)
+
+    def learn(self, tree: DraftTree) -> None:
+        """What became of the guesses of a step."""
+        if tree.is_weighed:
+            self._confirmed += len(tree.confirmed)
+            self._fed += len(tree.nodes)
+        self._chances.learn(tree)
+        if self._ahead is not None and tree.branch.hole is None:
+            self._ahead.end(tree.branch)
+
+    def remember(self, request: RequestState) -> None:
+        if request.drafts != {"off"}:
+            self._values.note(request)
+
+    def _tree(self, branch: BranchState) -> list[Guess]:
+        tree = GuessTree(branch, self._values, self._chances)
+        tree.copy_from(self._texts)
+        tree.remember()
+        if self._ahead is not None:
+            tree.foresee(self._ahead.foretold(branch))
+        return tree.guesses
+
+
+def _without_draws(steps: Iterable[tuple[int, float]]) -> float:
+    """What a step takes besides its forward pass and its draws, of which a longer step has more: the line through the
+    times of some steps, where it has no draws."""
+    draws, seconds = zip(*steps, strict=True)
+    if min(draws) == max(draws):
+        return 0.0
+    return float(min(max(0.0, linear_regression(draws, seconds).intercept), min(seconds)))

@@ -1,0 +1,145 @@
+"""Prompt tokens: what their probes see, what they save, and the file next to the weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import pastalang
+from pastalang.program.types import Sampling
+from pastalang.runtime.attention.plain_views import FedToken
+from pastalang.runtime.drafts.budget import Probing, StepCosts, worth_feeding
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.errors import LoadError
+from pastalang.runtime.models.prompt_tokens import FILE, Accuracy, PromptTokens, find_prompt_tokens
+from pastalang.runtime.models.transformers import TransformersModel
+from pastalang.runtime.result import Result
+from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, Guess
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+from pastalang.testing.fakes import FakeModel
+from pastalang.testing.toy_models import toy_model
+
+VOCABULARY = 320
+TEXT = pastalang.compile('''
+template t
+user """Go."""
+assistant text """
+{a: string(max=40)} and {b: string(max=12)}
+"""
+''')
+SURE = PromptTokens(torch.zeros(3, 2, 1), Accuracy.unknown(3))
+
+
+def by_position(token: FedToken) -> list[float]:
+    """The next token depends on the position only, so a probe foretells it as well as the token would."""
+    logits = [0.0] * VOCABULARY
+    logits[97 + token.position * 7 % 24] = 9.0
+    return logits
+
+
+def run(*, ahead: PromptTokens | None = SURE, engine: Engine | None = None, **options: Any) -> tuple[Result, FakeModel]:
+    model = FakeModel(by_position, vocabulary=VOCABULARY)
+    model.prompt_tokens = ahead
+    result = Engine(model, byte_tokenizer()).run(TEXT, **options)
+    return result, model
+
+
+@pytest.mark.parametrize("sampling", [None, Sampling(temperature=1.0)])
+def test_what_probes_foretell_is_drawn_in_fewer_passes(sampling: Sampling | None) -> None:
+    plain, _ = run(sampling=sampling)
+    drafted, _ = run(sampling=sampling, drafts=12)
+    assert drafted.text == plain.text
+    assert [field.log_probabilities for field in drafted.fields] == [field.log_probabilities for field in plain.fields]
+    assert drafted.usage.forward_passes < plain.usage.forward_passes / 2
+    assert run(sampling=sampling, drafts=12, ahead=None)[0].usage.forward_passes > drafted.usage.forward_passes
+
+
+def test_a_probe_sees_its_host_and_those_of_its_own_row_before_it() -> None:
+    _, model = run(drafts=12)
+    probes = [one for one in model.fed if one.token >= VOCABULARY]
+    assert {one.token for one in probes} == set(range(VOCABULARY, VOCABULARY + 6))
+    for one in probes:
+        distance, ensemble = divmod(one.token - VOCABULARY, SURE.ensemble)
+        seen = [other for other in one.sees if other.token >= VOCABULARY]
+        assert [other.token - VOCABULARY for other in seen] == [2 * near + ensemble for near in range(distance)]
+        host = next(other for other in reversed(one.sees) if other.token < VOCABULARY)
+        assert one.position == host.position + distance + 1
+    assert not any(other.token >= VOCABULARY for one in model.fed if one.token < VOCABULARY for other in one.sees)
+
+
+def test_no_probe_without_drafts_and_none_in_lock_step() -> None:
+    for options in ({}, {"drafts": "off"}):
+        assert all(one.token < VOCABULARY for one in run(**options)[1].fed)
+
+
+# ── the budget ───────────────────────────────────────────────────────────────────────────────────────────
+
+PROBES = Probing((0.8, 0.5), ((320,), (321,)))
+
+
+def test_probes_follow_the_guess_that_is_likely_to_be_the_last_right_one() -> None:
+    tree = [Guess(1, FROM_BRANCH, 0.9), Guess(2, FROM_BRANCH, 0.05)]
+    [found] = worth_feeding([tree], StepCosts.flat(), step=1, most=3, probing=PROBES)
+    assert [(guess.token, guess.parent) for guess in found] == [(1, -1), (320, 0), (321, 1)]
+
+
+def test_where_tokens_cost_nothing_probes_follow_everything() -> None:
+    tree = [Guess(1, FROM_BRANCH, 0.5)]
+    [found] = worth_feeding([tree], StepCosts.flat(), step=1, most=99, probing=PROBES)
+    assert sorted((guess.token, guess.parent) for guess in found if guess.kind == PROBE) == [
+        (320, -1), (320, 0), (321, 1), (321, 3),
+    ]  # fmt: skip
+
+
+def test_a_probe_is_fed_only_if_it_is_worth_its_time() -> None:
+    costly = StepCosts(((1, 1.0), (100, 80.0)))
+    assert worth_feeding([[]], costly, step=1, most=9, probing=Probing((0.7,), ((320,),))) == ((),)
+    assert len(worth_feeding([[]], costly, step=1, most=9, probing=Probing((0.9,), ((320,),)))[0]) == 1
+
+
+# ── the file ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    model = toy_model(vocabulary=VOCABULARY)
+    model.save_pretrained(tmp_path)
+    byte_tokenizer().save_pretrained(tmp_path)
+    rows = torch.randn(2, 2, model.config.hidden_size)
+    PromptTokens(rows, Accuracy(((0.5, 0.6), (0.2, 0.3)), (0.5, 0.1), ((0.1,) * 10, (0.2,) * 10))).save(tmp_path, model)
+    return tmp_path
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_they_are_found_next_to_the_weights(folder: Path, dtype: Any) -> None:
+    engine = pastalang.Engine.load(folder, dtype=dtype, device="cpu")
+    found = engine.model.prompt_tokens
+    assert found is not None and found.rows.shape[:2] == (2, 2)
+    assert found.accuracy.runs == (0.5, 0.1) and found.accuracy.by_chance[1] == (0.2,) * 10
+    drafted = engine.run(TEXT, drafts=8)
+    assert drafted.usage.drafted_tokens > 0
+    if dtype == "float32":
+        assert drafted.text == engine.run(TEXT).text
+
+
+def test_those_of_other_weights_are_refused(folder: Path) -> None:
+    toy_model(vocabulary=VOCABULARY, seed=9).save_pretrained(folder)
+    with pytest.raises(LoadError, match="prompt tokens for other weights: train them again with `pasta train ppd`"):
+        pastalang.Engine.load(folder)
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a file", None])
+def test_a_damaged_file_is_named(folder: Path, damage: bytes | None) -> None:
+    file = folder / FILE
+    file.write_bytes(file.read_bytes()[:-9] if damage is None else damage)
+    with pytest.raises(LoadError, match=f"{FILE}, the prompt tokens of the model, cannot be read"):
+        pastalang.Engine.load(folder)
+
+
+def test_a_model_without_them_has_none(tmp_path: Path) -> None:
+    model = toy_model(vocabulary=VOCABULARY)
+    assert find_prompt_tokens(tmp_path, model) is None
+    assert TransformersModel(model, cells=64).prompt_tokens is None
