@@ -24,7 +24,7 @@ from pastalang.cli.train_bonbon import train_bonbon
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.program.program import AutoBody, Template
 from pastalang.training.preference import Form, Preference
-from pastalang.training.settings import Decay, LogName, Precision, Settings, TrainingMode
+from pastalang.training.settings import Attention, Decay, LogName, Precision, Settings, TrainingMode
 
 if TYPE_CHECKING:
     from pastalang.training.fine_tune import Job
@@ -47,7 +47,7 @@ _ONLY_FOR = {
     **dict.fromkeys(
         (
             "validation", "hold_out", "epochs", "length", "judge_every", "patience", "lora", "lora_alpha",
-            "lora_dropout", "lora_targets", "load_in_4bit", "keep_adapter", "workers", "check", "skip_bad",
+            "lora_dropout", "lora_targets", "load_in_4bit", "keep_adapter", "attention", "workers", "check", "skip_bad",
         ),
         (MethodName.HPD, *_THREADS),
     ),
@@ -141,6 +141,10 @@ def command(
         bool,
         typer.Option("--checkpointing", help="Keep few activations and compute them again: less memory, more time."),
     ] = False,
+    attention: Annotated[
+        Attention,
+        typer.Option(help="dense: masks of all pairs of tokens. flex: FlexAttention, for long lines on GPUs."),
+    ] = Attention.DENSE,
     judge_every: Annotated[
         int | None, typer.Option(min=1, help="Steps between two validations. Default: 100. The last step always is.")
     ] = None,
@@ -241,6 +245,7 @@ def command(
         taught, model, rows_of(data, columns), out, settings,
         validation=None if validation is None else rows_of(validation, columns), held_out=hold_out, epochs=epochs,
         warmup=warm_up, rows=rows, length=length, lora=adapters, keep_adapter=keep_adapter, device=device,
+        attention=attention,
         workers=workers, skip_bad=skip_bad, needs_judge=judge_every is not None, overwrite=overwrite,
         options=_options(context), logs=tuple(log or ()),
     )  # fmt: skip

@@ -25,6 +25,7 @@ from pastalang.training.data import Reading, Row
 from pastalang.training.errors import BadData, BadRow, BadRows, listed
 from pastalang.training.exam import BATCH as EXAM_BATCH
 from pastalang.training.exam import Exam, Score
+from pastalang.training.forward import attend_in_blocks, check_flex
 from pastalang.training.hold_out import FEWEST, held_out
 from pastalang.training.memory import Shape, forecast, give_back_freed_memory
 from pastalang.training.method import Method
@@ -34,7 +35,7 @@ from pastalang.training.recorded_rows import OnDone, Recording, Variants, record
 from pastalang.training.row_files import RowFile, fingerprint_of
 from pastalang.training.run_folder import ROWS, WORK, check_folder, prepare_folder, write_options
 from pastalang.training.run_log import Metrics, ReportLine, Step, StepLines, check_logs
-from pastalang.training.settings import LogName, Precision, Settings
+from pastalang.training.settings import Attention, LogName, Precision, Settings
 from pastalang.training.trainer import Judge, OnStep, train
 from pastalang.values.describe import counted
 
@@ -64,6 +65,7 @@ class Job:
     lora: Lora | None = None
     keep_adapter: bool = False
     device: str | None = None
+    attention: Attention = Attention.DENSE
     workers: int = 0
     skip_bad: bool = False
     needs_judge: bool = False
@@ -109,6 +111,8 @@ def fine_tune(
     check_logs(job.logs)
     if job.lora is not None:
         job.lora.check()
+    if job.attention is Attention.FLEX:
+        check_flex(torch.device(job.device or default_device()))
     if processes.is_first:
         check_folder(job.out, overwrite=job.overwrite)
         if job.rows < processes.count:
@@ -122,6 +126,8 @@ def fine_tune(
         for line in memory_lines(job, material, processes) if processes.is_first else ():
             show.report(line)
         model = material.base.load(device=job.device, seed=job.settings.seed, lora=job.lora, precision=precision)
+        if job.attention is Attention.FLEX:
+            attend_in_blocks(model)
         identity = _identity(job, material, model)
     run = _Run(job, material, model, identity, show, processes)
     if not processes.is_first:
@@ -247,6 +253,7 @@ def _identity(job: Job, material: Material, model: Any) -> dict[str, str]:
         "validation": validation,
         "rows": str(job.rows),
         "length": str(material.length),
+        "attention": job.attention.value,
         "lora": "none" if lora is None else str(lora),
     }
 

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, Final, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn.attention.flex_attention import BlockMask, create_block_mask
 from torch.nn.functional import cross_entropy
+from torch.torch_version import TorchVersion
 
 from pastalang.runtime.attention.masks import FULL, SLIDING, layer_windows
 from pastalang.training.batches import Batch
+from pastalang.training.errors import BadData
 from pastalang.training.recording import IGNORED
 
+Mask: TypeAlias = Tensor | BlockMask
 Where: TypeAlias = Tensor | tuple[Tensor, ...]  # a mask (rows, length), or the numbers of rows and of places in them
+_FLEX: Final = "flex_attention"  # in transformers
+_FLEX_TORCH: Final = "2.13"  # the first version that it was tested with
 
 
 def logits_of(model: Any, batch: Batch, *, where: Where | None = None) -> Tensor:
@@ -63,16 +70,36 @@ def _mask_dtype(model: Any) -> torch.dtype:
     return dtype
 
 
+def check_flex(device: torch.device) -> None:
+    """Raises `BadData` where FlexAttention cannot train."""
+    if device.type != "cuda":
+        raise BadData(f"--attention flex is for GPUs of CUDA: on {device.type}, it has no gradients")
+    if TorchVersion(torch.__version__) < _FLEX_TORCH:
+        raise BadData(f"--attention flex was tested with torch {_FLEX_TORCH}, and this is {torch.__version__}")
+
+
+def attend_in_blocks(model: Any) -> None:
+    """The passes of this model use FlexAttention. Raises `BadData` if it cannot."""
+    bare = model.get_base_model() if hasattr(model, "get_base_model") else model
+    if getattr(bare.config.get_text_config(), "attention_dropout", 0.0):
+        raise BadData("--attention flex has no dropout, and the config.json of this model asks for `attention_dropout`")
+    try:
+        bare.set_attn_implementation(_FLEX)
+    except ValueError as problem:
+        raise BadData(f"--attention flex: {next(iter(str(problem).splitlines()), '')}") from problem
+
+
 def window_of(model: Any) -> int | None:
     """How many tokens of its path a token attends to in the model's sliding layers; None without such layers."""
     return next((window for window in layer_windows(model.config.get_text_config()) if window is not None), None)
 
 
-def _masks(model: Any, batch: Batch) -> Tensor | dict[str, Tensor]:
+def _masks(model: Any, batch: Batch) -> Mask | dict[str, Mask]:
     """Models of mixed layers take one mask per kind; a single one would silently drop their windows."""
     kinds = set(layer_windows(model.config.get_text_config()))
-    dtype = _mask_dtype(model)
-    found = {window: _additive(_seen(batch, window), dtype) for window in kinds}
+    is_flex = model.config._attn_implementation == _FLEX
+    make: Callable[[Tensor], Mask] = _in_blocks if is_flex else partial(_additive, dtype=_mask_dtype(model))
+    found = {window: make(_seen(batch, window)) for window in kinds}
     if len(found) == 1:
         return found.popitem()[1]
     [sliding] = (mask for window, mask in found.items() if window is not None)
@@ -85,6 +112,14 @@ def _seen(batch: Batch, window: int | None) -> Tensor:
         causal = _causal(batch)
         return causal if window is None else causal & ~causal.tril(-window)
     return batch.visible if window is None or batch.near is None else batch.near
+
+
+def _in_blocks(visible: Tensor) -> BlockMask:
+    """Blocks that nobody sees are left out. In the others, the kernel looks up each pair."""
+    rows, length, _ = visible.shape
+    return create_block_mask(
+        lambda row, _, token, other: visible[row, token, other], rows, None, length, length, device=visible.device
+    )
 
 
 def _additive(visible: Tensor, dtype: torch.dtype) -> Tensor:

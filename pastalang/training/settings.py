@@ -51,6 +51,13 @@ class Precision(StrEnum):
     FLOAT32 = "float32"
 
 
+class Attention(StrEnum):
+    """How a GPU attends to what the rows of a batch see."""
+
+    DENSE = "dense"  # a mask of all pairs of tokens
+    FLEX = "flex"  # FlexAttention of torch, which leaves out the blocks of pairs that nobody sees
+
+
 class LogName(StrEnum):
     """Where the numbers of a run go besides its folder."""
 

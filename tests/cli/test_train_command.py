@@ -147,6 +147,7 @@ MISUSE = [
     (["--keep-adapter"], 2, "need --lora RANK"),
     (["--load-in-4bit"], 2, "--load-in-4bit needs --lora RANK: weights in 4 bits are frozen"),
     (["--device", "tpu"], 2, "--device: "),
+    (["--attention", "flex"], 1, "--attention flex is for GPUs of CUDA: on cpu, it has no gradients"),
     (["--config", "none.toml"], 2, "none.toml could not be read: no such file or directory"),
     (["--config", "bad.toml"], 2, "bad.toml is not TOML"),
     (["--config", "wrong.toml"], 2, "wrong.toml: there is no option stepps; did you mean steps?"),
