@@ -22,7 +22,7 @@ from pastalang.runtime.call import OPTIONS, DecodingOptions, check_names
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.extraction_result import Extraction
 from pastalang.runtime.models.choice import default_model
-from pastalang.runtime.models.source import check_source, shipped_folder
+from pastalang.runtime.models.source import DTypeName, check_source, shipped_folder
 from pastalang.runtime.result import Result
 from pastalang.values.json import write_json
 from pastalang.values.pydantic.from_core import is_type, name_of_type
@@ -116,24 +116,24 @@ async def aextract(type: Any, text: str, *, model: str | Path | None = None, **o
 
 
 class SharedEngines:
-    """One engine for each model, loaded when it is first asked for. May be used from several threads."""
+    """One engine for each model and type, loaded when it is first asked for. May be used from several threads."""
 
     def __init__(self) -> None:
-        self._engines: dict[str, Engine] = {}
+        self._engines: dict[tuple[str, DTypeName | None], Engine] = {}
         self._loading = threading.Lock()
 
-    def __call__(self, model: str | Path) -> Engine:
-        name = _model_name(model)
-        found = self._engines.get(name)
+    def __call__(self, model: str | Path, dtype: DTypeName | None = None) -> Engine:
+        key = _model_name(model), dtype
+        found = self._engines.get(key)
         if found is None:
             with self._loading:
-                found = self._engines.get(name) or self._load(name)
+                found = self._engines.get(key) or self._load(*key)
         return found
 
-    def _load(self, name: str) -> Engine:
+    def _load(self, name: str, dtype: DTypeName | None) -> Engine:
         from pastalang.runtime.engine import Engine
 
-        found = self._engines[name] = Engine.load(name)
+        found = self._engines[name, dtype] = Engine.load(name, dtype=dtype)
         return found
 
 

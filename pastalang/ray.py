@@ -25,6 +25,7 @@ from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.errors import BadInputs, RunError
 from pastalang.runtime.extraction_result import Extraction
 from pastalang.runtime.models.choice import default_model
+from pastalang.runtime.models.source import DTypeName
 
 if TYPE_CHECKING:
     from pastalang.bulk.table import Worker
@@ -56,7 +57,8 @@ def failed_row(document: Document, reason: str, task: Task, origin: Origin) -> R
 def extract(
     dataset: Any, what: Any, *, model: str | Path | None = None, text: str | Sequence[str] = (), id: str | None = None,
     template: str | None = None, workers: int | tuple[int, int] = 1, cpus: float = 1, gpus: float = 0,
-    device: str | None = None, cells: int = CELLS, in_flight: int = IN_FLIGHT, batch: int = BATCH, **options: Any,
+    device: str | None = None, dtype: DTypeName | None = None, cells: int = CELLS, in_flight: int = IN_FLIGHT,
+    batch: int = BATCH, **options: Any,
 ) -> Any:  # fmt: skip
     """The rows of a Ray dataset of documents, as a Ray dataset that is computed when it is read or written.
 
@@ -84,7 +86,7 @@ def extract(
     if ray.is_initialized():
         _check_room(ray, fewest, cpus, gpus)
     name = str(default_model().name if model is None else model)
-    worker = Worker(task, model=name, device=device, cells=cells, in_flight=in_flight)
+    worker = Worker(task, model=name, device=device, dtype=dtype, cells=cells, in_flight=in_flight)
     found = (
         dataset.map_batches(_Narrow(task.read.all), batch_format="pyarrow")
         .repartition(target_num_rows_per_block=batch)  # small documents would make one block, for one actor
@@ -310,7 +312,7 @@ class _Decoder:
         self._in_flight = in_flight
         self._problem: PastaError | None = None
         try:
-            self._engine = Engine.load(origin.model, device=device, cells=cells)
+            self._engine = Engine.load(origin.model, device=device, dtype=origin.dtype, cells=cells)
             list(extractions_of(self._engine, task, (), in_flight=in_flight))  # what is wrong for all documents
         except PastaError as problem:
             self._problem = problem

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
@@ -16,6 +16,7 @@ from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.extraction_result import Extraction
 from pastalang.runtime.models.choice import default_model
+from pastalang.runtime.models.source import DTypeName
 from pastalang.values.pydantic.from_core import name_of_type
 
 if TYPE_CHECKING:  # torch is imported when the first document is read
@@ -27,16 +28,19 @@ T = TypeVar("T")
 @overload
 def extract_many(
     type: type[T], documents: Iterable[Any], *, model: str | Path | Engine | None = ...,
-    text: str | Sequence[str] = ..., id: str | None = ..., in_flight: int = ..., **options: Unpack[ExtractOptions],
+    text: str | Sequence[str] = ..., id: str | None = ..., in_flight: int = ..., dtype: DTypeName | None = ...,
+    **options: Unpack[ExtractOptions],
 ) -> Iterator[Extraction[T | None]]: ...  # fmt: skip
 @overload
 def extract_many(
     type: object, documents: Iterable[Any], *, model: str | Path | Engine | None = ...,
-    text: str | Sequence[str] = ..., id: str | None = ..., in_flight: int = ..., **options: Unpack[ExtractOptions],
+    text: str | Sequence[str] = ..., id: str | None = ..., in_flight: int = ..., dtype: DTypeName | None = ...,
+    **options: Unpack[ExtractOptions],
 ) -> Iterator[Extraction[Any]]: ...  # fmt: skip
 def extract_many(
     type: Any, documents: Iterable[Any], *, model: str | Path | Engine | None = None,
-    text: str | Sequence[str] = "text", id: str | None = None, in_flight: int = IN_FLIGHT, **options: Any,
+    text: str | Sequence[str] = "text", id: str | None = None, in_flight: int = IN_FLIGHT,
+    dtype: DTypeName | None = None, **options: Any,
 ) -> Iterator[Extraction[Any]]:  # fmt: skip
     """Read any number of documents, and yield an `Extraction` for each, in their order.
 
@@ -49,19 +53,21 @@ def extract_many(
     No document raises. One that fails has the status "invalid", "too_long" or "error", its `error`, and None as value;
     a value that a limit has cut has the status "truncated". Documents are read as they are needed, `in_flight` of them
     run at the same time, and memory does not grow with their number. `model` is a name or a folder, as for `extract`,
-    or an `Engine`. The other options are those of `extract`; a mistake in them is raised before anything is read.
+    or an `Engine`, and `dtype` what it computes in, as for `Engine.load`. The other options are those of `extract`; a
+    mistake in them is raised before anything is read.
     """
     task = _task(type, documents, text, id, options)
-    return _extractions(task, documents, model, in_flight)
+    return _extractions(task, documents, _loader(model, dtype), in_flight)
 
 
 def aextract_many(
     type: Any, documents: Iterable[Any] | AsyncIterable[Any], *, model: str | Path | Engine | None = None,
-    text: str | Sequence[str] = "text", id: str | None = None, in_flight: int = IN_FLIGHT, **options: Any,
+    text: str | Sequence[str] = "text", id: str | None = None, in_flight: int = IN_FLIGHT,
+    dtype: DTypeName | None = None, **options: Any,
 ) -> AsyncGenerator[Extraction[Any], None]:  # fmt: skip
     """`extract_many` for asyncio. `documents` may be an asynchronous iterable."""
     task = _task(type, documents, text, id, options)
-    return _aextractions(task, documents, model, in_flight)
+    return _aextractions(task, documents, _loader(model, dtype), in_flight)
 
 
 def _task(type: Any, documents: object, text: str | Sequence[str], id: str | None, options: dict[str, Any]) -> Task:
@@ -73,24 +79,27 @@ def _task(type: Any, documents: object, text: str | Sequence[str], id: str | Non
     return task_of_type(type, text=(text,) if isinstance(text, str) else tuple(text), id=id, options=options)
 
 
-def _engine(model: str | Path | Engine | None) -> Engine:
-    if model is None:
-        return shared_engine(default_model().name)
-    return shared_engine(model) if isinstance(model, str | Path) else model
+def _loader(model: str | Path | Engine | None, dtype: DTypeName | None) -> Callable[[], Engine]:
+    """What gives the engine when the first document is read. Raises `BadInputs`."""
+    if model is None or isinstance(model, str | Path):
+        return lambda: shared_engine(default_model().name if model is None else model, dtype)
+    if dtype is not None:
+        raise BadInputs("an engine has its `dtype` from `Engine.load`; pass it there")
+    return lambda: model
 
 
 def _extractions(
-    task: Task, documents: Iterable[Any], model: str | Path | Engine | None, in_flight: int
+    task: Task, documents: Iterable[Any], load: Callable[[], Engine], in_flight: int
 ) -> Iterator[Extraction[Any]]:
-    pairs = extractions_of(_engine(model), task, records_of(documents, task.read), in_flight=in_flight)
+    pairs = extractions_of(load(), task, records_of(documents, task.read), in_flight=in_flight)
     for _, found in pairs:
         yield found
 
 
 async def _aextractions(
-    task: Task, documents: Iterable[Any] | AsyncIterable[Any], model: str | Path | Engine | None, in_flight: int
+    task: Task, documents: Iterable[Any] | AsyncIterable[Any], load: Callable[[], Engine], in_flight: int
 ) -> AsyncGenerator[Extraction[Any], None]:
-    feed = Feed(task, await asyncio.to_thread(_engine, model))
+    feed = Feed(task, await asyncio.to_thread(load))
     inputs = (feed.inputs_of(document) async for document in _each(documents, task))
     options = {**task.options, "in_flight": in_flight, "return_errors": True, "model": task.type}
     async with aclosing(feed.engine.amap(task.runnable, inputs, **options)) as outcomes:

@@ -21,6 +21,7 @@ from pastalang.plan.serialise import fingerprint
 from pastalang.runtime.errors import TooLong
 from pastalang.runtime.extraction_result import Extraction, Status
 from pastalang.runtime.models.choice import revision_of
+from pastalang.runtime.models.source import DTypeName
 from pastalang.runtime.quotations import SourceSpan
 from pastalang.runtime.result import FieldResult, Result
 from pastalang.values.json import JsonValue
@@ -43,12 +44,13 @@ class Origin:
     model: str
     revision: str
     program: str  # a hash of its plan
+    dtype: DTypeName | None = None  # what the model computes in; None: what suits the device
 
     @staticmethod
-    def of(task: Task, model: str) -> Origin:
+    def of(task: Task, model: str, *, dtype: DTypeName | None = None) -> Origin:
         found = fingerprint(task.plan(Mode.STRICT))  # neither a comment nor the mode counts
         plan = hashlib.sha256(f"{found.types} {found.policy}".encode()).hexdigest()[:12]
-        return Origin(model, revision_of(model), plan)
+        return Origin(model, revision_of(model), plan, dtype)
 
 
 class Feed:

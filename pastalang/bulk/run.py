@@ -108,6 +108,7 @@ def fingerprint_of(job: Job, corpus: Corpus) -> dict[str, str]:
         "program": origin.program,
         "instructions": _short({name: value for name, value in texts.items() if name != "text"}),
         "model": f"{origin.model}, revision {origin.revision}",
+        "dtype": origin.dtype or "what suits the device",
         "mode": task.mode,
         "sampling": f"{_sampling(task.options.get('sampling'))}, seed {task.options.get('seed', 0)}",
         "options": ", ".join(f"{name}={value}" for name, value in sorted(options.items())) or "none",

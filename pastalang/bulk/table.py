@@ -19,6 +19,7 @@ from pastalang.bulk.task import Task
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody
 from pastalang.runtime.call import IN_FLIGHT, template_of
+from pastalang.runtime.models.source import DTypeName
 from pastalang.values.json import JsonValue, write_json
 
 if TYPE_CHECKING:
@@ -81,19 +82,27 @@ class Worker:
     """
 
     def __init__(
-        self, task: Task, *, model: str, device: str | None = None, cells: int = 8192, in_flight: int = IN_FLIGHT
+        self,
+        task: Task,
+        *,
+        model: str,
+        device: str | None = None,
+        dtype: DTypeName | None = None,
+        cells: int = 8192,
+        in_flight: int = IN_FLIGHT,
     ) -> None:
         self.task = task
         self.schema = schema_of(task)
         self._model = model
         self._device = device
+        self._dtype: DTypeName | None = dtype
         self._cells = cells
         self._in_flight = in_flight
         self._loaded: tuple[Engine, Origin] | None = None
 
     @property
     def origin(self) -> Origin:
-        return Origin.of(self.task, self._model)
+        return Origin.of(self.task, self._model, dtype=self._dtype)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_loaded": None}
@@ -111,7 +120,7 @@ class Worker:
     def _load(self) -> tuple[Engine, Origin]:
         from pastalang.runtime.engine import Engine
 
-        engine = Engine.load(self._model, device=self._device, cells=self._cells)
+        engine = Engine.load(self._model, device=self._device, dtype=self._dtype, cells=self._cells)
         return engine, self.origin
 
 

@@ -134,7 +134,7 @@ class Memory:
 
         machine = [platform.machine(), platform.processor(), os.cpu_count(), torch.get_num_threads(), device]
         machine += [torch.cuda.get_device_name() if torch.cuda.is_available() else None]
-        asked = [origin.model, origin.revision, origin.program, task.mode, __version__]
+        asked = [origin.model, origin.revision, origin.program, origin.dtype, task.mode, __version__]
         self._key = hashlib.sha256(json.dumps([machine, asked]).encode()).hexdigest()[:16]
         self._path = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "pastalang" / "tuning.json"
 

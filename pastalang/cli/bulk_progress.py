@@ -91,15 +91,21 @@ def summary_text(summary: Mapping[str, Any]) -> str:
         ("rows", f"{summary['rows']:,} in {summary['output']}" + (f": {statuses}" if statuses else "")),
         ("tokens", f"{summary['input_tokens']:,} read, {summary['output_tokens']:,} written"),
         ("forward passes", f"{summary['passes_per_document']:.1f} per document"),
-        ("speed", f"{summary['documents_per_second']:.2f} documents per second, {summary['in_flight']} in flight"),
+        (
+            "speed",
+            f"{summary['documents_per_second']:.2f} documents per second, {summary['in_flight']} in flight"
+            + (f", {summary['dtype']}" if summary["dtype"] else ""),
+        ),
         ("time", duration(summary["seconds"])),
     ]
     if summary["resumed"]:
         lines.append(("resumed", f"after {summary['resumed']:,} rows of an earlier run"))
+    if "note" in summary:
+        lines.append(("note", summary["note"]))
     return _aligned(lines)
 
 
-def estimate_text(found: Estimate, in_flight: int, price: float | None) -> str:
+def estimate_text(found: Estimate, in_flight: int, price: float | None, *, note: str | None = None) -> str:
     speed_up = found.sequential_passes / found.passes if found.passes else 0.0
     statuses = ", ".join(f"{count} {status}" for status, count in found.statuses.items())
     lines = [
@@ -118,6 +124,8 @@ def estimate_text(found: Estimate, in_flight: int, price: float | None) -> str:
     ]
     if price is not None:
         lines.append(("price", f"{found.price(price):,.2f} at {price:,.2f} per hour"))
+    if note is not None:
+        lines.append(("note", note))
     return _aligned(lines)
 
 

@@ -12,7 +12,7 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -42,6 +42,7 @@ from pastalang.cli.standard_input import is_standard_input
 from pastalang.plan.plan import Mode
 from pastalang.runtime.call import IN_FLIGHT
 from pastalang.runtime.models.choice import is_folder, note_of, why_no_help
+from pastalang.runtime.models.source import DTypeName
 from pastalang.values.describe import counted
 
 if TYPE_CHECKING:
@@ -54,6 +55,14 @@ if TYPE_CHECKING:
 class OnError(StrEnum):
     ROW = "row"
     STOP = "stop"
+
+
+class DType(StrEnum):
+    FLOAT32 = "float32"
+    BFLOAT16 = "bfloat16"
+
+
+_DTYPES: Final[dict[DType, DTypeName]] = {DType.FLOAT32: "float32", DType.BFLOAT16: "bfloat16"}
 
 
 @exits_with_code
@@ -99,6 +108,9 @@ def command(
         typer.Option(min=1, help="The documents that are decoded at once. Default: measured for long runs, else 16."),
     ] = None,
     device: Device = None,
+    dtype: Annotated[
+        DType | None, typer.Option(help="What the model computes in. Default: what suits the device.")
+    ] = None,
     cells: Annotated[
         int | None,
         typer.Option(min=1, help="The tokens that fit into memory. Default: 8,192, or what a long run needs."),
@@ -138,11 +150,12 @@ def command(
     from pastalang.bulk.run import Job
 
     corpus = open_documents(documents, task.read)
-    load = LoadOnce(chosen.name, device)
+    name = None if dtype is None else _DTYPES[dtype]
+    load = LoadOnce(chosen.name, device, name)
     if not is_folder(chosen.name):
         load(cells)  # the hub decides which version it is
     job = Job(
-        task, Origin.of(task, chosen.name), in_flight or IN_FLIGHT, chunk=chunk, limit=limit,
+        task, Origin.of(task, chosen.name, dtype=name), in_flight or IN_FLIGHT, chunk=chunk, limit=limit,
         max_error_rate=max_error_rate, stop_on_error=on_error is OnError.STOP,
     )  # fmt: skip
     for note in () if as_json else (note_of(chosen), why_no_help(chosen.name, task.plan())):
@@ -226,7 +239,8 @@ def _run(work: Work, out: Path, wanted: Wanted) -> None:
         else:
             work = tuned(work, wanted)
             totals = _go_through(work, ledger, wanted)
-            summary |= {"output": str(out), **summary_of(totals, work.job)}
+            summary |= {"output": str(out), **summary_of(totals, work.job), "dtype": work.load.dtype}
+            summary |= {} if work.load.advice is None else {"note": work.load.advice}
         if wanted.compare is not None:
             summary["comparison"] = found = _compared(work, wanted)
             try:
@@ -296,7 +310,7 @@ def _estimate(work: Work, wanted: Wanted) -> None:
     if wanted.as_json:
         echo_document(json.dumps(found.as_data(wanted.price)))
     else:
-        echo(estimate_text(found, job.in_flight, wanted.price))
+        echo(estimate_text(found, job.in_flight, wanted.price, note=work.load.advice))
 
 
 class _Flag:

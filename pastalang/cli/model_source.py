@@ -12,7 +12,7 @@ from pastalang.cli.output import echo_error
 from pastalang.errors import PastaError
 from pastalang.runtime.models.choice import Choice, default_model
 from pastalang.runtime.models.hub import offline_without_hub
-from pastalang.runtime.models.source import check_source
+from pastalang.runtime.models.source import DTypeName, check_source
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
@@ -42,7 +42,7 @@ def refuse_hub(model: str) -> None:
         raise Refused(str(problem), EXIT_UNREADABLE) from problem
 
 
-def load_engine(model: str, *, device: str | None, cells: int) -> Engine:
+def load_engine(model: str, *, device: str | None, cells: int, dtype: DTypeName | None = None) -> Engine:
     """Raises `Refused`."""
     refuse_model(model)
     refuse_hub(model)
@@ -51,7 +51,7 @@ def load_engine(model: str, *, device: str | None, cells: int) -> Engine:
         with ctrl_c_exits_at_once(), _progress(f"loading {model} …"):
             from pastalang.runtime.engine import Engine
 
-            return Engine.load(model, device=device, cells=cells)
+            return Engine.load(model, device=device, dtype=dtype, cells=cells)
     except PastaError as problem:
         raise Refused(str(problem), EXIT_UNREADABLE) from problem
 

@@ -9,11 +9,13 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
+import torch
 from pydantic import BaseModel, field_validator
 
 import pastalang
+from pastalang.extraction import shared_engine
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.errors import BadInputs
+from pastalang.runtime.errors import BadInputs, LoadError
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 
@@ -184,3 +186,12 @@ def test_the_twin_for_asyncio_gives_the_same() -> None:
         (one.id, one.status, one.value, one.problem) for one in pastalang.extract_many(Note, documents, model=engine())
     ]
     assert asyncio.run(all_of(slow())) == asyncio.run(all_of(documents)) == expected
+
+
+def test_what_a_model_computes_in_is_chosen_by_name_and_not_for_an_engine_that_is_loaded() -> None:
+    with pytest.raises(BadInputs, match="an engine has its `dtype` from"):
+        pastalang.extract_many(Note, ["a"], model=engine(), dtype="bfloat16")
+    with pytest.raises(LoadError, match="did you mean bfloat16"):
+        next(iter(pastalang.extract_many(Note, ["a"], model="pasta-mini", dtype="bf16")))  # type: ignore[call-overload]
+    assert shared_engine("pasta-mini", "bfloat16").model.dtype is torch.bfloat16
+    assert shared_engine("pasta-mini", "bfloat16") is not shared_engine("pasta-mini")

@@ -271,6 +271,22 @@ def test_what_was_measured_is_shown_remembered_and_overridden(model: Path, monke
     assert found[0] == found[1] == found[2] == found[3]
 
 
+def test_what_the_model_computes_in_is_chosen_shown_and_part_of_the_run(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("torch.cpu.get_capabilities", lambda: {"amx_bf16": True}, raising=False)
+    words = (TYPE, "docs.jsonl", "--model", model, "-o", "out.jsonl", "--limit", 2)
+    plain = run(*words, "--dtype", "float32")
+    assert plain.exit_code == 0 and ", 16 in flight, float32\n" in plain.stdout and "note" not in plain.stdout
+    other = run(*words, "--dtype", "bfloat16", "--resume")
+    assert other.exit_code == 2 and "dtype: float32 then, bfloat16 now" in other.stderr
+    assert json.loads(run(*words, "--dtype", "bfloat16", "--overwrite", "--json").stdout)["dtype"] == "bfloat16"
+    unknown = run(*words, "--dtype", "int8", "--overwrite")
+    assert unknown.exit_code == 2 and "'float32', 'bfloat16'" in unknown.stderr
+    advised = run(TYPE, "docs.jsonl", "-o", "mini.jsonl", "--model", "pasta-mini", "--limit", 1)
+    assert "\nnote             this processor computes bfloat16 fast: --dtype bfloat16 " in advised.stdout
+
+
 def test_a_comparison_is_printed_and_kept_with_the_run(model: Path) -> None:
     words = (TYPE, "docs.jsonl", "--model", model, "--compare", 4)
     alone = run(*words)

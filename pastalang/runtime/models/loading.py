@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
@@ -20,12 +20,12 @@ from pastalang.runtime.models.compatibility import check_config
 from pastalang.runtime.models.hub import check_hub
 from pastalang.runtime.models.packed import pack
 from pastalang.runtime.models.prompt_tokens import PromptTokens, find_prompt_tokens
-from pastalang.runtime.models.source import check_source, shipped_folder
+from pastalang.runtime.models.source import DTypeName, check_source, shipped_folder
 from pastalang.runtime.models.training_note import TrainingNote, find_note
 
 _SHORT: Final = {"bf16": "bfloat16", "fp16": "float16", "half": "float16", "fp32": "float32", "float": "float32"}
 LONGEST_REASON: Final = 400  # characters
-DType: TypeAlias = torch.dtype | Literal["float32", "bfloat16", "float16", "float64"]
+DType: TypeAlias = torch.dtype | DTypeName
 
 
 def load_model(
@@ -109,7 +109,7 @@ def check_dtype(dtype: object) -> torch.dtype:
     """A type of torch, or its name. Raises `LoadError` for anything else."""
     if isinstance(dtype, torch.dtype):
         return dtype
-    names: tuple[str, ...] = get_args(get_args(DType)[1])
+    names: tuple[str, ...] = get_args(DTypeName)
     if dtype in names:
         found: torch.dtype = getattr(torch, str(dtype))
         return found
@@ -174,6 +174,15 @@ def quietly() -> Iterator[None]:
 
 
 def _cpu_computes_in_bfloat16() -> bool:
+    return _cpu_has("avx512_bf16", "amx_bf16", "bf16")
+
+
+def is_faster_in_bfloat16(weights_on: torch.device, dtype: torch.dtype) -> bool:
+    """Whether weights of this type would take far less time in bfloat16: on a CPU with units for its products (AMX)."""
+    return weights_on.type == "cpu" and dtype is torch.float32 and _cpu_has("amx_bf16")
+
+
+def _cpu_has(*names: str) -> bool:
     # Older versions of torch have no `get_capabilities`.
     capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
-    return any(bool(capabilities.get(name)) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+    return any(bool(capabilities.get(name)) for name in names)

@@ -9,8 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from pastalang.runtime.errors import LoadError
+
+DTypeName: TypeAlias = Literal["float32", "bfloat16", "float16", "float64"]  # what a model computes in
 
 DEFAULT = "pasta-mini"
 NAMES = (DEFAULT,)
