@@ -10,7 +10,7 @@ import json
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from pastalang.bulk.documents import Document, records_of
 from pastalang.bulk.rows import extractions_of
@@ -18,21 +18,15 @@ from pastalang.bulk.task import Task
 from pastalang.errors import PastaError, TruncationWarning
 from pastalang.plan.plan import Hole, Mode
 from pastalang.plan.structure import walk_plan
-from pastalang.program import types as t
-from pastalang.program.program import JsonBody, Program
+from pastalang.plan.waits import ITEM, Pattern, Wait, name_of, possible_waits, with_waits, written
 from pastalang.program.types import Sampling
 from pastalang.runtime.call import template_of
 from pastalang.runtime.errors import BadInputs
 from pastalang.values.json import JsonValue, same_json, write_json
-from pastalang.values.paths import WHOLE, path_text
 
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
 
-Pattern: TypeAlias = tuple[str, ...]  # the keys that lead to a field; "[]" is any item of a list
-Wait: TypeAlias = tuple[Pattern, str]  # a field, and the key next to it that it waits for
-
-ITEM: Final = "[]"
 _EXAMPLES: Final = 3  # of a field that differs
 _FIELDS_TRIED: Final = 4  # those that differ most
 _DOCUMENTS_TRIED: Final = 8  # of each of them
@@ -173,7 +167,7 @@ class _Figures:
         return not self.is_group or bool(self.differing)
 
     def summary(self, advice: Advice | None) -> FieldAgreement:
-        return FieldAgreement(_name(self.pattern), self.same, self.of, tuple(self.examples), advice)
+        return FieldAgreement(name_of(self.pattern), self.same, self.of, tuple(self.examples), advice)
 
 
 def _figures(pairs: Sequence[_Pair]) -> dict[Pattern, _Figures]:
@@ -209,10 +203,6 @@ def _places(path: Pattern, one: JsonValue, other: JsonValue) -> Iterator[tuple[P
             yield path, one, other, same_json(one, other)
 
 
-def _name(pattern: Pattern) -> str:
-    return path_text(pattern) or WHOLE
-
-
 def _short(value: JsonValue) -> str:
     text = write_json(value)
     return text if len(text) <= 80 else f"{text[:79]}…"
@@ -235,8 +225,8 @@ class _Trial:
 
     def mended(self, figures: _Figures, waits: Iterable[Wait]) -> set[int]:
         """Which of the first documents that differ have the value from left to right if the field waits so."""
-        program = _with_waits(self.task, list(waits))
-        task = replace(self.task, program=program)
+        template = template_of(self.task.program, self.task.template)
+        task = replace(self.task, program=with_waits(self.task.program, template, list(waits)))
         tried = figures.differing[:_DOCUMENTS_TRIED]
         try:
             found = replace(self, task=task).values([pair.document for pair in tried])
@@ -255,7 +245,7 @@ def _agree(pattern: Pattern, one: JsonValue, other: JsonValue) -> bool:
 
 def _advice(trial: _Trial, figures: _Figures) -> Advice | None:
     """The fewest fields that mend as many documents as all together; None for what no field stands before."""
-    waits = _possible_waits(trial.task, figures.pattern)[:_WAITS_TRIED]
+    waits = _waits(trial.task, figures.pattern)[:_WAITS_TRIED]
     if not waits:
         return None
     tried = len(figures.differing[:_DOCUMENTS_TRIED])
@@ -265,105 +255,14 @@ def _advice(trial: _Trial, figures: _Figures) -> Advice | None:
     alone = {wait: trial.mended(figures, [wait]) for wait in waits} if waits[1:] else {}
     best = max(alone, key=lambda wait: len(alone[wait]), default=waits[0])
     if len(alone.get(best, everything)) >= len(everything):
-        return Advice(_written([best]), len(alone.get(best, everything)), tried)
+        return Advice(written([best]), len(alone.get(best, everything)), tried)
     helpful = [wait for wait in waits if alone[wait]]
     if helpful and len(helpful) < len(waits) and len(some := trial.mended(figures, helpful)) >= len(everything):
-        return Advice(_written(helpful), len(some), tried)
-    return Advice(_written(waits), len(everything), tried)
+        return Advice(written(helpful), len(some), tried)
+    return Advice(written(waits), len(everything), tried)
 
 
-def _written(waits: Sequence[Wait]) -> str:
-    """`lines[].total after price, tax`"""
-    keys: dict[Pattern, list[str]] = {}
-    for pattern, key in waits:
-        keys.setdefault(pattern, []).append(path_text((key,)))
-    return " and ".join(f"{_name(pattern)} after {', '.join(names)}" for pattern, names in keys.items())
-
-
-def _possible_waits(task: Task, pattern: Pattern) -> list[Wait]:
-    """What the field, or an object that holds it, could wait for and does not: the fields before it, nearest first."""
-    body = template_of(task.program, task.template).messages[-1].body
-    found: list[Wait] = []
-    if isinstance(body, JsonBody):
-        path = pattern[1:] if _is_stacked(task) else pattern
-        for end in range(len(path), 0, -1):
-            holder = _at(body.type, path[: end - 1])
-            if path[end - 1] != ITEM and isinstance(holder, t.Object):
-                in_item = end > 1 and path[end - 2] == ITEM
-                found += [(path[:end], key) for key in _waitable(holder, path[end - 1], in_item=in_item)]
-    return found
-
-
-def _is_stacked(task: Task) -> bool:
-    return any(one.each for one in task.inputs)
-
-
-def _waitable(holder: t.Object, key: str, *, in_item: bool) -> list[str]:
-    """The keys before this one that it does not see yet, nearest first. A group is one of them or none."""
-    keys = [one.key for one in holder.fields]
-    if key not in keys or (in_item and key == keys[0]):  # the first field of an item waits for nothing
-        return []
-    member = {one.key: one.key if one.group is None else f"group {one.group}" for one in holder.fields}
-    waits: dict[str, set[str]] = {}
-    for one in holder.fields:
-        waits.setdefault(member[one.key], set()).update(member[other] for other in one.after)
-    mine = member[key]
-    before = keys[: keys.index(key)]
-    seen = _reached(mine, waits)
-    return [one for one in reversed(before) if member[one] not in seen and mine not in _reached(member[one], waits)]
-
-
-def _reached(start: str, edges: Mapping[str, set[str]]) -> set[str]:
-    found, open = {start}, [start]
-    while open:
-        new = edges.get(open.pop(), set()) - found
-        found |= new
-        open += new
-    return found
-
-
-def _at(type: t.Type, path: Pattern) -> t.Type | None:
-    """The type at a place; None if several could be there."""
-    if isinstance(type, t.Union):
-        kind = t.Array if path and path[0] == ITEM else t.Object
-        arms = [arm for arm in type.arms if isinstance(arm, kind)]
-        return _at(arms[0], path) if len(arms) == 1 else None
-    if not path:
-        return type
-    match type:
-        case t.Array(item=item) if path[0] == ITEM:
-            return _at(item, path[1:])
-        case t.Object(fields=fields):
-            return next((_at(one.type, path[1:]) for one in fields if one.key == path[0]), None)
-    return None
-
-
-def _with_waits(task: Task, waits: Sequence[Wait]) -> Program:
-    """The program whose fields also wait for these."""
-    template = template_of(task.program, task.template)
-    *before, answer = template.messages
-    assert isinstance(answer.body, JsonBody)
-    type = answer.body.type
-    for pattern, key in waits:
-        type = _waiting(type, pattern, key)
-    changed = replace(template, messages=(*before, replace(answer, body=replace(answer.body, type=type))))
-    return replace(task.program, templates={**task.program.templates, template.name: changed})
-
-
-def _waiting(type: t.Type, path: Pattern, key: str) -> t.Type:
-    match type:
-        case t.Union(arms=arms):
-            return replace(type, arms=tuple(_waiting(arm, path, key) for arm in arms))
-        case t.Array(item=item) if path[0] == ITEM:
-            return replace(type, item=_waiting(item, path[1:], key))
-        case t.Object(fields=fields):
-            return replace(type, fields=tuple(_field_waiting(one, path, key) for one in fields))
-    return type
-
-
-def _field_waiting(one: t.Field, path: Pattern, key: str) -> t.Field:
-    if one.key != path[0]:
-        return one
-    if path[1:]:
-        return replace(one, type=_waiting(one.type, path[1:], key))
-    return replace(one, after=tuple(dict.fromkeys((*one.after, key))))
+def _waits(task: Task, pattern: Pattern) -> list[Wait]:
+    """What the field could wait for. The answers to stacked documents are a list, of which a program has one item."""
+    is_stacked = any(one.each for one in task.inputs)
+    return possible_waits(template_of(task.program, task.template), pattern[1:] if is_stacked else pattern)

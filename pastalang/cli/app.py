@@ -36,6 +36,7 @@ ENTRIES = (
     Entry("data", "pastalang.cli.data", "Write training rows with threads from rows without."),
     Entry("train", "pastalang.cli.train", "Fine-tune a model to decode values or threads in parallel."),
     Entry("evaluate", "pastalang.cli.evaluate", "Score answers against the right ones."),
+    Entry("independence", "pastalang.cli.independence", "Show what fields lose by not seeing one another."),
     Entry("import", "pastalang.cli.import_model", "Write a program for a Pydantic model or a JSON Schema."),
 )
 

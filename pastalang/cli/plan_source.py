@@ -25,7 +25,7 @@ def read_plan(path: Path, *, template: str | None, mode: Mode, max_tokens: int |
             raise Refused("--max-tokens is for programs: a saved plan has its limits", EXIT_USAGE)
         return _read_saved(file.reading.source)
     program = _checked(file)
-    return _build(program, choose_template(program, template), mode, max_tokens)
+    return build(program, choose_template(program, template), mode, max_tokens)
 
 
 def _is_saved(file: ProgramFile) -> bool:
@@ -68,7 +68,8 @@ def _checked(file: ProgramFile) -> Program:
     return program
 
 
-def _build(program: Program, template: Template, mode: Mode, max_tokens: int | None) -> Plan:
+def build(program: Program, template: Template, mode: Mode, max_tokens: int | None = None) -> Plan:
+    """Raises `Refused`."""
     try:
         return build_plan(template, program, mode=mode, max_tokens=max_tokens)
     except PlanError as error:

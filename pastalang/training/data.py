@@ -111,6 +111,12 @@ def read_asked(path: RowFile, plan: Plan) -> tuple[list[Asked | BadRow], tuple[s
     return [parts.asked_or_bad(*one) for one in scanned], parts.left_out(row for _, row in scanned)
 
 
+def read_answered(path: RowFile, plan: Plan) -> tuple[list[Row | Asked | BadRow], tuple[str, ...]]:
+    """Every row, with or without an answer, or what is wrong with it; and the columns that are not used."""
+    scanned, parts = _scanned(path, plan)
+    return [parts.row_or_asked(*one) for one in scanned], parts.left_out(row for _, row in scanned)
+
+
 def _scanned(path: RowFile, plan: Plan) -> tuple[list[Scanned], Parts]:
     scanned, parts = scan_rows(path), Parts(plan)
     if isinstance(path, Mapped):
@@ -177,6 +183,13 @@ class Parts:
             return row
         try:
             return self._asked(origin, self._of_table(row) if isinstance(row, TableRow) else row)
+        except BadRow as problem:
+            return problem
+
+    def row_or_asked(self, origin: str, row: dict[str, JsonValue] | BadRow) -> Row | Asked | BadRow:
+        try:
+            parts = self._of_table(row) if isinstance(row, TableRow) else row
+            return self.row(origin, row) if isinstance(parts, BadRow) or VALUE in parts else self._asked(origin, parts)
         except BadRow as problem:
             return problem
 

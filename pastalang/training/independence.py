@@ -16,18 +16,17 @@ from itertools import accumulate
 from typing import Any
 
 import numpy as np
-import torch
 
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import AutoPolicy
 from pastalang.runtime.constraints.tagged_text import Begin
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
-from pastalang.training.batches import collate
 from pastalang.training.data import Row
-from pastalang.training.forward import logits_of
+from pastalang.training.forward import window_of
 from pastalang.training.lessons import Lesson, Recorder
-from pastalang.training.recording import IGNORED, TrainingRow
+from pastalang.training.likelihood import Asked, Copies, log_likelihoods
+from pastalang.training.recording import TrainingRow
 from pastalang.training.thread_text import ThreadText, read_thread_text
 
 
@@ -46,7 +45,8 @@ class Judge:
     def __init__(self, model: Any, tokenizer: Any, plan: Plan) -> None:
         assert plan.auto is not None
         self._model, self._plan, self._policy = model.eval(), plan, plan.auto
-        self._recorder = Recorder(tokenizer)
+        self._window = window_of(model)
+        self._recorder = Recorder(tokenizer, window=self._window)
         self._spelling = vocabulary_of(tokenizer, ends=Encoder(tokenizer).ends).spelling
 
     def losses(self, row: Row, tagged: str) -> list[Loss]:
@@ -67,33 +67,23 @@ class Judge:
         return owners[: len(plain)]
 
     def _measured(self, plain: TrainingRow, owners: Sequence[int], visible: Sequence[frozenset[int]]) -> list[Loss]:
-        copies = _Copies(owners, visible)
-        places = [copies.predictors(thread) for thread in range(len(visible))]
-        labels = {
-            place: int(plain.tokens[whole + 1])
-            for wholes, others in places
-            for whole, other in zip(wholes, others, strict=True)
-            for place in (whole, other)
-        }
-        if not labels:
-            return []
-        scores = self._scores(_row(plain, copies, labels))
-        return [
-            Loss(thread, len(wholes), float(np.mean(scores[wholes] - scores[others])))
-            for thread, (wholes, others) in enumerate(places)
-            if wholes
-        ]
-
-    def _scores(self, row: TrainingRow) -> Any:
-        """The log-probability of each label, by its place."""
-        with torch.inference_mode():
-            batch = collate([[row]], len(row)).to(next(self._model.parameters()).device)
-            where = batch.labels != IGNORED
-            found = torch.log_softmax(logits_of(self._model, batch, where=where).double(), dim=-1)
-            chosen = found.gather(1, batch.labels[where][:, None])[:, 0].cpu().numpy()
-        scores = np.full(len(row), np.nan)
-        scores[np.flatnonzero(row.labels != IGNORED)] = chosen
-        return scores
+        copies = Copies(plain, window=self._window)
+        asked: list[tuple[int, Asked, Asked]] = []
+        for thread, others in enumerate(visible):
+            may_see = [owner in (-1, thread) or owner in others for owner in owners]
+            tokens = [place for place, owner in enumerate(owners) if owner == thread]
+            if not tokens or all(may_see[: tokens[0]]):
+                continue
+            hidden = frozenset(place for place, may in enumerate(may_see) if not may)
+            for token in tokens:
+                label = int(plain.tokens[token])
+                before = next(place for place in range(token - 1, -1, -1) if may_see[place])
+                asked.append((thread, Asked(token - 1, label), Asked(copies.place(before, hidden), label)))
+        scores = log_likelihoods(self._model, copies.row(), [one for _, *pair in asked for one in pair])
+        lost: dict[int, list[float]] = {}
+        for (thread, *_), whole, apart in zip(asked, scores[0::2], scores[1::2], strict=True):
+            lost.setdefault(thread, []).append(float(whole - apart))
+        return [Loss(thread, len(each), float(np.mean(each))) for thread, each in lost.items()]
 
 
 def _visible_threads(read: ThreadText, policy: AutoPolicy) -> list[frozenset[int]]:
@@ -106,49 +96,3 @@ def _visible_threads(read: ThreadText, policy: AutoPolicy) -> list[frozenset[int
         else:
             waited = frozenset(range(begun))
     return found
-
-
-class _Copies:
-    """A row, and after it copies of its tokens as threads see them. `seen`: of each place, the places that it sees."""
-
-    def __init__(self, owners: Sequence[int], visible: Sequence[frozenset[int]]) -> None:
-        self._owners, self._visible = owners, visible
-        self._first = next((place for place, owner in enumerate(owners) if owner >= 0), len(owners))
-        self._known: dict[tuple[int, int], int] = {}
-        self.sources = list(range(len(owners)))
-        self.seen: list[Sequence[int]] = [range(place + 1) for place in range(len(owners))]
-
-    def predictors(self, thread: int) -> tuple[list[int], list[int]]:
-        """The places that predict the tokens of a thread: in the row, and among the copies. None if it sees all."""
-        tokens = [place for place, owner in enumerate(self._owners) if owner == thread]
-        if not tokens or all(self._may_see(thread, token) for token in range(tokens[0])):
-            return [], []
-        before = [next(o for o in range(token - 1, -1, -1) if self._may_see(thread, o)) for token in tokens]
-        return [token - 1 for token in tokens], [self._copied(token, thread) for token in before]
-
-    def _may_see(self, thread: int, token: int) -> bool:
-        owner = self._owners[token]
-        return owner in (-1, thread) or owner in self._visible[thread]
-
-    def _copied(self, token: int, thread: int) -> int:
-        """The place of a token as the thread sees it. The copy before a thread has its own place: it predicts."""
-        if (token, thread) not in self._known:
-            others = [other for other in range(self._first, token) if self._may_see(thread, other)]
-            before = [self._copied(other, thread) for other in others]
-            place = self._known[token, thread] = len(self.sources)
-            self.sources.append(token)
-            self.seen.append([*range(min(self._first, token)), *before, place])
-        return self._known[token, thread]
-
-
-def _row(plain: TrainingRow, copies: _Copies, labels: dict[int, int]) -> TrainingRow:
-    length = len(copies.sources)
-    sees = np.zeros((length, length), dtype=np.bool_)
-    for place, others in enumerate(copies.seen):
-        sees[place, list(others)] = True
-    taught = np.full(length, IGNORED, dtype=np.int32)
-    taught[list(labels)] = list(labels.values())
-    return TrainingRow(
-        tokens=plain.tokens[copies.sources], positions=plain.positions[copies.sources], labels=taught,
-        sees=np.packbits(sees, axis=1), taught=(), mode=plain.mode, passes=plain.passes, origin=plain.origin,
-    )  # fmt: skip

@@ -162,10 +162,11 @@ def label_rows(
     """
     parts = Parts(plan)
     asked = (parts.asked_or_bad(f"row {number}", row) for number, row in enumerate(rows))
-    return _labelled(asked, plan, teacher, min_confidence)
+    return labelled(asked, plan, teacher, min_confidence)
 
 
-def _labelled(asked: Iterable[Asked | BadRow], plan: Plan, teacher: Teacher, least: float) -> Iterator[Labelled]:
+def labelled(asked: Iterable[Asked | BadRow], plan: Plan, teacher: Teacher, least: float) -> Iterator[Labelled]:
+    """Questions with the answers of a teacher, in order. `least` is the confidence of an answer that is kept."""
     waiting: deque[Asked | BadRow] = deque()
 
     def good() -> Iterator[Asked]:
@@ -303,7 +304,7 @@ def _label(
 ) -> None:  # fmt: skip
     if not asked:
         return
-    found, at = _labelled(_until(asked, is_stopped), job.plan, job.teacher(), job.min_confidence), 0
+    found, at = labelled(_until(asked, is_stopped), job.plan, job.teacher(), job.min_confidence), 0
     report(totals)
     began = time.perf_counter()
     while rows := list(_counted(islice(found, job.chunk), totals, report)):

@@ -52,11 +52,11 @@ class Recorder:
         wanted = tuple(modes)
         return [[self.row(lesson, mode) for mode in wanted] for lesson in lessons]
 
-    def row(self, lesson: Lesson, mode: Mode) -> TrainingRow:
+    def row(self, lesson: Lesson, mode: Mode, *, with_writers: bool = False) -> TrainingRow:
         plan = self._bound(lesson.plan(mode))
         return record(
             plan, self._tokens, lesson.inputs, lesson.value, origin=lesson.origin, thought=lesson.thought,
-            window=self._window,
+            window=self._window, with_writers=with_writers,
         )  # fmt: skip
 
     def _bound(self, plan: Plan) -> BoundPlan:

@@ -58,11 +58,23 @@ class TaughtToken:
     absent: int
 
 
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The branch of a token, by its name, and the place of the token that it follows, in its branch or in the parent.
+
+    `after` is -1 for the first token of a row.
+    """
+
+    branch: str
+    after: int
+
+
 @dataclass(frozen=True, eq=False)
 class TrainingRow:
     """One row: `tokens`, `positions`, `labels` are (length,); `sees` is (length, length), packed to bits.
 
-    `sees_near` is the same for layers with a window; None if every path is shorter than the window.
+    `sees_near` is the same for layers with a window; None if every path is shorter than the window. `writers` has the
+    branch of every token, if the recording was to say so.
     """
 
     tokens: Numbers
@@ -74,6 +86,7 @@ class TrainingRow:
     passes: int
     origin: str
     sees_near: Packed | None = None
+    writers: tuple[Writer, ...] = ()
 
     def __len__(self) -> int:
         return len(self.tokens)
@@ -101,6 +114,7 @@ def record(
     origin: str = "",
     thought: JsonValue = None,
     window: int | None = None,
+    with_writers: bool = False,
     schedule_filter: ScheduleFilter | None = None,
 ) -> TrainingRow:
     """`value` is exact JSON, as `parse_json` gives it. Raises `BadRow`. `window`: of the model's sliding layers.
@@ -110,7 +124,8 @@ def record(
     try:
         bound = bind_inputs(plan.plan, inputs)
         answer = answer_of(plan.plan, value, bound, thought=thought)
-        return _Run(plan, vocabulary, bound, answer, schedule_filter, window).sequence(origin)
+        run = _Run(plan, vocabulary, bound, answer, schedule_filter, window, with_writers=with_writers)
+        return run.sequence(origin)
     except BadRow as problem:
         raise problem.at(origin) from None
     except InputError as problem:
@@ -126,8 +141,11 @@ class _Run:
         answer: Answer,
         schedule_filter: ScheduleFilter | None,
         window: int | None,
+        *,
+        with_writers: bool,
     ) -> None:
         self._answer = answer
+        self._writers = Writers() if with_writers else None
         self._teacher = Teacher(answer, vocabulary, plan.encoder)
         self._recording = Recording(CELLS, window)
         self._request = RequestState(plan, inputs, number=0)
@@ -155,12 +173,15 @@ class _Run:
             mode=self._request.plan.mode,
             passes=self._request.last_draw,
             origin=origin,
+            writers=() if self._writers is None else tuple(self._writers.found),
         )
 
     def _step(self) -> None:
         step = self._scheduler.schedule()
         if step is not None:
             places = self._recording.feed(step.batch)
+            if self._writers is not None:
+                self._writers.feed(step.batch, self._request)
             pending = self._scheduler.commit()
             while pending:
                 pending = self._scheduler.accept([(one, self._teach(one, places[one.row])) for one in pending])
@@ -170,6 +191,8 @@ class _Run:
         branch = drawing.branch
         token = self._teacher.token(branch)
         if self._labels.get(place, token) != token:
+            if self._writers is not None:
+                self._writers.copy(place)
             place = self._recording.copy_of(place)
         self._labels[place] = token
         field = branch.hole.field.path if branch.hole is not None else branch.decision.field  # type: ignore[union-attr]
@@ -209,6 +232,30 @@ class _Run:
 
 def _in_our_words(error: RunError) -> BadRow:
     return BadRow(error.reason if not error.field else f"`{error.field}`: {error.reason}")
+
+
+class Writers:
+    """Keeps the branch of every token that decoding feeds, in their order."""
+
+    def __init__(self) -> None:
+        self.found: list[Writer] = []
+        self._places: dict[BranchState, list[int]] = {}
+
+    def feed(self, batch: StepBatch, request: RequestState) -> None:
+        branches = {branch.row: branch for branch in request.branches if branch.row is not None}
+        for run in batch.runs:
+            branch = branches[run.row]
+            places = self._places.setdefault(branch, [])
+            for _ in range(run.count):
+                after = places[-1] if places else self._forked_after(branch)
+                places.append(len(self.found))
+                self.found.append(Writer(branch.spec.name, after))
+
+    def copy(self, place: int) -> None:
+        self.found.append(self.found[place])
+
+    def _forked_after(self, branch: BranchState) -> int:
+        return -1 if branch.source is None else self._places[branch.source.branch][branch.source.index]
 
 
 class Recording:

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-import numpy as np
-
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.program.program import AutoPolicy
@@ -24,13 +22,12 @@ from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import FieldResult, Result
 from pastalang.training.data import Row
+from pastalang.training.likelihood import Interval, interval_of_mean
 from pastalang.training.metrics import report_on_texts
 
 Parts: TypeAlias = Mapping[str, tuple[int, int]]  # of an answer: how many of each kind of part are right, of how many
 Score: TypeAlias = Callable[[Mapping[str, Any], str], Parts]  # of the inputs and the text of the answer
-Interval: TypeAlias = tuple[float, float]
 
-_RESAMPLES = 1000
 _MARKS = {
     AutoPolicy.PASTA: re.compile(r"</?async|<promise|<sync"),
     AutoPolicy.APAR: re.compile(r"\[Fork\]|\[Child\]"),
@@ -216,7 +213,7 @@ def report_on(
         failed=len(answers) - len(given),
         threads=_mean(one.threads for one in given),
         theoretical=math.exp(_mean(speed)),
-        theoretical_interval=_exp(_interval(speed)),
+        theoretical_interval=_exp(interval_of_mean(speed)),
         realised=_ratio(pairs, lambda one: one.processor_seconds) if baseline is not None else None,
         realised_wall=_ratio(pairs, lambda one: one.seconds) if baseline is not None else None,
         tokens_per_pass=sum(one.drawn for one in given) / max(1, sum(one.path for one in given)),
@@ -252,7 +249,7 @@ def _parts(answers: Sequence[Answered]) -> Mapping[str, tuple[float, Interval, i
     for name in names:
         counts = [one.parts[name] for one in answers if one.parts.get(name, (0, 0))[1]]
         right, every = (sum(values) for values in zip(*counts, strict=True)) if counts else (0, 0)
-        found[name] = (_share(right, every) or 0.0, _interval([one / all for one, all in counts]), every)
+        found[name] = (_share(right, every) or 0.0, interval_of_mean([one / all for one, all in counts]), every)
     return found
 
 
@@ -279,15 +276,6 @@ def _share(part: int, whole: int) -> float | None:
 def _mean(values: Any) -> float:
     listed = [float(value) for value in values]
     return sum(listed) / len(listed) if listed else 0.0
-
-
-def _interval(values: Sequence[float]) -> Interval:
-    """Of the mean, by resampling."""
-    if len(values) < 2:
-        return (values[0], values[0]) if values else (0.0, 0.0)
-    random, array = np.random.default_rng(0), np.array(values, dtype=np.float64)
-    means = np.sort(array[random.integers(0, len(array), (_RESAMPLES, len(array)))].mean(axis=1))
-    return float(means[int(0.025 * _RESAMPLES)]), float(means[int(0.975 * _RESAMPLES) - 1])
 
 
 def _exp(interval: Interval) -> Interval:

@@ -6,8 +6,6 @@ import json
 from typing import Annotated, Literal
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from pydantic import BaseModel
 
 import pastalang
@@ -16,19 +14,12 @@ from pastalang.bulk.compare import (
     Comparison,
     FieldAgreement,
     _places,
-    _possible_waits,
-    _with_waits,
     compare,
 )
-from pastalang.bulk.task import Task, task_of_program, task_of_type
-from pastalang.plan.builder import PlanError
-from pastalang.plan.verify import verify
-from pastalang.program import types as t
-from pastalang.program.program import JsonBody, Program
+from pastalang.bulk.task import task_of_type
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import BadInputs
-from pastalang.testing import programs
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel
 
@@ -117,34 +108,3 @@ def test_what_only_one_answer_has_counts_for_what_holds_it() -> None:
         (("to",), False),
         (("n",), False),
     ]
-
-
-def leaves(type: t.Type, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
-    match type:
-        case t.Object(fields=fields):
-            return [leaf for one in fields for leaf in leaves(one.type, (*path, one.key))]
-        case t.Array(item=item):
-            return leaves(item, (*path, ITEM))
-        case t.Union(arms=arms):
-            return [leaf for arm in arms for leaf in leaves(arm, path)]
-    return [path]
-
-
-@given(st.data(), programs(stacked=False))
-@settings(max_examples=25, deadline=None)
-def test_every_wait_that_is_tried_makes_a_plan(data: st.DataObject, program: Program) -> None:
-    task: Task = task_of_program(program)
-    body = program.only_template.messages[-1].body
-    if not isinstance(body, JsonBody):
-        return
-    for leaf in leaves(body.type)[:6]:
-        waits = _possible_waits(task, leaf)
-        for some in ([one] for one in waits), [waits]:
-            for tried in some:
-                try:
-                    plan = pastalang.build_plan(
-                        next(iter(_with_waits(task, tried).templates.values())), program, mode=pastalang.Mode.STRICT
-                    )
-                except PlanError:
-                    continue
-                verify(plan)
