@@ -46,8 +46,8 @@ _ONLY_FOR = {
     **dict.fromkeys(("samples", "quality", "score", "margin", "alpha", "form"), (MethodName.BONBON,)),
     **dict.fromkeys(
         (
-            "validation", "hold_out", "epochs", "length", "judge_every", "patience", "lora", "lora_alpha",
-            "lora_dropout", "lora_targets", "load_in_4bit", "keep_adapter", "attention", "workers", "check", "skip_bad",
+            "validation", "hold_out", "epochs", "length", "judge_every", "patience", "load_in_4bit", "attention",
+            "workers", "check", "skip_bad",
         ),
         (MethodName.HPD, *_THREADS),
     ),
@@ -227,17 +227,18 @@ def command(
         weight_decay=weight_decay, accumulation=accumulation, judge_every=judge_every or 100, patience=patience,
         save_every=save_every, seed=seed, precision=precision, checkpointing=checkpointing,
     )  # fmt: skip
-    if method is MethodName.BONBON:
-        preference = Preference(samples, quality, alpha, margin, form)
-        train_bonbon(
-            preference, replace(settings, steps=steps or 0), checked, template, model, rows_of(data, columns), out,
-            score, max(1, rows // 2), device, overwrite=overwrite, options=_options(context),
-        )  # fmt: skip
-        return
     adapters = None
     if lora is not None:
         names = tuple(name.strip() for name in (lora_targets or "").split(",") if name.strip())
         adapters = Lora(lora, lora_alpha, lora_dropout, names, load_in_4bit)
+    if method is MethodName.BONBON:
+        preference = Preference(samples, quality, alpha, margin, form)
+        train_bonbon(
+            preference, replace(settings, steps=steps or 0), checked, template, model, rows_of(data, columns), out,
+            score, max(1, rows // 2), device, lora=adapters, keep_adapter=keep_adapter, overwrite=overwrite,
+            options=_options(context),
+        )  # fmt: skip
+        return
     taught: Method = OwnThreads(checked, template)
     if method is MethodName.HPD:
         taught = ParallelValues(checked, mode.modes, template)

@@ -37,7 +37,7 @@ from pastalang.training.forward import logits_of
 from pastalang.training.lessons import Lesson, Recorder
 from pastalang.training.method import OwnThreads
 from pastalang.training.metrics import report_on_texts
-from pastalang.training.model_files import read_base, save
+from pastalang.training.model_files import Lora, read_base, save
 from pastalang.training.preference import Form, Preference
 from pastalang.training.recording import IGNORED, TrainingRow
 from pastalang.training.row_files import RowFile, fingerprint_of
@@ -262,6 +262,8 @@ class Round:
     pairs: int = 4
     score: Score | None = None
     score_name: str = "F1 of words"
+    lora: Lora | None = None
+    keep_adapter: bool = False
     device: str | None = None
     cells: int = 8192
     overwrite: bool = False
@@ -292,7 +294,7 @@ def train_round(
     usable, sampled = sum(map(len, answers)), len(answers) * round.preference.samples
     report(f"{usable:,} of {sampled:,} answers can be used: they are whole, and their tags act")
     summary_of(pairs, answers, report)
-    model = base.load(device=round.device, seed=settings.seed, lora=None, precision=settings.precision)
+    model = base.load(device=round.device, seed=settings.seed, lora=round.lora, precision=settings.precision)
     batches = PairBatches(
         pairs, Recorder(base.tokenizer, window=base.window), plan, size=round.pairs, seed=settings.seed
     )
@@ -306,15 +308,17 @@ def train_round(
     report(
         f"margin of the pairs: {_margin(model, batches, loss.reference):.2f}, aimed at {round.preference.margin:.2f}"
     )
-    save(model, base.tokenizer, round.method.note(), round.out, dtype=base.dtype)
+    adapter = round.out / "adapter" if round.keep_adapter else None
+    save(model, base.tokenizer, round.method.note(), round.out, dtype=base.dtype, adapter=adapter)
     report(f"saved to {round.out}")
     return progress
 
 
 def _identity(round: Round) -> dict[str, str]:
     preference = {name: str(getattr(round.preference, name)) for name in Preference.__dataclass_fields__}
+    adapters = {} if round.lora is None else {"lora": str(round.lora)}
     return {
-        **round.method.identity, **preference, "method": "bonbon", "model": _fingerprint_of(round.model),
+        **round.method.identity, **preference, **adapters, "method": "bonbon", "model": _fingerprint_of(round.model),
         "data": fingerprint_of(round.data), "pairs": str(round.pairs), "score": round.score_name,
     }  # fmt: skip
 

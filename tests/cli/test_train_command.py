@@ -97,7 +97,7 @@ MISUSE = [
     (["apar", "--program", "auto.pasta"], 2, "`t` has auto(pasta): use `pasta train pasta`, or write"),
     (["pasta", "--program", "auto.pasta", "--mode", "strict"], 2, "--mode is for hpd, not for pasta"),
     (["bonbon"], 2, "`word` has no auto(...): bonbon is for answers with threads"),
-    (["bonbon", "--program", "auto.pasta", "--lora", "4"], 2, "--lora is for hpd and pasta and apar, not for bonbon"),
+    (["bonbon", "--program", "auto.pasta", "--workers", "4"], 2, "--workers is for hpd and pasta and apar, not for"),
     (["bonbon", "--program", "auto.pasta", "--score", "x"], 2, "--score is written MODULE:FUNCTION, not x"),
     (["--samples", "4"], 2, "--samples is for bonbon, not for hpd"),
     (["--program", "auto.pasta"], 2, "`t` lets the model open threads with auto(pasta): use `pasta train pasta`"),

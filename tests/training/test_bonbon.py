@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from transformers import LlamaForCausalLM
 
 import pastalang
@@ -34,6 +35,7 @@ from pastalang.training.data import Row, read_checked
 from pastalang.training.errors import BadData, Interrupted
 from pastalang.training.lessons import Recorder
 from pastalang.training.method import OwnThreads
+from pastalang.training.model_files import Lora
 from pastalang.training.preference import Form, Preference
 from pastalang.training.settings import Precision, Settings
 from pastalang.training.thread_text import read_thread_text
@@ -155,3 +157,26 @@ def test_a_round_samples_once_and_goes_on_where_it_was_interrupted(tmp_path: Pat
     assert "best        3 answers  speed-up 2.00x  quality 100.0 %" in whole
     with pytest.raises(BadData, match="holds a finished run"):
         make("whole")
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")  # of peft itself
+def test_a_round_with_adapters_merges_them_and_keeps_them(tmp_path: Path) -> None:
+    pytest.importorskip("peft", reason="LoRA needs peft")
+    model, data = toy_llama(tmp_path / "model"), tmp_path / "rows.jsonl"
+    data.write_text(json.dumps({"word": "x", "value": "ab!"}) + "\n", encoding="utf-8")
+    settings = Settings(steps=3, learning_rate=1e-2, warmup_steps=1, precision=Precision.FLOAT32)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            "pastalang.training.bonbon._answers", lambda *_, **__: [[Sampled(FAST, 2.0, 1.0), Sampled(SLOW, 1.0, 1.0)]]
+        )
+        train_round(
+            Round(
+                OwnThreads(PROGRAM), str(model), data, tmp_path / "out", Preference(samples=2), settings, device="cpu",
+                lora=Lora(2, dropout=0.1), keep_adapter=True,
+            ),
+            report=lambda _: None,
+        )  # fmt: skip
+    before, merged = (load_file(folder / "model.safetensors") for folder in (model, tmp_path / "out"))
+    assert merged.keys() == before.keys()
+    assert any(not torch.equal(merged[name], one) for name, one in before.items())
+    assert (tmp_path / "out" / "adapter" / "adapter_model.safetensors").exists()
