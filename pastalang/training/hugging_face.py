@@ -4,13 +4,15 @@
     Trainer(model, arguments, train_dataset=rows, data_collator=Collator(model.config)).train()
 
 The loss of the model is then that of `pasta train`: of the tokens that holes would draw, where they are decided.
+`dataset_of` gives the same rows to trainers that take data sets only, such as those of TRL.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -41,6 +43,13 @@ def rows_for_trainer(
     return [recorder.row(lesson, mode) for lesson in read_lessons(data, program, template=template)]
 
 
+def dataset_of(rows: Sequence[TrainingRow]) -> Any:
+    """The rows as a `Dataset` of Hugging Face's `datasets`, for the same collator."""
+    from datasets import Dataset
+
+    return Dataset.from_list([_columns_of(row) for row in rows])
+
+
 class Collator:
     """Makes a batch of rows: those that fit share a line of at most `length` tokens, and none sees another.
 
@@ -58,8 +67,9 @@ class Collator:
         self._windows = set(layer_windows(config.get_text_config()))
         self._length = length
 
-    def __call__(self, rows: Sequence[TrainingRow]) -> dict[str, Any]:
-        lines = pack(rows, self._length or max(map(len, rows)))
+    def __call__(self, rows: Sequence[TrainingRow | Mapping[str, Any]]) -> dict[str, Any]:
+        recorded = [row if isinstance(row, TrainingRow) else _row_of(row) for row in rows]
+        lines = pack(recorded, self._length or max(map(len, recorded)))
         batch = collate(lines, max(map(tokens_of, lines)) + 1)  # models look for the label of a place at the next one
         labels = pad(batch.labels[:, :-1], (1, 0), value=IGNORED)
         return {
@@ -81,3 +91,23 @@ class Collator:
         if self._attention == "sdpa":
             return visible[:, None]
         return torch.zeros(visible.shape).masked_fill_(~visible, torch.finfo(torch.float32).min)[:, None]
+
+
+def _columns_of(row: TrainingRow) -> dict[str, Any]:
+    near = row.sees if row.sees_near is None else row.sees_near
+    return {
+        "input_ids": row.tokens,
+        "position_ids": row.positions,
+        "labels": row.labels,
+        "sees": row.sees.tobytes(),
+        "sees_near": near.tobytes(),
+        "origin": row.origin,
+    }
+
+
+def _row_of(columns: Mapping[str, Any]) -> TrainingRow:
+    tokens, positions, labels = (np.array(columns[name], np.int32) for name in ("input_ids", "position_ids", "labels"))
+    sees, near = (
+        np.frombuffer(columns[name], np.uint8).reshape(len(tokens), -1).copy() for name in ("sees", "sees_near")
+    )
+    return TrainingRow(tokens, positions, labels, sees, (), Mode.STRICT, 0, columns["origin"], near)

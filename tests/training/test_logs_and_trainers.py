@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torch
 
 import pastalang
 from pastalang.plan.plan import Mode
@@ -15,7 +16,7 @@ from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training.batches import collate
 from pastalang.training.errors import BadData
 from pastalang.training.forward import loss_of
-from pastalang.training.hugging_face import Collator, rows_for_trainer
+from pastalang.training.hugging_face import Collator, dataset_of, rows_for_trainer
 from pastalang.training.run_log import Metrics, Step, check_logs
 from pastalang.training.settings import LogName
 
@@ -54,6 +55,18 @@ def test_the_loss_of_a_collated_batch_is_that_of_our_trainer(
         assert (len(batch["input_ids"]) < 5) == (length is not None), "short rows share lines"
         ours = loss_of(model, collate([[row] for row in rows], max(map(len, rows))))
         assert model(**batch).loss.item() == pytest.approx(ours.item(), abs=1e-5)
+
+
+@pytest.mark.parametrize("family", [Family.LLAMA, Family.GEMMA3])
+def test_a_data_set_of_the_rows_gives_the_same_batches(family: Family, data: Path) -> None:
+    pytest.importorskip("datasets", reason="data sets of Hugging Face need datasets")
+    model = toy_model(family, positions=2048, **({"window": 16} if family is Family.GEMMA3 else {}))
+    rows = rows_for_trainer(data, PROGRAM, byte_tokenizer(), config=model.config)[:5]
+    collator = Collator(model.config)
+    expected, found = collator(rows), collator(list(dataset_of(rows)))
+    for name in ("input_ids", "position_ids", "labels"):
+        assert torch.equal(expected[name], found[name])
+    assert model(**found).loss == model(**expected).loss
 
 
 def test_an_attention_without_masks_is_refused() -> None:
