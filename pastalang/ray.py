@@ -7,14 +7,16 @@ its own. `RayWorkers` are the processes of `pasta extract --ray`, which writes t
 from __future__ import annotations
 
 import os
+import re
 import sys
+import sysconfig
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from pastalang.bulk.documents import Document, records_of
 from pastalang.bulk.rows import Origin, Row, extractions_of, row_of
@@ -22,10 +24,10 @@ from pastalang.bulk.task import Task, task_of_program, task_of_type
 from pastalang.errors import FileError, PastaError
 from pastalang.program.program import Program
 from pastalang.runtime.call import IN_FLIGHT
-from pastalang.runtime.errors import BadInputs, RunError
+from pastalang.runtime.errors import BadInputs, LoadError, RunError
 from pastalang.runtime.extraction_result import Extraction
-from pastalang.runtime.models.choice import default_model
-from pastalang.runtime.models.source import DTypeName
+from pastalang.runtime.models.choice import default_model, revision_of
+from pastalang.runtime.models.source import DTypeName, shipped_folder
 
 if TYPE_CHECKING:
     from pastalang.bulk.table import Worker
@@ -35,6 +37,7 @@ CELLS: Final = 8192
 BATCH: Final = 256  # documents that are decoded, and lost with a process, together
 _DEATHS: Final = 2  # of processes that decode a block, before its documents are decoded one by one
 _DEATHS_OF_A_DOCUMENT: Final = 3
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def import_ray() -> Any:
@@ -206,7 +209,9 @@ class RayWorkers:
         self._address = address
         self._task = task
         self._origin = origin
-        self._given = (task, origin, device, cells, in_flight)
+        is_folder = shipped_folder(origin.model) is None and Path(origin.model).is_dir()
+        model = str(Path(origin.model).resolve()) if is_folder else origin.model
+        self._given = (task, origin, model, device, cells, in_flight)
         self._size = size
         self._actors: dict[Hashable, Any] = {}
         self._running: dict[Any, Hashable] = {}  # what is awaited, and from whom
@@ -215,16 +220,20 @@ class RayWorkers:
         """Raises `PastaError` if there is no cluster, if it has no room, or if a worker cannot load the model."""
         is_local = self._address == LOCAL
         cpus = {"num_cpus": max(self._size or 0, os.cpu_count() or 1)} if is_local else {}
-        shared = {
-            "env_vars": {"PYTHONPATH": os.pathsep.join(dict.fromkeys([str(Path.cwd()), *filter(None, sys.path)]))}
-        }
+        path = os.pathsep.join(dict.fromkeys([str(Path.cwd()), *filter(None, sys.path)]))
+        code = [] if is_local else own_code(self._task.type)
+        shared: dict[str, Any] = {"env_vars": {"PYTHONPATH": path}} if is_local else {"py_modules": code}
         try:
             self._ray.init(
                 address=self._address, include_dashboard=False if is_local else None, log_to_driver=False,
-                logging_level="error", runtime_env=shared if is_local else None, **cpus,
+                logging_level="error", runtime_env=shared if is_local or code else None,
+                **cpus,
             )  # fmt: skip
         except (ConnectionError, ValueError, RuntimeError) as problem:
-            raise FileError(f"there is no Ray cluster at {self._address}: {_line(problem)}") from problem
+            raise FileError(
+                f"no Ray cluster could be reached at {self._address}: {_line(problem)}; one that asks for a token "
+                "needs it in RAY_AUTH_TOKEN"
+            ) from problem
         try:
             self._begin()
         except BaseException:
@@ -243,6 +252,8 @@ class RayWorkers:
         problem = self._result(first)
         if isinstance(problem, str):
             raise RunError(f"a worker could not begin: {problem}")
+        if isinstance(problem, LoadError) and self._address != LOCAL:
+            raise LoadError(f"{problem} (on a worker: the model has to be at the same place on every machine)")
         if isinstance(problem, PastaError):
             raise problem
 
@@ -297,14 +308,39 @@ class RayWorkers:
 
 
 def _line(problem: BaseException) -> str:
-    lines = [line.strip() for line in str(problem).splitlines() if line.strip()]
+    """What to say of it in one line: the first one, or the last one of a traceback, where the reason stands."""
+    lines = [line.strip() for line in _COLOUR.sub("", str(problem)).splitlines() if line.strip()]
+    if any("Traceback" in line or line.startswith("File ") for line in lines) or "creation task" in "".join(lines[:1]):
+        lines = lines[-1:]
     return (lines[0] if lines else type(problem).__name__)[:200].rstrip(".")
+
+
+def own_code(what: object) -> list[str]:
+    """The files and packages that define a type, but for installed ones: other machines are sent a copy of them."""
+    found = [path for one in get_args(what) for path in own_code(one)]
+    module = sys.modules.get(str(getattr(what, "__module__", "")).partition(".")[0])
+    place = next(iter(getattr(module, "__path__", ())), getattr(module, "__file__", None))
+    if isinstance(place, str) and Path(place).exists():
+        path = Path(place).resolve()
+        installed = (Path(__file__).parent, *map(Path, sysconfig.get_paths().values()))
+        if not any(path.is_relative_to(folder.resolve()) for folder in installed):
+            found.append(str(path))
+    return list(dict.fromkeys(found))
+
+
+def _check_revision(model: str, origin: Origin) -> None:
+    """Raises `LoadError` if this machine has another version of the model, whose rows would differ."""
+    here = revision_of(model)
+    if "unknown" not in (here, origin.revision) and here != origin.revision:
+        raise LoadError(f"{origin.model} is of revision {here}, and of {origin.revision} where the run began")
 
 
 class _Decoder:
     """An actor with an engine."""
 
-    def __init__(self, task: Task, origin: Origin, device: str | None, cells: int, in_flight: int) -> None:
+    def __init__(
+        self, task: Task, origin: Origin, model: str, device: str | None, cells: int, in_flight: int
+    ) -> None:  # fmt: skip
         from pastalang.runtime.engine import Engine
 
         self._task = task
@@ -312,7 +348,8 @@ class _Decoder:
         self._in_flight = in_flight
         self._problem: PastaError | None = None
         try:
-            self._engine = Engine.load(origin.model, device=device, dtype=origin.dtype, cells=cells)
+            self._engine = Engine.load(model, device=device, dtype=origin.dtype, cells=cells)
+            _check_revision(model, origin)
             list(extractions_of(self._engine, task, (), in_flight=in_flight))  # what is wrong for all documents
         except PastaError as problem:
             self._problem = problem

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +13,10 @@ from hypothesis import strategies as st
 
 from pastalang.bulk.documents import Document
 from pastalang.bulk.pool import Workers, WorkersDied, rows_of_pool
-from pastalang.bulk.rows import Row
+from pastalang.bulk.rows import Origin, Row
+from pastalang.ray import _check_revision, _line, own_code
+from pastalang.runtime.errors import LoadError
+from pastalang.runtime.models.choice import revision_of
 
 
 class Fakes(Workers):
@@ -120,3 +125,32 @@ def test_a_worker_that_hangs_is_killed() -> None:
     workers = Hanging(2, None)
     found = [row for _, row in rows_of_pool(workers, documents(20), batch=2, clock=clock)]
     assert [row["id"] for row in found] == [str(number) for number in range(20)] and set(workers.killed) == {1}
+
+
+def test_a_machine_with_another_version_of_the_model_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    model = str(tmp_path)
+    _check_revision(model, Origin("m", revision_of(model), "p"))
+    _check_revision("not/here", Origin("m", "abc", "p"))  # nobody knows
+    with pytest.raises(LoadError, match=r"m is of revision \w{12}, and of abc where the run began"):
+        _check_revision(model, Origin("m", "abc", "p"))
+
+
+def test_the_code_of_a_type_is_sent_but_for_what_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "alone_module.py").write_text("class One: ...")
+    (tmp_path / "whole_package").mkdir()
+    (tmp_path / "whole_package" / "__init__.py").touch()
+    (tmp_path / "whole_package" / "part.py").write_text("class Two: ...")
+    one, two = import_module("alone_module").One, import_module("whole_package.part").Two
+    assert own_code(one) == [str(tmp_path / "alone_module.py")] and own_code(two) == [str(tmp_path / "whole_package")]
+    assert own_code(list[one | two]) == [*own_code(one), *own_code(two)]  # type: ignore[valid-type]
+    assert own_code(None) == own_code(int) == own_code(pytest.Item) == own_code(Origin) == []
+
+
+def test_what_is_said_of_an_error_is_its_reason_and_not_where_it_was_raised() -> None:
+    assert _line(ValueError("one.\ntwo")) == "one" and _line(ValueError()) == "ValueError"
+    died = (
+        "The actor died because of an error raised in its creation task, \x1b[36mray::x()\x1b[39m\n  File a\nNo shop."
+    )
+    assert _line(RuntimeError(died)) == "No shop"
