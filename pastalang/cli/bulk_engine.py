@@ -95,7 +95,7 @@ def tuned(work: Work, wanted: Wanted) -> Work:
     from pastalang.bulk.tuning import SAMPLE, Memory, tune
 
     count = work.corpus.count(work.job.limit) or 0
-    is_long = wanted.dry_run or count >= _LONG
+    is_long = count > 0 and (wanted.dry_run or count >= _LONG)  # without documents there is nothing to measure
     if wanted.in_flight is not None or wanted.cells is not None or wanted.ray is not None or not is_long:
         return work
     job = work.job

@@ -90,11 +90,12 @@ class Killer:
     def __init__(self, name: str, at: set[int]) -> None:
         self.kills = 0
         self._name = name
-        self._at = at
+        self._at = set(at)
         self._chance = random.Random(0)
 
     def __call__(self, rows: int) -> None:
-        if rows in self._at and (running := actors(self._name)):
+        if self._at and rows >= min(self._at) and (running := actors(self._name)):  # some may just be starting
+            self._at.remove(min(self._at))
             os.kill(self._chance.choice(running), signal.SIGKILL)
             self.kills += 1
 

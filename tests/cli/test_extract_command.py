@@ -252,6 +252,17 @@ def test_a_dry_run_measures_and_writes_nothing(model: Path, here: Path) -> None:
     assert 0 < found["passes"] < found["sequential_passes"] and found["documents_per_second"] > 0
 
 
+def test_no_documents_make_no_rows_and_nothing_is_measured(model: Path) -> None:
+    Path("none.jsonl").touch()
+    for out in ("o.jsonl", "o.csv", "o.parquet"):
+        assert "\nrows             0 in o." in "\n" + run(TYPE, "none.jsonl", "-o", out, "--model", model).stdout
+    assert rows("o.jsonl") == [] and len(Path("o.csv").read_text("utf-8").splitlines()) == 1
+    for words, input in ((("none.jsonl",), None), (("-",), b"")):
+        measured = run(TYPE, *words, "--dry-run", "--model", model, input=input)
+        assert measured.exit_code == 0 and measured.stdout.startswith("documents        0\n")
+        assert "measured" not in measured.stderr
+
+
 def test_what_was_measured_is_shown_remembered_and_overridden(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pastalang.cli.bulk_engine._LONG", 6)
     words = (TYPE, "docs.jsonl", "--model", model, "--overwrite")
