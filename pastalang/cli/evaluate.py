@@ -20,18 +20,21 @@ from pastalang.cli.options import (
     ColumnMap,
     DecodingMode,
     Device,
+    GuessAhead,
     MaxTokens,
     Temperature,
     TemplateName,
     TopK,
     TopP,
     columns_of,
+    drafts_of,
     sampling_of,
 )  # fmt: skip
 from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwritable, write_file
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.standard_input import refuse_second, rows_of
+from pastalang.cli.trade_off import draw_reports, read_reports, refuse_plot, short_name
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.types import Sampling
 
@@ -80,6 +83,18 @@ def command(
         str | None,
         typer.Option(metavar="MODULE:FUNCTION", help="For threads: counts what is right in an answer."),
     ] = None,
+    judge: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="For threads: says which of two answers is better."),
+    ] = None,
+    drafts: GuessAhead = None,
+    plot: Annotated[
+        Path | None, typer.Option(help="For threads: draw speed and quality of this and other reports, as PNG.")
+    ] = None,
+    add: Annotated[
+        list[str] | None,
+        typer.Option(metavar="[NAME=]FILE", help="For --plot: a report that --out wrote. May be repeated."),
+    ] = None,
     rounds: Annotated[int, typer.Option(min=1, help="For threads: decode so often; the fastest counts.")] = 1,
     out: Annotated[Path | None, typer.Option(help="Write the report to this file, as JSON.")] = None,
     predictions: Annotated[
@@ -96,17 +111,31 @@ def command(
     if out is not None and predictions is not None and out.resolve() == predictions.resolve():
         raise Refused(f"--out and --predictions are both {out}: one would overwrite the other", EXIT_USAGE)
     wants_threads = right is not None and str(right) == THREADS and given is None
-    if not wants_threads and (baseline is not None or score is not None or rounds > 1):
-        raise Refused("--baseline, --score and --rounds are for `pasta evaluate threads`", EXIT_USAGE)
+    threads_only = {
+        "baseline": baseline, "score": score, "judge": judge, "drafts": drafts, "plot": plot, "add": add,
+        "rounds": None if rounds == 1 else rounds,
+    }  # fmt: skip
+    if given_ones := [f"--{name}" for name, value in threads_only.items() if value is not None and not wants_threads]:
+        raise Refused(f"only `pasta evaluate threads` takes {', '.join(given_ones)}", EXIT_USAGE)
+    if add and plot is None:
+        raise Refused("--add is for --plot: it names a report to draw", EXIT_USAGE)
+    if plot is not None:
+        refuse_plot(plot, right, given, program, data, out, predictions)
+    reports = read_reports(add or ())
+    if wants_threads and program is None and data is None and plot is not None and reports:
+        draw_reports(plot, reports)
+        return
     if wants_threads:
         if program is None or data is None:
-            raise Refused("`pasta evaluate threads` needs --program and --data", EXIT_USAGE)
+            raise Refused("`pasta evaluate threads` needs --program and --data, or --plot and --add", EXIT_USAGE)
         plan = read_plan(program, template=template, mode=mode, max_tokens=max_tokens)
         wish = Wish(
             chosen_model(model).name, plan, rows_of(data, columns), batch or 1, rounds, sampling, baseline, score,
-            predictions, device, cells, _counter,
+            judge, None if drafts == "off" else drafts_of(drafts), predictions, device, cells, _counter,
         )  # fmt: skip
         report = evaluate_threads(wish)
+        if plot is not None:
+            draw_reports(plot, {short_name(wish.model): report, **reports})
     elif right is not None and given is not None and not any((model, program, data, predictions)):
         report = _compare(right, given, columns)
     elif right is None and program is not None and data is not None:

@@ -10,23 +10,27 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pastalang.cli.exit_codes import EXIT_USAGE, Refused, ctrl_c_exits_at_once
+from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_USAGE, Refused, ctrl_c_exits_at_once
 from pastalang.cli.model_source import load_engine, refuse_hub, refuse_model
 from pastalang.cli.output import echo_error, write_file
 from pastalang.plan.plan import Plan
-from pastalang.program.types import Sampling
+from pastalang.program.types import Drafts, Sampling
 
 if TYPE_CHECKING:
+    from pastalang.runtime.engine import Engine
     from pastalang.training.data import Row
+    from pastalang.training.pairwise import Judge, Verdict
     from pastalang.training.row_files import RowFile
     from pastalang.training.thread_eval import Answered, Score
 
-ALL = "all"
+ALL, BASELINE = "all", "baseline reports"
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """`baseline`: a model that answers without threads. `score`: `module:function`, which counts what is right."""
+    """`baseline`: a model that answers without threads. `score` and `judge` are functions, as `module:function`: one
+    counts what is right, one says which of two answers is better. `drafts`: decode once more, with these.
+    """
 
     model: str
     plan: Plan
@@ -36,6 +40,8 @@ class Wish:
     sampling: Sampling | None
     baseline: str | None
     score: str | None
+    judge: str | None
+    drafts: Drafts | None
     predictions: Path | None
     device: str | None
     cells: int
@@ -47,48 +53,71 @@ def evaluate_threads(wish: Wish) -> dict[str, Any]:
     if wish.plan.auto is None:
         raise Refused("`evaluate threads` is for programs with `assistant auto(...)`", EXIT_USAGE)
     score = None if wish.score is None else function_named("--score", wish.score)
+    judge = None if wish.judge is None else function_named("--judge", wish.judge)
     for model in (wish.model, wish.baseline):
         if model is not None:
             refuse_model(model)
             refuse_hub(model)
     with ctrl_c_exits_at_once():
         from pastalang.training.data import read_checked
-        from pastalang.training.thread_eval import by_category, report_on
+        from pastalang.training.thread_eval import by_category, report_on, with_drafts
 
     rows = read_checked(wish.data, wish.plan)
-    answers = _answers(wish, wish.model, rows, score)
-    baseline = None if wish.baseline is None else _answers(wish, wish.baseline, rows, score)
+    engine = load_engine(wish.model, device=wish.device, cells=wish.cells)
+    answers = _answers(wish, engine, wish.model, rows, score)
     if not any(not isinstance(one, str) for one in answers):
         raise Refused(f"no row was answered: {answers[0]}", 1)
+    drafted = None if wish.drafts is None else _answers(wish, engine, wish.model, rows, score, wish.drafts)
+    del engine
+    baseline = None
+    if wish.baseline is not None:
+        plain = load_engine(wish.baseline, device=wish.device, cells=wish.cells)
+        baseline = _answers(wish, plain, wish.baseline, rows, score)
     if wish.predictions is not None:
         lines = (
             json.dumps({"value": None if isinstance(one, str) else one.text}, ensure_ascii=False) for one in answers
         )
         write_file(wish.predictions, "".join(line + "\n" for line in lines))
-    found = {ALL: report_on(answers, rows, baseline=baseline)}
+    verdicts = None if judge is None else _judged(judge, wish, answers, rows, baseline)
+    found = {ALL: report_on(answers, rows, baseline=baseline, verdicts=verdicts)}
     if len({row.category for row in rows}) > 1:
-        found |= dict(by_category(answers, rows, baseline=baseline))
+        found |= dict(by_category(answers, rows, baseline=baseline, verdicts=verdicts))
     report: dict[str, Any] = {
         "model": wish.model, "baseline": wish.baseline, "policy": wish.plan.auto.value, "batch": wish.batch,
         "rounds": wish.rounds, "rows": len(rows), "reports": {name: asdict(one) for name, one in found.items()},
     }  # fmt: skip
+    if drafted is not None:
+        report["drafts"] = {"given": wish.drafts, **asdict(with_drafts(answers, drafted))}
     if baseline is not None:
-        report["baseline reports"] = {ALL: asdict(report_on(baseline, rows))}
+        report[BASELINE] = {ALL: asdict(report_on(baseline, rows))}
     return report
 
 
-def _answers(wish: Wish, model: str, rows: list[Row], score: Score | None) -> list[Answered | str]:
+def _answers(
+    wish: Wish, engine: Engine, model: str, rows: list[Row], score: Score | None, drafts: Drafts | None = None
+) -> list[Answered | str]:
     from pastalang.training.thread_eval import answer_rows
 
-    engine = load_engine(model, device=wish.device, cells=wish.cells)
     found = answer_rows(
         engine, wish.plan, rows, batch=wish.batch, rounds=wish.rounds, sampling=wish.sampling, score=score,
-        on_progress=wish.on_progress(len(rows)),
+        drafts=drafts or "off", on_progress=wish.on_progress(len(rows)),
     )  # fmt: skip
     for one in found:
         if isinstance(one, str):
             echo_error(f"{model}: not decoded: {one}")
     return found
+
+
+def _judged(
+    judge: Judge, wish: Wish, answers: list[Answered | str], rows: list[Row], baseline: list[Answered | str] | None
+) -> list[Verdict | None]:
+    """Raises `Refused` if the function fails."""
+    from pastalang.training.thread_eval import judged
+
+    try:
+        return judged(judge, answers, rows, baseline=baseline)
+    except Exception as problem:  # of the user's own code, which may raise anything
+        raise Refused(f"--judge {wish.judge}: {problem or type(problem).__name__}", EXIT_PROBLEMS) from problem
 
 
 def function_named(option: str, name: str) -> Callable[..., Any]:
@@ -123,9 +152,16 @@ def as_text(report: dict[str, Any]) -> str:
     names = dict.fromkeys(name for one in reports.values() for name in one["parts"])
     for name in names:
         lines.append((f"right: {name}", [_right(one["parts"].get(name)) for one in reports.values()]))
-    base = report.get("baseline reports", {}).get(ALL)
+    base = report.get(BASELINE, {}).get(ALL)
     if base is not None:
         lines += [(f"  without threads: {name}", [_right(part)]) for name, part in base["parts"].items()]
+    if (drafts := report.get("drafts")) is not None:
+        lines += [
+            ("with drafts: passes", [f"{drafts['passes']:.1f}, without {drafts['passes_without']:.1f}"]),
+            ("  speed-up, processor time", [f"{drafts['processor']:.2f}x"]),
+            ("  drafts that were right", [f"{100 * drafts['confirmed']:.1f} %"]),
+            ("  answers that are the same", [f"{drafts['same']} of {drafts['answers']}"]),
+        ]
     room = max(len(name) for name, _ in lines)
     widths = [max(len(cells[column]) for _, cells in lines if column < len(cells)) for column in range(len(reports))]
     return "\n".join(
@@ -156,6 +192,21 @@ def _room(one: Any, name: str, percent: bool) -> str:
     return f"{100 * one['room'][name]:.1f} %" if percent else f"{one['room'][name]:.1f}"
 
 
+def _compared(one: Any, other: str, mine: str) -> str:
+    """Another figure, and by how much this one is above or below it."""
+    return f"{one[other]:.1f} ({100 * (one[mine] / one[other] - 1):+.1f} %)" if one[other] else ""
+
+
+def _won(one: Any, name: str, interval: str) -> str:
+    judged = one["judged"]
+    return "" if judged is None else _right((judged[name], judged[interval], judged["pairs"]))
+
+
+def _ties(one: Any) -> str:
+    judged = one["judged"]
+    return "" if judged is None else f"{judged['ties']}, {judged['inconsistent']}"
+
+
 _LINES: tuple[tuple[str, Callable[[Any], str]], ...] = (
     ("answers", lambda one: str(one["answers"])),
     ("threads of an answer", lambda one: f"{one['threads']:.1f}"),
@@ -168,10 +219,13 @@ _LINES: tuple[tuple[str, Callable[[Any], str]], ...] = (
     ("real length", lambda one: _room(one, "taken", percent=False)),
     ("announced rightly to ten", lambda one: _room(one, "exact to ten", percent=True)),
     ("peak cells", lambda one: f"{one['peak_cells']:.1f}"),
-    ("  nothing released early", lambda one: f"{one['peak_without_release']:.1f}"),
-    ("  from left to right", lambda one: f"{one['peak_plain']:.1f}"),
+    ("  nothing released early", lambda one: _compared(one, "peak_without_release", "peak_cells")),
+    ("  from left to right", lambda one: _compared(one, "peak_plain", "peak_cells")),
     ("attended tokens", lambda one: f"{one['attended']:.1f}"),
-    ("  from left to right", lambda one: f"{one['attended_plain']:.1f}"),
+    ("  from left to right", lambda one: _compared(one, "attended_plain", "attended")),
     ("cut by a limit", lambda one: f"{100 * one['truncated']:.1f} %"),
+    ("pairs won", lambda one: _won(one, "rate", "interval")),
+    ("  at equal lengths", lambda one: _won(one, "at_equal_lengths", "at_equal_lengths_interval")),
+    ("  ties, judged inconsistently", _ties),
     ("F1 of words", lambda one: f"{one['word_f1']:.2f}"),
 )

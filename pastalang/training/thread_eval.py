@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Plan
 from pastalang.program.program import AutoPolicy
-from pastalang.program.types import Sampling
+from pastalang.program.types import Drafts, Sampling
 from pastalang.runtime.constraints.tagged_text import THREAD, Begin, Reading, Tag, reader_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
@@ -24,6 +24,7 @@ from pastalang.runtime.result import FieldResult, Result
 from pastalang.training.data import Row
 from pastalang.training.likelihood import Interval, interval_of_mean
 from pastalang.training.metrics import report_on_texts
+from pastalang.training.pairwise import Judge, Verdict, WinRate, verdict_on, win_rate
 
 Parts: TypeAlias = Mapping[str, tuple[int, int]]  # of an answer: how many of each kind of part are right, of how many
 Score: TypeAlias = Callable[[Mapping[str, Any], str], Parts]  # of the inputs and the text of the answer
@@ -62,13 +63,15 @@ class Answered:
     attended: float
     plain_cells: int
     plain_attended: float
+    drafts: int
+    confirmed: int
     parts: Parts = field(default_factory=dict)
-    problem: str = ""
 
 
 def answer_rows(
     engine: Engine, plan: Plan, rows: Sequence[Row], *, batch: int = 1, rounds: int = 1,
-    sampling: Sampling | None = None, score: Score | None = None, on_progress: Callable[[int], None] | None = None,
+    sampling: Sampling | None = None, drafts: Drafts | None = None, score: Score | None = None,
+    on_progress: Callable[[int], None] | None = None,
 ) -> list[Answered | str]:  # fmt: skip
     """An answer for each row, or why there is none. Of several `rounds`, the fastest counts; all have the same answers.
 
@@ -77,7 +80,7 @@ def answer_rows(
     found: list[Answered | str] = []
     for first in range(0, len(rows), batch):
         chunk = rows[first : first + batch]
-        results, seconds, processor = _fastest(engine, plan, chunk, rounds, sampling)
+        results, seconds, processor = _fastest(engine, plan, chunk, rounds, sampling, drafts)
         for row, result in zip(chunk, results, strict=True):
             if isinstance(result, PastaError):
                 found.append(f"{row.origin}: {result}")
@@ -89,13 +92,13 @@ def answer_rows(
 
 
 def _fastest(
-    engine: Engine, plan: Plan, rows: Sequence[Row], rounds: int, sampling: Sampling | None
+    engine: Engine, plan: Plan, rows: Sequence[Row], rounds: int, sampling: Sampling | None, drafts: Drafts | None
 ) -> tuple[list[Result | PastaError], float, float]:
     best: tuple[list[Result | PastaError], float, float] | None = None
     for _ in range(rounds):
         began, used = time.perf_counter(), time.process_time()
         results = engine.batch(
-            plan, [row.inputs for row in rows], any_mode=True, sampling=sampling, on_truncated="keep"
+            plan, [row.inputs for row in rows], any_mode=True, sampling=sampling, drafts=drafts, on_truncated="keep"
         )
         seconds, processor = time.perf_counter() - began, time.process_time() - used
         if best is None or processor < best[2]:
@@ -133,6 +136,8 @@ def _answered(
         attended=usage.attended_tokens,
         plain_cells=usage.input_tokens + written,
         plain_attended=usage.input_tokens + (written - 1) / 2,
+        drafts=usage.drafted_tokens,
+        confirmed=usage.confirmed_tokens,
         parts={} if score is None else score(row.inputs, result.text),
     )
 
@@ -169,8 +174,9 @@ def _announced(
 class ThreadReport:
     """Scores of many answers; shares are between 0 and 1, speed-ups geometric means.
 
-    `realised` is in processor seconds, `realised_wall` by the clock; None without a baseline. Intervals hold 95 % of
-    the resampled means.
+    `quality` is between 0 and 1, and `quality_of` says of what: the parts that are right, else the pairs that are won
+    at equal lengths, else the F1 of words. `realised` is in processor seconds, `realised_wall` by the clock; None
+    without a baseline. Intervals hold 95 % of the resampled means.
     """
 
     answers: int
@@ -187,6 +193,10 @@ class ThreadReport:
     truncated: float
     word_f1: float
     parts: Mapping[str, tuple[float, Interval, int]]  # the share that is right, and of how many
+    judged: WinRate | None
+    quality_of: str
+    quality: float
+    quality_interval: Interval
     peak_cells: float
     peak_without_release: float
     peak_plain: float
@@ -195,9 +205,13 @@ class ThreadReport:
 
 
 def report_on(
-    answers: Sequence[Answered | str], rows: Sequence[Row], *, baseline: Sequence[Answered | str] | None = None
-) -> ThreadReport:
-    """`baseline` are answers to the same rows without threads. Only rows that both have answered count for speed."""
+    answers: Sequence[Answered | str], rows: Sequence[Row], *, baseline: Sequence[Answered | str] | None = None,
+    verdicts: Sequence[Verdict | None] | None = None,
+) -> ThreadReport:  # fmt: skip
+    """`baseline` are answers to the same rows without threads. Only rows that both have answered count for speed.
+
+    `verdicts` are those of `judged` on the same rows.
+    """
     given = [one for one in answers if isinstance(one, Answered)]
     if not given:
         raise ValueError("no row was answered")
@@ -208,6 +222,9 @@ def report_on(
     announced = [pair for one in given for pair in one.announced]
     texts = [(row.answer.plain_texts[0], one.text if isinstance(one, Answered) else None)
              for row, one in zip(rows, answers, strict=True)]  # fmt: skip
+    rate = win_rate([one for one in verdicts or () if one is not None])
+    f1 = [report_on_texts([pair], truncated=0).reported.f1 / 100 for pair in texts]
+    quality_of, quality, interval = _quality(given, rate, f1)
     return ThreadReport(
         answers=len(given),
         failed=len(answers) - len(given),
@@ -223,6 +240,10 @@ def report_on(
         truncated=_mean(one.truncated for one in given),
         word_f1=report_on_texts(texts, truncated=0).reported.f1,
         parts=_parts(given),
+        judged=rate,
+        quality_of=quality_of,
+        quality=quality,
+        quality_interval=interval,
         peak_cells=_mean(one.peak_cells for one in given),
         peak_without_release=_mean(one.cells for one in given),
         peak_plain=_mean(one.plain_cells for one in given),
@@ -232,15 +253,69 @@ def report_on(
 
 
 def by_category(
-    answers: Sequence[Answered | str], rows: Sequence[Row], *, baseline: Sequence[Answered | str] | None = None
-) -> Iterator[tuple[str, ThreadReport]]:
+    answers: Sequence[Answered | str], rows: Sequence[Row], *, baseline: Sequence[Answered | str] | None = None,
+    verdicts: Sequence[Verdict | None] | None = None,
+) -> Iterator[tuple[str, ThreadReport]]:  # fmt: skip
     """A report for each category of the rows, in their order."""
     for name in dict.fromkeys(row.category for row in rows):
         chosen = [number for number, row in enumerate(rows) if row.category == name]
         some = None if baseline is None else [baseline[number] for number in chosen]
         given = [answers[number] for number in chosen]
         if any(isinstance(one, Answered) for one in given):
-            yield name, report_on(given, [rows[number] for number in chosen], baseline=some)
+            judged = None if verdicts is None else [verdicts[number] for number in chosen]
+            yield name, report_on(given, [rows[number] for number in chosen], baseline=some, verdicts=judged)
+
+
+def judged(
+    judge: Judge, answers: Sequence[Answered | str], rows: Sequence[Row], *,
+    baseline: Sequence[Answered | str] | None = None,
+) -> list[Verdict | None]:  # fmt: skip
+    """Each answer against that of the baseline, or against the right one. None where there are not both."""
+    others = [row.answer.plain_texts[0] for row in rows] if baseline is None else baseline
+    return [
+        None if isinstance(one, str) or (baseline is not None and isinstance(other, str))
+        else verdict_on(judge, row.inputs, one.text, other if isinstance(other, str) else other.text)
+        for row, one, other in zip(rows, answers, others, strict=True)
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class DraftReport:
+    """The same answers, with drafts: passes of an answer, and for each second with drafts the seconds without."""
+
+    passes: float
+    passes_without: float
+    confirmed: float  # the share of drafts that were right
+    processor: float
+    clock: float
+    same: int
+    answers: int
+
+
+def with_drafts(answers: Sequence[Answered | str], drafted: Sequence[Answered | str]) -> DraftReport:
+    pairs = [(one, other) for one, other in zip(drafted, answers, strict=True)
+             if isinstance(one, Answered) and isinstance(other, Answered)]  # fmt: skip
+    return DraftReport(
+        passes=_mean(one.passes for one, _ in pairs),
+        passes_without=_mean(other.passes for _, other in pairs),
+        confirmed=sum(one.confirmed for one, _ in pairs) / max(1, sum(one.drafts for one, _ in pairs)),
+        processor=_ratio(pairs, lambda one: one.processor_seconds),
+        clock=_ratio(pairs, lambda one: one.seconds),
+        same=sum(one.text == other.text for one, other in pairs),
+        answers=len(pairs),
+    )
+
+
+def _quality(answers: Sequence[Answered], rate: WinRate | None, f1: Sequence[float]) -> tuple[str, float, Interval]:
+    counts = [
+        (sum(right for right, _ in one.parts.values()), sum(of for _, of in one.parts.values())) for one in answers
+    ]
+    shares = [right / of for right, of in counts if of]
+    if shares:
+        return "parts that are right", _mean(shares), interval_of_mean(shares)
+    if rate is not None:
+        return "win rate at equal lengths", rate.at_equal_lengths, rate.at_equal_lengths_interval
+    return "F1 of words", _mean(f1), interval_of_mean(f1)
 
 
 def _parts(answers: Sequence[Answered]) -> Mapping[str, tuple[float, Interval, int]]:

@@ -243,6 +243,11 @@ def threads(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> lis
     monkeypatch.chdir(tmp_path)
     (tmp_path / "auto.pasta").write_text(AUTO, encoding="utf-8")
     (tmp_path / "counts.py").write_text('def letters(inputs, text):\n    return {"letters": (len(text), 9)}\n')
+    (tmp_path / "judges.py").write_text(
+        "def longer(inputs, one, other):\n"
+        "    return 'tie' if len(one) == len(other) else 'first' if len(one) > len(other) else 'second'\n"
+        "def vague(inputs, one, other):\n    return 'both'\n"
+    )
     rows = [{"word": word, "value": "A", "category": kind} for word, kind in (("a", "one"), ("b", "two"))]
     return ["threads", "--model", str(model), "--program", "auto.pasta", "--data", lines(tmp_path / "r.jsonl", rows)]
 
@@ -259,6 +264,40 @@ def test_threads_are_measured_against_a_model_without_them(threads: list[str], m
     assert {"theoretical speed-up", "realised, processor time", "right: letters"} <= table.keys()
 
 
+def test_answers_are_judged_in_pairs_and_decoded_again_with_drafts(threads: list[str], tmp_path: Path) -> None:
+    result = run(*threads, "--judge", "judges:longer", "--drafts", "4", "--out", "report.json")
+    assert result.exit_code == 0, result.stderr
+    report = json.loads((tmp_path / "report.json").read_text("utf-8"))
+    judged = report["reports"]["all"]["judged"]  # against the right answers, for there is no baseline
+    assert (judged["pairs"], judged["inconsistent"]) == (2, 0)
+    assert report["reports"]["all"]["quality_of"] == "win rate at equal lengths"
+    drafts = report["drafts"]
+    assert (drafts["given"], drafts["same"], drafts["answers"]) == (4, 2, 2)
+    assert drafts["passes"] <= drafts["passes_without"]
+    assert "pairs won" in result.stdout and "with drafts: passes" in result.stdout
+
+
+def test_reports_are_drawn_together(threads: list[str], model: Path, tmp_path: Path) -> None:
+    assert run(*threads, "--baseline", str(model), "--out", "one.json").exit_code == 0
+    drawn = run(*threads, "--plot", "both.png", "--add", "other=one.json")
+    assert drawn.exit_code == 0, drawn.stderr
+    assert (tmp_path / "both.png").read_bytes().startswith(b"\x89PNG")
+    points = json.loads((tmp_path / "both.json").read_text("utf-8"))
+    assert [point["name"] for point in points] == [model.name, "other"]
+    assert points[0]["speed"] == points[1]["speed"] and points[0]["quality_of"] == "F1 of words"
+    assert run("threads", "--plot", "again.png", "--add", "a=one.json", "--add", "b=one.json").exit_code == 0
+    points = json.loads((tmp_path / "again.json").read_text("utf-8"))
+    assert [point["name"] for point in points] == ["a", "b", model.name]
+    for words, message in (
+        (["--plot", "a.svg", "--add", "one.json"], "--plot writes a file that ends in .png, not a.svg"),
+        (["--plot", "a.png", "--add", "counts.py"], "counts.py: it is not a report of"),
+        (["--plot", "a.png", "--add", "none.json"], "--add none.json: no such file"),
+        (["--plot", "a.png", "--add", "one.json", "--add", "one.json"], "two reports have the name"),
+        (["--add", "one.json"], "--add is for --plot"),
+    ):
+        assert message in run("threads", *words).stderr
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -272,6 +311,13 @@ def test_a_wrong_measure_of_threads_is_refused(more: list[str], message: str, th
     assert result.exit_code == 2 and message in result.stderr
 
 
+def test_a_judge_that_fails_is_reported(threads: list[str]) -> None:
+    result = run(*threads, "--judge", "judges:vague")
+    assert result.exit_code == 1
+    assert "--judge judges:vague: the judge answers first, second or tie, not 'both'" in result.stderr
+
+
 def test_options_for_threads_need_the_word(asked: list[str]) -> None:
-    assert "--baseline, --score and --rounds are for `pasta evaluate threads`" in run(*asked, "--rounds", "2").stderr
+    refused = run(*asked, "--rounds", "2", "--judge", "a:b").stderr
+    assert "only `pasta evaluate threads` takes --judge, --rounds" in refused
     assert "`pasta evaluate threads` needs --program and --data" in run("threads").stderr

@@ -1,0 +1,106 @@
+"""Answers judged in pairs: each pair in both orders, with ties, and at equal lengths.
+
+A judge gets the inputs and two answers, and says which is better: `first`, `second` or `tie`. Judges prefer what
+stands in one place, and what is longer. So a pair is won only if it is won in both places, and the win rate at equal
+lengths is what a logistic curve over the difference of lengths says of answers that are equally long.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pastalang.training.errors import BadData
+from pastalang.training.likelihood import Interval, interval_of_mean
+
+Judge: TypeAlias = Callable[[Mapping[str, Any], str, str], str]
+
+FIRST, SECOND, TIE = "first", "second", "tie"
+_RESAMPLES: Final = 200
+_STEPS: Final = 25  # of Newton's method, which needs about five
+_CLOSE: Final = 1e-9  # a step that changes nothing any more
+_HELD: Final = 1e-3  # what keeps the slope finite where all longer answers win
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`share` of the win: 1, 0.5 for a tie, or 0. `longer`: by how many characters the answer is longer."""
+
+    share: float
+    is_consistent: bool
+    longer: int
+
+
+@dataclass(frozen=True, slots=True)
+class WinRate:
+    """`inconsistent` pairs, which are ties, were judged differently in the two orders."""
+
+    pairs: int
+    wins: int
+    ties: int
+    inconsistent: int
+    rate: float
+    interval: Interval
+    at_equal_lengths: float
+    at_equal_lengths_interval: Interval
+
+
+def verdict_on(judge: Judge, inputs: Mapping[str, Any], answer: str, other: str) -> Verdict:
+    """Raises `BadData` for what is no verdict."""
+    once, again = _asked(judge, inputs, answer, other), _asked(judge, inputs, other, answer)
+    is_won, is_lost = (once, again) == (FIRST, SECOND), (once, again) == (SECOND, FIRST)
+    is_consistent = is_won or is_lost or once == again == TIE
+    return Verdict(1.0 if is_won else 0.0 if is_lost else 0.5, is_consistent, len(answer) - len(other))
+
+
+def _asked(judge: Judge, inputs: Mapping[str, Any], first: str, second: str) -> str:
+    found = judge(inputs, first, second)
+    if found not in (FIRST, SECOND, TIE):
+        raise BadData(f"the judge answers first, second or tie, not {found!r:.60}")
+    return found
+
+
+def win_rate(verdicts: Sequence[Verdict]) -> WinRate | None:
+    """None without verdicts."""
+    if not verdicts:
+        return None
+    shares = np.array([one.share for one in verdicts])
+    longer = np.array([one.longer for one in verdicts], dtype=np.float64)
+    random = np.random.default_rng(0)
+    draws = random.integers(0, len(shares), (_RESAMPLES, len(shares)))
+    controlled = sorted(_at_equal_lengths(shares[draw], longer[draw]) for draw in draws)
+    return WinRate(
+        pairs=len(verdicts),
+        wins=sum(one.share == 1 for one in verdicts),
+        ties=sum(one.share == 0.5 for one in verdicts),
+        inconsistent=sum(not one.is_consistent for one in verdicts),
+        rate=float(shares.mean()),
+        interval=interval_of_mean(shares.tolist()),
+        at_equal_lengths=_at_equal_lengths(shares, longer),
+        at_equal_lengths_interval=(controlled[int(0.025 * _RESAMPLES)], controlled[int(0.975 * _RESAMPLES) - 1]),
+    )
+
+
+def _at_equal_lengths(shares: NDArray[np.float64], longer: NDArray[np.float64]) -> float:
+    """The rate where a logistic curve over the difference of lengths crosses zero.
+
+    Half a win and half a loss at equal lengths are added, so that it stays finite where one side wins everything.
+    """
+    spread = float(longer.std()) or 1.0
+    x = np.column_stack([np.ones(len(longer) + 1), np.append(np.tanh(longer / spread), 0.0)])
+    y, held = np.append(shares, 0.5), np.diag([0.0, _HELD])
+    weights = np.zeros(2)
+    for _ in range(_STEPS):
+        p = 1 / (1 + np.exp(-x @ weights))
+        slope = x.T @ (y - p) - held @ weights
+        curve = x.T @ (x * (p * (1 - p))[:, None]) + held + 1e-9 * np.eye(2)
+        step = np.linalg.solve(curve, slope)
+        weights += step / max(1.0, float(np.abs(step).max()))
+        if np.abs(step).max() < _CLOSE:
+            break
+    return 1 / (1 + math.exp(-float(weights[0])))
