@@ -25,7 +25,7 @@ def tagged(text: str) -> str:
     return text.replace("T[", '<promise tokens="10"/><async>').replace("]", "</async>")
 
 
-def likelihood(model: torch.nn.Module, prompt: str, parts: list[int], of: int) -> float:
+def likelihood(model: torch.nn.Module, prompt: str, parts: list[int], of: int, window: int | None) -> float:
     """The mean log-probability of a part, after the prompt and these other parts, all at the places they have."""
     tokens, positions = list(prompt.encode()), list(range(len(prompt)))
     starts = [len(prompt) + sum(len(part.encode()) for part in PARTS[:n]) for n in range(len(PARTS))]
@@ -34,6 +34,7 @@ def likelihood(model: torch.nn.Module, prompt: str, parts: list[int], of: int) -
         positions += range(starts[part], starts[part] + len(PARTS[part].encode()))
     length = len(PARTS[of].encode())
     seen = torch.ones(len(tokens), len(tokens), dtype=torch.bool).tril()
+    seen = seen if window is None else seen & ~seen.tril(-window)
     mask = torch.zeros(seen.shape, dtype=torch.float64).masked_fill(~seen, torch.finfo(torch.float64).min)
     with torch.inference_mode():
         logits = model(
@@ -43,6 +44,7 @@ def likelihood(model: torch.nn.Module, prompt: str, parts: list[int], of: int) -
     return float(scores[-length:].mean())
 
 
+@pytest.mark.parametrize(("family", "window"), [(Family.LLAMA, None), (Family.MISTRAL, 12)])
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -51,12 +53,12 @@ def likelihood(model: torch.nn.Module, prompt: str, parts: list[int], of: int) -
     ],
 )
 def test_a_thread_is_measured_with_and_without_what_it_cannot_see(
-    text: str, expected: dict[int, tuple[list[int], list[int]]]
+    text: str, expected: dict[int, tuple[list[int], list[int]]], family: Family, window: int | None
 ) -> None:
     program = pastalang.compile('template t(city: text)\nuser """{city}"""\nassistant auto(pasta, max=90)\n')
     plan = build_plan(program.only_template, program)
     [row] = read_checked(Source("rows", json.dumps({"city": "B", "value": "".join(PARTS)})), plan)
-    model = in_float64(toy_model(Family.LLAMA, vocabulary=264, seed=3))
+    model = in_float64(toy_model(family, vocabulary=264, seed=3, window=window))
     with wide_softmax():
         found = Judge(model, TOKENIZER, plan).losses(row, tagged(text))
         assert [(loss.thread, loss.tokens) for loss in found] == [
@@ -66,6 +68,6 @@ def test_a_thread_is_measured_with_and_without_what_it_cannot_see(
             whole, apart = expected[loss.thread]
             of = 2 * loss.thread + 1
             prompt = "User:\nB\n\nAssistant:\n"
-            wanted = likelihood(model, prompt, whole, of) - likelihood(model, prompt, apart, of)
+            wanted = likelihood(model, prompt, whole, of, window) - likelihood(model, prompt, apart, of, window)
             assert loss.nats == pytest.approx(wanted, abs=1e-9)
             assert abs(wanted) > 1e-6
