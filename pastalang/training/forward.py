@@ -97,7 +97,7 @@ def window_of(model: Any) -> int | None:
 def _masks(model: Any, batch: Batch) -> Mask | dict[str, Mask]:
     """Models of mixed layers take one mask per kind; a single one would silently drop their windows."""
     kinds = set(layer_windows(model.config.get_text_config()))
-    is_flex = model.config._attn_implementation == _FLEX
+    is_flex = getattr(model.config, "_attn_implementation", None) == _FLEX
     make: Callable[[Tensor], Mask] = _in_blocks if is_flex else partial(_additive, dtype=_mask_dtype(model))
     found = {window: make(_seen(batch, window)) for window in kinds}
     if len(found) == 1:
