@@ -32,7 +32,7 @@ test: install ## run the tests
 test-long: install ## run the properties on many more cases (hours)
 	$(BIN)/python -m pytest -q -n auto -m long --hypothesis-profile=long
 
-invariants: install ## check 50,000 cases of the invariants, in parts; a part that has held is not run again
+invariants: install ## check 90,000 cases of the invariants, in parts; a part that has held is not run again
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -v -n auto -m long tests/properties/test_many_invariants.py
 
 fuzz: install ## throw 20,000 mutated programs at the language

@@ -21,6 +21,7 @@ from pastalang.cli.plan_source import choose_template, read_program
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.standard_input import is_standard_input, refuse_second, rows_of
 from pastalang.cli.train_bonbon import train_bonbon
+from pastalang.cli.train_ppd import train_ppd
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.program.program import AutoBody, Template
 from pastalang.training.preference import Form, Preference
@@ -37,17 +38,28 @@ class MethodName(StrEnum):
     PASTA = "pasta"
     APAR = "apar"
     BONBON = "bonbon"
+    PPD = "ppd"
 
 
-_RATES = (1e-4, 1e-5)  # of a preference round the second one
+_RATES = {MethodName.BONBON: 1e-5, MethodName.PPD: 1e-2}  # of others 0.0001
 _THREADS = (MethodName.PASTA, MethodName.APAR)
 _ONLY_FOR = {
-    "mode": (MethodName.HPD,),
-    **dict.fromkeys(("samples", "quality", "score", "margin", "alpha", "form"), (MethodName.BONBON,)),
+    "mode": (MethodName.HPD, MethodName.PPD),
+    "samples": (MethodName.BONBON, MethodName.PPD),
+    "length": (MethodName.HPD, *_THREADS, MethodName.PPD),
+    **dict.fromkeys(("quality", "score", "margin", "alpha", "form"), (MethodName.BONBON,)),
+    **dict.fromkeys(("distances", "ensemble", "temperature"), (MethodName.PPD,)),
     **dict.fromkeys(
         (
-            "validation", "hold_out", "epochs", "length", "judge_every", "patience", "load_in_4bit", "attention",
-            "workers", "check", "skip_bad",
+            "precision", "checkpointing", "accumulation", "lora", "lora_alpha", "lora_dropout", "lora_targets",
+            "keep_adapter",
+        ),
+        (MethodName.HPD, *_THREADS, MethodName.BONBON),
+    ),
+    **dict.fromkeys(
+        (
+            "validation", "hold_out", "epochs", "judge_every", "patience", "load_in_4bit", "attention", "workers",
+            "check", "skip_bad",
         ),
         (MethodName.HPD, *_THREADS),
     ),
@@ -84,7 +96,7 @@ def command(
         MethodName,
         typer.Argument(
             help="hpd: decode the values of a JSON answer in parallel. pasta, apar: open threads in auto(...). "
-            "bonbon: prefer the best of sampled answers with threads."
+            "bonbon: prefer the best of sampled answers with threads. ppd: prompt tokens, for fewer passes."
         ),
     ],
     model: Annotated[str, typer.Option(help="The model to start with: a folder, or a name on the Hugging Face hub.")],
@@ -122,7 +134,7 @@ def command(
     accumulation: Annotated[int, typer.Option(min=1, help="The batches of one update.")] = 1,
     learning_rate: Annotated[
         float | None,
-        typer.Option(help="The peak, after warm-up and before decay. Default: 0.0001, for bonbon 0.00001."),
+        typer.Option(help="The peak, after warm-up and before decay. Default: 0.0001, bonbon 0.00001, ppd 0.01."),
     ] = None,
     warm_up: Annotated[
         int | None, typer.Option(min=0, help="Steps of warm-up. Default: a tenth of all, at most 100.")
@@ -176,7 +188,14 @@ def command(
     ] = 0,
     check: Annotated[bool, typer.Option("--check", help="Check and record the rows, and train nothing.")] = False,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used.")] = False,
-    samples: Annotated[int, typer.Option(min=2, help="bonbon: the answers sampled for each row.")] = 8,
+    samples: Annotated[
+        int | None, typer.Option(min=1, help="bonbon, ppd: the model's answers to each row. Default: 8, for ppd 1.")
+    ] = None,
+    temperature: Annotated[
+        float | None, typer.Option(min=0.0, max=100.0, help="ppd: of these answers. Default: as the program says.")
+    ] = None,
+    distances: Annotated[int, typer.Option(min=1, max=8, help="ppd: how many tokens are foretold.")] = 3,
+    ensemble: Annotated[int, typer.Option(min=1, max=100, help="ppd: prompt tokens for each of them, averaged.")] = 1,
     quality: Annotated[
         float, typer.Option(min=0.0, help="bonbon: how much quality counts next to speed; inf: quality alone.")
     ] = 2.0,
@@ -221,7 +240,7 @@ def command(
         from pastalang.training.method import Method, OwnThreads, ParallelValues
         from pastalang.training.model_files import Lora
 
-    rate = learning_rate or _RATES[method is MethodName.BONBON]
+    rate = learning_rate or _RATES.get(method, 1e-4)
     settings = Settings(
         steps=steps or 1000, learning_rate=rate, final_share=final_rate, decay=decay, clip_norm=clip,
         weight_decay=weight_decay, accumulation=accumulation, judge_every=judge_every or 100, patience=patience,
@@ -232,11 +251,23 @@ def command(
         names = tuple(name.strip() for name in (lora_targets or "").split(",") if name.strip())
         adapters = Lora(lora, lora_alpha, lora_dropout, names, load_in_4bit)
     if method is MethodName.BONBON:
-        preference = Preference(samples, quality, alpha, margin, form)
+        if samples == 1:
+            raise Refused("--samples 1 leaves nothing to prefer: bonbon takes 2 and more", EXIT_USAGE)
+        preference = Preference(samples or 8, quality, alpha, margin, form)
         train_bonbon(
             preference, replace(settings, steps=steps or 0), checked, template, model, rows_of(data, columns), out,
             score, max(1, rows // 2), device, lora=adapters, keep_adapter=keep_adapter, overwrite=overwrite,
             options=_options(context),
+        )  # fmt: skip
+        return
+    if method is MethodName.PPD:
+        foretelling = replace(
+            settings, weight_decay=0.0, precision=Precision.FLOAT32, warmup_steps=warm_up or 0, judge_every=100,
+        )  # fmt: skip
+        train_ppd(
+            foretelling, checked, template, mode, model, rows_of(data, columns), out, device, distances=distances,
+            ensemble=ensemble, temperature=temperature, samples=samples or 1, rows=rows, length=length,
+            overwrite=overwrite, options=_options(context), logs=tuple(log or ()),
         )  # fmt: skip
         return
     taught: Method = OwnThreads(checked, template)
@@ -282,8 +313,8 @@ def _processes() -> int:
 
 def _refuse_processes(method: MethodName, *files: Path | None) -> None:
     """Raises `Refused` for what only one process can do."""
-    if method is MethodName.BONBON:
-        raise Refused("bonbon trains in one process: start it without a launcher", EXIT_USAGE)
+    if method in (MethodName.BONBON, MethodName.PPD):
+        raise Refused(f"{method.value} trains in one process: start it without a launcher", EXIT_USAGE)
     if any(map(is_standard_input, files)):
         raise Refused("several processes cannot read one standard input: name a file in place of `-`", EXIT_USAGE)
 

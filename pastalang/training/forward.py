@@ -24,14 +24,18 @@ _FLEX: Final = "flex_attention"  # in transformers
 _FLEX_TORCH: Final = "2.13"  # the first version that it was tested with
 
 
-def logits_of(model: Any, batch: Batch, *, where: Where | None = None) -> Tensor:
+def logits_of(model: Any, batch: Batch, *, where: Where | None = None, cache: Any = None) -> Tensor:
     """(rows, length, vocabulary), or (places, vocabulary) for the places `where`.
 
-    The visible set is always given as a mask: without one, gaps would be read as packed rows.
+    The visible set is always given as a mask: without one, gaps would be read as packed rows. A `cache` of
+    transformers is filled with keys and values.
     """
-    masks = _masks(model, batch)
+    masks = masks_of(model, lambda window: _seen(batch, window))
     with nullcontext() if where is None else _head_sees(model, where):
-        output = model(input_ids=batch.tokens, position_ids=batch.positions, attention_mask=masks, use_cache=False)
+        output = model(
+            input_ids=batch.tokens, position_ids=batch.positions, attention_mask=masks, past_key_values=cache,
+            use_cache=cache is not None,
+        )  # fmt: skip
     logits: Tensor = output.logits
     return logits
 
@@ -94,12 +98,13 @@ def window_of(model: Any) -> int | None:
     return next((window for window in layer_windows(model.config.get_text_config()) if window is not None), None)
 
 
-def _masks(model: Any, batch: Batch) -> Mask | dict[str, Mask]:
-    """Models of mixed layers take one mask per kind; a single one would silently drop their windows."""
+def masks_of(model: Any, seen: Callable[[int | None], Tensor]) -> Mask | dict[str, Mask]:
+    """Models of mixed layers take one mask per kind; a single one would silently drop their windows. `seen` says what
+    tokens see in layers with such a window, or without one."""
     kinds = set(layer_windows(model.config.get_text_config()))
     is_flex = getattr(model.config, "_attn_implementation", None) == _FLEX
     make: Callable[[Tensor], Mask] = _in_blocks if is_flex else partial(_additive, dtype=_mask_dtype(model))
-    found = {window: make(_seen(batch, window)) for window in kinds}
+    found = {window: make(seen(window)) for window in kinds}
     if len(found) == 1:
         return found.popitem()[1]
     [sliding] = (mask for window, mask in found.items() if window is not None)

@@ -16,7 +16,7 @@ from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.scheduler.threads import with_threads
-from pastalang.training.recording import TrainingRow, record
+from pastalang.training.recording import Drawn, TrainingRow, record, record_again
 from pastalang.values.json import JsonValue
 
 
@@ -58,6 +58,10 @@ class Recorder:
             plan, self._tokens, lesson.inputs, lesson.value, origin=lesson.origin, thought=lesson.thought,
             window=self._window, with_writers=with_writers,
         )  # fmt: skip
+
+    def again(self, plan: Plan, inputs: Mapping[str, Any], drawn: Drawn, *, origin: str) -> TrainingRow:
+        """A run that has been made, from what its branches drew."""
+        return record_again(self._bound(plan), inputs, drawn, origin=origin, window=self._window)
 
     def _bound(self, plan: Plan) -> BoundPlan:
         known = self._plans.get(id(plan))

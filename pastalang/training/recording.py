@@ -124,7 +124,7 @@ def record(
     try:
         bound = bind_inputs(plan.plan, inputs)
         answer = answer_of(plan.plan, value, bound, thought=thought)
-        run = _Run(plan, vocabulary, bound, answer, schedule_filter, window, with_writers=with_writers)
+        run = _Lesson(plan, vocabulary, bound, answer, schedule_filter, window, with_writers=with_writers)
         return run.sequence(origin)
     except BadRow as problem:
         raise problem.at(origin) from None
@@ -132,26 +132,43 @@ def record(
         raise BadRow(str(problem), origin=origin) from problem
 
 
+Drawn: TypeAlias = Mapping[tuple[str, tuple[int, ...]], Sequence[int]]  # what each branch drew, by its name and items
+
+
+def record_again(
+    plan: BoundPlan, inputs: Mapping[str, Any], drawn: Drawn, *, origin: str = "", window: int | None = None
+) -> TrainingRow:
+    """A run that has been made, from what its branches drew. Its labels are these tokens."""
+    return _Replay(plan, bind_inputs(plan.plan, inputs), drawn, window).sequence(origin)
+
+
 class _Run:
+    """Decodes a request whose tokens somebody else knows."""
+
     def __init__(
         self,
         plan: BoundPlan,
-        vocabulary: Tokens,
         inputs: Mapping[str, Any],
-        answer: Answer,
         schedule_filter: ScheduleFilter | None,
         window: int | None,
         *,
-        with_writers: bool,
+        with_writers: bool = False,
     ) -> None:
-        self._answer = answer
         self._writers = Writers() if with_writers else None
-        self._teacher = Teacher(answer, vocabulary, plan.encoder)
         self._recording = Recording(CELLS, window)
         self._request = RequestState(plan, inputs, number=0)
         self._scheduler = Scheduler(cells=CELLS, max_position=FAR, schedule_filter=schedule_filter)
         self._taught: list[TaughtToken] = []
         self._labels: dict[int, int] = {}
+
+    def token(self, branch: BranchState) -> int:
+        raise NotImplementedError
+
+    def note(self, branch: BranchState, place: int, token: int) -> None:
+        """Called for each token, before the branch has it."""
+
+    def check(self) -> None:
+        """Called when all is decoded."""
 
     def sequence(self, origin: str) -> TrainingRow:
         self._scheduler.submit(self._request)
@@ -159,7 +176,7 @@ class _Run:
             self._step()
         if self._request.error is not None:
             raise _in_our_words(self._request.error)
-        self._check()
+        self.check()
         recording = self._recording
         labels = np.full(len(recording.tokens), IGNORED, dtype=np.int32)
         labels[list(self._labels)] = list(self._labels.values())
@@ -188,19 +205,54 @@ class _Run:
         self._scheduler.end_step()
 
     def _teach(self, drawing: PendingSample, place: int) -> Sample:
-        branch = drawing.branch
-        token = self._teacher.token(branch)
+        token = self.token(drawing.branch)
         if self._labels.get(place, token) != token:
             if self._writers is not None:
                 self._writers.copy(place)
             place = self._recording.copy_of(place)
         self._labels[place] = token
+        self.note(drawing.branch, place, token)
+        return Sample(token, 0.0)
+
+
+class _Replay(_Run):
+    """What branches drew once is drawn again."""
+
+    def __init__(self, plan: BoundPlan, inputs: Mapping[str, Any], drawn: Drawn, window: int | None) -> None:
+        super().__init__(plan, inputs, None, window)
+        self._left = {branch: iter(tokens) for branch, tokens in drawn.items()}
+
+    def token(self, branch: BranchState) -> int:
+        return next(self._left[branch.name, branch.items])
+
+
+class _Lesson(_Run):
+    """The tokens are those of the right answer."""
+
+    def __init__(
+        self,
+        plan: BoundPlan,
+        vocabulary: Tokens,
+        inputs: Mapping[str, Any],
+        answer: Answer,
+        schedule_filter: ScheduleFilter | None,
+        window: int | None,
+        *,
+        with_writers: bool,
+    ) -> None:
+        super().__init__(plan, inputs, schedule_filter, window, with_writers=with_writers)
+        self._answer = answer
+        self._teacher = Teacher(answer, vocabulary, plan.encoder)
+
+    def token(self, branch: BranchState) -> int:
+        return self._teacher.token(branch)
+
+    def note(self, branch: BranchState, place: int, token: int) -> None:
         field = branch.hole.field.path if branch.hole is not None else branch.decision.field  # type: ignore[union-attr]
         items = branch.items_of_decision()
         is_absent = not is_thinking(branch) and self._answer.at(field, items) is None
         absent = self._teacher.first_of_null(branch)
         self._taught.append(TaughtToken(field, items, place, token, self._allowed(branch), is_absent, absent))
-        return Sample(token, 0.0)
 
     def _allowed(self, branch: BranchState) -> TokenMask | None:
         if branch.hole is not None:
@@ -209,7 +261,7 @@ class _Run:
         tokens = branch.decision.allowed()
         return None if tokens is None else self._request.tokens.mask(tokens)
 
-    def _check(self) -> None:
+    def check(self) -> None:
         """Check that the run wrote the right answer: a limit may have cut it, or a spelling may mean another value."""
         try:
             answers, is_stacked = answers_of(self._request)

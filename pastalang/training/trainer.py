@@ -12,11 +12,10 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import torch
 
-from pastalang.training.batches import Batch
 from pastalang.training.checkpoints import Checkpoints, Identity, Progress, Weights, put_weights, trained_weights
 from pastalang.training.errors import Interrupted, TrainingStopped
 from pastalang.training.forward import loss_of
@@ -25,8 +24,24 @@ from pastalang.training.processes import ALONE, Processes
 from pastalang.training.run_log import ReportLine, Step, StepLines
 from pastalang.training.settings import Precision, Settings
 
-Batches: TypeAlias = Callable[[int], Batch]  # the batch with this number, the same at every call
-Loss: TypeAlias = Callable[[Any, Batch], torch.Tensor]  # of a model on a batch
+
+class Fed(Protocol):
+    """What one forward and backward pass takes. `origins` names the rows, so that a bad one can be found."""
+
+    @property
+    def tokens(self) -> torch.Tensor: ...
+    @property
+    def origins(self) -> Sequence[str]: ...
+    @property
+    def predicted(self) -> int:
+        """How many tokens the loss is over."""
+        ...
+
+    def to(self, device: torch.device) -> Fed: ...
+
+
+Batches: TypeAlias = Callable[[int], Fed]  # the batch with this number, the same at every call
+Loss: TypeAlias = Callable[[Any, Any], torch.Tensor]  # of a model on a batch
 Judge: TypeAlias = Callable[[Any], float]  # a validation score of the model: higher is better
 OnStep: TypeAlias = Callable[[Step], None]
 

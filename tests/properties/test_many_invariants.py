@@ -1,4 +1,4 @@
-"""Fifty thousand cases of the invariants, in parts that can be run one by one: `make invariants`.
+"""Ninety thousand cases of the invariants, in parts that can be run one by one: `make invariants`.
 
 A part is a property, a number of examples and a seed, which is the number in its name. A part that has held is noted
 under `build/invariants`, for this very code and these very tests; what is noted is not run again. A breach is told as
@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from tests.properties import invariants
 from tests.properties.tally import ALL
+from tests.properties.test_drafted import check_drafted
 from tests.properties.test_exactness import check_drafts
 from tests.properties.test_fair_memory import check_fair_memory
 from tests.properties.test_plan import check_schedules
@@ -52,6 +53,7 @@ PROPERTIES = (  # what is checked, how many examples a part has, how many parts 
     (check_schedules, 200, 20),
     (check_training, 25, 32),
     (check_drafts, 25, 32),
+    (check_drafted, 50, 220),
 )
 
 

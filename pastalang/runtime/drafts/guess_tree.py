@@ -33,6 +33,7 @@ _LONGEST_TEXT = 32  # tokens between two values that are fed with a guess
 _UNLIKELY = 0.08  # guesses of a smaller chance, all before them right, are not considered
 _FIRST = (0.45, 0.7, 0.85, 0.9)  # the chance of the first copied token, by the length of the match, before any is seen
 _NEXT = 0.85  # of a later one, if the one before it was right
+_RARE = 0.02  # the same where a number of guesses is asked for, whatever they cost
 _FORESEEN = 24  # guesses of a tree after which no more are foreseen
 _ENDS = 0.3  # that a value ends where it may
 _TRUST, _MEMORY = 8, 256  # what is believed counts like so many guesses; what was learned, like so many at most
@@ -109,6 +110,7 @@ class GuessTree:
 
     def foresee(self, foretold: Sequence[Sequence[Foretold]]) -> None:
         """The likeliest of the foretold tokens, each after the likeliest before it."""
+        least = _UNLIKELY if self._branch.drafts == "auto" else _RARE
         heap = [(-1.0, 0, FROM_BRANCH, 0)]
         ways = [self._hole.copy_for_probe()] if foretold else []
         while heap and ways and len(self.guesses) < _FORESEEN:
@@ -116,7 +118,7 @@ class GuessTree:
             for token, distance, probability in foretold[depth] if depth < len(foretold) else ():
                 kind = _FORETOLD + distance * BUCKETS + bucket_of(probability)
                 chance = self._chances.of(kind)
-                if -reached * chance < _UNLIKELY:
+                if -reached * chance < least:
                     continue
                 way = ways[number].copy_for_probe()
                 fed = _take(way, token)

@@ -18,7 +18,7 @@ from pastalang.runtime.models.prompt_tokens import BUCKETS, PromptTokens
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import DraftTree
 
-LIKELIEST = 4  # tokens that are considered at each distance
+LIKELIEST = 8  # tokens that are considered at each distance
 _TRUST, _MEMORY = 32, 512  # what training measured counts like so many steps; what was seen, like so many at most
 _ROOM = 64  # positions that have to be left before the model's last one
 
@@ -95,12 +95,14 @@ class PromptDrafts:
         known = self._foretold.get(branch)
         if known is None:
             return
-        is_right = True
+        drawn, is_right = {one.index for one in branch.drawn[-_ROOM:]}, True
         for distance, candidates in enumerate(known.likeliest):
             at = known.first + distance
             is_known = at < len(branch.tokens)
             if is_right and not is_known and branch.hole is not None:
                 return
+            if is_known and at not in drawn:
+                continue  # the type forced it
             is_right = is_right and is_known and branch.tokens[at] == candidates[0][0]
             if self._judged[distance] >= _MEMORY:
                 self._right[distance] /= 2

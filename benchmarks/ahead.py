@@ -1,0 +1,119 @@
+"""Prompt tokens on a program: tokens per pass, what passes are fed, and time, next to no drafts and to look-up.
+
+    python -m benchmarks.ahead --model FOLDER --program FILE --data rows.jsonl [--documents 40] [--mode sequential]
+
+`FOLDER` holds prompt tokens (`pasta train ppd`). Each way has an engine of its own, and all take the documents in turn.
+A pass is fed at most so many tokens besides the first of each branch. Times are of the processor.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import pastalang
+from pastalang.program.types import Drafts
+from pastalang.runtime.drafts.drafter import EngineDrafter
+
+FED = (7, 15)  # besides the last token of a branch
+
+
+@dataclass(frozen=True)
+class Way:
+    name: str
+    drafts: Drafts
+    looks_up: bool = True
+    foretells: bool = True
+
+
+WAYS = (
+    Way("off", "off"),
+    *(Way(f"look-up, {most}", most, foretells=False) for most in FED),
+    *(Way(f"prompt tokens, {most}", most, looks_up=False) for most in FED),
+    *(Way(f"both, {most}", most) for most in FED),
+    Way("look-up, auto", "auto", foretells=False),
+    Way("prompt tokens, auto", "auto", looks_up=False),
+    Way("both, auto", "auto"),
+)
+
+
+@dataclass
+class Total:
+    seconds: float = 0.0
+    counts: Counter[str] = field(default_factory=Counter)
+    answers: list[str] = field(default_factory=list)
+
+
+def engine_for(model: str, way: Way) -> pastalang.Engine:
+    engine = pastalang.Engine.load(model, drafts=way.drafts)
+    drafter = engine._drafter
+    assert isinstance(drafter, EngineDrafter)
+    if not way.foretells:
+        drafter._ahead = None
+    if not way.looks_up:
+        drafter._texts.matches = lambda *_: []  # type: ignore[method-assign]
+        drafter._values.after = lambda *_: []  # type: ignore[method-assign]
+        drafter._values.closing = lambda *_: None  # type: ignore[method-assign]
+    return engine
+
+
+def measure(model: str, program: Any, rows: list[dict[str, Any]], mode: str, temperature: float | None) -> list[Total]:
+    engines = [engine_for(model, way) for way in WAYS]
+    totals = [Total() for _ in WAYS]
+    sampling = None if temperature is None else pastalang.Sampling(temperature=temperature)
+    for engine in engines:
+        engine.run(program, rows[0], mode=mode)
+    for seed, row in enumerate(rows):
+        for engine, total in zip(engines, totals, strict=True):
+            began = time.process_time()
+            result = engine.run(program, row, mode=mode, seed=seed, sampling=sampling)
+            total.seconds += time.process_time() - began
+            total.answers.append(result.text)
+            usage = result.usage
+            total.counts.update(
+                passes=usage.forward_passes, drawn=usage.output_tokens, fed=usage.drafted_tokens,
+                confirmed=usage.confirmed_tokens,
+            )  # fmt: skip
+    return totals
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--program", type=Path, required=True)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--documents", type=int, default=40)
+    parser.add_argument("--mode", default="strict")
+    parser.add_argument("--temperature", type=float)
+    given = parser.parse_args()
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore", pastalang.TruncationWarning)
+    with given.data.open(encoding="utf-8") as file:
+        rows = [json.loads(line) for line in islice(file, given.documents)]
+    names = {one.name for one in pastalang.load(given.program).only_template.inputs}
+    rows = [{name: value for name, value in row.items() if name in names} for row in rows]
+    totals = measure(given.model, pastalang.load(given.program), rows, given.mode, given.temperature)
+    plain = totals[0]
+    print("| drafts | passes | tokens per pass | fed ahead per pass | ms per document | time | same answers |")
+    print("|---|---|---|---|---|---|---|")
+    for way, total in zip(WAYS, totals, strict=True):
+        passes = total.counts["passes"]
+        same = sum(one == other for one, other in zip(plain.answers, total.answers, strict=True))
+        print(
+            f"| {way.name} | {passes / len(rows):.1f} | {total.counts['drawn'] / passes:.2f} "
+            f"| {total.counts['fed'] / passes:.1f} | {1000 * total.seconds / len(rows):.0f} "
+            f"| {total.seconds / plain.seconds:.2f}x | {same} of {len(rows)} |"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,363 @@
+"""Prompt tokens: embeddings, trained on frozen weights, that foretell what the model says next but one, and further on.
+
+    inputs ── the model's own answers ── what it said at each place ── prompt tokens ── how often they are right
+
+The weights are copied as they are, and `ppd.safetensors` next to them. No answer changes: what is foretold is guessed
+(`drafts`), and only saves passes if it is right.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pastalang.errors import PastaError
+from pastalang.plan.plan import Mode, Plan
+from pastalang.program.program import Program
+from pastalang.program.types import Sampling
+from pastalang.runtime.attention.masks import layer_windows
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.models.loading import LoadedModel, default_device, load_model
+from pastalang.runtime.models.prompt_tokens import BUCKETS, Accuracy, PromptTokens
+from pastalang.runtime.result import Result
+from pastalang.training.checkpoints import Checkpoints, Progress, fingerprint_of_weights, put_weights
+from pastalang.training.data import Asked, read_asked
+from pastalang.training.errors import BadData, BadRow, BadRows
+from pastalang.training.lessons import Recorder, planner
+from pastalang.training.method import note_of
+from pastalang.training.model_files import read_base, save
+from pastalang.training.probe_lines import (
+    Contexts,
+    Line,
+    ProbeBatch,
+    ProbeBatches,
+    ahead_logits,
+    distillation,
+    lines_of,
+)
+from pastalang.training.recording import IGNORED, Drawn, TrainingRow
+from pastalang.training.row_files import RowFile, fingerprint_of
+from pastalang.training.run_folder import WORK, check_folder, prepare_folder, write_options
+from pastalang.training.run_log import Metrics, ReportLine, Step, StepLines
+from pastalang.training.settings import LogName, Settings
+from pastalang.training.trainer import train
+from pastalang.values.describe import counted
+
+_TOGETHER: Final = 16  # rows that are answered together, and kept together
+_HOSTS: Final = 16  # of a line in a batch
+_JUDGED: Final = 64  # of a line that is judged
+_CACHED: Final = 2 << 30  # bytes of keys, values and distributions that are kept
+_TOP: Final = 5  # ranks of which the accuracy is measured
+_SHARE: Final = 0.1  # of the lines that judge
+_FEWEST: Final = 4  # lines; with fewer, all of them train and judge
+_DOUBT: Final = 8  # what is believed of a tenth of probability counts like so many predictions
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTraining:
+    """`distances`: how many tokens are foretold; `ensemble`: embeddings at each, whose logits are averaged; `decay`:
+    how much less a distance counts than the one before it. `temperature`: of the model's own answers, None: as the
+    program says; `samples`: answers to each row."""
+
+    distances: int = 3
+    ensemble: int = 1
+    decay: float = 0.8
+    temperature: float | None = None
+    samples: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PromptJob:
+    """`data` needs the inputs of rows only. `rows`: lines of a batch; `length`: their tokens, at least."""
+
+    program: Program
+    model: str
+    data: RowFile
+    out: Path
+    training: PromptTraining
+    settings: Settings
+    template: str | None = None
+    mode: Mode = Mode.STRICT
+    rows: int = 8
+    length: int = 512
+    device: str | None = None
+    cells: int = 1 << 15
+    overwrite: bool = False
+    options: Mapping[str, Any] | None = None
+    logs: tuple[LogName, ...] = ()
+
+
+class Probing(nn.Module):
+    """What is trained: the embeddings alone. The model itself is no part of it, so nothing else is saved or changed."""
+
+    def __init__(self, rows: Tensor) -> None:
+        super().__init__()
+        self.rows = nn.Parameter(rows)
+
+
+def train_prompt_tokens(
+    job: PromptJob, *, report: ReportLine = print, live: ReportLine | None = None,
+    is_stopped: Callable[[], bool] = bool,
+) -> Accuracy:  # fmt: skip
+    """An interrupted run goes on. Gives how good the prompt tokens are. Raises `BadData`, `BadRows`, `Interrupted`."""
+    check_folder(job.out, overwrite=job.overwrite)
+    plan = planner(job.program, job.template)(job.mode)
+    asked = _asked(job, plan)
+    base = _loaded(job)
+    identity = _identity(job, base, plan)
+    prepare_folder(job.out, overwrite=job.overwrite)
+    write_options(job.out, job.options or {}, identity)
+    rows = list(_rows(job, base, plan, asked, identity, live))
+    length = max(job.length, *(len(row) for row in rows)) if rows else job.length
+    lines = lines_of(rows, length=length, distances=job.training.distances)
+    if not lines:
+        raise BadData("no answer of the model has two tokens that follow one another: there is nothing to foretell")
+    hosts = sum(len(line.hosts) for line in lines)
+    report(f"{counted(len(rows), 'answer')} of the model, {hosts:,} places to foretell from, {len(lines)} lines")
+    run = _Run(job, base, plan, lines, length, report, live)
+    return run.all(identity, is_stopped)
+
+
+def _loaded(job: PromptJob) -> LoadedModel:
+    """Weights that nothing has rounded, because they are saved again."""
+    device = job.device or default_device()
+    dtype = torch.float32 if device == "cpu" else read_base(job.model).dtype
+    return load_model(job.model, device=device, dtype=dtype, packed=False)
+
+
+def _asked(job: PromptJob, plan: Plan) -> list[Asked]:
+    found, _ = read_asked(job.data, plan)
+    problems = [one for one in found if isinstance(one, BadRow)]
+    if problems:
+        raise BadRows(problems, rows=len(found))
+    return [one for one in found if isinstance(one, Asked)]
+
+
+def _identity(job: PromptJob, base: LoadedModel, plan: Plan) -> dict[str, str]:
+    about = {name: str(value) for name, value in asdict(job.training).items()}
+    return {
+        **about, "method": "ppd", "program": note_of(plan, (job.mode,)).program, "mode": job.mode.value,
+        "model": fingerprint_of_weights(base.weights), "data": fingerprint_of(job.data), "rows": str(job.rows),
+        "length": str(job.length),
+    }  # fmt: skip
+
+
+# ── the model's own answers ──────────────────────────────────────────────────────────────────────────────
+
+
+def _rows(
+    job: PromptJob, base: LoadedModel, plan: Plan, asked: Sequence[Asked], identity: Mapping[str, str],
+    live: ReportLine | None,
+) -> Iterator[TrainingRow]:  # fmt: skip
+    """The answers as they were decoded. What was drawn is kept in a file, and taken from there."""
+    window = next((one for one in layer_windows(base.weights.config.get_text_config()) if one is not None), None)
+    recorder = Recorder(base.tokenizer, window=window)
+    answers = {**identity, "seed": str(job.settings.seed), "distances": "", "ensemble": "", "decay": "", "rows": ""}
+    name = sha256(json.dumps(answers, sort_keys=True).encode()).hexdigest()[:12]
+    kept = job.out / WORK / f"answers-{name}.jsonl"
+    drawn = _answered(job, base, plan, asked, kept, live)
+    for one, found in zip([one for one in asked for _ in range(job.training.samples)], drawn, strict=True):
+        if found:
+            yield recorder.again(plan, one.inputs, found, origin=one.origin)
+
+
+def _answered(
+    job: PromptJob, base: LoadedModel, plan: Plan, asked: Sequence[Asked], kept: Path, live: ReportLine | None
+) -> list[Drawn]:
+    lines = kept.read_text(encoding="utf-8").splitlines() if kept.exists() else []
+    found = [_read(line) for line in lines]
+    wanted, done = len(asked), len(found) // job.training.samples
+    del found[done * job.training.samples :]
+    engine: Engine | None = None
+    sampling = None if job.training.temperature is None else Sampling(temperature=job.training.temperature)
+    before = base.weights.config._attn_implementation
+    with kept.open("w", encoding="utf-8") as file:
+        file.writelines(map(_line, found))
+        while done < wanted:
+            some = asked[done : done + _TOGETHER]
+            engine = engine or Engine.load((base.weights, base.tokenizer), cells=job.cells)
+            ways = [
+                engine.batch(
+                    plan, [one.inputs for one in some], any_mode=True, sampling=sampling, on_truncated="keep",
+                    seed=job.settings.seed * 1_000_003 + number,
+                )
+                for number in range(job.training.samples)
+            ]  # fmt: skip
+            for results in zip(*ways, strict=True):
+                for result in results:
+                    found.append(_drawn(result))
+                    file.write(_line(found[-1]))
+            file.flush()
+            done += len(some)
+            if live is not None:
+                live(f"the model answers: {done:,} of {wanted:,} rows")
+    base.weights.set_attn_implementation(before)
+    return found
+
+
+def _drawn(result: Result | PastaError) -> Drawn:
+    """What each branch drew. Nothing of a run that failed."""
+    if isinstance(result, PastaError):
+        return {}
+    lanes = {lane.id: (lane.name, lane.items) for lane in result.trace.lanes}
+    found: dict[tuple[str, tuple[int, ...]], list[int]] = {}
+    for one in result.trace.drawn:
+        found.setdefault(lanes[one.lane], []).append(one.token)
+    return found
+
+
+def _line(drawn: Drawn) -> str:
+    return json.dumps([[*lane, list(tokens)] for lane, tokens in drawn.items()]) + "\n"
+
+
+def _read(line: str) -> Drawn:
+    return {(name, tuple(items)): tokens for name, items, tokens in json.loads(line)}
+
+
+# ── training ─────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Run:
+    """A run whose answers are known: training, judging, saving."""
+
+    def __init__(
+        self, job: PromptJob, base: LoadedModel, plan: Plan, lines: Sequence[Line], length: int, report: ReportLine,
+        live: ReportLine | None,
+    ) -> None:  # fmt: skip
+        self._job, self._base, self._plan = job, base, plan
+        self._report, self._live = report, live
+        count = int(len(lines) * _SHARE) if len(lines) >= _FEWEST else 0
+        order = np.random.default_rng(job.settings.seed).permutation(len(lines))
+        judged, taught = (sorted(order[:count]), sorted(order[count:])) if count else (range(len(lines)),) * 2
+        self._model = base.weights.eval().requires_grad_(False)
+        self._vocabulary = int(self._model.config.get_text_config().vocab_size)
+        self._judged, self._taught = ([lines[number] for number in some] for some in (judged, taught))
+        self._length = length
+        self._contexts = Contexts(self._model, self._taught, length=length, most=_CACHED)
+        self._judged_contexts = Contexts(self._model, self._judged, length=length, most=_CACHED // 4)
+
+    def all(self, identity: Mapping[str, str], is_stopped: Callable[[], bool]) -> Accuracy:
+        job, work = self._job, self._job.out / WORK
+        probing = Probing(self._first_rows())
+        steps, metrics = StepLines(self._report, self._live), Metrics(work, job.logs, about=job.options)
+        found = Checkpoints(work, {**identity, **job.settings.identity}).latest()
+        metrics.begin_after(found.progress.step if found else 0)
+
+        def taken(step: Step) -> None:
+            metrics.step(step)
+            steps(step)
+
+        try:
+            progress = train(
+                probing, self._batches(self._taught, _HOSTS), job.settings, work, identity=identity,
+                judge=lambda probing: self._score(probing), report=self._report, on_step=taken, is_stopped=is_stopped,
+                loss=lambda probing, batch: distillation(
+                    self._model, probing.rows, batch, self._contexts, decay=job.training.decay
+                ),
+            )  # fmt: skip
+        finally:
+            metrics.close()
+        return self._save(probing, progress)
+
+    def _first_rows(self) -> Tensor:
+        """Embeddings of tokens that the model drew."""
+        training, embedding = self._job.training, self._model.get_input_embeddings()
+        drawn = [token for line in self._taught for host in line.hosts for token in host.drawn if token != IGNORED]
+        chance = np.random.default_rng(self._job.settings.seed)
+        chosen = chance.choice(np.array(drawn), size=(training.distances, training.ensemble))
+        with torch.no_grad():
+            rows: Tensor = embedding(torch.from_numpy(chosen).to(self._model.device))
+        return rows.detach().float().clone()
+
+    def _batches(self, lines: Sequence[Line], hosts: int) -> ProbeBatches:
+        training = self._job.training
+        return ProbeBatches(
+            lines, length=self._length, distances=training.distances, ensemble=training.ensemble,
+            vocabulary=self._vocabulary, size=self._job.rows, hosts=hosts, seed=self._job.settings.seed,
+        )  # fmt: skip
+
+    def _score(self, probing: Probing) -> float:
+        """How many passes the likeliest tokens save: the mean length of a run that is right."""
+        return sum(self._accuracy(probing).runs)
+
+    @torch.no_grad()
+    def _accuracy(self, probing: Probing) -> Accuracy:
+        batches, tally = self._batches(self._judged, _JUDGED), _Tally(self._job.training.distances)
+        chance = np.random.default_rng(self._job.settings.seed)
+        for number, line in enumerate(self._judged):
+            some = [line.hosts[index] for index in chance.permutation(len(line.hosts))[:_JUDGED]]
+            batch = batches.batch([(number, some)]).to(self._model.device)
+            tally.add(batch, ahead_logits(self._model, probing.rows, batch, self._judged_contexts))
+        return tally.accuracy
+
+    def _save(self, probing: Probing, progress: Progress) -> Accuracy:
+        job, base = self._job, self._base
+        best = Checkpoints(job.out / WORK, {}).best(progress)
+        if best is not None:
+            put_weights(probing, best)
+        accuracy = self._accuracy(probing)
+        tokens = PromptTokens(probing.rows.detach(), accuracy)
+        job.out.mkdir(parents=True, exist_ok=True)
+        tokens.save(job.out, self._model)
+        note = base.trained_for or replace(note_of(self._plan, tuple(Mode)), modes=tuple(Mode))
+        save(self._model, base.tokenizer, note, job.out, dtype=read_base(job.model).dtype)
+        for line in _table(accuracy):
+            self._report(line)
+        self._report(f"saved to {job.out}")
+        return accuracy
+
+
+class _Tally:
+    """Counts how often predictions are right, at each distance."""
+
+    def __init__(self, distances: int) -> None:
+        self._top = torch.zeros(distances, _TOP)
+        self._judged = torch.zeros(distances)
+        self._runs, self._hosts = torch.zeros(distances), 0
+        self._right, self._seen = torch.zeros(distances, BUCKETS), torch.zeros(distances, BUCKETS)
+
+    def add(self, batch: ProbeBatch, logits: Tensor) -> None:
+        """Where the type forced the token, nothing is judged, and a run of right ones goes on."""
+        known = batch.drawn != IGNORED
+        found = torch.softmax(logits.float(), dim=-1).topk(_TOP, dim=-1)
+        is_drawn = (found.indices == batch.drawn[..., None]).cpu()
+        known, chances = known.cpu(), found.values.cpu()
+        right = is_drawn[..., 0]
+        self._judged += known.sum(dim=(0, 1))
+        self._top += (is_drawn.cumsum(dim=-1) * known[..., None]).sum(dim=(0, 1))
+        in_a_row = (right | ~known).long().cumprod(dim=-1).bool()
+        self._runs += (in_a_row & known).sum(dim=(0, 1))
+        self._hosts += known.shape[0] * known.shape[1]
+        buckets = (chances * BUCKETS).long().clamp(max=BUCKETS - 1)
+        for distance in range(known.shape[-1]):
+            where = known[..., distance]
+            chosen = buckets[..., distance, :][where].flatten()
+            self._seen[distance] += torch.bincount(chosen, minlength=BUCKETS)
+            hits = is_drawn[..., distance, :][where].flatten().float()
+            self._right[distance] += torch.bincount(chosen, weights=hits, minlength=BUCKETS)
+
+    @property
+    def accuracy(self) -> Accuracy:
+        middle = (torch.arange(BUCKETS) + 0.5) / BUCKETS
+        by_chance = (self._right + _DOUBT * middle) / (self._seen + _DOUBT)
+        top = self._top / self._judged.clamp(min=1)[:, None]
+        runs = self._runs / max(1, self._hosts)
+        return Accuracy(_rounded(top), _rounded(runs[None])[0], _rounded(by_chance))
+
+
+def _rounded(numbers: Tensor) -> tuple[tuple[float, ...], ...]:
+    return tuple(tuple(round(float(one), 4) for one in row) for row in numbers)
+
+
+def _table(accuracy: Accuracy) -> Iterator[str]:
+    yield "tokens ahead  right  among 5  right in a row"
+    for distance, (top, run) in enumerate(zip(accuracy.top, accuracy.runs, strict=True), start=1):
+        yield f"{distance:>12}  {top[0]:>5.2f}  {top[-1]:>7.2f}  {run:>14.2f}"

@@ -1,0 +1,61 @@
+"""The page about drafts, followed from a model to the same model with prompt tokens, with a toy."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from pastalang.cli.app import build_app
+from pastalang.testing.byte_tokenizer import byte_tokenizer
+from pastalang.testing.toy_models import toy_model
+
+PAGE = Path(__file__).parents[2] / "docs" / "drafts.md"
+TITLES = ("Norvika Coffee, Dark Roast, 12 oz", "Sony Bravia 55", "a phone")
+
+
+def invoke(command: str) -> Result:
+    name = shlex.split(command)[1]
+    return CliRunner().invoke(build_app({name}), shlex.split(command)[1:])
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    toy_model(vocabulary=320, positions=1024).save_pretrained("PATH")
+    byte_tokenizer().save_pretrained("PATH")
+    source = PAGE.read_text(encoding="utf-8").partition("```pasta\n")[2].partition("```")[0]
+    Path("note.pasta").write_text(source, encoding="utf-8")
+    Path("titles.jsonl").write_text("".join(json.dumps({"title": one}) + "\n" for one in TITLES), encoding="utf-8")
+    return tmp_path
+
+
+def test_the_commands_of_the_page_lead_to_a_model_with_prompt_tokens(folder: Path) -> None:
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    train, run = (next(line for line in lines if line.startswith(f"pasta {name}")) for name in ("train ppd", "run"))
+    trained = invoke(train.replace("--steps 400", "--steps 3") + " --device cpu")
+    assert trained.exit_code == 0, trained.output
+    assert "tokens ahead  right  among 5  right in a row" in trained.output and "saved to ahead" in trained.output
+    asked = [json.loads(invoke(f"{run} --device cpu --json --seed 3 {drafts}").stdout) for drafts in ("", "--drafts 6")]
+    assert asked[0]["text"] == asked[1]["text"] and asked[1]["usage"]["drafted_tokens"] > 0
+    again = invoke(train + " --device cpu")
+    assert again.exit_code != 0 and "holds a finished run" in again.output
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("train ppd --mode lockstep", "values in lock-step are never guessed"),
+        ("train ppd --validation titles.jsonl", "--validation is for hpd and pasta and apar, not for ppd"),
+        ("train hpd --distances 2", "--distances is for ppd, not for hpd"),
+        ("train ppd --temperature -1", "--temperature"),
+        ("train bonbon --samples 1", "has no auto(...)"),
+    ],
+)
+def test_what_is_not_for_a_method_is_refused(folder: Path, options: str, said: str) -> None:
+    refused = invoke(f"pasta {options} --model PATH --program note.pasta --data titles.jsonl --out out")
+    assert refused.exit_code == 2 and said in refused.output.replace("\n", " "), refused.output
+    assert not (folder / "out").exists()

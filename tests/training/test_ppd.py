@@ -1,0 +1,203 @@
+"""Prompt tokens are trained on what decoding feeds, on weights that stay as they are, and save passes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import pastalang
+from pastalang.plan.build import build_plan
+from pastalang.plan.plan import Mode
+from pastalang.program.types import Sampling
+from pastalang.runtime.attention.plain_views import FedToken, PlainViews
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.models.prompt_tokens import FILE, Accuracy, PromptTokens
+from pastalang.runtime.models.transformers import TransformersModel
+from pastalang.runtime.scheduler.branch import BranchState
+from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree, Guess
+from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.step import StepBatch
+from pastalang.testing.toy_models import Family, toy_model
+from pastalang.training.errors import BadData, Interrupted
+from pastalang.training.lessons import Recorder
+from pastalang.training.ppd import PromptJob, PromptTraining, _drawn, train_prompt_tokens
+from pastalang.training.probe_lines import Contexts, ProbeBatches, ahead_logits, hosts_of, lines_of
+from pastalang.training.recording import IGNORED, TrainingRow
+from pastalang.training.settings import Precision, Settings
+from tests.runtime.float64 import in_float64
+from tests.training.lessons import TOKENIZER
+
+VOCABULARY, DISTANCES, ENSEMBLE = 320, 3, 2
+PROGRAM = pastalang.compile('''
+template t(title: text)
+user """{title}"""
+assistant json {
+  a: string(max=9)
+  b: { c: "tv" | "phone", d: string(max=6) | null }
+  e: string(max=7) after a
+}
+''')
+TEXT = pastalang.compile('template t(title: text)\nuser """{title}"""\nassistant text """{a: string(max=24)}!"""\n')
+ROWS = [{"title": title} for title in ("Sony 55", "a phone", "x", "größer, 12")]
+
+
+class Watched:
+    """Keeps the logits of the probes of a run, by what they see of the text and by their number."""
+
+    def __init__(self, inner: TransformersModel) -> None:
+        self.inner, self.views = inner, PlainViews()
+        self.found: dict[tuple[object, int], torch.Tensor] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def forward(self, batch: StepBatch) -> torch.Tensor:
+        fed, logits = self.views.feed(batch), self.inner.forward(batch)
+        for row, index in enumerate(batch.wanted):
+            if fed[index].token >= VOCABULARY:
+                self.found[context_of(fed[index]), fed[index].token - VOCABULARY] = logits[row]
+        return logits
+
+
+def context_of(token: FedToken) -> object:
+    return frozenset((seen.token, seen.position) for seen in token.sees if seen.token < VOCABULARY)
+
+
+class OnlyProbes:
+    """Probes after everything that is drawn from, and no guesses."""
+
+    def propose(self, branches: Sequence[BranchState], *, step: int, most: int) -> Sequence[Sequence[Guess]]:
+        places = [(one, far) for one in range(ENSEMBLE) for far in range(DISTANCES)]
+        parents = [FROM_BRANCH if far == 0 else place - 1 for place, (_, far) in enumerate(places)]
+        tokens = [VOCABULARY + ENSEMBLE * far + one for one, far in places]
+        tree = [Guess(token, parent, 0.0, PROBE) for token, parent in zip(tokens, parents, strict=True)]
+        return [tree] * len(branches)
+
+    def learn(self, tree: DraftTree) -> None: ...
+    def remember(self, request: RequestState) -> None: ...
+
+
+@pytest.mark.parametrize(("family", "window"), [(Family.LLAMA, None), (Family.QWEN3, 9), (Family.GEMMA3, None)])
+@pytest.mark.parametrize(("program", "mode"), [(PROGRAM, Mode.STRICT), (PROGRAM, Mode.SEQUENTIAL), (TEXT, Mode.STRICT)])
+def test_what_training_computes_is_what_decoding_computes(
+    family: Family, window: int | None, program: Any, mode: Mode
+) -> None:
+    network = in_float64(toy_model(family, window=window, layers=2))
+    before = network.config._attn_implementation
+    rows = torch.randn(DISTANCES, ENSEMBLE, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+    model = TransformersModel(network, cells=2048, prompt_tokens=PromptTokens(rows, Accuracy.unknown(DISTANCES)))
+    watched = Watched(model)
+    engine = Engine(watched, TOKENIZER, drafts=8, prefix_cells=0)  # type: ignore[arg-type]
+    engine.scheduler.drafting.drafter = OnlyProbes()
+    plan = build_plan(program.only_template, program, mode=mode)
+    result = engine.run(plan, ROWS[0], sampling=Sampling(temperature=1.0), on_truncated="keep")
+    recorder = Recorder(TOKENIZER, window=window)
+    row = recorder.again(plan, ROWS[0], _drawn(result), origin="0")
+    network.set_attn_implementation(before)
+
+    length = len(row) + 5
+    [line] = lines_of([row], length=length, distances=DISTANCES)
+    batches = ProbeBatches(
+        [line], length=length, distances=DISTANCES, ensemble=ENSEMBLE, vocabulary=VOCABULARY, size=1, hosts=99, seed=0
+    )
+    batch = batches.batch([(0, line.hosts)])
+    logits = ahead_logits(network, rows, batch, Contexts(network, [line], length=length, most=1 << 20))[0]
+    compared = 0
+    for host, found in zip(line.hosts, logits, strict=True):
+        seen = row.visible[host.places[0]]
+        context = frozenset(zip(row.tokens[seen].tolist(), row.positions[seen].tolist(), strict=True))
+        for far in range(len(host.places) - 1):
+            parts = [watched.found[context, ENSEMBLE * far + one] for one in range(ENSEMBLE)]
+            assert torch.allclose(found[far], torch.stack(parts).mean(dim=0), rtol=0, atol=1e-9)
+            compared += 1
+    assert compared >= 15
+
+
+def replayed(program: Any, model: Any, mode: Mode = Mode.STRICT) -> tuple[Any, TrainingRow]:
+    plan = build_plan(program.only_template, program, mode=mode)
+    result = Engine(TransformersModel(model, cells=2048), TOKENIZER).run(plan, ROWS[0], on_truncated="keep")
+    return result, Recorder(TOKENIZER).again(plan, ROWS[0], _drawn(result), origin="0")
+
+
+@pytest.mark.parametrize("mode", [Mode.STRICT, Mode.SEQUENTIAL])
+def test_hosts_stand_before_what_the_same_branch_drew(mode: Mode) -> None:
+    result, row = replayed(PROGRAM, toy_model(), mode)
+    hosts = hosts_of(row, DISTANCES)
+    assert len(hosts) >= result.usage.output_tokens - 2 * len(result.fields)
+    for host in hosts:
+        for place, then, drawn in zip(host.places, host.places[1:], host.drawn, strict=False):
+            assert row.visible[then, place] and row.positions[then] == row.positions[place] + 1
+            assert drawn in (IGNORED, row.tokens[then])
+        assert len(host.places) <= DISTANCES + 1 and any(token != IGNORED for token in host.drawn[1:])
+
+
+# ── a run ────────────────────────────────────────────────────────────────────────────────────────────────
+
+SETTINGS = Settings(
+    steps=40, learning_rate=0.05, warmup_steps=0, weight_decay=0.0, precision=Precision.FLOAT32, save_every=10,
+    judge_every=20,
+)  # fmt: skip
+
+
+def toy(folder: Path, **sizes: Any) -> Path:
+    toy_model(vocabulary=VOCABULARY, positions=1024, **sizes).save_pretrained(folder)
+    TOKENIZER.save_pretrained(folder)
+    return folder
+
+
+def job_of(folder: Path, out: str, **changed: Any) -> PromptJob:
+    data = folder / "rows.jsonl"
+    data.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in ROWS), encoding="utf-8")
+    wanted = {"program": TEXT, "model": str(folder / "model"), "data": data, "out": folder / out, "settings": SETTINGS}
+    training = PromptTraining(distances=2, ensemble=2, temperature=1.0, samples=2)
+    return PromptJob(**{**wanted, "training": training, "rows": 2, "length": 64, "device": "cpu", **changed})
+
+
+def test_a_run_leaves_the_weights_and_the_answers_as_they_were(tmp_path: Path) -> None:
+    base = toy(tmp_path / "model")
+    lines: list[str] = []
+    accuracy = train_prompt_tokens(job_of(tmp_path, "out"), report=lines.append)
+    assert len(accuracy.runs) == 2 and 0 <= accuracy.runs[1] <= accuracy.runs[0] <= accuracy.top[0][4] <= 1
+    losses = [float(line.split("loss")[1].split()[0]) for line in lines if "loss" in line]
+    assert losses[-1] < losses[0], lines
+    before, after = (load_file(folder / "model.safetensors") for folder in (base, tmp_path / "out"))
+    assert before.keys() == after.keys() and all(torch.equal(before[name], after[name]) for name in before)
+    engine = pastalang.Engine.load(tmp_path / "out", device="cpu")
+    plain, drafted = (engine.run(TEXT, ROWS[0], drafts=drafts) for drafts in ("off", 6))
+    assert drafted.text == plain.text and drafted.usage.drafted_tokens > 0
+
+
+def test_an_interrupted_run_equals_an_unbroken_one(tmp_path: Path) -> None:
+    toy(tmp_path / "model")
+    train_prompt_tokens(job_of(tmp_path, "whole"), report=lambda _: None)
+    calls = iter(range(100))
+    with pytest.raises(Interrupted):
+        train_prompt_tokens(job_of(tmp_path, "cut"), report=lambda _: None, is_stopped=lambda: next(calls) >= 14)
+    assert not (tmp_path / "cut" / FILE).exists()
+    train_prompt_tokens(job_of(tmp_path, "cut"), report=lambda _: None)
+    whole, cut = (load_file(tmp_path / out / FILE) for out in ("whole", "cut"))
+    assert torch.equal(whole["rows"], cut["rows"])
+
+
+def test_what_was_learned_saves_passes(tmp_path: Path) -> None:
+    toy(tmp_path / "model", layers=1)
+    settings = replace(SETTINGS, steps=150, judge_every=50)
+    greedy = PromptTraining(distances=2, ensemble=1)
+    accuracy = train_prompt_tokens(job_of(tmp_path, "out", settings=settings, training=greedy), report=lambda _: None)
+    engine = pastalang.Engine.load(tmp_path / "out", device="cpu")
+    plain, drafted = (engine.run(TEXT, ROWS[1], drafts=drafts).usage for drafts in ("off", 8))
+    assert accuracy.runs[0] > 0.05 and drafted.forward_passes < plain.forward_passes
+
+
+def test_without_two_tokens_in_a_row_there_is_nothing_to_foretell(tmp_path: Path) -> None:
+    toy(tmp_path / "model")
+    short = pastalang.compile('template t(title: text)\nuser """{title}"""\nassistant json { a: boolean }\n')
+    with pytest.raises(BadData, match="nothing to foretell"):
+        train_prompt_tokens(job_of(tmp_path, "out", program=short), report=lambda _: None)
