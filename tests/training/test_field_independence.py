@@ -52,7 +52,9 @@ class ReadingModel(torch.nn.Module):
     def get_output_embeddings(self) -> torch.nn.Module:
         return self.head
 
-    def forward(self, input_ids: Any, position_ids: Any, attention_mask: Any, use_cache: bool) -> Any:
+    def forward(
+        self, input_ids: Any, position_ids: Any, attention_mask: Any, past_key_values: None, use_cache: bool
+    ) -> Any:
         assert not use_cache and len(input_ids) == 1
         order = torch.argsort(position_ids[0], stable=True)
         self.head.tokens, self.head.seen = input_ids[0][order].numpy(), attention_mask[0, 0][:, order].numpy() >= 0
