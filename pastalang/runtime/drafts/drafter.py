@@ -24,7 +24,8 @@ from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import DraftTree, Guess
 from pastalang.runtime.scheduler.request import RequestState
 
-_SKIPPED, _TRIED = 50, 2  # steps without trees, and steps in which they are then tried again
+_SKIPPED = 50  # steps without trees before they are tried again
+_TRIED = 2  # steps more, with prompt tokens: what one step foretells is guessed in the next
 _STEPS = 32  # whose times are remembered
 _TRUST, _MEMORY = 8, 256  # what is believed counts like so many trees; what was learned, like so many at most
 
@@ -83,7 +84,8 @@ class EngineDrafter:
         passes = self._confirmed / self._trees / branches  # that a tree saves
         spent = self._fed / self._trees * (costs(step + 1) - costs(step)) + median(self._tree_seconds)
         is_worth = passes * costs(branches) > spent  # a later pass is saved, which feeds no prompt
-        self._skipped = 0 if is_worth or self._skipped >= _SKIPPED + _TRIED else self._skipped + 1
+        tried = 0 if self._ahead is None else _TRIED
+        self._skipped = 0 if is_worth or self._skipped >= _SKIPPED + tried else self._skipped + 1
         return not self._skipped or self._skipped > _SKIPPED
 
     def _note_trees(self, trees: int, seconds: float) -> None:

@@ -61,7 +61,7 @@ class PromptDrafts:
         if not probed:
             return
         mean = torch.stack([logits[rows].float().mean(dim=0) for _, distances in probed for rows in distances])
-        found = torch.softmax(mean, dim=-1).topk(LIKELIEST, dim=-1)
+        found = torch.softmax(mean, dim=-1).topk(min(LIKELIEST, mean.shape[-1]), dim=-1)
         likeliest = list(zip(found.indices.tolist(), found.values.tolist(), strict=True))
         for tree, distances in probed:
             here, likeliest = likeliest[: len(distances)], likeliest[len(distances) :]
