@@ -53,7 +53,7 @@ def facts_of(outcome: Outcome) -> Any:
     """What a caller sees of an answer: its text, its tokens and their probabilities, to the last bit."""
     result = result_of(outcome)
     if not isinstance(result, Result):
-        return type(result), str(result)
+        return type(result)  # of several fields that fail, the first one is named: another one, where passes are fewer
     fields = [(field.path, field.items, field.tokens, field.log_probabilities) for field in result.fields]
     return isinstance(outcome, Invalid), result.text, fields, result.problems
 
