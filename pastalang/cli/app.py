@@ -31,7 +31,7 @@ ENTRIES = (
     Entry("run", "pastalang.cli.run", "Run a program with a model."),
     Entry("extract", "pastalang.cli.extract", "Extract rows from many documents; a run can be resumed."),
     Entry("report", "pastalang.cli.report", "Show the rows of a bulk run as one HTML page."),
-    Entry("models", "pastalang.cli.models", "List the models of this machine, and the one that is the default."),
+    Entry("models", "pastalang.cli.models", "List the models of this machine and its default one."),
     Entry("label", "pastalang.cli.label", "Write training rows from a model's own answers."),
     Entry("data", "pastalang.cli.data", "Write training rows with threads from rows without."),
     Entry("train", "pastalang.cli.train", "Fine-tune a model to decode values or threads in parallel."),

@@ -186,7 +186,7 @@ def test_a_call_that_guesses_wrong_is_told_the_right_one(call: Any, told: str, m
 def test_a_model_is_loaded_once_for_all_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded: list[Any] = []
 
-    def load(name: Any) -> Engine:
+    def load(name: Any, *, dtype: Any) -> Engine:
         loaded.append(name)
         return Engine(uniform_model(320), byte_tokenizer())
 
