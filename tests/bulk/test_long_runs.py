@@ -148,6 +148,7 @@ class Constant:
 
     vocabulary = 320
     cells = max_position = 1 << 15
+    prompt_tokens = None
     dtype, device = torch.float32, torch.device("cpu")
 
     def forward(self, batch: StepBatch) -> torch.Tensor:
