@@ -49,7 +49,7 @@ class Sizes:
     layers: int = 4
     base_steps: int = 800
     tokens: int = 2000  # of a batch of the base stage, about
-    learning_rate: float = 2e-3
+    learning_rate: float = 5e-4  # a larger one forgets the head start
     rows: int = 900  # with threads, of each policy
     tune_steps: int = 300
     tune_lines: int = 4
