@@ -31,9 +31,9 @@ from pastalang.runtime.scheduler.hole import OpenHole
 DEEPEST = 12  # guesses one after another
 _LONGEST_TEXT = 32  # tokens between two values that are fed with a guess
 _UNLIKELY = 0.08  # guesses of a smaller chance, all before them right, are not considered
+_RARE = 0.02  # the same where a number of guesses is asked for, whatever they cost
 _FIRST = (0.45, 0.7, 0.85, 0.9)  # the chance of the first copied token, by the length of the match, before any is seen
 _NEXT = 0.85  # of a later one, if the one before it was right
-_RARE = 0.02  # the same where a number of guesses is asked for, whatever they cost
 _FORESEEN = 24  # guesses of a tree after which no more are foreseen
 _ENDS = 0.3  # that a value ends where it may
 _TRUST, _MEMORY = 8, 256  # what is believed counts like so many guesses; what was learned, like so many at most

@@ -170,27 +170,30 @@ def _rope_parts(config: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _trial_steps(vocabulary: int) -> tuple[StepBatch, ...]:
-    """A prompt with two forks, two branches with gaps, and a join of both branches."""
+    """A prompt with two forks, two branches with gaps, and a join of both branches.
+
+    The prompt is long enough for the last layer to leave out the tokens whose logits are not wanted.
+    """
     main, left, right = RowId(0), RowId(1), RowId(2)
     tokens = _trial_tokens(vocabulary)
     prompt = StepBatch(
-        tokens=tuple(tokens[:5]),
-        positions=(0, 1, 2, 3, 24),
-        cells=tuple(map(CellId, (9, 2, 5, 11, 0))),
-        runs=(Run(main, 0, 5),),
-        wanted=(2, 4),
+        tokens=tuple(tokens[:8]),
+        positions=(0, 1, 2, 3, 20, 21, 22, 24),
+        cells=tuple(map(CellId, (9, 2, 5, 11, 0, 14, 12, 13))),
+        runs=(Run(main, 0, 8),),
+        wanted=(2, 7),
         edits=(Empty(main),),
         captures=(Capture(left, 3), Capture(right, 2)),
     )
     branches = StepBatch(
-        tokens=tuple(tokens[5:9]),
+        tokens=tuple(tokens[8:12]),
         positions=(4, 5, 13, 14),
         cells=tuple(map(CellId, (1, 8, 10, 3))),
         runs=(Run(left, 0, 2), Run(right, 2, 2)),
         wanted=(1, 3),
     )
     join = StepBatch(
-        tokens=tuple(tokens[9:12]),
+        tokens=tuple(tokens[12:15]),
         positions=(6, 15, 25),
         cells=tuple(map(CellId, (4, 7, 6))),
         runs=(Run(left, 0, 1), Run(right, 1, 1), Run(main, 2, 1, after=(0, 1))),
@@ -200,7 +203,7 @@ def _trial_steps(vocabulary: int) -> tuple[StepBatch, ...]:
 
 
 def _trial_tokens(vocabulary: int) -> list[TokenId]:
-    return [TokenId((7919 * index + 17) % vocabulary) for index in range(12)]
+    return [TokenId((7919 * index + 17) % vocabulary) for index in range(15)]
 
 
 def _differences(

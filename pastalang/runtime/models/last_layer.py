@@ -15,15 +15,17 @@ from pastalang.runtime.attention.masks import LastLayer
 from pastalang.runtime.models.packed import PackedLinear
 
 _NAME = "mlp"  # of the feed-forward part, in nearly all families
+_TRIAL, _ROUNDING = 16, 0.05  # tokens; how far results may differ by rounding in half precision
 
 
-def spare_last_layer(model: nn.Module, layers: int) -> None:
-    """For good. Does nothing unless that part is made of matrix products alone, which see one token at a time."""
+def spare_last_layer(model: Any, layers: int) -> None:
+    """For good. Does nothing unless that part is made of matrix products alone and sees one token at a time."""
+    width = model.config.get_text_config().hidden_size
     for layer in model.modules():
         part = getattr(layer, _NAME, None)
         if not isinstance(part, nn.Module) or _choose in part._forward_pre_hooks.values():
             continue
-        if _is_last(layer, layers) and _is_dense(part):
+        if _is_last(layer, layers) and _is_dense(part) and _sees_one_token_at_a_time(part, model, width):
             part.register_forward_pre_hook(_choose)
             part.register_forward_hook(_spread)
 
@@ -38,6 +40,25 @@ def _is_dense(part: nn.Module) -> bool:
         isinstance(module, nn.Linear | PackedLinear) or not list(module.parameters(recurse=False))
         for module in part.modules()
     )
+
+
+@torch.inference_mode()
+def _sees_one_token_at_a_time(part: nn.Module, model: Any, width: int) -> bool:
+    """Whether some of the tokens have the results that they have among all."""
+    states = torch.arange(_TRIAL * width, device=model.device).sin().to(model.dtype).view(1, _TRIAL, width)
+    some = slice(_TRIAL // 4, _TRIAL // 2)
+    try:
+        among_all, alone = part(states), part(states[:, some])
+    except Exception:  # anything: the code of a family, or of a user
+        return False
+    if (
+        not isinstance(among_all, torch.Tensor)
+        or among_all.shape != states.shape
+        or alone.shape != states[:, some].shape
+    ):
+        return False
+    difference = (among_all[:, some] - alone).abs().max()
+    return bool(difference <= _ROUNDING * among_all.abs().max())
 
 
 def _choose(_: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...] | None:

@@ -14,7 +14,9 @@ from transformers.models.gemma3 import modeling_gemma3
 from transformers.models.mistral import modeling_mistral
 
 from pastalang.runtime.attention.kv_cache import KVCache
+from pastalang.runtime.attention.masks import LastLayer
 from pastalang.runtime.models.compatibility import UnsupportedModel, check_config, check_logits
+from pastalang.runtime.models.last_layer import spare_last_layer
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.step import CellId, Empty, RowId, Run, StepBatch, TokenId
 from pastalang.testing.toy_models import Family, toy_model
@@ -287,3 +289,41 @@ def test_a_memory_that_is_read_where_it_was_never_written_fails_the_start_up_che
     monkeypatch.setattr(KVCache, "update", next_to_it)
     with pytest.raises(UnsupportedModel):
         check_logits(fast, model)
+
+
+def test_a_last_layer_that_leaves_out_the_wrong_tokens_fails_the_start_up_check(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spread = LastLayer.spread
+    monkeypatch.setattr(LastLayer, "spread", lambda last, states: spread(last, states).roll(1, dims=1))
+    with pytest.raises(UnsupportedModel):
+        TransformersModel(toy_model(), cells=32)
+
+
+class Routed(torch.nn.Linear):
+    def forward(self, states: torch.Tensor) -> Any:
+        return super().forward(states), states.sum(-1)
+
+
+class Mixing(torch.nn.Linear):
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        return super().forward(states).cumsum(dim=1)
+
+
+class OfManyTokens(torch.nn.Linear):
+    def forward(self, states: torch.Tensor) -> torch.Tensor:
+        assert states.shape[1] > 12
+        return super().forward(states)
+
+
+@pytest.mark.parametrize(
+    ("part", "is_spared"), [(torch.nn.Linear, True), (Routed, False), (Mixing, False), (OfManyTokens, False)]
+)
+def test_the_last_layer_is_spared_only_if_it_sees_one_token_at_a_time(
+    part: type[torch.nn.Linear], is_spared: bool
+) -> None:
+    model = toy_model()
+    last = model.model.layers[-1]
+    last.mlp = part(model.config.hidden_size, model.config.hidden_size)
+    spare_last_layer(model, layers=len(model.model.layers))
+    assert bool(last.mlp._forward_hooks) is is_spared
