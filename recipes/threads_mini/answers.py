@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from enum import StrEnum
 from typing import TypeAlias
 
-from recipes.threads_mini.ships import Table, details, last_line, opening
+from recipes.threads_mini.ships import Table, details, last_line, log, opening
 
 CountTokens: TypeAlias = Callable[[str], int]
 
@@ -42,6 +42,12 @@ def answer_as(policy: Policy, table: Table, berths: Sequence[str], count: CountT
             return "".join(f"{one.opening}[Fork][Child]{one.details}[/Child]\n" for one in sentences) + last
         case Policy.PASTA | Policy.BLIND:
             return _promised(policy, table, sentences, count) + f"<sync/>{last}"
+
+
+def answer_in_brief(table: Table, berths: Sequence[str]) -> str:
+    """The answer without threads, and without the words that are the same in every sentence."""
+    sentences = [f"{opening(table, number, berth)}{log(table, number)}.\n" for number, berth in enumerate(berths)]
+    return "".join(sentences) + last_line(table, berths)
 
 
 class _Sentence:

@@ -29,7 +29,7 @@ from pastalang.training.recording import IGNORED
 from pastalang.training.run_log import ReportLine
 from pastalang.training.settings import Settings
 from pastalang.training.trainer import train
-from recipes.threads_mini.answers import CountTokens, Policy, answer_as
+from recipes.threads_mini.answers import CountTokens, Policy, answer_as, answer_in_brief
 from recipes.threads_mini.model import make_model, make_tokenizer
 from recipes.threads_mini.ships import HELD_OUT_COUNTS, TRAINED_COUNTS, Table, choose_berths, draw_table
 from recipes.threads_mini.tokenizer import BEGIN, END
@@ -37,8 +37,9 @@ from recipes.threads_mini.tokenizer import BEGIN, END
 LIMIT: Final = 480  # tokens of an answer, and of each thread
 _OF_THE_BASE: Final = ("hidden", "layers", "base_steps", "tokens", "learning_rate", "seed")
 ORDER: Final = (Policy.PASTA, Policy.APAR, Policy.LINEAR, Policy.BLIND)
+_TOKENS, _TOKENS_IN_BRIEF = 62, 33  # of a ship, in its table and its answer
 _EXAMINED: Final = tuple(sorted({6, 8, *HELD_OUT_COUNTS}))  # numbers of ships
-_FEW: Final = (2, 3)  # ships of the first tables that are learned
+_IN_BRIEF: Final = 0.7  # of the steps of the base stage. Brief answers are nearly all facts, which are hard to copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +117,7 @@ def _base(out: Path, tokenizer: Any, sizes: Sizes, report: ReportLine) -> None:
 
 
 class LinearBatches:
-    """Batches of answers without threads, by number. A batch has tables of one size; the first ones are small."""
+    """Batches of answers without threads, by number. A batch has tables of one size; the first answers are brief."""
 
     def __init__(self, tokenizer: Any, sizes: Sizes) -> None:
         self._tokenizer, self._sizes = tokenizer, sizes
@@ -124,9 +125,9 @@ class LinearBatches:
 
     def __call__(self, number: int) -> Batch:
         random = Random(f"{self._sizes.seed}/{number}")
-        counts = _FEW if number < self._sizes.base_steps // 8 else TRAINED_COUNTS
-        count = random.choice(counts)
-        rows = [self._row(random, count) for _ in range(max(1, self._sizes.tokens // (62 * count + 20)))]
+        count, is_brief = random.choice(TRAINED_COUNTS), number < self._sizes.base_steps * _IN_BRIEF
+        each = (_TOKENS_IN_BRIEF if is_brief else _TOKENS) * count + 20
+        rows = [self._row(random, count, is_brief) for _ in range(max(1, self._sizes.tokens // each))]
         length = max(len(prompt) + len(answer) for prompt, answer in rows)
         tokens = torch.zeros(len(rows), length, dtype=torch.long)
         labels = torch.full((len(rows), length), IGNORED, dtype=torch.long)
@@ -136,9 +137,10 @@ class LinearBatches:
         positions = torch.arange(length).expand(len(rows), length).contiguous()
         return Batch(tokens, positions, labels, None, tuple(f"table {number}/{line}" for line in range(len(rows))))
 
-    def _row(self, random: Random, count: int) -> tuple[list[int], list[int]]:
+    def _row(self, random: Random, count: int, is_brief: bool) -> tuple[list[int], list[int]]:
         table = draw_table(random, counts=(count,))
-        answer = answer_as(Policy.LINEAR, table, choose_berths(table, random), self._count)
+        berths = choose_berths(table, random)
+        answer = answer_in_brief(table, berths) if is_brief else answer_as(Policy.LINEAR, table, berths, self._count)
         prompt = f"{BEGIN}user\n{table.text}{END}\n{BEGIN}assistant\n"
         return self._tokenizer.encode(prompt), self._tokenizer.encode(answer + END)
 

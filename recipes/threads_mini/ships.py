@@ -135,12 +135,16 @@ def opening(table: Table, number: int, berth: str) -> str:
 
 def details(table: Table, number: int) -> str:
     """The rest of the sentence, which nothing depends on. Every other one is shorter, so that lengths differ."""
-    ship = table.ships[number]
     help = "" if number % 2 else " with the help of two pilots and a boat"
     return (
-        f"; the log says #{number + 1} {ship.colour} {ship.crew} {ship.tons} {ship.cargo}, and the ship leaves the "
-        f"harbour of our town at high tide on the first day of the week{help}."
+        f"{log(table, number)}, and the ship leaves the harbour of our town at high tide on the first day of the "
+        f"week{help}."
     )
+
+
+def log(table: Table, number: int) -> str:
+    ship = table.ships[number]
+    return f"; the log says #{number + 1} {ship.colour} {ship.crew} {ship.tons} {ship.cargo}"
 
 
 def last_line(table: Table, berths: Sequence[str]) -> str:
