@@ -12,14 +12,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pastalang.plan.build import build_plan
+from pastalang.program.types import Drafts, Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.constraints.tagged_text import TaggedTextGuides
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
+from pastalang.runtime.drafts.drafter import EngineDrafter
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.sampling.sampler import Sample
 from pastalang.runtime.scheduler.request import RequestState
@@ -32,14 +34,18 @@ from recipes.threads_mini.answers import Policy
 from recipes.threads_mini.model import make_tokenizer
 from recipes.threads_mini.recipe import Sizes, program_of, write_exams
 
+DRAFTS: Final = 8  # guesses of a branch in a pass, at most
 _REPORTED = (Policy.LINEAR, Policy.PASTA, Policy.APAR)
+_COLUMNS = ("passes", "drafted", "peak_cells", "cells", "attended")
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one right answer. `cells` are those that were taken in all, `attended` the mean over drawn tokens."""
+    """Of one right answer. `cells` are those that were taken in all, `attended` the mean over drawn tokens. All but
+    `drafted`, which are the passes with drafts, are without drafts."""
 
     passes: int
+    drafted: int
     drawn: int
     peak_cells: int
     cells: int
@@ -51,14 +57,26 @@ class Replay:
 
     def __init__(self, policy: Policy, tokenizer: Any) -> None:
         program, encoder = program_of(policy), Encoder(tokenizer)
-        self._tokens = Tokens(vocabulary_of(tokenizer, ends=encoder.ends, encode=encoder.text))
+        self._vocabulary = vocabulary_of(tokenizer, ends=encoder.ends, encode=encoder.text)
+        self._tokens = Tokens(self._vocabulary)
         guides = TaggedTextGuides(self._tokens, encoder, GuideCache(self._tokens))
         self.plan = build_plan(program.only_template, program)
         self._encoder, self._bound = encoder, BoundPlan(with_threads(self.plan), encoder, guides)
 
     def cost(self, row: Row) -> Cost:
+        request, fed = self._replayed(row, "off")
+        with_drafts, _ = self._replayed(row, DRAFTS)
+        drawn = sum(branch.draws for branch in request.branches)
+        return Cost(
+            request.last_draw, with_drafts.last_draw, drawn, request.peak_cells, fed, request.attended / drawn
+        )  # fmt: skip
+
+    def _replayed(self, row: Row, drafts: Drafts) -> tuple[RequestState, int]:
+        """The answer, and how many tokens were fed. Guesses come from this row alone."""
         teacher = Teacher(row.answer, self._tokens, self._encoder)
-        request, scheduler = RequestState(self._bound, row.inputs, number=0), Scheduler(cells=CELLS, max_position=FAR)
+        drafter = EngineDrafter(self._vocabulary, clock=lambda: 0.0)
+        scheduler = Scheduler(cells=CELLS, max_position=FAR, drafter=drafter)
+        request = RequestState(self._bound, row.inputs, number=0, base=Sampling(drafts=drafts))
         scheduler.submit(request)
         fed = 0
         while not request.is_over:
@@ -69,14 +87,13 @@ class Replay:
                 while pending:
                     pending = scheduler.accept([(one, Sample(teacher.token(one.branch), 0.0)) for one in pending])
             scheduler.end_step()
-        drawn = sum(branch.draws for branch in request.branches)
-        return Cost(request.last_draw, drawn, request.peak_cells, fed, request.attended / drawn)
+        return request, fed
 
 
 def table_of(folder: Path, tokenizer: Any) -> Iterator[str]:
     """A line for each policy and number of ships."""
-    yield "| policy | tables | speed-up | passes | peak cells | nothing released | attended tokens |"
-    yield "|---|---|---|---|---|---|---|"
+    yield "| policy | tables | speed-up | passes | with drafts | peak cells | nothing released | attended tokens |"
+    yield "|---|---|---|---|---|---|---|---|"
     plain: dict[str, list[Cost]] = {}
     for policy in _REPORTED:
         replay = Replay(policy, tokenizer)
@@ -90,7 +107,7 @@ def table_of(folder: Path, tokenizer: Any) -> Iterator[str]:
 
 def _line(policy: Policy, category: str, costs: Sequence[Cost], plain: Sequence[Cost]) -> str:
     speed = math.exp(_mean([math.log(one.drawn / cost.passes) for cost, one in zip(costs, plain, strict=True)]))
-    means = [[getattr(cost, name) for cost in costs] for name in ("passes", "peak_cells", "cells", "attended")]
+    means = [[getattr(cost, name) for cost in costs] for name in _COLUMNS]
     numbers = " | ".join(f"{_mean(values):.1f}" for values in means)
     return f"| {policy.value}, {category} | {len(costs)} | {speed:.2f}x | {numbers} |"
 

@@ -97,6 +97,7 @@ def test_the_right_policies_save_passes_and_apar_saves_memory(tokenizer: object,
         assert linear.passes > 1.4 * pasta.passes and pasta.peak_cells == pasta.cells
         assert linear.passes > 2.5 * apar.passes and apar.peak_cells < linear.peak_cells < apar.cells
         assert apar.attended < linear.attended
+        assert linear.passes > 2.0 * linear.drafted and apar.drafted < pasta.drafted < pasta.passes < linear.passes
 
 
 def test_an_interrupted_recipe_goes_on_and_makes_a_model_for_each_policy(tmp_path: Path) -> None:
