@@ -163,32 +163,33 @@ def test_a_block_gathers_no_more_than_stays_in_the_cache() -> None:
         assert [len(block.sizes) for block in blocks] == sizes
 
 
-@pytest.mark.parametrize("options", [{}, {"softcap": 0.7}, {"s_aux": torch.tensor([0.3, -1.0, 2.0, 0.1])}])
-def test_attending_to_shared_cells_once_changes_no_result(options: dict[str, Any]) -> None:
+def four_fields_of_three_documents() -> tuple[StepBatch, Visibility, tuple[torch.Tensor, ...]]:
+    """A step with a token of each field, what it sees, and random queries, keys and values."""
     views, noise = Views(1000), torch.Generator().manual_seed(0)
     documents(views, number=3, shared=40, own=100, fields=4)
     batch = branches([10 * document + field for document in range(3) for field in range(4)], first_cell=500)
     visibility = views.prepare(batch)
     query = torch.randn(1, 4, len(batch), 8, generator=noise, dtype=torch.float64)
     key, value = torch.randn(2, 1, 2, visibility.width, 8, generator=noise, dtype=torch.float64)
+    return batch, visibility, (query, key, value)
+
+
+@pytest.mark.parametrize("options", [{}, {"softcap": 0.7}, {"s_aux": torch.tensor([0.3, -1.0, 2.0, 0.1])}])
+def test_attending_to_shared_cells_once_changes_no_result(options: dict[str, Any]) -> None:
+    batch, visibility, tensors = four_fields_of_three_documents()
     found = []
     for shared in (20, None):
         split = Clusters(replace(EAGER, shared=shared)).split(batch, visibility)
         assert split.blocks and split.shared == (slice(0, 40) if shared else None)
         masks = step_masks(split, visibility, [None], dtype=torch.float64, device=torch.device("cpu"))
         reset = STEP_MASKS.set(masks)
-        found.append(attend(SimpleNamespace(layer_idx=0), query, key, value, None, **options)[0])  # type: ignore[arg-type]
+        found.append(attend(SimpleNamespace(layer_idx=0), *tensors, None, **options)[0])  # type: ignore[arg-type]
         STEP_MASKS.reset(reset)
     torch.testing.assert_close(found[0], found[1], atol=1e-12, rtol=0)
 
 
 def test_the_last_layer_attends_for_the_tokens_alone_that_are_read() -> None:
-    views, noise = Views(1000), torch.Generator().manual_seed(0)
-    documents(views, number=3, shared=40, own=100, fields=4)
-    batch = branches([10 * document + field for document in range(3) for field in range(4)], first_cell=500)
-    visibility = views.prepare(batch)
-    query = torch.randn(1, 4, len(batch), 8, generator=noise, dtype=torch.float64)
-    key, value = torch.randn(2, 1, 2, visibility.width, 8, generator=noise, dtype=torch.float64)
+    batch, visibility, tensors = four_fields_of_three_documents()
     for split in (Split(), Clusters(EAGER).split(batch, visibility)):
         found = {}
         for wanted in (None, (1, 2, 7)):
@@ -197,7 +198,7 @@ def test_the_last_layer_attends_for_the_tokens_alone_that_are_read() -> None:
             )
             reset = STEP_MASKS.set(masks)
             for layer in (0, 1):
-                found[layer, wanted] = attend(SimpleNamespace(layer_idx=layer), query, key, value, None)[0][0]  # type: ignore[arg-type]
+                found[layer, wanted] = attend(SimpleNamespace(layer_idx=layer), *tensors, None)[0][0]  # type: ignore[arg-type]
             STEP_MASKS.reset(reset)
         whole, last = found[1, None], found[1, (1, 2, 7)]
         assert (found[0, (1, 2, 7)] == whole).all()
