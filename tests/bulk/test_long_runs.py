@@ -3,33 +3,19 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import os
 import random
-import resource
 import signal
+import subprocess
 import sys
 import time
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
-from typing import Literal
 
 import pytest
-import torch
-from pydantic import BaseModel
 
 import pastalang
-from pastalang.bulk.files import open_documents
-from pastalang.bulk.ledger import Ledger
-from pastalang.bulk.output import output_for
-from pastalang.bulk.rows import Origin
-from pastalang.bulk.run import Job, fingerprint_of, rows_of_engine, run_job
-from pastalang.bulk.task import task_of_type
 from pastalang.cli.app import build_app
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.transformers import TransformersModel
-from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.toy_models import toy_model
 from tests.bulk.test_runs import rows
@@ -38,7 +24,7 @@ pytestmark = [
     pytest.mark.long,
     pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning"),  # this process has no threads when it forks
 ]
-FORK = multiprocessing.get_context("fork")
+ROOT = Path(pastalang.__file__).parents[1]
 MODULE = """
 from typing import Literal
 from pydantic import BaseModel
@@ -46,6 +32,9 @@ from pydantic import BaseModel
 class Note(BaseModel):
     kind: Literal["fee", "item"]
     urgent: bool
+
+class Kind(BaseModel):
+    kind: Literal["fee", "item"]
 """
 
 
@@ -54,6 +43,16 @@ def documents(folder: Path, count: int) -> Path:
     with path.open("w", encoding="utf-8") as stream:
         stream.writelines(json.dumps({"id": number, "text": f"note {number % 97}"}) + "\n" for number in range(count))
     return path
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with a module and the folder of a model, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(tmp_path)]))
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("notes_of_kills.py").write_text(MODULE, encoding="utf-8")
+    byte_tokenizer().save_pretrained("model")
 
 
 # ── fifty kills ──────────────────────────────────────────────────────────────────────────────────────────
@@ -98,15 +97,8 @@ def same(out: Path, whole: Path) -> bool:
     return found == wanted and sure[0] == pytest.approx(sure[1], abs=0.02)
 
 
-def test_fifty_kills_of_the_command_leave_the_rows_of_an_undisturbed_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(pastalang.__file__).parents[1]), str(tmp_path)]))
-    monkeypatch.syspath_prepend(tmp_path)
-    Path("notes_of_kills.py").write_text(MODULE, encoding="utf-8")
+def test_fifty_kills_of_the_command_leave_the_rows_of_an_undisturbed_run(tmp_path: Path) -> None:
     toy_model(vocabulary=320).save_pretrained("model")
-    byte_tokenizer().save_pretrained("model")
     source, chance = documents(tmp_path, 360), random.Random(0)
 
     def words(out: Path) -> list[str]:
@@ -138,52 +130,40 @@ def test_fifty_kills_of_the_command_leave_the_rows_of_an_undisturbed_run(
 
 # ── very many documents ──────────────────────────────────────────────────────────────────────────────────
 
-
-class Kind(BaseModel):
-    kind: Literal["fee", "item"]
-
-
-class Constant:
-    """A model that finds all tokens alike, and takes no time."""
-
-    vocabulary = 320
-    cells = max_position = 1 << 15
-    prompt_tokens = None
-    dtype, device = torch.float32, torch.device("cpu")
-
-    def forward(self, batch: StepBatch) -> torch.Tensor:
-        return torch.zeros(len(batch.wanted), self.vocabulary)
+WATCHED = """
+import resource, subprocess, sys
+code = subprocess.call(sys.argv[1:])
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(code)
+"""
 
 
-def peak(folder: Path, count: int, *, is_toy: bool) -> int:
-    """The most memory that a process with so many documents has had."""
-    results = FORK.SimpleQueue()
+def peak(module: str, source: Path, count: int) -> int:
+    """The most memory that the command has had for so many documents, in KiB. All of them have their row, in order.
 
-    def child() -> None:
-        out, task = folder / f"{count} rows.jsonl", task_of_type(Kind)
-        model = TransformersModel(toy_model(layers=1, hidden=8, heads=2), cells=8192, check=False)
-        engine = Engine(model if is_toy else Constant(), byte_tokenizer())
-        job, corpus = Job(task, Origin("fake", "1", "p"), 16), open_documents(documents(folder, count), task.read)
-        with Ledger(out, fingerprint_of(job, corpus), output_for(out, task)) as ledger:
-            ledger.open(resume=False, overwrite=False)
-            decode = partial(rows_of_engine, engine, job)
-            run_job(decode, job, corpus, ledger, report=lambda totals: None, is_stopped=lambda: False)
-        with out.open("rb") as stream:
-            wrong = sum(json.loads(line)["id"] != str(number) for number, line in enumerate(stream))
-        with out.open("rb") as stream:
-            assert wrong == 0 and sum(1 for _ in stream) == count
-        results.put(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-
-    process = FORK.Process(target=child)
-    process.start()
-    process.join()
-    assert process.exitcode == 0
-    return int(results.get())
+    A small process starts it: a process begins with the memory of whoever started it, and its peak tells.
+    """
+    out = source.with_name(f"{count} rows.jsonl")
+    words = ["extract", "notes_of_kills:Kind", str(source), "-o", str(out), "--model", "model", "--in-flight", "16"]
+    found = subprocess.run(
+        [sys.executable, "-c", WATCHED, sys.executable, "-m", module, *words, "--limit", str(count), "--json"],
+        check=True, capture_output=True, text=True,
+    )  # fmt: skip
+    summary, memory = found.stdout.splitlines()
+    assert json.loads(summary)["statuses"] == {"ok": count}
+    with out.open("rb") as stream:
+        ids = [json.loads(line)["id"] for line in stream]
+    assert ids == [str(number) for number in range(count)]
+    print(f"{count:,} documents: {int(memory) // 1024} MiB, {json.loads(summary)['documents_per_second']} a second")
+    return int(memory)
 
 
-def test_memory_does_not_grow_with_the_documents(tmp_path: Path) -> None:
-    assert peak(tmp_path, 20_000, is_toy=True) < 1.1 * peak(tmp_path, 2_000, is_toy=True)
-
-
-def test_two_hundred_thousand_documents_keep_their_order_in_flat_memory(tmp_path: Path) -> None:
-    assert peak(tmp_path, 200_000, is_toy=False) < 1.1 * peak(tmp_path, 2_000, is_toy=False)
+@pytest.mark.parametrize(
+    ("module", "count"),
+    [("pastalang.cli.main", 20_000), ("tests.bulk.stand_in", 200_000)],
+    ids=["a toy model", "a model that takes no time"],
+)
+def test_the_memory_of_the_command_does_not_grow_with_the_documents(tmp_path: Path, module: str, count: int) -> None:
+    toy_model(layers=1, hidden=8, heads=2, vocabulary=320).save_pretrained("model")
+    source = documents(tmp_path, count)
+    assert peak(module, source, count) < 1.1 * peak(module, source, 2_000)
