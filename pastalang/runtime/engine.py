@@ -79,7 +79,7 @@ class Engine(ManyRequests):
             found = load_model(source, device=device, dtype=dtype, packed=packed)
         try:
             engine = Engine(
-                TransformersModel(found.weights, cells=cells, prompt_tokens=found.prompt_tokens), found.tokenizer,
+                TransformersModel(found.weights, cells=cells, probe_tokens=found.probe_tokens), found.tokenizer,
                 limits=limits, prefix_cells=prefix_cells, trained_for=found.trained_for, on_truncated=on_truncated,
                 drafts=drafts,
             )  # fmt: skip

@@ -37,7 +37,7 @@ from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.device_memory import describe_shortage, empty_caches, is_out_of_memory
 from pastalang.runtime.drafts.budget import clock_of, measured_costs
 from pastalang.runtime.drafts.drafter import EngineDrafter
-from pastalang.runtime.drafts.ppd import PromptDrafts
+from pastalang.runtime.drafts.probed import ProbeDrafts
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.inputs import bind_inputs
@@ -104,8 +104,8 @@ class RequestLoop:
         self.trained_for = trained_for
         self.on_truncated = on_truncated
         vocabulary = vocabulary_of(tokenizer, size=model.vocabulary, ends=self.encoder.ends, encode=self.encoder.text)
-        trained = model.prompt_tokens
-        ahead = None if trained is None else PromptDrafts(trained, model.vocabulary, model.max_position)
+        trained = model.probe_tokens
+        ahead = None if trained is None else ProbeDrafts(trained, model.vocabulary, model.max_position)
         self._drafter = EngineDrafter(vocabulary, clock_of(model.device), ahead)
         self.drafts = drafts
         self.scheduler = Scheduler(

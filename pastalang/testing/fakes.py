@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from pastalang.runtime.attention.plain_views import FedToken, PlainViews
-from pastalang.runtime.models.prompt_tokens import PromptTokens
+from pastalang.runtime.models.probe_tokens import ProbeTokens
 from pastalang.runtime.step import StepBatch
 
 Scores: TypeAlias = Sequence[float] | NDArray[np.float64]
@@ -22,7 +22,7 @@ _POSITIVE = (1 << 63) - 1
 class FakeModel:
     """A `Model` whose logits are `score(token)`. `steps` records every step that it was fed, `fed` every token."""
 
-    prompt_tokens: PromptTokens | None = None
+    probe_tokens: ProbeTokens | None = None
 
     def __init__(self, score: Score, *, vocabulary: int, cells: int = 1 << 16, max_position: int = 1 << 20) -> None:
         self.vocabulary = vocabulary

@@ -26,7 +26,7 @@ from pastalang.program.types import Sampling
 from pastalang.runtime.attention.masks import layer_windows
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.loading import LoadedModel, default_device, load_model
-from pastalang.runtime.models.prompt_tokens import BUCKETS, Accuracy, PromptTokens
+from pastalang.runtime.models.probe_tokens import BUCKETS, Accuracy, Kind, ProbeTokens
 from pastalang.runtime.result import Result
 from pastalang.training.checkpoints import Checkpoints, Progress, fingerprint_of_weights, put_weights
 from pastalang.training.data import Asked, read_asked
@@ -304,9 +304,9 @@ class _Run:
         if best is not None:
             put_weights(probing, best)
         accuracy = self._accuracy(probing)
-        tokens = PromptTokens(probing.rows.detach(), accuracy)
+        tokens = ProbeTokens(probing.rows.detach(), accuracy)
         job.out.mkdir(parents=True, exist_ok=True)
-        tokens.save(job.out, self._model)
+        tokens.save(job.out, self._model, Kind.PPD)
         note = base.trained_for or replace(note_of(self._plan, tuple(Mode)), modes=tuple(Mode))
         save(self._model, base.tokenizer, note, job.out, dtype=read_base(job.model).dtype)
         for line in _table(accuracy):

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import DynamicCache
 
-from pastalang.runtime.models.prompt_tokens import with_prompt_tokens
+from pastalang.runtime.models.probe_tokens import with_probe_tokens
 from pastalang.training.batches import collate, pack
 from pastalang.training.forward import logits_of, masks_of
 from pastalang.training.recording import IGNORED, Sees, TrainingRow
@@ -260,7 +260,7 @@ def ahead_logits(model: Any, rows: Tensor, batch: ProbeBatch, contexts: Contexts
         keys, values = (torch.stack([one.layers[layer][part] for one in computed]) for part in (0, 1))
         cache.update(keys, values, layer)
     vocabulary = int(model.config.get_text_config().vocab_size)
-    with with_prompt_tokens(model, batch.tokens, rows, vocabulary) as tokens:
+    with with_probe_tokens(model, batch.tokens, rows, vocabulary) as tokens:
         logits: Tensor = model(
             input_ids=tokens, position_ids=batch.positions, past_key_values=cache, use_cache=True,
             attention_mask=masks_of(model, lambda window: _seen(batch, window)),

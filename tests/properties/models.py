@@ -13,7 +13,7 @@ import torch
 from pastalang.runtime.binding.bound_plan import MakeGuide
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.prompt_tokens import Accuracy, PromptTokens
+from pastalang.runtime.models.probe_tokens import Accuracy, ProbeTokens
 from pastalang.runtime.models.protocol import Model
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.testing import slow
@@ -52,11 +52,12 @@ CONTROL: Mapping[str, tuple[str, ...]] = {
 LIKED = '"",\n}]:.#1tfn- '
 
 
-def prompt_tokens(seed: int, hidden: int = 1) -> PromptTokens:
-    """Random ones, which foretell nothing: at one to three distances, one or two at each."""
+def probe_tokens(seed: int, hidden: int = 1, *, is_mask: bool = False) -> ProbeTokens:
+    """Random ones, which foretell nothing: at one to three distances, one or two at each, or one for all of them."""
     noise = torch.Generator().manual_seed(seed)
-    rows = torch.randn(1 + seed % 3, 1 + seed % 2, hidden, generator=noise, dtype=torch.float64)
-    return PromptTokens(rows, Accuracy.unknown(len(rows)))
+    distances = 1 + (seed + 2 * is_mask) % 3
+    shape = (1, 1, hidden) if is_mask else (distances, 1 + seed % 2, hidden)
+    return ProbeTokens(torch.randn(shape, generator=noise, dtype=torch.float64), Accuracy.unknown(distances))
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ class Hashes:
 
     def model(self, cells: int) -> Model:
         model = FakeModel(self.score(), vocabulary=VOCABULARY, cells=cells)
-        model.dtype, model.prompt_tokens = torch.float64, prompt_tokens(self.seed)
+        model.dtype, model.probe_tokens = torch.float64, probe_tokens(self.seed, is_mask=self.liking == 3.0)
         return model
 
 
@@ -95,8 +96,8 @@ class Weights:
         return plain_logits_of(slowest) if slowest.config.model_type in WRITTEN_OUT else slow.logits_of(slowest)
 
     def model(self, cells: int) -> Model:
-        ahead = prompt_tokens(self.seed, HIDDEN)
-        return TransformersModel(weights(self)[0], cells=cells, check=False, prompt_tokens=ahead)
+        ahead = probe_tokens(self.seed, HIDDEN, is_mask=self.seed == 4)
+        return TransformersModel(weights(self)[0], cells=cells, check=False, probe_tokens=ahead)
 
 
 Kind = Hashes | Weights

@@ -1,7 +1,7 @@
 """Whatever is guessed, and whatever a run does besides: the answers without drafts, to the last bit.
 
-Guesses come from the look-up, from random prompt tokens, and from an oracle that knows what is drawn and guesses wrong
-tokens next to it.
+Guesses come from the look-up, from random prompt tokens and mask tokens, and from an oracle that knows what is drawn
+and guesses wrong tokens next to it.
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class Noise:
         self.max_position = 1 << 20
         self.dtype = torch.float32
         self.device = torch.device("cpu")
-        self.prompt_tokens = None
+        self.probe_tokens = None
         self._noise = np.random.default_rng(choices.randrange(1 << 30))
         self._liking = np.zeros(self.vocabulary)
         liked = [*map(ord, LIKED), *range(256, self.vocabulary)]

@@ -18,7 +18,7 @@ from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import FedToken, PlainViews
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.prompt_tokens import FILE, Accuracy, PromptTokens
+from pastalang.runtime.models.probe_tokens import Accuracy, Kind, ProbeTokens
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree, Guess
@@ -92,7 +92,7 @@ def test_what_training_computes_is_what_decoding_computes(
     network = in_float64(toy_model(family, window=window, layers=2))
     before = network.config._attn_implementation
     rows = torch.randn(DISTANCES, ENSEMBLE, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    model = TransformersModel(network, cells=2048, prompt_tokens=PromptTokens(rows, Accuracy.unknown(DISTANCES)))
+    model = TransformersModel(network, cells=2048, probe_tokens=ProbeTokens(rows, Accuracy.unknown(DISTANCES)))
     watched = Watched(model)
     engine = Engine(watched, TOKENIZER, drafts=8, prefix_cells=0)  # type: ignore[arg-type]
     engine.scheduler.drafting.drafter = OnlyProbes()
@@ -180,9 +180,9 @@ def test_an_interrupted_run_equals_an_unbroken_one(tmp_path: Path) -> None:
     calls = iter(range(100))
     with pytest.raises(Interrupted):
         train_prompt_tokens(job_of(tmp_path, "cut"), report=lambda _: None, is_stopped=lambda: next(calls) >= 14)
-    assert not (tmp_path / "cut" / FILE).exists()
+    assert not (tmp_path / "cut" / Kind.PPD.file).exists()
     train_prompt_tokens(job_of(tmp_path, "cut"), report=lambda _: None)
-    whole, cut = (load_file(tmp_path / out / FILE) for out in ("whole", "cut"))
+    whole, cut = (load_file(tmp_path / out / Kind.PPD.file) for out in ("whole", "cut"))
     assert torch.equal(whole["rows"], cut["rows"])
 
 

@@ -1,7 +1,7 @@
 """The engine's drafter: guesses from everything that it knows, and how many of them a step is worth.
 
 look-up          what the branch sees, what its field held before
-prompt tokens    what the probes of the step before foretold, if the model has any
+probes           what those of the step before foretold, if the model has prompt tokens or a mask token
 the budget       which of these guesses are fed, and after which of them probes
 """
 
@@ -17,7 +17,7 @@ import torch
 from pastalang.runtime.constraints.vocabulary import Vocabulary
 from pastalang.runtime.drafts.budget import NO_PROBES, StepCosts, worth_feeding
 from pastalang.runtime.drafts.guess_tree import Chances, GuessTree
-from pastalang.runtime.drafts.ppd import PromptDrafts
+from pastalang.runtime.drafts.probed import ProbeDrafts
 from pastalang.runtime.drafts.texts import Texts
 from pastalang.runtime.drafts.values import Values
 from pastalang.runtime.scheduler.branch import BranchState
@@ -25,15 +25,15 @@ from pastalang.runtime.scheduler.draft_tree import DraftTree, Guess
 from pastalang.runtime.scheduler.request import RequestState
 
 _SKIPPED = 50  # steps without trees before they are tried again
-_TRIED = 2  # steps more, with prompt tokens: what one step foretells is guessed in the next
+_TRIED = 2  # steps more, with probes: what one step foretells is guessed in the next
 _STEPS = 32  # whose times are remembered
 _TRUST, _MEMORY = 8, 256  # what is believed counts like so many trees; what was learned, like so many at most
 
 
 class EngineDrafter:
-    """`costs` says what more tokens cost. `ahead` are prompt tokens, if the model has any."""
+    """`costs` says what more tokens cost. `ahead`: what probes foretell, if the model has any."""
 
-    def __init__(self, vocabulary: Vocabulary, clock: Callable[[], float], ahead: PromptDrafts | None = None) -> None:
+    def __init__(self, vocabulary: Vocabulary, clock: Callable[[], float], ahead: ProbeDrafts | None = None) -> None:
         self._clock = clock
         self.costs: StepCosts | None = None  # until they are measured
         self._began: float | None = None  # when the step began

@@ -5,7 +5,7 @@ Most extracted values are copied from the prompt, and most others have been writ
     from the text after the longest matches of the value so far      "Panasonic |Viera 42|"
     from values that the field held before                           |null|
     from a value's end into the text that follows                    "Viera|", "size": |4
-    from what prompt tokens foretold                                 a │foretold │token
+    from what probes foretold                                        a │foretold │token
 
 as far as the type of the value allows it.
 """
@@ -19,11 +19,11 @@ from heapq import heappop, heappush
 from pastalang.plan.plan import Hole, Segment, Text
 from pastalang.runtime.binding.spaced import fed_text
 from pastalang.runtime.constraints.guide import GuideError, TokenMask
-from pastalang.runtime.drafts.ppd import Foretold, bucket_of
+from pastalang.runtime.drafts.probed import Foretold, bucket_of
 from pastalang.runtime.drafts.texts import LONGEST, Texts
 from pastalang.runtime.drafts.values import END, Values
 from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.models.prompt_tokens import BUCKETS
+from pastalang.runtime.models.probe_tokens import BUCKETS
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import FORCED, FROM_BRANCH, PROBE, DraftTree, Guess
 from pastalang.runtime.scheduler.hole import OpenHole

@@ -19,7 +19,7 @@ from pastalang.runtime.errors import LoadError
 from pastalang.runtime.models.compatibility import check_config
 from pastalang.runtime.models.hub import check_hub
 from pastalang.runtime.models.packed import pack
-from pastalang.runtime.models.prompt_tokens import PromptTokens, find_prompt_tokens
+from pastalang.runtime.models.probe_tokens import ProbeTokens, find_probe_tokens
 from pastalang.runtime.models.source import DTypeName, check_source, shipped_folder
 from pastalang.runtime.models.training_note import TrainingNote, find_note
 
@@ -43,10 +43,10 @@ def load_model(
     if shipped and dtype is None and check_device(device or default_device()).type == "cpu":
         dtype = torch.float32
     weights = load_weights(path, device=device, dtype=dtype)
-    prompt_tokens = find_prompt_tokens(path, weights)
+    probe_tokens = find_probe_tokens(path, weights)
     if packed:
         pack(weights)
-    return LoadedModel(weights, load_tokenizer(source), find_note(path), prompt_tokens)
+    return LoadedModel(weights, load_tokenizer(source), find_note(path), probe_tokens)
 
 
 def load_tokenizer(source: str | Path) -> Any:
@@ -90,7 +90,7 @@ class LoadedModel:
     weights: Any
     tokenizer: Any
     trained_for: TrainingNote | None
-    prompt_tokens: PromptTokens | None = None
+    probe_tokens: ProbeTokens | None = None
 
 
 def check_device(device: str) -> torch.device:

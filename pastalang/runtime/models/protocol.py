@@ -6,7 +6,7 @@ from typing import Protocol
 
 import torch
 
-from pastalang.runtime.models.prompt_tokens import PromptTokens
+from pastalang.runtime.models.probe_tokens import ProbeTokens
 from pastalang.runtime.step import StepBatch
 
 
@@ -33,7 +33,7 @@ class Model(Protocol):
         ...
 
     @property
-    def prompt_tokens(self) -> PromptTokens | None:
+    def probe_tokens(self) -> ProbeTokens | None:
         """What was trained to predict tokens ahead. Their ids follow those of the vocabulary."""
         ...
 

@@ -25,7 +25,7 @@ from pastalang.runtime.models.compatibility import (
     model_name,
 )
 from pastalang.runtime.models.last_layer import spare_last_layer
-from pastalang.runtime.models.prompt_tokens import PromptTokens, with_prompt_tokens
+from pastalang.runtime.models.probe_tokens import ProbeTokens, with_probe_tokens
 from pastalang.runtime.step import StepBatch
 
 
@@ -43,7 +43,7 @@ class TransformersModel:
         cells: int,
         check: bool = True,
         costs: Costs | None = None,
-        prompt_tokens: PromptTokens | None = None,
+        probe_tokens: ProbeTokens | None = None,
     ) -> None:
         check_modules(model)
         config = model.config.get_text_config()
@@ -59,7 +59,7 @@ class TransformersModel:
         self.max_position = int(config.max_position_embeddings) - 1
         self.dtype: torch.dtype = model.dtype
         self.device: torch.device = model.device
-        self.prompt_tokens = prompt_tokens
+        self.probe_tokens = probe_tokens
         self._model = model
         self._windows = layer_windows(config)
         spare_last_layer(model, layers=len(self._windows))
@@ -81,10 +81,10 @@ class TransformersModel:
         self._kv_cache.begin(CellMapping.of(batch.cells, width=visibility.width, device=self.device))
         padding = (0,) * self._padding(len(batch))
         tokens = torch.tensor([batch.tokens + padding], device=self.device)
-        rows = None if self.prompt_tokens is None else self.prompt_tokens.rows
+        rows = None if self.probe_tokens is None else self.probe_tokens.rows
         reset = STEP_MASKS.set(step)
         try:
-            with with_prompt_tokens(self._model, tokens, rows, self.vocabulary) as ids:
+            with with_probe_tokens(self._model, tokens, rows, self.vocabulary) as ids:
                 logits: torch.Tensor = self._model(
                     input_ids=ids,
                     position_ids=torch.tensor([batch.positions + padding], device=self.device),

@@ -31,18 +31,27 @@ def sample_error(branch: BranchState, outcome: Outcome) -> RunError:
 
 
 def sample_request(branch: BranchState) -> SampleRequest:
-    request = branch.request
     decision = branch.decision
     if branch.hole is not None:
-        sampling = _combined(branch.hole.hole.sampling, request.base)
         allowed: TokenMask | None = branch.hole.allowed()
     else:
         assert decision is not None
         tokens = decision.allowed()
-        sampling = _combined(decision.sampling, request.base)
-        allowed = None if tokens is None else request.tokens.mask(tokens)
-    draw = RandomKey(request.seed, branch.name, branch.draw_items, branch.draws, branch.purpose)
-    return SampleRequest(draw, sampling, allowed, penalty_tokens(branch, sampling))
+        allowed = None if tokens is None else branch.request.tokens.mask(tokens)
+    sampling = sampling_of(branch)
+    return SampleRequest(draw_key(branch), sampling, allowed, penalty_tokens(branch, sampling))
+
+
+def sampling_of(branch: BranchState) -> Sampling:
+    """How a branch that fills a hole or decides samples."""
+    asked = branch.hole.hole if branch.hole is not None else branch.decision
+    assert asked is not None
+    return _combined(asked.sampling, branch.request.base)
+
+
+def draw_key(branch: BranchState, *, ahead: int = 0) -> RandomKey:
+    """The key of its next draw, or of the one `ahead` draws later."""
+    return RandomKey(branch.request.seed, branch.name, branch.draw_items, branch.draws + ahead, branch.purpose)
 
 
 @lru_cache(maxsize=256)

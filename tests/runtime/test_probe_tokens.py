@@ -1,4 +1,4 @@
-"""Prompt tokens: what their probes see, what they save, and the file next to the weights."""
+"""Prompt tokens and mask tokens: what their probes see, what they save, and the file next to the weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.drafts.budget import Probing, StepCosts, worth_feeding
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError
-from pastalang.runtime.models.prompt_tokens import FILE, Accuracy, PromptTokens, find_prompt_tokens
+from pastalang.runtime.models.probe_tokens import Accuracy, Kind, ProbeTokens, find_probe_tokens
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, Guess
@@ -30,7 +30,8 @@ assistant text """
 {a: string(max=40)} and {b: string(max=12)}
 """
 ''')
-SURE = PromptTokens(torch.zeros(3, 2, 1), Accuracy.unknown(3))
+SURE = ProbeTokens(torch.zeros(3, 2, 1), Accuracy.unknown(3))
+MASK = ProbeTokens(torch.zeros(1, 1, 1), Accuracy.unknown(3))  # the same at each distance
 
 
 def by_position(token: FedToken) -> list[float]:
@@ -40,17 +41,18 @@ def by_position(token: FedToken) -> list[float]:
     return logits
 
 
-def run(*, ahead: PromptTokens | None = SURE, engine: Engine | None = None, **options: Any) -> tuple[Result, FakeModel]:
+def run(*, ahead: ProbeTokens | None = SURE, engine: Engine | None = None, **options: Any) -> tuple[Result, FakeModel]:
     model = FakeModel(by_position, vocabulary=VOCABULARY)
-    model.prompt_tokens = ahead
+    model.probe_tokens = ahead
     result = Engine(model, byte_tokenizer()).run(TEXT, **options)
     return result, model
 
 
+@pytest.mark.parametrize("ahead", [SURE, MASK])
 @pytest.mark.parametrize("sampling", [None, Sampling(temperature=1.0)])
-def test_what_probes_foretell_is_drawn_in_fewer_passes(sampling: Sampling | None) -> None:
-    plain, _ = run(sampling=sampling)
-    drafted, _ = run(sampling=sampling, drafts=12)
+def test_what_probes_foretell_is_drawn_in_fewer_passes(sampling: Sampling | None, ahead: ProbeTokens) -> None:
+    plain, _ = run(sampling=sampling, ahead=ahead)
+    drafted, _ = run(sampling=sampling, drafts=12, ahead=ahead)
     assert drafted.text == plain.text
     assert [field.log_probabilities for field in drafted.fields] == [field.log_probabilities for field in plain.fields]
     assert drafted.usage.forward_passes < plain.usage.forward_passes / 2
@@ -68,6 +70,34 @@ def test_a_probe_sees_its_host_and_those_of_its_own_row_before_it() -> None:
         host = next(other for other in reversed(one.sees) if other.token < VOCABULARY)
         assert one.position == host.position + distance + 1
     assert not any(other.token >= VOCABULARY for one in model.fed if one.token < VOCABULARY for other in one.sees)
+
+
+def test_masks_see_those_of_their_own_group_and_the_candidates_before_it() -> None:
+    _, model = run(drafts=12, ahead=MASK)
+    masks = [one for one in model.fed if one.token == VOCABULARY]
+    groups = {step: set[int]() for step in range(4)}  # where masks stand, by how many of them they see
+    for one in masks:
+        seen = [other for other in one.sees if other.token == VOCABULARY and other is not one]
+        host = next(other for other in reversed(one.sees) if other.token != VOCABULARY)
+        assert one.position == host.position + len(seen) + 1
+        assert [other.position for other in seen] == list(range(host.position + 1, one.position))
+        groups[len(seen)].add(host.position)
+    assert groups[0] >= groups[1] >= groups[2] and groups[2] and not groups[3]
+    assert not any(other.token == VOCABULARY for one in model.fed if one.token < VOCABULARY for other in one.sees)
+
+
+def test_what_is_sampled_is_foretold_by_the_key_that_samples_it() -> None:
+    """Each of 24 letters is about as likely, so a guess would mostly be wrong if it were not drawn as the token is."""
+
+    def score(token: FedToken) -> list[float]:
+        return [0.0 if 97 <= one < 121 else -60.0 for one in range(VOCABULARY)]
+
+    model = FakeModel(score, vocabulary=VOCABULARY)
+    model.probe_tokens = MASK
+    engine = Engine(model, byte_tokenizer())
+    plain, drafted = (engine.run(TEXT, seed=5, sampling=Sampling(temperature=1.0), drafts=most) for most in ("off", 12))
+    assert drafted.text == plain.text and len(set(plain.fields[0].tokens)) > 12
+    assert drafted.usage.forward_passes < plain.usage.forward_passes / 2
 
 
 def test_no_probe_without_drafts_and_none_in_lock_step() -> None:
@@ -103,43 +133,83 @@ def test_a_probe_is_fed_only_if_it_is_worth_its_time() -> None:
 # ── the file ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
+ACCURACY = Accuracy(((0.5, 0.6), (0.2, 0.3)), (0.5, 0.1), ((0.1,) * 10, (0.2,) * 10))
+
+
+@pytest.fixture(params=[Kind.PPD, Kind.SPACE])
+def kind(request: pytest.FixtureRequest) -> Kind:
+    return Kind(request.param)
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path: Path, kind: Kind) -> Path:
     model = toy_model(vocabulary=VOCABULARY)
     model.save_pretrained(tmp_path)
     byte_tokenizer().save_pretrained(tmp_path)
-    rows = torch.randn(2, 2, model.config.hidden_size)
-    PromptTokens(rows, Accuracy(((0.5, 0.6), (0.2, 0.3)), (0.5, 0.1), ((0.1,) * 10, (0.2,) * 10))).save(tmp_path, model)
+    save(tmp_path, kind, model.config.hidden_size)
     return tmp_path
 
 
+def save(folder: Path, kind: Kind, hidden: int) -> None:
+    rows = torch.randn(2, 2, hidden) if kind is Kind.PPD else torch.randn(1, 1, hidden)
+    ProbeTokens(rows, ACCURACY).save(folder, toy_model(vocabulary=VOCABULARY), kind)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_they_are_found_next_to_the_weights(folder: Path, dtype: Any) -> None:
+def test_they_are_found_next_to_the_weights(folder: Path, kind: Kind, dtype: Any) -> None:
     engine = pastalang.Engine.load(folder, dtype=dtype, device="cpu")
-    found = engine.model.prompt_tokens
-    assert found is not None and found.rows.shape[:2] == (2, 2)
-    assert found.accuracy.runs == (0.5, 0.1) and found.accuracy.by_chance[1] == (0.2,) * 10
+    found = engine.model.probe_tokens
+    assert found is not None and found.accuracy.runs == (0.5, 0.1) and found.accuracy.by_chance[1] == (0.2,) * 10
+    assert found.ids(VOCABULARY) == (((320, 321), (322, 323)) if kind is Kind.PPD else ((320,), (320,)))
     drafted = engine.run(TEXT, drafts=8)
     assert drafted.usage.drafted_tokens > 0
     if dtype == "float32":
         assert drafted.text == engine.run(TEXT).text
 
 
-def test_those_of_other_weights_are_refused(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        (Kind.PPD, "has prompt tokens for other weights: train again with `pasta train ppd`"),
+        (Kind.SPACE, "has mask token for other weights: train again with `pasta train space`"),
+    ],
+)
+def test_those_of_other_weights_are_refused(folder: Path, kind: Kind, said: str) -> None:
     toy_model(vocabulary=VOCABULARY, seed=9).save_pretrained(folder)
-    with pytest.raises(LoadError, match="prompt tokens for other weights: train them again with `pasta train ppd`"):
+    with pytest.raises(LoadError, match=said):
+        pastalang.Engine.load(folder)
+
+
+def test_those_of_another_width_are_refused(folder: Path, kind: Kind) -> None:
+    save(folder, kind, 48)
+    with pytest.raises(LoadError, match="for other weights"):
+        pastalang.Engine.load(folder)
+
+
+def test_two_kinds_of_them_are_refused(folder: Path, kind: Kind) -> None:
+    for one in Kind:
+        save(folder, one, 32)
+    with pytest.raises(LoadError, match=r"holds ppd.safetensors and space.safetensors, .* delete the other"):
         pastalang.Engine.load(folder)
 
 
 @pytest.mark.parametrize("damage", [b"", b"not a file", None])
-def test_a_damaged_file_is_named(folder: Path, damage: bytes | None) -> None:
-    file = folder / FILE
+def test_a_damaged_file_is_named(folder: Path, kind: Kind, damage: bytes | None) -> None:
+    file = folder / kind.file
     file.write_bytes(file.read_bytes()[:-9] if damage is None else damage)
-    with pytest.raises(LoadError, match=f"{FILE}, the prompt tokens of the model, cannot be read"):
+    with pytest.raises(LoadError, match=f"{kind.file}, {kind.holds} of the model, cannot be read"):
+        pastalang.Engine.load(folder)
+
+
+def test_a_mask_token_that_is_missing_is_reported(folder: Path, kind: Kind) -> None:
+    """Prompt tokens under the name of a mask token, and the other way round: the parts are not those of the kind."""
+    other = next(one for one in Kind if one is not kind)
+    (folder / kind.file).rename(folder / other.file)
+    with pytest.raises(LoadError, match="its parts do not fit together"):
         pastalang.Engine.load(folder)
 
 
 def test_a_model_without_them_has_none(tmp_path: Path) -> None:
     model = toy_model(vocabulary=VOCABULARY)
-    assert find_prompt_tokens(tmp_path, model) is None
-    assert TransformersModel(model, cells=64).prompt_tokens is None
+    assert find_probe_tokens(tmp_path, model) is None
+    assert TransformersModel(model, cells=64).probe_tokens is None

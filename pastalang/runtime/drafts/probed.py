@@ -1,7 +1,11 @@
-"""Prompt tokens as a source of guesses: what their logits foretold, and how far it can be trusted.
+"""Probes as a source of guesses: what the logits of prompt tokens or of the mask token foretold, and how far it can be
+trusted.
 
 step 1     … a │ t1 t2 t3         draws b from the logits of a; t1, t2, t3 foretell c, d, e
 step 2     … a b │ c d e │ t1 …   b draws c? then c draws d? …
+
+Where tokens are sampled, what is foretold is sampled too, with the random key of the draw that it is a guess of. So the
+two nearly always agree if the distributions do.
 """
 
 from __future__ import annotations
@@ -14,9 +18,11 @@ from weakref import WeakKeyDictionary
 import torch
 
 from pastalang.runtime.drafts.budget import NO_PROBES, Probing
-from pastalang.runtime.models.prompt_tokens import BUCKETS, PromptTokens
+from pastalang.runtime.models.probe_tokens import BUCKETS, ProbeTokens
+from pastalang.runtime.sampling.sampler import waiting_times
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import DraftTree
+from pastalang.runtime.scheduler.sample_request import draw_key, sampling_of
 
 LIKELIEST = 8  # tokens that are considered at each distance
 _TRUST, _MEMORY = 32, 512  # what training measured counts like so many steps; what was seen, like so many at most
@@ -24,23 +30,20 @@ _ROOM = 64  # positions that have to be left before the model's last one
 
 
 class Foretold(NamedTuple):
-    """A token at a distance, 0 for the next draw that is not known yet, and its probability by the prompt tokens."""
+    """A token at a distance, 0 for the next draw that is not known yet, and its probability by the probes."""
 
     token: int
     distance: int
     probability: float
 
 
-class PromptDrafts:
-    """What the probes of each branch foretold, until it is known. `vocabulary`: the id of the first prompt token."""
+class ProbeDrafts:
+    """What the probes of each branch foretold, until it is known. `vocabulary`: the id of the first probe token."""
 
-    def __init__(self, trained: PromptTokens, vocabulary: int, last_position: int) -> None:
+    def __init__(self, trained: ProbeTokens, vocabulary: int, last_position: int) -> None:
         self._accuracy = trained.accuracy
         self._last_position = last_position
-        self._tokens = tuple(
-            tuple(vocabulary + distance * trained.ensemble + one for one in range(trained.ensemble))
-            for distance in range(trained.distances)
-        )
+        self._tokens = trained.ids(vocabulary)
         self._foretold: WeakKeyDictionary[BranchState, _Foretold] = WeakKeyDictionary()
         self._right = defaultdict[int, float](float)
         self._judged = defaultdict[int, float](float)
@@ -61,14 +64,18 @@ class PromptDrafts:
         if not probed:
             return
         mean = torch.stack([logits[rows].float().mean(dim=0) for _, distances in probed for rows in distances])
-        found = torch.softmax(mean, dim=-1).topk(min(LIKELIEST, mean.shape[-1]), dim=-1)
+        chances = torch.softmax(mean, dim=-1)
+        first = 0
+        for tree, distances in probed:
+            own = slice(first, first + len(distances))
+            chances[own] = _as_drawn(mean[own], chances[own], tree)
+            first = own.stop
+        found = chances.topk(min(LIKELIEST, mean.shape[-1]), dim=-1)
         likeliest = list(zip(found.indices.tolist(), found.values.tolist(), strict=True))
         for tree, distances in probed:
             here, likeliest = likeliest[: len(distances)], likeliest[len(distances) :]
             self._judge(tree.branch)
-            # The last confirmed token draws the next one, and the first probe foretells the one after that.
-            first = tree.after + len(tree.confirmed) + 1
-            self._foretold[tree.branch] = _Foretold(first, [list(zip(*one, strict=True)) for one in here])
+            self._foretold[tree.branch] = _Foretold(_first(tree), [list(zip(*one, strict=True)) for one in here])
 
     def foretold(self, branch: BranchState) -> list[list[Foretold]]:
         """Of each token that the branch draws next, the next one first: the likeliest ones."""
@@ -109,6 +116,25 @@ class PromptDrafts:
                 self._judged[distance] /= 2
             self._right[distance] += is_right
             self._judged[distance] += 1
+
+
+def _first(tree: DraftTree) -> int:
+    """The number of the token that the first probe foretells: the last confirmed one draws the token before it."""
+    return tree.after + len(tree.confirmed) + 1
+
+
+def _as_drawn(logits: torch.Tensor, chances: torch.Tensor, tree: DraftTree) -> torch.Tensor:
+    """The chances (distances, vocabulary) of what is foretold to a branch. If it samples, the largest of a row is that
+    of the token that its key would draw from the row, and the others say how near they come to it."""
+    branch = tree.branch
+    sampling = sampling_of(branch)
+    if not sampling.temperature:
+        return chances
+    known = len(branch.tokens) - _first(tree)  # tokens that the type has forced after the last draw
+    keys = [draw_key(branch, ahead=max(0, distance - known)) for distance in range(len(logits))]
+    times = waiting_times(keys, torch.arange(logits.shape[1], device=logits.device), dtype=logits.dtype)
+    drawn = torch.softmax(logits / sampling.temperature, dim=-1) / times
+    return drawn / drawn.sum(dim=-1, keepdim=True)
 
 
 class _Foretold(NamedTuple):
