@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import torch
@@ -63,6 +63,18 @@ _SORTED = 16  # batches whose lines are sorted by length together: in larger par
 _MULTIPLE = 8  # of which the width of a batch is one: products of other widths are slow on a GPU
 
 
+class Adding(Protocol):
+    """Adds tokens to the lines of batches, for which no room is kept when rows are packed."""
+
+    def __call__(self, line: Line, number: int) -> Line:
+        """`number` counts the lines that have been shown. The same number gives the same line."""
+        ...
+
+    def most(self, line: Line) -> int:
+        """So many tokens are added at most, and predicted."""
+        ...
+
+
 class PackedBatches:
     """Batches by number, always the same for one number.
 
@@ -70,13 +82,17 @@ class PackedBatches:
     next epoch in the next one. Raises `BadData` without rows, `BadRow` for a row that is longer than a line.
     """
 
-    def __init__(self, variants: Sequence[Sequence[TrainingRow]], *, rows: int, length: int, seed: int) -> None:
+    def __init__(
+        self, variants: Sequence[Sequence[TrainingRow]], *, rows: int, length: int, seed: int,
+        adding: Adding | None = None,
+    ) -> None:  # fmt: skip
         if not variants:
             raise BadData("there is nothing to train on")
         for row in (row for ways in variants for row in ways):
             if problem := too_long(row, length):
                 raise problem
         self._variants, self._rows, self._length, self._seed = variants, rows, length, seed
+        self._adding = adding
         self._lines_of = lru_cache(maxsize=4)(self._packed_epoch)
         self._counts: list[int] = []
 
@@ -85,12 +101,12 @@ class PackedBatches:
 
     def share(self, rank: int, count: int, number: int) -> Batch:
         """What process `rank` of `count` takes of a batch: every `count`-th line."""
-        lines = [self._line(number * self._rows + one) for one in range(rank, self._rows, count)]
-        return collate(lines, self._width(lines))
+        lines = [self._shown(number * self._rows + one) for one in range(rank, self._rows, count)]
+        return collate(lines, self._width(max(map(tokens_of, lines))))
 
     def widest(self) -> int:
-        """The tokens of a line in the widest batch of the first epoch."""
-        return self._width(self._lines_of(0))
+        """The tokens of a line in the widest batch of the first epoch, at most."""
+        return self._width(max(tokens_of(line) + self._added(line) for line in self._lines_of(0)))
 
     def lines(self, epoch: int) -> int:
         """How many lines an epoch has."""
@@ -108,12 +124,21 @@ class PackedBatches:
 
     def most_predicted(self) -> int:
         """The most tokens that a batch of the first epoch predicts."""
-        counts = [sum(int((row.labels != IGNORED).sum()) for row in line) for line in self._lines_of(0)]
+        lines = self._lines_of(0)
+        counts = [sum(int((row.labels != IGNORED).sum()) for row in line) + self._added(line) for line in lines]
         batches = (counts[first : first + self._rows] for first in range(0, len(counts), self._rows))
         return max(max(map(sum, batches)), 1)
 
-    def _width(self, lines: Sequence[Line]) -> int:
-        return min(self._length, -(-max(map(tokens_of, lines)) // _MULTIPLE) * _MULTIPLE)
+    def _width(self, longest: int) -> int:
+        rounded = -(-longest // _MULTIPLE) * _MULTIPLE
+        return rounded if longest > self._length else min(self._length, rounded)
+
+    def _shown(self, number: int) -> Line:
+        line = self._line(number)
+        return line if self._adding is None else self._adding(line, number)
+
+    def _added(self, line: Line) -> int:
+        return 0 if self._adding is None else self._adding.most(line)
 
     def _line(self, number: int) -> Line:
         epoch = 0

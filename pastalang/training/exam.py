@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -13,7 +14,9 @@ from pastalang.runtime.models.reference import attention_of
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.training.data import Row
 from pastalang.training.decode_eval import score_rows_by_decoding
+from pastalang.training.lessons import drawn_of
 from pastalang.training.metrics import Counts, Report
+from pastalang.training.recording import Drawn
 
 BATCH: Final = 8  # rows that share forward passes
 
@@ -54,21 +57,30 @@ class Exam:
 
     def scores(self, model: Any, names: Iterable[str] | None = None) -> dict[str, Score]:
         """Of the plans with these names, or of all of them. Leaves the model as it was."""
+        with self._on(model) as engine:
+            return {name: self._score(engine, self.plans[name]) for name in names or self.plans}
+
+    def drawn(self, model: Any, name: str, most: int) -> list[tuple[Row, Drawn]]:
+        """What the model draws for the first rows. Leaves the model as it was."""
+        rows = self.rows[:most]
+        with self._on(model) as engine:
+            found = engine.batch(self.plans[name], [row.inputs for row in rows], any_mode=True, on_truncated="keep")
+        return [(row, drawn_of(one)) for row, one in zip(rows, found, strict=True)]
+
+    @contextmanager
+    def _on(self, model: Any) -> Iterator[Engine]:
+        """An engine, as long as the context lasts."""
         bare = model.get_base_model() if hasattr(model, "get_base_model") else model
         was_training, before = model.training, bare.config._attn_implementation
         try:
-            engine = self._on(bare)
+            if self._engine is None:
+                self._engine = Engine(TransformersModel(bare, cells=self.cells), self.tokenizer, prefix_cells=0)
             model.eval()
             with attention_of(bare, ATTENTION):
-                return {name: self._score(engine, self.plans[name]) for name in names or self.plans}
+                yield self._engine
         finally:
             bare.set_attn_implementation(before)
             model.train(was_training)
-
-    def _on(self, model: Any) -> Engine:
-        if self._engine is None:
-            self._engine = Engine(TransformersModel(model, cells=self.cells), self.tokenizer, prefix_cells=0)
-        return self._engine
 
     def _score(self, engine: Engine, plan: Plan) -> Score:
         found = score_rows_by_decoding(engine, plan, self.rows, batch=BATCH, any_mode=True)

@@ -19,13 +19,15 @@ import torch
 from pastalang.errors import PastaError
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.models.loading import default_device
+from pastalang.runtime.models.probe_tokens import Kind
 from pastalang.training.batches import PackedBatches, too_long
 from pastalang.training.checkpoints import Checkpoints, Progress, fingerprint_of_weights, put_weights
 from pastalang.training.data import Reading, Row
 from pastalang.training.errors import BadData, BadRow, BadRows, listed
 from pastalang.training.exam import BATCH as EXAM_BATCH
 from pastalang.training.exam import Exam, Score
-from pastalang.training.forward import attend_in_blocks, check_flex
+from pastalang.training.foretold import table
+from pastalang.training.forward import attend_in_blocks, check_flex, loss_of
 from pastalang.training.hold_out import FEWEST, held_out
 from pastalang.training.memory import Shape, forecast, give_back_freed_memory
 from pastalang.training.method import Method
@@ -36,11 +38,13 @@ from pastalang.training.row_files import RowFile, fingerprint_of
 from pastalang.training.run_folder import ROWS, WORK, check_folder, prepare_folder, write_options
 from pastalang.training.run_log import Metrics, ReportLine, Step, StepLines, check_logs
 from pastalang.training.settings import Attention, LogName, Precision, Settings
+from pastalang.training.space import ASKED, Masks, masks_of
 from pastalang.training.trainer import Judge, OnStep, train
 from pastalang.values.describe import counted
 
 _BEFORE = "before.json"
 _LARGE = 50_000_000  # weights; the memory of a smaller model is no question
+_FORETOLD = 0.1  # a token that masks foretell counts as much as so much F1
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +92,16 @@ class Show:
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What is trained on and what is validated with. `settings` are those of the job, with its epochs as steps."""
+    """What is trained on and what is validated with. `settings` are those of the job, with its epochs as steps.
+
+    `asked`: rows that show what `masks` foretell.
+    """
 
     base: Base
     batches: PackedBatches
     exam_rows: tuple[Row, ...]
+    asked: tuple[Row, ...]
+    masks: Masks | None
     settings: Settings
     length: int
     summary: str
@@ -128,6 +137,8 @@ def fine_tune(
         model = material.base.load(device=job.device, seed=job.settings.seed, lora=job.lora, precision=precision)
         if job.attention is Attention.FLEX:
             attend_in_blocks(model)
+        if material.masks is not None:
+            material.masks.put_into(model)
         identity = _identity(job, material, model)
     run = _Run(job, material, model, identity, show, processes)
     if not processes.is_first:
@@ -151,9 +162,12 @@ def gather(job: Job, show: Show, *, cache: Path | None = None) -> Material:
         )
     variants = [ways for number, (_, ways) in enumerate(given) if number not in chosen]
     length = job.length or _line_length(variants)
-    batches = PackedBatches(variants, rows=job.rows, length=length, seed=job.settings.seed)
+    masks = masks_of(job.method, base, job.settings.seed)
+    batches = PackedBatches(variants, rows=job.rows, length=length, seed=job.settings.seed, adding=masks)
     settings = _settings(job, batches)
-    return Material(base, batches, exam_rows, settings, length, _summary(job, variants, batches, settings, exam_rows))
+    summary = _summary(job, variants, batches, settings, exam_rows)
+    asked = exam_rows or tuple(row for row, _ in given[:ASKED])
+    return Material(base, batches, exam_rows, asked, masks, settings, length, summary)
 
 
 def _accepted(reading: Reading, job: Job, show: Show) -> Reading:
@@ -304,20 +318,20 @@ class _Run:
         return self._train((lambda _: 0.0) if self._material.exam_rows else None, lambda _: None, is_stopped)
 
     def _train(self, judge: Judge | None, on_step: OnStep, is_stopped: Callable[[], bool]) -> Progress:
-        processes, batches = self._processes, self._material.batches
+        processes, batches, masks = self._processes, self._material.batches, self._material.masks
         return train(
             self._model, partial(batches.share, processes.rank, processes.count), self._material.settings, self._work,
             identity=self._identity, judge=judge, report=self._show.report, on_step=on_step, is_stopped=is_stopped,
-            processes=processes,
+            processes=processes, loss=loss_of if masks is None else masks.loss,
         )  # fmt: skip
 
     def _exam(self) -> Exam | None:
+        rows = self._material.exam_rows
+        return self._exam_of(rows) if rows else None
+
+    def _exam_of(self, rows: Sequence[Row]) -> Exam:
         material = self._material
-        if not material.exam_rows:
-            return None
-        return Exam(
-            material.exam_rows, self._job.method.exams(), material.base.tokenizer, max(8192, 4 * material.length)
-        )
+        return Exam(rows, self._job.method.exams(), material.base.tokenizer, max(8192, 4 * material.length))
 
     def _on_step(self, lines: StepLines) -> Callable[[Step], None]:
         def taken(step: Step) -> None:
@@ -331,7 +345,8 @@ class _Run:
         scores = exam.scores(model, self._job.method.judged)
         self._metrics.validation(self._step, {name: score.as_data() for name, score in scores.items()})
         self._show.report(f"step {self._step}: F1 " + ", ".join(f"{one.f1:.2f} {name}" for name, one in scores.items()))
-        return sum(score.f1 for score in scores.values()) / len(scores) / 100
+        f1, masks = sum(score.f1 for score in scores.values()) / len(scores) / 100, self._material.masks
+        return f1 if masks is None else f1 + _FORETOLD * sum(masks.accuracy(model, exam).runs)
 
     def _save(self, progress: Progress) -> None:
         """The best weights, in the type that the model came in; their scores are those of what is saved."""
@@ -340,11 +355,25 @@ class _Run:
         if best is not None:
             put_weights(self._model, best)
         adapter = job.out / "adapter" if job.keep_adapter else None
-        saved = save(self._model, base.tokenizer, job.method.note(), job.out, dtype=base.dtype, adapter=adapter)
+        saved = save(
+            self._model, base.tokenizer, job.method.note(), job.out, dtype=base.dtype, adapter=adapter,
+            besides=self._mask_token(),
+        )  # fmt: skip
         exam = self._exam()
         if exam is not None:
             is_small = job.lora is not None and (job.lora.is_four_bit or job.settings.precision is Precision.BFLOAT16)
             self._report_scores(exam.scores(saved if is_small else saved.float()))
+
+    def _mask_token(self) -> Callable[[Any], None] | None:
+        """Take it out of the model, and say how good it is. Gives what saves it next to the weights."""
+        masks = self._material.masks
+        if masks is None:
+            return None
+        accuracy = masks.accuracy(self._model, self._exam_of(self._material.asked))
+        for line in table(accuracy):
+            self._show.report(line)
+        token = masks.take_from(self._model, accuracy)
+        return lambda saved: token.save(self._job.out, saved, Kind.SPACE)
 
     def _write_before(self, scores: Mapping[str, Score]) -> None:
         found = {name: score.as_data() for name, score in scores.items()}

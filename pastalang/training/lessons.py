@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pastalang.errors import PastaError
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
@@ -15,6 +16,7 @@ from pastalang.runtime.constraints.tagged_text import TaggedTextGuides
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
+from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.threads import with_threads
 from pastalang.training.recording import Drawn, TrainingRow, record, record_again
 from pastalang.values.json import JsonValue
@@ -70,6 +72,17 @@ class Recorder:
                 self._plans.clear()
             known = self._plans[id(plan)] = plan, BoundPlan(with_threads(plan), self._encoder, self._guides)
         return known[1]
+
+
+def drawn_of(result: Result | PastaError) -> Drawn:
+    """What each branch drew. Nothing of a run that failed."""
+    if isinstance(result, PastaError):
+        return {}
+    lanes = {lane.id: (lane.name, lane.items) for lane in result.trace.lanes}
+    found: dict[tuple[str, tuple[int, ...]], list[int]] = {}
+    for one in result.trace.drawn:
+        found.setdefault(lanes[one.lane], []).append(one.token)
+    return found
 
 
 def planner(program: Program, template: str | None = None) -> Callable[[Mode], Plan]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -129,11 +130,12 @@ def read_base(source: str) -> Base:
 
 def save(
     model: Any, tokenizer: Any, note: TrainingNote, folder: Path, *, dtype: torch.dtype | None = None,
-    adapter: Path | None = None,
+    adapter: Path | None = None, besides: Callable[[Any], None] | None = None,
 ) -> Any:  # fmt: skip
     """Save whole weights and return the model that has them; LoRA adapters are merged.
 
-    `adapter` is a folder for the adapters themselves. A model in 4 bits is returned as it is.
+    `adapter` is a folder for the adapters themselves; `besides` saves what belongs to the weights that it is given. A
+    model in 4 bits is returned as it is.
     """
     with writing(folder, "make room and give the same command again"), quietly():
         (folder / FILE).unlink(missing_ok=True)  # written last: its presence says that the folder is complete
@@ -144,6 +146,8 @@ def save(
             saved = merged(model, dtype or torch.float32) if is_four_bit(model) else model.merge_and_unload()
         saved = saved if dtype is None else saved.to(dtype)
         saved.save_pretrained(folder)
+        if besides is not None:
+            besides(saved)
         tokenizer.save_pretrained(folder)
         note.write(folder)
     return model if is_four_bit(model) else saved

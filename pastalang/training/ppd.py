@@ -17,28 +17,27 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from pastalang.errors import PastaError
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.program import Program
 from pastalang.program.types import Sampling
 from pastalang.runtime.attention.masks import layer_windows
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.loading import LoadedModel, default_device, load_model
-from pastalang.runtime.models.probe_tokens import BUCKETS, Accuracy, Kind, ProbeTokens
-from pastalang.runtime.result import Result
+from pastalang.runtime.models.probe_tokens import Accuracy, Kind, ProbeTokens
 from pastalang.training.checkpoints import Checkpoints, Progress, fingerprint_of_weights, put_weights
 from pastalang.training.data import Asked, read_asked
 from pastalang.training.errors import BadData, BadRow, BadRows
-from pastalang.training.lessons import Recorder, planner
+from pastalang.training.foretold import Tally, table
+from pastalang.training.lessons import Recorder, drawn_of, planner
 from pastalang.training.method import note_of
 from pastalang.training.model_files import read_base, save
 from pastalang.training.probe_lines import (
     Contexts,
     Line,
-    ProbeBatch,
     ProbeBatches,
+    Probing,
     ahead_logits,
     distillation,
     lines_of,
@@ -55,10 +54,8 @@ _TOGETHER: Final = 16  # rows that are answered together, and kept together
 _HOSTS: Final = 16  # of a line in a batch
 _JUDGED: Final = 64  # of a line that is judged
 _CACHED: Final = 2 << 30  # bytes of keys, values and distributions that are kept
-_TOP: Final = 5  # ranks of which the accuracy is measured
 _SHARE: Final = 0.1  # of the lines that judge
 _FEWEST: Final = 4  # lines; with fewer, all of them train and judge
-_DOUBT: Final = 8  # what is believed of a tenth of probability counts like so many predictions
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +90,6 @@ class PromptJob:
     overwrite: bool = False
     options: Mapping[str, Any] | None = None
     logs: tuple[LogName, ...] = ()
-
-
-class Probing(nn.Module):
-    """What is trained: the embeddings alone. The model itself is no part of it, so nothing else is saved or changed."""
-
-    def __init__(self, rows: Tensor) -> None:
-        super().__init__()
-        self.rows = nn.Parameter(rows)
 
 
 def train_prompt_tokens(
@@ -193,24 +182,13 @@ def _answered(
             ]  # fmt: skip
             for results in zip(*ways, strict=True):
                 for result in results:
-                    found.append(_drawn(result))
+                    found.append(drawn_of(result))
                     file.write(_line(found[-1]))
             file.flush()
             done += len(some)
             if live is not None:
                 live(f"the model answers: {done:,} of {wanted:,} rows")
     base.weights.set_attn_implementation(before)
-    return found
-
-
-def _drawn(result: Result | PastaError) -> Drawn:
-    """What each branch drew. Nothing of a run that failed."""
-    if isinstance(result, PastaError):
-        return {}
-    lanes = {lane.id: (lane.name, lane.items) for lane in result.trace.lanes}
-    found: dict[tuple[str, tuple[int, ...]], list[int]] = {}
-    for one in result.trace.drawn:
-        found.setdefault(lanes[one.lane], []).append(one.token)
     return found
 
 
@@ -290,12 +268,12 @@ class _Run:
 
     @torch.no_grad()
     def _accuracy(self, probing: Probing) -> Accuracy:
-        batches, tally = self._batches(self._judged, _JUDGED), _Tally(self._job.training.distances)
+        batches, tally = self._batches(self._judged, _JUDGED), Tally(self._job.training.distances)
         chance = np.random.default_rng(self._job.settings.seed)
         for number, line in enumerate(self._judged):
             some = [line.hosts[index] for index in chance.permutation(len(line.hosts))[:_JUDGED]]
             batch = batches.batch([(number, some)]).to(self._model.device)
-            tally.add(batch, ahead_logits(self._model, probing.rows, batch, self._judged_contexts))
+            tally.add(batch.drawn, ahead_logits(self._model, probing.rows, batch, self._judged_contexts))
         return tally.accuracy
 
     def _save(self, probing: Probing, progress: Progress) -> Accuracy:
@@ -309,55 +287,7 @@ class _Run:
         tokens.save(job.out, self._model, Kind.PPD)
         note = base.trained_for or replace(note_of(self._plan, tuple(Mode)), modes=tuple(Mode))
         save(self._model, base.tokenizer, note, job.out, dtype=read_base(job.model).dtype)
-        for line in _table(accuracy):
+        for line in table(accuracy):
             self._report(line)
         self._report(f"saved to {job.out}")
         return accuracy
-
-
-class _Tally:
-    """Counts how often predictions are right, at each distance."""
-
-    def __init__(self, distances: int) -> None:
-        self._top = torch.zeros(distances, _TOP)
-        self._judged = torch.zeros(distances)
-        self._runs, self._hosts = torch.zeros(distances), 0
-        self._right, self._seen = torch.zeros(distances, BUCKETS), torch.zeros(distances, BUCKETS)
-
-    def add(self, batch: ProbeBatch, logits: Tensor) -> None:
-        """Where the type forced the token, nothing is judged, and a run of right ones goes on."""
-        known = batch.drawn != IGNORED
-        found = torch.softmax(logits.float(), dim=-1).topk(_TOP, dim=-1)
-        is_drawn = (found.indices == batch.drawn[..., None]).cpu()
-        known, chances = known.cpu(), found.values.cpu()
-        right = is_drawn[..., 0]
-        self._judged += known.sum(dim=(0, 1))
-        self._top += (is_drawn.cumsum(dim=-1) * known[..., None]).sum(dim=(0, 1))
-        in_a_row = (right | ~known).long().cumprod(dim=-1).bool()
-        self._runs += (in_a_row & known).sum(dim=(0, 1))
-        self._hosts += known.shape[0] * known.shape[1]
-        buckets = (chances * BUCKETS).long().clamp(max=BUCKETS - 1)
-        for distance in range(known.shape[-1]):
-            where = known[..., distance]
-            chosen = buckets[..., distance, :][where].flatten()
-            self._seen[distance] += torch.bincount(chosen, minlength=BUCKETS)
-            hits = is_drawn[..., distance, :][where].flatten().float()
-            self._right[distance] += torch.bincount(chosen, weights=hits, minlength=BUCKETS)
-
-    @property
-    def accuracy(self) -> Accuracy:
-        middle = (torch.arange(BUCKETS) + 0.5) / BUCKETS
-        by_chance = (self._right + _DOUBT * middle) / (self._seen + _DOUBT)
-        top = self._top / self._judged.clamp(min=1)[:, None]
-        runs = self._runs / max(1, self._hosts)
-        return Accuracy(_rounded(top), _rounded(runs[None])[0], _rounded(by_chance))
-
-
-def _rounded(numbers: Tensor) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(round(float(one), 4) for one in row) for row in numbers)
-
-
-def _table(accuracy: Accuracy) -> Iterator[str]:
-    yield "tokens ahead  right  among 5  right in a row"
-    for distance, (top, run) in enumerate(zip(accuracy.top, accuracy.runs, strict=True), start=1):
-        yield f"{distance:>12}  {top[0]:>5.2f}  {top[-1]:>7.2f}  {run:>14.2f}"

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers.cache_utils import DynamicCache
 
 from pastalang.runtime.models.probe_tokens import with_probe_tokens
@@ -25,6 +25,14 @@ from pastalang.training.forward import logits_of, masks_of
 from pastalang.training.recording import IGNORED, Sees, TrainingRow
 
 TAUGHT: Final = 64  # tokens of the model's distribution that are kept at each place, the likeliest ones
+
+
+class Probing(nn.Module):
+    """The embeddings of probe tokens, (distances, ensemble, hidden), as a module of their own."""
+
+    def __init__(self, rows: Tensor) -> None:
+        super().__init__()
+        self.rows = nn.Parameter(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,12 +205,16 @@ class _Context:
             start += len(row)
 
     def near(self, host: Host, distances: int) -> Sees:
-        """What probes see of the context in layers with a window: what the tokens in their places see of it."""
         assert self._near is not None
-        following = [host.places[min(distance + 1, len(host.places) - 1)] for distance in range(distances)]
-        seen = self._near[following].copy()
-        seen[:, list(host.places[1:])] = False
-        return seen
+        return near_of(self._near, host, distances)
+
+
+def near_of(near: Sees, host: Host, distances: int) -> Sees:
+    """What probes see of the context in layers with a window: what the tokens in their places see of it."""
+    following = [host.places[min(distance + 1, len(host.places) - 1)] for distance in range(distances)]
+    seen = near[following].copy()
+    seen[:, list(host.places[1:])] = False
+    return seen
 
 
 # ── contexts ─────────────────────────────────────────────────────────────────────────────────────────────

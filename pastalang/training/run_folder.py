@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pastalang import __version__
+from pastalang.runtime.models.probe_tokens import Kind
 from pastalang.runtime.models.training_note import FILE
 from pastalang.training.errors import BadData, UnreadableData
 
@@ -67,7 +68,8 @@ def prepare_folder(folder: Path, *, overwrite: bool) -> Stand:
     work = folder / WORK
     try:
         if overwrite:
-            (folder / FILE).unlink(missing_ok=True)
+            for name in (FILE, *(kind.file for kind in Kind)):
+                (folder / name).unlink(missing_ok=True)
             _clear(work)
         work.mkdir(parents=True, exist_ok=True)
         (work / _MARK).write_text(json.dumps({"pastalang": __version__}) + "\n", encoding="utf-8")

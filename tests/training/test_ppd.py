@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,25 +15,21 @@ import pastalang
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode
 from pastalang.program.types import Sampling
-from pastalang.runtime.attention.plain_views import FedToken, PlainViews
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.probe_tokens import Accuracy, Kind, ProbeTokens
 from pastalang.runtime.models.transformers import TransformersModel
-from pastalang.runtime.scheduler.branch import BranchState
-from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree, Guess
-from pastalang.runtime.scheduler.request import RequestState
-from pastalang.runtime.step import StepBatch
 from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training.errors import BadData, Interrupted
-from pastalang.training.lessons import Recorder
-from pastalang.training.ppd import PromptJob, PromptTraining, _drawn, train_prompt_tokens
+from pastalang.training.lessons import Recorder, drawn_of
+from pastalang.training.ppd import PromptJob, PromptTraining, train_prompt_tokens
 from pastalang.training.probe_lines import Contexts, ProbeBatches, ahead_logits, hosts_of, lines_of
 from pastalang.training.recording import IGNORED, TrainingRow
 from pastalang.training.settings import Precision, Settings
 from tests.runtime.float64 import in_float64
 from tests.training.lessons import TOKENIZER
+from tests.training.watched import VOCABULARY, OnlyProbes, Watched
 
-VOCABULARY, DISTANCES, ENSEMBLE = 320, 3, 2
+DISTANCES, ENSEMBLE = 3, 2
 PROGRAM = pastalang.compile('''
 template t(title: text)
 user """{title}"""
@@ -48,42 +43,6 @@ TEXT = pastalang.compile('template t(title: text)\nuser """{title}"""\nassistant
 ROWS = [{"title": title} for title in ("Sony 55", "a phone", "x", "größer, 12")]
 
 
-class Watched:
-    """Keeps the logits of the probes of a run, by what they see of the text and by their number."""
-
-    def __init__(self, inner: TransformersModel) -> None:
-        self.inner, self.views = inner, PlainViews()
-        self.found: dict[tuple[object, int], torch.Tensor] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.inner, name)
-
-    def forward(self, batch: StepBatch) -> torch.Tensor:
-        fed, logits = self.views.feed(batch), self.inner.forward(batch)
-        for row, index in enumerate(batch.wanted):
-            if fed[index].token >= VOCABULARY:
-                self.found[context_of(fed[index]), fed[index].token - VOCABULARY] = logits[row]
-        return logits
-
-
-def context_of(token: FedToken) -> object:
-    return frozenset((seen.token, seen.position) for seen in token.sees if seen.token < VOCABULARY)
-
-
-class OnlyProbes:
-    """Probes after everything that is drawn from, and no guesses."""
-
-    def propose(self, branches: Sequence[BranchState], *, step: int, most: int) -> Sequence[Sequence[Guess]]:
-        places = [(one, far) for one in range(ENSEMBLE) for far in range(DISTANCES)]
-        parents = [FROM_BRANCH if far == 0 else place - 1 for place, (_, far) in enumerate(places)]
-        tokens = [VOCABULARY + ENSEMBLE * far + one for one, far in places]
-        tree = [Guess(token, parent, 0.0, PROBE) for token, parent in zip(tokens, parents, strict=True)]
-        return [tree] * len(branches)
-
-    def learn(self, tree: DraftTree) -> None: ...
-    def remember(self, request: RequestState) -> None: ...
-
-
 @pytest.mark.parametrize(("family", "window"), [(Family.LLAMA, None), (Family.QWEN3, 9), (Family.GEMMA3, None)])
 @pytest.mark.parametrize(("program", "mode"), [(PROGRAM, Mode.STRICT), (PROGRAM, Mode.SEQUENTIAL), (TEXT, Mode.STRICT)])
 def test_what_training_computes_is_what_decoding_computes(
@@ -92,14 +51,15 @@ def test_what_training_computes_is_what_decoding_computes(
     network = in_float64(toy_model(family, window=window, layers=2))
     before = network.config._attn_implementation
     rows = torch.randn(DISTANCES, ENSEMBLE, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    model = TransformersModel(network, cells=2048, probe_tokens=ProbeTokens(rows, Accuracy.unknown(DISTANCES)))
+    ahead = ProbeTokens(rows, Accuracy.unknown(DISTANCES))
+    model = TransformersModel(network, cells=2048, probe_tokens=ahead)
     watched = Watched(model)
     engine = Engine(watched, TOKENIZER, drafts=8, prefix_cells=0)  # type: ignore[arg-type]
-    engine.scheduler.drafting.drafter = OnlyProbes()
+    engine.scheduler.drafting.drafter = OnlyProbes(ahead.ids(VOCABULARY))
     plan = build_plan(program.only_template, program, mode=mode)
     result = engine.run(plan, ROWS[0], sampling=Sampling(temperature=1.0), on_truncated="keep")
     recorder = Recorder(TOKENIZER, window=window)
-    row = recorder.again(plan, ROWS[0], _drawn(result), origin="0")
+    row = recorder.again(plan, ROWS[0], drawn_of(result), origin="0")
     network.set_attn_implementation(before)
 
     length = len(row) + 5
@@ -114,7 +74,7 @@ def test_what_training_computes_is_what_decoding_computes(
         seen = row.visible[host.places[0]]
         context = frozenset(zip(row.tokens[seen].tolist(), row.positions[seen].tolist(), strict=True))
         for far in range(len(host.places) - 1):
-            parts = [watched.found[context, ENSEMBLE * far + one] for one in range(ENSEMBLE)]
+            parts = [watched.found[context, ENSEMBLE * far + one, far] for one in range(ENSEMBLE)]
             assert torch.allclose(found[far], torch.stack(parts).mean(dim=0), rtol=0, atol=1e-9)
             compared += 1
     assert compared >= 15
@@ -123,7 +83,7 @@ def test_what_training_computes_is_what_decoding_computes(
 def replayed(program: Any, model: Any, mode: Mode = Mode.STRICT) -> tuple[Any, TrainingRow]:
     plan = build_plan(program.only_template, program, mode=mode)
     result = Engine(TransformersModel(model, cells=2048), TOKENIZER).run(plan, ROWS[0], on_truncated="keep")
-    return result, Recorder(TOKENIZER).again(plan, ROWS[0], _drawn(result), origin="0")
+    return result, Recorder(TOKENIZER).again(plan, ROWS[0], drawn_of(result), origin="0")
 
 
 @pytest.mark.parametrize("mode", [Mode.STRICT, Mode.SEQUENTIAL])
