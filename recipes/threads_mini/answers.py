@@ -4,12 +4,14 @@ linear   1 Calm Otter …\n2 Brave Lynx …\n3 Old Heron …\nBerths …
 pasta    a thread for each sentence; before a sentence that depends on an open thread, and before the last line: <sync/>
 blind    the same without waiting for the sentences that others depend on: a wrong policy, to test the measure
 apar     what others depend on stands in the text, the rest of each sentence in a thread
+mixed    each table as pasta, as blind or as linear: writers who do not agree, of whom preference rounds choose some
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import StrEnum
+from random import Random
 from typing import TypeAlias
 
 from recipes.threads_mini.ships import Table, details, last_line, log, opening
@@ -22,6 +24,7 @@ class Policy(StrEnum):
     PASTA = "pasta"
     BLIND = "blind"
     APAR = "apar"
+    MIXED = "mixed"
 
     @property
     def tags(self) -> str:
@@ -42,6 +45,9 @@ def answer_as(policy: Policy, table: Table, berths: Sequence[str], count: CountT
             return "".join(f"{one.opening}[Fork][Child]{one.details}[/Child]\n" for one in sentences) + last
         case Policy.PASTA | Policy.BLIND:
             return _promised(policy, table, sentences, count) + f"<sync/>{last}"
+        case Policy.MIXED:
+            one = Random(table.text).choice((Policy.PASTA, Policy.BLIND, Policy.LINEAR))
+            return answer_as(one, table, berths, count)
 
 
 def answer_in_brief(table: Table, berths: Sequence[str]) -> str:

@@ -3,7 +3,8 @@
 tokenizer ── head start ── base: texts without threads ──┬── pasta    `pasta train pasta`
                                                          ├── apar     `pasta train apar`
                                                          ├── linear   the same budget, no threads
-                                                         └── blind    a policy that is wrong, on purpose
+                                                         ├── blind    a policy that is wrong, on purpose
+                                                         └── mixed    the three of them, to begin preference rounds
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from recipes.threads_mini.tokenizer import BEGIN, END
 
 LIMIT: Final = 480  # tokens of an answer, and of each thread
 _OF_THE_BASE: Final = ("hidden", "layers", "base_steps", "tokens", "learning_rate", "seed")
-ORDER: Final = (Policy.PASTA, Policy.APAR, Policy.LINEAR, Policy.BLIND)
+ORDER: Final = (Policy.PASTA, Policy.APAR, Policy.LINEAR, Policy.BLIND, Policy.MIXED)
 _TOKENS, _TOKENS_IN_BRIEF = 62, 33  # of a ship, in its table and its answer
 _EXAMINED: Final = tuple(sorted({6, 8, *HELD_OUT_COUNTS}))  # numbers of ships
 _IN_BRIEF: Final = 0.7  # of the steps of the base stage. Brief answers are nearly all facts, which are hard to copy

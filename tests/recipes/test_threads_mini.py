@@ -117,7 +117,7 @@ def test_an_interrupted_recipe_goes_on_and_makes_a_model_for_each_policy(tmp_pat
         make_models(tmp_path, sizes, report=report)
     make_models(tmp_path, sizes, report=report)
     assert [line for line in lines if line.startswith("──")] == [
-        "── base", "── pasta", "── pasta", "── apar", "── linear", "── blind",
+        "── base", "── pasta", "── pasta", "── apar", "── linear", "── blind", "── mixed",
     ]  # fmt: skip
     for policy in Policy:
         program, data = tmp_path / f"{policy.tags}.pasta", tmp_path / f"test-{policy.value}.jsonl"
