@@ -6,7 +6,6 @@ import math
 import os
 import tomllib
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,11 +18,20 @@ from pastalang.cli.options import ColumnMap, Device, TemplateName, columns_of
 from pastalang.cli.output import echo
 from pastalang.cli.plan_source import choose_template, read_program
 from pastalang.cli.process import exits_with_code
-from pastalang.cli.standard_input import is_standard_input, refuse_second, rows_of
+from pastalang.cli.standard_input import refuse_second, rows_of
 from pastalang.cli.train_bonbon import train_bonbon
+from pastalang.cli.train_methods import (
+    RATES,
+    MethodName,
+    is_typed,
+    refuse_method,
+    refuse_mode,
+    refuse_options_of_others,
+    refuse_processes,
+)
 from pastalang.cli.train_ppd import train_ppd
 from pastalang.diagnostics.suggest import did_you_mean
-from pastalang.program.program import AutoBody, Template
+from pastalang.program.program import AutoBody
 from pastalang.training.preference import Form, Preference
 from pastalang.training.settings import Attention, Decay, LogName, Precision, Settings, TrainingMode
 
@@ -31,39 +39,6 @@ if TYPE_CHECKING:
     from pastalang.training.fine_tune import Job
 
 _NOT_REPEATED = ("out", "overwrite", "check", "config", "workers")  # what `run.toml` leaves to its user
-
-
-class MethodName(StrEnum):
-    HPD = "hpd"
-    PASTA = "pasta"
-    APAR = "apar"
-    BONBON = "bonbon"
-    PPD = "ppd"
-
-
-_RATES = {MethodName.BONBON: 1e-5, MethodName.PPD: 1e-2}  # of others 0.0001
-_THREADS = (MethodName.PASTA, MethodName.APAR)
-_ONLY_FOR = {
-    "mode": (MethodName.HPD, MethodName.PPD),
-    "samples": (MethodName.BONBON, MethodName.PPD),
-    "length": (MethodName.HPD, *_THREADS, MethodName.PPD),
-    **dict.fromkeys(("quality", "score", "margin", "alpha", "form"), (MethodName.BONBON,)),
-    **dict.fromkeys(("distances", "ensemble", "temperature"), (MethodName.PPD,)),
-    **dict.fromkeys(
-        (
-            "precision", "checkpointing", "accumulation", "lora", "lora_alpha", "lora_dropout", "lora_targets",
-            "keep_adapter",
-        ),
-        (MethodName.HPD, *_THREADS, MethodName.BONBON),
-    ),
-    **dict.fromkeys(
-        (
-            "validation", "hold_out", "epochs", "judge_every", "patience", "load_in_4bit", "attention", "workers",
-            "check", "skip_bad",
-        ),
-        (MethodName.HPD, *_THREADS),
-    ),
-}  # fmt: skip
 
 
 def _read_config(context: typer.Context, path: Path | None) -> Path | None:
@@ -96,7 +71,8 @@ def command(
         MethodName,
         typer.Argument(
             help="hpd: decode the values of a JSON answer in parallel. pasta, apar: open threads in auto(...). "
-            "bonbon: prefer the best of sampled answers with threads. ppd: prompt tokens, for fewer passes."
+            "bonbon: prefer the best of sampled answers with threads. ppd: prompt tokens, for fewer passes. "
+            "space: as hpd, pasta or apar, and the weights learn to foretell tokens, for fewer passes."
         ),
     ],
     model: Annotated[str, typer.Option(help="The model to start with: a folder, or a name on the Hugging Face hub.")],
@@ -194,8 +170,12 @@ def command(
     temperature: Annotated[
         float | None, typer.Option(min=0.0, max=100.0, help="ppd: of these answers. Default: as the program says.")
     ] = None,
-    distances: Annotated[int, typer.Option(min=1, max=8, help="ppd: how many tokens are foretold.")] = 3,
+    distances: Annotated[int, typer.Option(min=1, max=8, help="ppd, space: how many tokens are foretold.")] = 3,
     ensemble: Annotated[int, typer.Option(min=1, max=100, help="ppd: prompt tokens for each of them, averaged.")] = 1,
+    plain: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="space: the share of rows that are shown without masks.")
+    ] = 0.5,
+    cuts: Annotated[int, typer.Option(min=1, help="space: groups of masks in each of the other rows.")] = 4,
     quality: Annotated[
         float, typer.Option(min=0.0, help="bonbon: how much quality counts next to speed; inf: quality alone.")
     ] = 2.0,
@@ -225,11 +205,13 @@ def command(
     refuse_second(program, data, validation)
     processes = _processes()
     if processes > 1:
-        _refuse_processes(method, program, data, validation)
+        refuse_processes(method, program, data, validation)
     columns = columns_of(map)
     checked = read_program(program)
-    refuse_method(method, choose_template(checked, template))
-    _refuse_options_of_others(context, method)
+    chosen = choose_template(checked, template)
+    refuse_method(method, chosen)
+    refuse_mode(method, chosen, mode, is_chosen=is_typed(context, "mode"))
+    refuse_options_of_others(context, method)
     if not check:
         _refuse_output(out, model, overwrite=overwrite)
     refuse_model(model)
@@ -239,8 +221,9 @@ def command(
         from pastalang.training.fine_tune import Job
         from pastalang.training.method import Method, OwnThreads, ParallelValues
         from pastalang.training.model_files import Lora
+        from pastalang.training.space import Masking, SemiAutoregressive
 
-    rate = learning_rate or _RATES.get(method, 1e-4)
+    rate = learning_rate or RATES.get(method, 1e-4)
     settings = Settings(
         steps=steps or 1000, learning_rate=rate, final_share=final_rate, decay=decay, clip_norm=clip,
         weight_decay=weight_decay, accumulation=accumulation, judge_every=judge_every or 100, patience=patience,
@@ -270,9 +253,11 @@ def command(
             overwrite=overwrite, options=_options(context), logs=tuple(log or ()),
         )  # fmt: skip
         return
-    taught: Method = OwnThreads(checked, template)
-    if method is MethodName.HPD:
-        taught = ParallelValues(checked, mode.modes, template)
+    taught: Method = ParallelValues(checked, mode.modes, template)
+    if isinstance(chosen.messages[-1].body, AutoBody):
+        taught = OwnThreads(checked, template)
+    if method is MethodName.SPACE:
+        taught = SemiAutoregressive(taught, Masking(distances, plain, cuts))
     job = Job(
         taught, model, rows_of(data, columns), out, settings,
         validation=None if validation is None else rows_of(validation, columns), held_out=hold_out, epochs=epochs,
@@ -287,50 +272,12 @@ def command(
         _check(job)
 
 
-def refuse_method(method: MethodName, template: Template) -> None:
-    """Raises `Refused` if the template does not decode as the method teaches."""
-    body = template.messages[-1].body
-    policy = body.policy.value if isinstance(body, AutoBody) else None
-    if method is MethodName.HPD and policy is not None:
-        raise Refused(
-            f"`{template.name}` lets the model open threads with auto({policy}): use `pasta train {policy}`", EXIT_USAGE
-        )
-    if method is MethodName.BONBON and policy is None:
-        raise Refused(f"`{template.name}` has no auto(...): bonbon is for answers with threads", EXIT_USAGE)
-    if method in (MethodName.PASTA, MethodName.APAR) and policy != method.value:
-        instead = f"has auto({policy})" if policy else "has no auto(...)"
-        advice = f"use `pasta train {policy or 'hpd'}`, or write `assistant auto({method.value}, max=400)`"
-        raise Refused(f"`{template.name}` {instead}: {advice}", EXIT_USAGE)
-
-
 def _processes() -> int:
     """How many processes a launcher such as torchrun has started for this command."""
     found = os.environ.get("WORLD_SIZE", "1")
     if not found.isdecimal() or int(found) < 1:
         raise Refused(f"WORLD_SIZE says how many processes train together: a number, not {found}", EXIT_USAGE)
     return int(found)
-
-
-def _refuse_processes(method: MethodName, *files: Path | None) -> None:
-    """Raises `Refused` for what only one process can do."""
-    if method in (MethodName.BONBON, MethodName.PPD):
-        raise Refused(f"{method.value} trains in one process: start it without a launcher", EXIT_USAGE)
-    if any(map(is_standard_input, files)):
-        raise Refused("several processes cannot read one standard input: name a file in place of `-`", EXIT_USAGE)
-
-
-def _refuse_options_of_others(context: typer.Context, method: MethodName) -> None:
-    """Raises `Refused` for an option that the method would not heed."""
-    for option, methods in _ONLY_FOR.items():
-        if method not in methods and _is_typed(context, option):
-            names = " and ".join(dict.fromkeys(one.value for one in methods))
-            raise Refused(f"--{option.replace('_', '-')} is for {names}, not for {method.value}", EXIT_USAGE)
-
-
-def _is_typed(context: typer.Context, option: str) -> bool:
-    """Whether an option stands on the command line, not in a file of options."""
-    source = context.get_parameter_source(option)
-    return source is not None and source.name == "COMMANDLINE"
 
 
 def _check(job: Job) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pastalang.cli.exit_codes import EXIT_STOPPED, EXIT_USAGE, Refused
+from pastalang.cli.exit_codes import EXIT_STOPPED, Refused
 from pastalang.cli.long_runs import ctrl_c_asked, screen
 from pastalang.plan.plan import Mode
 from pastalang.program.program import Program
@@ -22,11 +22,6 @@ def train_ppd(
     rows: int, length: int | None, overwrite: bool, options: Mapping[str, Any], logs: tuple[LogName, ...],
 ) -> None:  # fmt: skip
     """Raises `Refused`. An interrupted run goes on."""
-    if mode is TrainingMode.MIXTURE or mode is TrainingMode.LOCKSTEP:
-        raise Refused(
-            f"--mode {mode.value} is not for ppd: it takes strict or sequential, and values in lock-step are never "
-            "guessed", EXIT_USAGE,
-        )  # fmt: skip
     from pastalang.training.errors import Interrupted
     from pastalang.training.ppd import PromptJob, PromptTraining, train_prompt_tokens
 

@@ -44,7 +44,6 @@ from pastalang.values.describe import counted
 
 _BEFORE = "before.json"
 _LARGE = 50_000_000  # weights; the memory of a smaller model is no question
-_FORETOLD = 0.1  # a token that masks foretell counts as much as so much F1
 
 
 @dataclass(frozen=True, slots=True)
@@ -346,7 +345,7 @@ class _Run:
         self._metrics.validation(self._step, {name: score.as_data() for name, score in scores.items()})
         self._show.report(f"step {self._step}: F1 " + ", ".join(f"{one.f1:.2f} {name}" for name, one in scores.items()))
         f1, masks = sum(score.f1 for score in scores.values()) / len(scores) / 100, self._material.masks
-        return f1 if masks is None else f1 + _FORETOLD * sum(masks.accuracy(model, exam).runs)
+        return f1 if masks is None else masks.score(f1, model, exam, self._show.report)
 
     def _save(self, progress: Progress) -> None:
         """The best weights, in the type that the model came in; their scores are those of what is saved."""
