@@ -1,9 +1,10 @@
-"""Prompt tokens on a program: tokens per pass, what passes are fed, and time, next to no drafts and to look-up.
+"""What probes foretell on a program: tokens per pass, what passes are fed, and time, next to no drafts and to look-up.
 
     python -m benchmarks.ahead --model FOLDER --program FILE --data rows.jsonl [--documents 40] [--mode sequential]
 
-`FOLDER` holds prompt tokens (`pasta train ppd`). Each way has an engine of its own, and all take the documents in turn.
-A pass is fed at most so many tokens besides the first of each branch. Times are of the processor.
+`FOLDER` holds prompt tokens (`pasta train ppd`) or a mask token (`pasta train space`). Each way has an engine of its
+own, and all take the documents in turn. A pass is fed at most so many tokens besides the first of each branch. Times
+are of the processor.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ class Way:
 WAYS = (
     Way("off", "off"),
     *(Way(f"look-up, {most}", most, foretells=False) for most in FED),
-    *(Way(f"prompt tokens, {most}", most, looks_up=False) for most in FED),
+    *(Way(f"probes, {most}", most, looks_up=False) for most in FED),
     *(Way(f"both, {most}", most) for most in FED),
     Way("look-up, auto", "auto", foretells=False),
-    Way("prompt tokens, auto", "auto", looks_up=False),
+    Way("probes, auto", "auto", looks_up=False),
     Way("both, auto", "auto"),
 )
 

@@ -45,31 +45,46 @@ class Host:
 
 def hosts_of(row: TrainingRow, distances: int) -> list[Host]:
     """The tokens from which something was drawn, if the same branch drew something after that."""
-    visible = row.visible
-    counts = visible.sum(axis=1)
-    following: dict[int, list[int]] = {}
-    for place in range(1, len(row)):
-        for before in np.flatnonzero(visible[place] & (counts == counts[place] - 1)):
-            if not (visible[before] & ~visible[place]).any():
-                following.setdefault(int(before), []).append(place)
-    hosts = []
-    for host in np.flatnonzero(row.labels != IGNORED):
-        places = [int(host)]
-        while len(places) <= distances and (then := _next(row, places[-1], following)) is not None:
+    hosts = Hosts(row, distances)
+    return [host for place in hosts.drawing if (host := hosts.at(place)) is not None]
+
+
+class Hosts:
+    """The hosts of a row, for those who do not need all of them."""
+
+    def __init__(self, row: TrainingRow, distances: int) -> None:
+        self.row, self._distances = row, distances
+        self.visible = row.visible
+        self._counts = self.visible.sum(axis=1)
+
+    @property
+    def drawing(self) -> list[int]:
+        """The tokens from which something was drawn."""
+        found: list[int] = np.flatnonzero(self.row.labels != IGNORED).tolist()
+        return found
+
+    def at(self, place: int) -> Host | None:
+        """The host at a token from which something was drawn; None if its branch drew nothing after that."""
+        places = [place]
+        while len(places) <= self._distances and (then := self._next(places[-1])) is not None:
             places.append(then)
-        drawn = tuple(int(row.labels[place]) for place in places)
-        if any(token != IGNORED for token in drawn[1:]):
-            hosts.append(Host(tuple(places), drawn))
-    return hosts
+        drawn = tuple(int(self.row.labels[place]) for place in places)
+        return Host(tuple(places), drawn) if any(token != IGNORED for token in drawn[1:]) else None
 
+    def _next(self, place: int) -> int | None:
+        """The next token of the branch; None where it was not fed, or where branches begin."""
+        row, drawn = self.row, int(self.row.labels[place])
+        found = self._following(place)
+        if drawn != IGNORED:
+            found = [then for then in found if row.tokens[then] == drawn]
+        is_next = len(found) == 1 and row.positions[found[0]] == row.positions[place] + 1
+        return found[0] if is_next or (found and drawn != IGNORED) else None
 
-def _next(row: TrainingRow, place: int, following: dict[int, list[int]]) -> int | None:
-    """The next token of the branch; None where it was not fed, or where branches begin."""
-    drawn, found = int(row.labels[place]), following.get(place, [])
-    if drawn != IGNORED:
-        found = [then for then in found if row.tokens[then] == drawn]
-    is_next = len(found) == 1 and row.positions[found[0]] == row.positions[place] + 1
-    return found[0] if is_next or (found and drawn != IGNORED) else None
+    def _following(self, place: int) -> list[int]:
+        """The tokens that see one more than this one does: themselves."""
+        seen, counts = self.visible, self._counts
+        found = np.flatnonzero(seen[:, place] & (counts == counts[place] + 1))
+        return [int(then) for then in found if not (seen[place] & ~seen[then]).any()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +31,7 @@ from pastalang.training.forward import Where, logits_of, loss_of
 from pastalang.training.lessons import Recorder
 from pastalang.training.method import Method, RecordRow
 from pastalang.training.model_files import Base
-from pastalang.training.probe_lines import Host, Probing, hosts_of, near_of
+from pastalang.training.probe_lines import Host, Hosts, Probing, hosts_of, near_of
 from pastalang.training.recording import IGNORED, TrainingRow
 from pastalang.training.row_files import RowFile
 from pastalang.training.run_log import ReportLine
@@ -98,7 +99,6 @@ class Masks:
         self._masking, self._method, self._seed = method.masking, method, seed
         self._vocabulary = int(base.config.get_text_config().vocab_size)
         self._recorder = Recorder(base.tokenizer, window=base.window)
-        self._hosts: dict[TrainingRow, list[Host]] = {}
 
     # ── in lines ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -111,17 +111,13 @@ class Masks:
         return len(line) * self._masking.cuts * self._masking.distances
 
     def _cut(self, row: TrainingRow, chance: np.random.Generator) -> TrainingRow:
-        hosts = self._hosts_of(row)
-        chosen = chance.permutation(len(hosts))[: self._masking.cuts]
-        return with_masks(row, [hosts[place] for place in sorted(chosen)], self._vocabulary)
-
-    def _hosts_of(self, row: TrainingRow) -> list[Host]:
         """In lock-step nothing is guessed, so nothing has to be foretold."""
         if row.mode is Mode.LOCKSTEP:
-            return []
-        if row not in self._hosts:
-            self._hosts[row] = hosts_of(row, self._masking.distances)
-        return self._hosts[row]
+            return row
+        hosts = Hosts(row, self._masking.distances)
+        found = (hosts.at(int(place)) for place in chance.permutation(hosts.drawing))
+        chosen = islice((host for host in found if host is not None), self._masking.cuts)
+        return with_masks(row, list(chosen), self._vocabulary)
 
     # ── in the model ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -120,6 +120,8 @@ def test_a_line_is_shown_with_other_masks_each_time_and_the_same_at_the_same_tim
         assert batch.predicted <= plain(number).predicted + masks
         assert not (plain(number).tokens == VOCABULARY).any()
         assert batch.tokens.shape[1] <= again.widest()
+        [first, second] = (again.share(rank, 2, number) for rank in range(2))  # two processes
+        assert first.predicted + second.predicted == batch.predicted
     assert 0 in counts and 20 <= max(counts) <= 24 and len(counts) > 4  # two lines of two rows, three groups of two
     assert again.most_predicted() == plain.most_predicted()  # at most, whatever is drawn
 
@@ -205,7 +207,7 @@ def test_an_interrupted_run_equals_an_unbroken_one(tmp_path: Path) -> None:
         assert whole.keys() == cut.keys() and all(torch.equal(whole[name], cut[name]) for name in whole), file
 
 
-@pytest.mark.parametrize("precision", list(Precision))
+@pytest.mark.parametrize("precision", [Precision.MIXED, Precision.BFLOAT16])
 def test_the_weights_of_a_run_know_their_mask_token(tmp_path: Path, precision: Precision) -> None:
     job = job_of(tmp_path, "out", steps=8, masking=Masking(2, plain=0.0))
     fine_tune(replace(job, settings=replace(job.settings, precision=precision)), report=silent)
