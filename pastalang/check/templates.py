@@ -21,7 +21,6 @@ from pastalang.limits import MAX_HOLE_TOKENS
 from pastalang.program import types as t
 from pastalang.program.program import (
     AutoBody,
-    AutoPolicy,
     Body,
     History,
     Input,
@@ -33,7 +32,7 @@ from pastalang.program.program import (
     Template,
     TextBody,
 )
-from pastalang.program.types import Sampling
+from pastalang.program.types import AutoPolicy, Sampling
 from pastalang.source import Span
 
 POLICIES = tuple(policy.value for policy in AutoPolicy)

@@ -32,8 +32,8 @@ from pastalang.plan.token_bounds import max_tokens_of
 from pastalang.plan.verify import verify
 from pastalang.plan.views import views_of
 from pastalang.program import types as t
-from pastalang.program.program import AutoBody, AutoPolicy, JsonBody, Program, Role, Template
-from pastalang.program.types import Type
+from pastalang.program.program import AutoBody, JsonBody, Program, Role, Template
+from pastalang.program.types import AutoPolicy, Type
 from pastalang.source import Span
 
 E = TypeVar("E", bound=Enum)

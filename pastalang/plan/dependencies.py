@@ -4,7 +4,8 @@ A piece is a segment that writes something. A branch's end is a piece of its own
 the end of a repeat: a join waits for the one, what follows a list waits for the other. Loops are drawn once, as
 the pattern of one item.
 
-For the critical path the pieces weigh what they draw. A repeat's opening also carries the rounds before the last
+For the critical path the pieces weigh what they draw. Threads that the model opens itself weigh nothing: how many there
+are, and what waits for them, is known after the run. A repeat's opening also carries the rounds before the last
 one, each as long as the longest way from its opening to its end. For the fewest passes an arm that need not be
 chosen weighs nothing.
 """
@@ -136,6 +137,9 @@ class _Builder:
     def _one(self, piece: Piece, segment: Segment, before: _Before) -> _Before:
         """The pieces directly before the next segment."""
         match segment:
+            case Hole(threads=int() as threads):
+                self._starts[threads] = self._add(piece, before)
+                return (piece,)
             case TurnStart() | TurnEnd() | Text() | InputText() | ItemNumber() | Hole():
                 return self._add(piece, before)
             case Fork(branch=branch) | Each(branch=branch):
@@ -183,7 +187,7 @@ def _most(plan: Plan, graph: Dependencies, lengths: Lengths) -> dict[Piece, int]
         for found in visit(branch.segments):
             piece = Piece(branch.id, found.address)
             match found.segment:
-                case Hole() as hole:
+                case Hole() as hole if not hole.is_thread:
                     weights[piece] = draws_of(hole).high
                 case Choose(arms=arms):
                     weights[piece] = decision_draws(len(arms)).high
@@ -242,7 +246,7 @@ def _fewest(plan: Plan, lengths: Lengths) -> int:
             may_be_missing = branch.id in left_out or any(_may_be_skipped(outer, lengths) for _, outer in found.around)
             piece = Piece(branch.id, found.address)
             match found.segment:
-                case Hole() as hole:
+                case Hole() as hole if not hole.is_thread:
                     weights[piece] = 0 if may_be_missing else draws_of(hole, branch.overrun).low
                 case Choose():
                     weights[piece] = 0 if may_be_missing else 1

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from pastalang.plan.dependencies import passes_of
 from pastalang.plan.outcomes import RunOutcomes
-from pastalang.plan.plan import ROOT, BranchId, Form, Hole, Plan, Release
+from pastalang.plan.plan import ROOT, BranchId, Hole, Plan, Release
 from pastalang.plan.positions import thread_rooms
 from pastalang.plan.run_actions import actions_of
 from pastalang.plan.run_bounds import longest_run, shortest_run, totals_of
 from pastalang.plan.simulate import Simulated, simulate
 from pastalang.plan.structure import walk_plan
 from pastalang.plan.token_bounds import Lengths, Range
-from pastalang.program.program import AutoPolicy
+from pastalang.program.types import AutoPolicy
 
 ANY = Lengths()
 
@@ -57,7 +57,7 @@ class Forecast:
     @property
     def highest_position(self) -> Range:
         low, high = sorted((self.shortest.highest_position, self.longest.highest_position))
-        return Range(low, high + self.thread_rooms)
+        return Range(low, high)
 
 
 def forecast(plan: Plan, lengths: Lengths = ANY, *, most_items: int = 16) -> Forecast:
@@ -78,11 +78,9 @@ def forecast(plan: Plan, lengths: Lengths = ANY, *, most_items: int = 16) -> For
 
 
 def rooms_of_threads(plan: Plan) -> int:
-    """The most positions that the text of a plan leaves for threads, if the model may promise them room."""
-    if plan.auto is not AutoPolicy.PASTA:
-        return 0
-    holes = [segment for _, _, segment in walk_plan(plan) if isinstance(segment, Hole) and segment.form is Form.TEXT]
-    return max(thread_rooms(hole.max_tokens) for hole in holes)
+    """The most positions that the texts of a plan leave for threads, where the model may promise them room."""
+    texts = [segment for _, _, segment in walk_plan(plan) if isinstance(segment, Hole) and segment.threads is not None]
+    return sum(thread_rooms(text.max_tokens) for text in texts if text.auto is AutoPolicy.PASTA)
 
 
 def costliest_gaps(plan: Plan) -> tuple[Gap, ...]:

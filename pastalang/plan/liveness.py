@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from pastalang.plan.plan import ROOT, BranchId, Instance, LockStep, Plan, Release, Segments
-from pastalang.plan.structure import Origin, joins_of, nesting_of, origins_of, shared_loops
+from pastalang.plan.structure import Origin, joins_of, nesting_of, origins_of, shared_loops, synced_in
 
 
 def releases_of(
@@ -39,7 +39,7 @@ def joiners_of(
     joiners: dict[BranchId, set[BranchId]] = {id: set() for id in segments}
     for joiner, written in segments.items():
         above = set(_ancestors(joiner, origins))
-        for join in joins_of(written):
+        for join in (*joins_of(written), tuple(synced_in(written))):
             for branch in join:
                 for seen in (branch, *_ancestors(branch, origins)):
                     if seen not in above and seen != joiner:

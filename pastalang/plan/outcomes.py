@@ -66,6 +66,19 @@ class Drawn:
 
 
 @dataclass(frozen=True, slots=True)
+class Threaded:
+    """A text in which the model may open threads.
+
+    `begun` are its threads: the draw that completed the tag of each, and the positions that the text left for it.
+    `waits` are the draws whose token waited for the threads so far: the draw, and how many there were.
+    """
+
+    drawn: Drawn
+    begun: tuple[tuple[int, int], ...] = ()
+    waits: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Chosen:
     """The arm of a `Choose`; what was drawn and forced to write its lead."""
 
@@ -91,7 +104,7 @@ class Items:
     count: int
 
 
-Outcome: TypeAlias = Drawn | Chosen | Decision | Items
+Outcome: TypeAlias = Drawn | Threaded | Chosen | Decision | Items
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +141,10 @@ class Decisions(Protocol):
     """What a run decides, asked in the order in which the branches are walked."""
 
     def hole(self, hole: Hole) -> Drawn: ...
+
+    def text(self, hole: Hole) -> Threaded:
+        """A hole in which the model opens threads."""
+        ...
 
     def choice(self, choose: Choose) -> Chosen: ...
 
@@ -173,6 +190,10 @@ class _Walk:
 
     def _one(self, segment: Segment, items: tuple[int, ...]) -> None:
         match segment:
+            case Hole(threads=int() as threads):
+                text = self._decide.text(segment)
+                self._outcomes.append(text)
+                self._waiting.extend(Instance(threads, (*items, number)) for number in range(len(text.begun)))
             case Hole():
                 self._outcomes.append(self._decide.hole(segment))
             case Choose(arms=arms):

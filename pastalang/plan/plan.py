@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, NewType, TypeAlias
+from typing import TYPE_CHECKING, Final, NewType, TypeAlias
 
 from pastalang.program.pieces import For, If, InputValue
-from pastalang.program.program import AutoPolicy, History, Input, Role
-from pastalang.program.types import Sampling, Type
+from pastalang.program.program import History, Input, Role
+from pastalang.program.types import AutoPolicy, Sampling, String, Type
 from pastalang.source import Span
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 BranchId = NewType("BranchId", int)
 ROOT = BranchId(0)
+THREAD: Final = "thread[]"  # the branch of the threads of a whole answer, and their field
 
 
 class Mode(Enum):
@@ -104,6 +105,9 @@ class Hole:
 
     `follow` is the text that follows the value in the answer ("" at its end). A token may cross the border between
     the two: it ends the hole if it agrees with `follow`, and only its part before the border is kept.
+
+    In a text with `auto` the model opens threads: instances of the branch `threads`, which start where their tags are.
+    Its items number them, as those of an `Each`. A thread's own hole has no `threads`.
     """
 
     field: str  # its path, unique in the plan: "price", "items[].price"
@@ -113,6 +117,16 @@ class Hole:
     sampling: Sampling
     follow: str
     span: Span
+    threads: BranchId | None = None
+
+    @property
+    def auto(self) -> AutoPolicy | None:
+        """The tags that the model may write in the text."""
+        return self.type.auto if isinstance(self.type, String) else None
+
+    @property
+    def is_thread(self) -> bool:
+        return self.auto is not None and self.threads is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +302,7 @@ class Plan:
     source_text: str  # so that an error while decoding can show its line
     version: int = 1
     history: History | None = None  # messages of an input, which a run adds
-    auto: AutoPolicy | None = None  # the model places the branches itself; the plan then shows one hole for them
+    auto: AutoPolicy | None = None  # the whole answer is one text in which the model opens threads
 
     def branch(self, id: BranchId) -> Branch:
         return self.branches[id]

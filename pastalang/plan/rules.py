@@ -32,7 +32,7 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
-from pastalang.plan.structure import joins_of, origins_of, visit, walk, walk_plan
+from pastalang.plan.structure import forked_by, joins_of, origins_of, synced_in, visit, walk, walk_plan
 from pastalang.plan.token_bounds import max_tokens_of
 from pastalang.toposort import find_cycle
 
@@ -43,10 +43,11 @@ def every_branch_is_forked_once_by_its_parent(plan: Plan) -> Iterator[str]:
             yield f"branch {branch.id} is at index {index}"
     forks: Counter[BranchId] = Counter()
     for branch, _, segment in walk_plan(plan):
-        if isinstance(segment, Fork | Each):
-            forks[segment.branch] += 1
-            if plan.branches[segment.branch].parent != branch.id:
-                yield f"{_name(plan, segment.branch)} is forked by {_name(plan, branch.id)}, which is not its parent"
+        child = forked_by(segment)
+        if child is not None:
+            forks[child] += 1
+            if plan.branches[child].parent != branch.id:
+                yield f"{_name(plan, child)} is forked by {_name(plan, branch.id)}, which is not its parent"
     for branch in plan.branches:
         expected = 0 if branch.id == ROOT else 1
         if forks[branch.id] != expected:
@@ -123,6 +124,22 @@ def a_hole_has_room(plan: Plan) -> Iterator[str]:
     for _, _, segment in walk_plan(plan):
         if isinstance(segment, Hole) and segment.max_tokens < 1:
             yield f"{segment.field!r} may take no token at all"
+
+
+def threads_follow_the_tags_of_their_text(plan: Plan) -> Iterator[str]:
+    texts = {
+        segment.threads: segment
+        for _, _, segment in walk_plan(plan)
+        if isinstance(segment, Hole) and segment.threads is not None
+    }
+    for branch in plan.branches:
+        holes = [segment for _, segment in walk(branch.segments) if isinstance(segment, Hole) and segment.is_thread]
+        policies = [hole.auto for hole in holes]
+        text = texts.get(branch.id)
+        if policies != ([] if text is None else [text.auto]):
+            yield f"{_name(plan, branch.id)} has the holes of {len(holes)} threads, or of another policy than its text"
+    if plan.auto is not None and [text.auto for text in texts.values()] != [plan.auto]:
+        yield f"the answer is one text of {plan.auto.value}, and there are {len(texts)}"
 
 
 def tells_apart(texts: list[str]) -> bool:
@@ -237,7 +254,10 @@ class _Ends:
     def __init__(self, plan: Plan) -> None:
         self._views = [{seen.branch for seen in branch.view} | {branch.id} for branch in plan.branches]
         self._known: dict[BranchId, set[BranchId]] = {}
-        self.joins = [tuple(branch for join in joins_of(each.segments) for branch in join) for each in plan.branches]
+        self.joins = [
+            (*(branch for join in joins_of(each.segments) for branch in join), *synced_in(each.segments))
+            for each in plan.branches
+        ]
 
     def seen_by(self, id: BranchId) -> set[BranchId]:
         if id not in self._known:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias, assert_never
 
-from pastalang.plan.outcomes import Chosen, Decision, Drawn, Items, Outcome, RunOutcomes
+from pastalang.plan.outcomes import Chosen, Decision, Drawn, Items, Outcome, RunOutcomes, Threaded
 from pastalang.plan.plan import (
     ROOT,
     Address,
@@ -89,7 +89,10 @@ def actions_of(plan: Plan, run_outcomes: RunOutcomes) -> dict[Instance, Instance
     joined = {branch for waits in writer.waits.values() for wait in waits for branch in wait.branches}
     seen_by_others = joined | _seen_in_lock_step(plan)
     return {
-        instance: InstanceActions(instance, _without_tail(writer.resolved(instance), instance.branch in seen_by_others))
+        instance: InstanceActions(
+            instance,
+            _without_tail(writer.resolved(instance), instance.branch in seen_by_others or instance in writer.synced),
+        )
         for instance in writer.actions
     }
 
@@ -118,6 +121,7 @@ class _Writer:
         self._known: dict[tuple[BranchId, tuple[int, ...]], list[Instance]] = {}
         self.actions: dict[Instance, list[Action | _Awaited]] = {}
         self.waits: dict[Instance, list[_Awaited]] = {}
+        self.synced: set[Instance] = set()  # threads that their text has waited for
 
     def write(self) -> None:
         self._start(Instance(ROOT))
@@ -155,6 +159,10 @@ class _Writer:
         match segment:
             case TurnStart() | TurnEnd() | Text() | InputText() | ItemNumber():
                 tape.actions.append(Feed(tape.forced.popleft() if tape.forced else 1))
+            case Hole(threads=int() as threads):
+                text = tape.outcomes.popleft()
+                assert isinstance(text, Threaded)
+                self._text(tape, text, [Instance(threads, (*items, number)) for number in range(len(text.begun))])
             case Hole():
                 drawn = tape.outcomes.popleft()
                 assert isinstance(drawn, Drawn)
@@ -179,6 +187,30 @@ class _Writer:
                 self._each(tape, segment, items)
             case _:
                 assert_never(segment)
+
+    def _text(self, tape: _Tape, text: Threaded, threads: list[Instance]) -> None:
+        """A token whose tag waits is fed after the threads so far. A thread starts after the token of its tag."""
+        waits, begins = dict(text.waits), deque(zip(text.begun, threads, strict=True))
+        number = 0
+        for action in _drawing(text.drawn):
+            if isinstance(action, Draw):
+                self._begin(tape, begins, before=number + 1)
+                number += 1
+                tape.actions.append(action)
+                if number in waits:
+                    awaited = tuple(threads[: waits[number]])
+                    self.synced.update(awaited)
+                    tape.actions.append(Wait(awaited))
+            else:
+                tape.actions.append(action)
+        self._begin(tape, begins, before=number + 1)
+
+    def _begin(self, tape: _Tape, begins: deque[tuple[tuple[int, int], Instance]], *, before: int) -> None:
+        """Start the threads whose tags earlier draws have completed."""
+        while begins and begins[0][0][0] < before:
+            (_, room), thread = begins.popleft()
+            self._start(thread)
+            tape.actions += [Start(thread), Skip(room)]
 
     def _repeat(self, tape: _Tape, id: BranchId, repeat: Repeat, address: Address, items: tuple[int, ...]) -> None:
         item = 0

@@ -2,7 +2,7 @@
 
 Totals are sums over patterns, so long lists cost nothing. The shortest run takes the low end of every length, the
 arm with the least room and as few items as it may; the longest the high end of everything. A list of the extreme
-runs has at most `most_items` items, however many it could have.
+runs has at most `most_items` items, however many it could have. Threads that the model opens itself are not counted.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import assert_never
 
-from pastalang.plan.outcomes import Chosen, Drawn, Forced, Lead, RunOutcomes, outcomes_of
+from pastalang.plan.outcomes import Chosen, Drawn, Forced, Lead, RunOutcomes, Threaded, outcomes_of
 from pastalang.plan.plan import (
     ROOT,
     BranchId,
@@ -30,6 +30,7 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
+from pastalang.plan.positions import thread_rooms
 from pastalang.plan.token_bounds import (
     NOTHING,
     Lengths,
@@ -39,6 +40,7 @@ from pastalang.plan.token_bounds import (
     max_text_tokens,
     max_tokens_of,
 )
+from pastalang.program.types import AutoPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,12 @@ class _Extreme:
         self._reserves: dict[BranchId, int] = {branch.id: branch.reserve for branch in plan.branches}
 
     def hole(self, hole: Hole) -> Drawn:
-        return Drawn.plain(self._end(draws_of(hole)))
+        return Drawn.plain(1 if hole.is_thread else self._end(draws_of(hole)))
+
+    def text(self, hole: Hole) -> Threaded:
+        """The longest text reserves all the room that it may, for one thread."""
+        has_room = self._is_long and hole.auto is AutoPolicy.PASTA
+        return Threaded(self.hole(hole), ((1, thread_rooms(hole.max_tokens)),) if has_room else ())
 
     def choice(self, choose: Choose) -> Chosen:
         arms = choose.arms

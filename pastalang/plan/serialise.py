@@ -33,7 +33,7 @@ _RECORDS: Final[tuple[type, ...]] = (
     *(found for found in vars(plans).values() if isinstance(found, type) and found.__module__ == plans.__name__),
     *(found for found in vars(types).values() if isinstance(found, type) and found.__module__ == types.__name__),
     *(program.Input, program.ListOf, program.RecordOf, program.OneOf, program.InputKind),
-    *(program.Role, program.AutoPolicy, program.History, Span),
+    *(program.Role, program.History, Span),
     *(pieces.For, pieces.If, pieces.InputValue, pieces.ItemNumber, pieces.Text),
 )  # fmt: skip
 

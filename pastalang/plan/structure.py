@@ -14,12 +14,14 @@ from pastalang.plan.plan import (
     Choose,
     Each,
     Fork,
+    Hole,
     Join,
     Plan,
     Repeat,
     Segment,
     Segments,
 )
+from pastalang.program.types import AutoPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class Origin:
     parent: BranchId
     address: Address
     joined: int  # how many joins come before the fork in the parent, in the order of `walk`
-    loops: tuple[Address, ...]  # the loops of the parent around the fork, and the fork itself if it is a fan-out
+    loops: tuple[Address, ...]  # the loops of the parent around the fork, and the fork itself if it may fork several
 
 
 def origins_of(segments: Mapping[BranchId, Segments]) -> dict[BranchId, Origin]:
@@ -92,13 +94,31 @@ def origins_of(segments: Mapping[BranchId, Segments]) -> dict[BranchId, Origin]:
             match found.segment:
                 case Join():
                     joined += 1
-                case Fork(branch=branch) | Each(branch=branch) as fork:
+                case segment if (branch := forked_by(segment)) is not None:
                     assert branch not in origins, f"branch {branch} is forked twice"
-                    itself = (found.address,) if isinstance(fork, Each) else ()
+                    itself = () if isinstance(segment, Fork) else (found.address,)
                     origins[branch] = Origin(parent, found.address, joined, (*found.repeats, *itself))
                 case _:
                     pass
     return origins
+
+
+def forked_by(segment: Segment) -> BranchId | None:
+    """The branch that starts at this segment: once, or as often as a list or the model says."""
+    match segment:
+        case Fork(branch=branch) | Each(branch=branch):
+            return branch
+        case Hole(threads=threads):
+            return threads
+        case _:
+            return None
+
+
+def synced_in(segments: Segments) -> Iterator[BranchId]:
+    """The threads that a text may wait for where the model says so."""
+    for _, segment in walk(segments):
+        if isinstance(segment, Hole) and segment.threads is not None and segment.auto is AutoPolicy.PASTA:
+            yield segment.threads
 
 
 def joins_of(segments: Segments) -> tuple[tuple[BranchId, ...], ...]:
@@ -106,7 +126,7 @@ def joins_of(segments: Segments) -> tuple[tuple[BranchId, ...], ...]:
     return tuple(segment.branches for _, segment in walk(segments) if isinstance(segment, Join))
 
 
-Loop: TypeAlias = tuple[BranchId, Address]  # the repeat or fan-out at this place
+Loop: TypeAlias = tuple[BranchId, Address]  # the repeat, the fan-out or the text with threads at this place
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ def _figures(plan: Plan) -> Iterator[str]:
 
 def _fields(plan: Plan) -> list[str]:
     decided = [segment for _, _, segment in walk_plan(plan) if isinstance(segment, Hole | Choose | Repeat)]
-    return [_cut(segment.field) for segment in decided]
+    return [_cut(one.field) for one in decided if not (isinstance(one, Hole) and one.is_thread)]
 
 
 def _listed(names: list[str]) -> str:

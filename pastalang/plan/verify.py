@@ -26,6 +26,7 @@ RULES: Final[tuple[tuple[str, Rule], ...]] = (
     ("no two branches have the same name", rules.branches_have_names_of_their_own),
     ("a list to go through is written by some branch", rules.a_list_to_go_through_exists),
     ("every hole may take at least one token", rules.a_hole_has_room),
+    ("threads follow the tags of their text", rules.threads_follow_the_tags_of_their_text),
     (
         "the leads of a choice are distinct, and none begins another",
         rules.the_leads_of_a_choice_are_distinct,

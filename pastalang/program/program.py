@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from pastalang.program.pieces import Hole, Piece
-from pastalang.program.types import Default, Object, Sampling, Type
+from pastalang.program.types import AutoPolicy, Default, Object, Sampling, Type
 from pastalang.source import Source, Span
 
 _SHOWN_NAMES = 6
@@ -71,11 +71,6 @@ class JsonBody:
 
     type: Type
     sampling: Sampling
-
-
-class AutoPolicy(Enum):
-    PASTA = "pasta"
-    APAR = "apar"
 
 
 @dataclass(frozen=True, slots=True)

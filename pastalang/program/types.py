@@ -17,9 +17,19 @@ from typing import Literal as Word
 Scalar: TypeAlias = "str | bool | int | Decimal | None"
 
 
+class AutoPolicy(Enum):
+    """The set of tags with which a model opens threads in its text."""
+
+    PASTA = "pasta"
+    APAR = "apar"
+
+
 @dataclass(frozen=True, slots=True)
 class String:
-    """Free text. In running text it ends before the first of `stop`; in JSON it is a quoted string."""
+    """Free text. In running text it ends before the first of `stop`; in JSON it is a quoted string.
+
+    With `auto`, the model may open threads in it. Then it has any number of lines, and ends with the model's turn.
+    """
 
     max_tokens: int | None = None
     min_chars: int = 0
@@ -27,6 +37,7 @@ class String:
     pattern: str | None = None  # a regular expression that the whole value matches
     format: str | None = None  # "email", "uri", ...: see `values.formats`
     stop: tuple[str, ...] = ()  # running text only; empty: the end of the line
+    auto: AutoPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pastalang.plan.outcomes import InstanceOutcomes, RunOutcomes
-from pastalang.plan.plan import Form, Instance, Value
-from pastalang.runtime.constraints.tagged_text import THREAD
+from pastalang.plan.plan import THREAD, Form, Instance, Value
 from pastalang.runtime.errors import NotTheType
 from pastalang.runtime.quotations import SourceSpan, last_name, spans_of, texts_of
 from pastalang.runtime.result import Answer, FieldResult, Stretch

@@ -8,15 +8,12 @@ from dataclasses import replace
 from pastalang.errors import PastaError
 from pastalang.plan.passes import passes_taken
 from pastalang.runtime.answer import answers_of, run_outcomes_of
-from pastalang.runtime.constraints.tagged_text import THREAD
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import RunError
 from pastalang.runtime.repair.review import Review
 from pastalang.runtime.result import Answer, Invalid, Result, Usage
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import FirstAnswerStats, RequestState
-from pastalang.runtime.scheduler.threads import passes_of
-from pastalang.runtime.scheduler.transcript import Threads, WrittenField
 from pastalang.runtime.trace import ROOT_LANE, DraftedTokens, ForcedTokens, JoinedLanes, Lane, SampledToken, Trace
 from pastalang.runtime.truncation import Truncated
 
@@ -78,29 +75,14 @@ def _usage(
 
 def _critical_path(request: RequestState, first: FirstAnswerStats, chunk: int | None, *, check: bool) -> int:
     """The passes that the plan asks for. A run that nothing delayed has taken exactly these."""
-    has_drafts = any(branch.confirmed for branch in request.branches)
-    is_undelayed = not request.was_held_back and (request.plan.auto is None or not (chunk or has_drafts))
-    if is_undelayed and not check:
+    if not request.was_held_back and not check:
         return first.last_draw
-    planned = _planned_passes(request, chunk)
-    if is_undelayed and first.last_draw != planned:
+    planned = passes_taken(request.plan, run_outcomes_of(request, chunk=chunk))
+    if not request.was_held_back and first.last_draw != planned:
         raise RunError(
             f"internal error: the run took {first.last_draw} passes, and its plan asks for {planned}", plan=request.plan
         )
     return planned
-
-
-def _planned_passes(request: RequestState, chunk: int | None) -> int:
-    """The passes that the plan asks for, or the threads if the model opened them."""
-    if request.plan.auto is None:
-        return passes_taken(request.plan, run_outcomes_of(request, chunk=chunk))
-    texts = [
-        (branch, written.field.threads or Threads())
-        for branch in request.branches
-        for written in branch.written
-        if isinstance(written, WrittenField) and written.field.path != THREAD
-    ]
-    return max(passes_of(branch, threads) for branch, threads in texts)
 
 
 def _input_tokens(request: RequestState) -> int:

@@ -14,7 +14,6 @@ from pastalang.runtime.binding.bound_plan import BoundPlan, MakeGuide
 from pastalang.runtime.call import options_of, template_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.errors import BadInputs
-from pastalang.runtime.scheduler.threads import with_threads
 
 MOST = 64  # programs, and plans
 Runnable: TypeAlias = Program | Plan | str | os.PathLike[str]  # what a run takes: a text is the path of a file
@@ -72,7 +71,7 @@ class PlanCache:
         known = self._bound.get(id(plan))
         if known is None or known[0] is not plan:
             _make_room(self._bound)
-            known = self._bound[id(plan)] = plan, BoundPlan(with_threads(plan), self._encoder, self._make_guide)
+            known = self._bound[id(plan)] = plan, BoundPlan(plan, self._encoder, self._make_guide)
         return known[1]
 
 

@@ -13,10 +13,11 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from pastalang.plan.outcomes import Chosen, Drawn, Forced, Lead, RunOutcomes, outcomes_of
+from pastalang.plan.outcomes import Chosen, Drawn, Forced, Lead, RunOutcomes, Threaded, outcomes_of
 from pastalang.plan.plan import ROOT, Choose, Each, Hole, InputText, Instance, Plan, Repeat, Text, TurnStart
 from pastalang.plan.simulate import Simulated, Simulator
 from pastalang.plan.token_bounds import decision_draws, draws_of
+from pastalang.program.types import AutoPolicy
 
 
 @st.composite
@@ -43,6 +44,15 @@ class _Drawing:
     def hole(self, hole: Hole) -> Drawn:
         drawn = draws_of(hole)
         return self._drawn(least=drawn.low, most=drawn.high)
+
+    def text(self, hole: Hole) -> Threaded:
+        """Threads begin and are waited for after any of the draws."""
+        drawn = self.hole(hole)
+        tags = self._draw(st.lists(st.tuples(st.integers(1, drawn.draws), st.integers(0, 9)), max_size=self._max_items))
+        begun = tuple(sorted(tags))
+        waiting = () if hole.auto is AutoPolicy.APAR else self._draw(st.sets(st.integers(1, drawn.draws), max_size=2))
+        waits = tuple((number, sum(draw < number for draw, _ in begun)) for number in sorted(waiting))
+        return Threaded(drawn, begun, waits)
 
     def choice(self, choose: Choose) -> Chosen:
         arm = self._draw(st.integers(0, len(choose.arms) - 1))

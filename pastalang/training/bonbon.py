@@ -22,10 +22,9 @@ from torch import Tensor
 from torch.nn.functional import logsigmoid
 
 from pastalang.errors import PastaError
-from pastalang.plan.plan import Mode, Plan
-from pastalang.program.program import AutoPolicy
-from pastalang.program.types import Sampling
-from pastalang.runtime.constraints.tagged_text import THREAD, Begin, Reading, reader_of
+from pastalang.plan.plan import THREAD, Mode, Plan
+from pastalang.program.types import AutoPolicy, Sampling
+from pastalang.runtime.constraints.tagged_text import Begin, Reading, reader_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import Result

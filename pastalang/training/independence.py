@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from pastalang.plan.plan import Mode, Plan
-from pastalang.program.program import AutoPolicy
+from pastalang.program.types import AutoPolicy
 from pastalang.runtime.constraints.tagged_text import Begin
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder

@@ -17,7 +17,6 @@ from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.result import Result
-from pastalang.runtime.scheduler.threads import with_threads
 from pastalang.training.recording import Drawn, TrainingRow, record, record_again
 from pastalang.values.json import JsonValue
 
@@ -70,7 +69,7 @@ class Recorder:
         if known is None or known[0] is not plan:
             if len(self._plans) >= self._limit:
                 self._plans.clear()
-            known = self._plans[id(plan)] = plan, BoundPlan(with_threads(plan), self._encoder, self._guides)
+            known = self._plans[id(plan)] = plan, BoundPlan(plan, self._encoder, self._guides)
         return known[1]
 
 

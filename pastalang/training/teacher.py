@@ -5,11 +5,10 @@ A token is the one that the tokenizer would write, given the value and the text 
 
 from __future__ import annotations
 
-from pastalang.plan.plan import Choose, Form, Repeat
-from pastalang.program.program import AutoPolicy
+from pastalang.plan.plan import THREAD, Choose, Form, Repeat
+from pastalang.program.types import AutoPolicy
 from pastalang.runtime.constraints.guide import TokenMask
 from pastalang.runtime.constraints.masks import allows, tokens_of
-from pastalang.runtime.constraints.tagged_text import THREAD
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.scheduler.branch import BranchState

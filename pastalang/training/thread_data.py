@@ -19,8 +19,7 @@ from typing import Any, TypeAlias
 
 from pastalang.compiler import compile
 from pastalang.plan.plan import Mode, Plan
-from pastalang.program.program import AutoPolicy
-from pastalang.program.types import Sampling
+from pastalang.program.types import AutoPolicy, Sampling
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.training.data import CATEGORY, VALUE, Row

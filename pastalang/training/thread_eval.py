@@ -14,10 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from pastalang.errors import PastaError
-from pastalang.plan.plan import Plan
-from pastalang.program.program import AutoPolicy
-from pastalang.program.types import Drafts, Sampling
-from pastalang.runtime.constraints.tagged_text import THREAD, Begin, Reading, Tag, reader_of
+from pastalang.plan.plan import THREAD, Plan
+from pastalang.program.types import AutoPolicy, Drafts, Sampling
+from pastalang.runtime.constraints.tagged_text import Begin, Reading, Tag, reader_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import FieldResult, Result

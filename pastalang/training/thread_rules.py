@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from pastalang.program.program import AutoPolicy
+from pastalang.program.types import AutoPolicy
 
 CountTokens: TypeAlias = Callable[[str], int]
 

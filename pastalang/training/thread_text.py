@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 
 from pastalang.limits import MAX_THREADS
-from pastalang.program.program import AutoPolicy
+from pastalang.program.types import AutoPolicy
 from pastalang.runtime.constraints.tagged_text import Begin, Reading, Tag, reader_of
 from pastalang.training.errors import BadRow
 from pastalang.values.describe import counted

@@ -26,7 +26,6 @@ from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.sampling.sampler import Sample
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import Scheduler
-from pastalang.runtime.scheduler.threads import with_threads
 from pastalang.training.data import Row, read_checked
 from pastalang.training.recording import CELLS, FAR
 from pastalang.training.teacher import Teacher
@@ -61,7 +60,7 @@ class Replay:
         self._tokens = Tokens(self._vocabulary)
         guides = TaggedTextGuides(self._tokens, encoder, GuideCache(self._tokens))
         self.plan = build_plan(program.only_template, program)
-        self._encoder, self._bound = encoder, BoundPlan(with_threads(self.plan), encoder, guides)
+        self._encoder, self._bound = encoder, BoundPlan(self.plan, encoder, guides)
 
     def cost(self, row: Row) -> Cost:
         request, fed = self._replayed(row, "off")

@@ -17,7 +17,7 @@ from pastalang.plan.diff import differences
 from pastalang.plan.plan import Mode, Plan
 from pastalang.plan.serialise import UnreadablePlan, fingerprint, from_json, to_json
 from pastalang.program import types as t
-from pastalang.program.program import AutoPolicy, InputKind, ListOf, RecordOf
+from pastalang.program.program import InputKind, ListOf, RecordOf
 from pastalang.source import Span
 from tests.plan.programs import auto_body, field, given, json_body, or_null, plan_of, record, value
 
@@ -36,7 +36,7 @@ def sample(mode: Mode = Mode.STRICT, limit: int = 8) -> Plan:
 def with_everything_else() -> Plan:
     """Inputs of every shape, a temperature, an auto body."""
     shape = RecordOf((("title", InputKind.TEXT), ("tags", ListOf(InputKind.INTEGER))))
-    drawn = replace(auto_body(AutoPolicy.APAR), sampling=t.Sampling(temperature=0.7))
+    drawn = replace(auto_body(t.AutoPolicy.APAR), sampling=t.Sampling(temperature=0.7))
     return plan_of(drawn, inputs=(given("listing", shape, is_each=True),), prompt=(value("listing", "title"),))
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from pastalang.plan.plan import (
     ROOT,
+    THREAD,
     WHOLE,
     Branch,
     BranchId,
@@ -30,6 +31,7 @@ from pastalang.plan.verify import RULES, BrokenPlan, breaches, verify
 from pastalang.program import types as t
 from tests.plan.programs import (
     async_,
+    auto_body,
     each,
     field,
     given,
@@ -104,6 +106,17 @@ def no_room(plan: Plan) -> Plan:
     return bend_segments(plan, "a", lambda it: replace(it, max_tokens=0) if isinstance(it, Hole) else it)
 
 
+def automatic() -> Plan:
+    return plan_of(auto_body())
+
+
+def other_tags(plan: Plan) -> Plan:
+    def change(segment: Segment) -> Segment:
+        return replace(segment, type=t.String(40, auto=t.AutoPolicy.APAR)) if isinstance(segment, Hole) else segment
+
+    return bend_segments(plan, THREAD, change)
+
+
 def same_leads(plan: Plan) -> Plan:
     def change(segment: Segment) -> Segment:
         if not isinstance(segment, Choose):
@@ -175,6 +188,7 @@ BENT: tuple[tuple[str, Callable[[], Plan], Callable[[Plan], Plan]], ...] = (
     ("no two branches have the same name", skeleton, same_name),
     ("a list to go through is written by some branch", story, lose_the_list),
     ("every hole may take at least one token", skeleton, no_room),
+    ("threads follow the tags of their text", automatic, other_tags),
     ("the leads of a choice are distinct, and none begins another", skeleton, same_leads),
     ("an item differs at once from the end of its list", skeleton, endless),
     ("no branches wait for one another", skeleton, wait_for_a_waiter),

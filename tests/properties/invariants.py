@@ -109,8 +109,7 @@ def check_watched(data: st.DataObject, case: Case) -> None:
     check_trace(engine.last, found, len(watching.fed))
     check_positions(case, watching.fed)
     check_cost(case.plan.mode, case.expected(), engine.last, found, way)
-    if case.plan.auto is None:
-        check_counts(data, case, engine.last, found, way)
+    check_counts(data, case, engine.last, found, way)
     if case.plan.output is not None and not (case.has_checks and (is_refused or found.problems)):
         check_valid(case, found)
 

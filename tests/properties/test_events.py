@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import pastalang
-from pastalang.runtime.constraints.tagged_text import THREAD
+from pastalang.plan.plan import THREAD
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.events import Done, Event, Failed, FieldAgain, FieldDone, FieldStarted, TextDelta
 from pastalang.runtime.result import Result

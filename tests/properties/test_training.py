@@ -26,7 +26,6 @@ from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.scheduler.scheduler import Scheduler
 from pastalang.runtime.scheduler.step_budget import Limits
-from pastalang.runtime.scheduler.threads import with_threads
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training.answer import Answer, answer_of
@@ -141,7 +140,7 @@ def own_threads(draw: st.DrawFn) -> tuple[str, dict[str, Any], Any]:
 
 def bound(source: str, mode: Mode) -> BoundPlan:
     program = pastalang.compile(source)
-    return BoundPlan(with_threads(build_plan(program.only_template, program, mode=mode)), ENCODER, GUIDES)
+    return BoundPlan(build_plan(program.only_template, program, mode=mode), ENCODER, GUIDES)
 
 
 @st.composite

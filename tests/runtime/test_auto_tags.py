@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pastalang.limits import MAX_TAG_CHARS
-from pastalang.program.program import AutoPolicy
+from pastalang.program.types import AutoPolicy
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.constraints.tagged_text import Reading, reader_of
 from pastalang.runtime.engine import Engine

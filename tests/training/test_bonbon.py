@@ -14,7 +14,7 @@ from transformers import LlamaForCausalLM
 
 import pastalang
 from pastalang.plan.build import build_plan
-from pastalang.program.program import AutoPolicy
+from pastalang.program.types import AutoPolicy
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.engine import Engine
 from pastalang.source import Source

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import pastalang
 from pastalang.plan.build import build_plan
-from pastalang.program.program import AutoPolicy
+from pastalang.program.types import AutoPolicy
 from pastalang.runtime.attention.plain_views import FedToken
 from pastalang.runtime.engine import Engine
 from pastalang.source import Source

@@ -12,7 +12,7 @@ import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
 import pastalang
-from pastalang.program.program import AutoPolicy
+from pastalang.program.types import AutoPolicy
 from pastalang.runtime.engine import Engine
 from pastalang.training.decode_eval import score_rows_by_decoding
 from pastalang.training.errors import BadRow, Interrupted

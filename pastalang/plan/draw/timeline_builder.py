@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 
+from pastalang.limits import MAX_THREADS
 from pastalang.plan.draw.captions import describe_words, split_lead
 from pastalang.plan.draw.timeline import (
     Bar,
@@ -180,6 +181,9 @@ class _TimelineBuilder:
                 case TurnEnd():
                     self._flush(track, clock, row)
                 case Hole():
+                    if segment.threads is not None:
+                        self.loops.append(Copies(0, MAX_THREADS, 0, 0, ""))
+                        self._fork(id, segment.threads, clock, row, (*loops, len(self.loops) - 1))
                     clock = self._hole(track, segment, clock, row, loops)
                 case Fork():
                     self._fork(id, segment.branch, clock, row, loops)

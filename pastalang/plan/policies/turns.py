@@ -11,10 +11,11 @@ from typing import assert_never
 
 from pastalang import limits
 from pastalang.plan.builder import PlanBuilder
-from pastalang.plan.plan import Each, Form, Hole, Mode, Segments, Text, TurnEnd, TurnStart
+from pastalang.plan.plan import THREAD, Each, Form, Hole, Mode, Segments, Text, TurnEnd, TurnStart
 from pastalang.plan.policies.json_text import JsonContext
 from pastalang.plan.policies.json_value import write_value
 from pastalang.plan.policies.text import TextContext, write_pieces
+from pastalang.plan.policies.threads import open_threads
 from pastalang.program.pieces import Async, For, Fork, If, InputValue, Piece
 from pastalang.program.pieces import Each as EachPiece
 from pastalang.program.program import AutoBody, Input, JsonBody, Message, TextBody
@@ -79,7 +80,9 @@ def _write_body(builder: PlanBuilder, message: Message) -> Segments:
 
 def write_auto(builder: PlanBuilder, body: AutoBody, span: Span) -> Hole:
     sampling = body.sampling.over(builder.sampling)
-    return Hole(builder.name_field("answer"), String(body.max_tokens), Form.TEXT, body.max_tokens, sampling, "", span)
+    type = String(body.max_tokens, auto=body.policy)
+    hole = Hole(builder.name_field("answer"), type, Form.TEXT, body.max_tokens, sampling, "", span)
+    return open_threads(builder, hole, THREAD)
 
 
 def write_stacked(builder: PlanBuilder, messages: tuple[Message, ...], stacked: Input) -> Segments:

@@ -23,7 +23,7 @@ from typing import TypeAlias
 from pastalang.limits import MAX_TAG_CHARS
 from pastalang.plan.plan import Form, Hole, Plan
 from pastalang.program import types as t
-from pastalang.program.program import AutoPolicy
+from pastalang.program.types import AutoPolicy
 from pastalang.runtime.constraints.compile import compile_guide
 from pastalang.runtime.constraints.guide import Accepted, Guide, State, TokenMask
 from pastalang.runtime.constraints.masks import join_masks, mask_of
@@ -31,8 +31,6 @@ from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.encoder import Encoder
 
 GuideFactory: TypeAlias = Callable[[Hole, Plan, Mapping[str, str]], Guide]
-
-THREAD = "thread[]"  # the name of the field that every thread writes
 
 _ATTRIBUTE = re.compile(r'[ \t]+([a-z]+)="([^"<>\n]*)"')
 _PROMISE = re.compile(r'<promise((?:[ \t]+[a-z]+="[^"<>\n]*")*)[ \t]*/>')
@@ -64,10 +62,10 @@ class TaggedTextGuides:
     def __call__(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Guide:
         if hole.form is Form.THOUGHT:
             return self._guide(thought_reader(), ("</think",))
-        if plan.auto is None:
+        if hole.auto is None:
             return self._others(hole, plan, sources)
-        in_thread = hole.field == THREAD
-        return self._guide(reader_of(plan.auto, in_thread=in_thread), _BEGINNINGS[plan.auto, in_thread])
+        reader = reader_of(hole.auto, in_thread=hole.is_thread)
+        return self._guide(reader, _BEGINNINGS[hole.auto, hole.is_thread])
 
     def _guide(self, reader: TagReader, beginnings: tuple[str, ...]) -> Guide:
         """`beginnings`: the model may write an added token whose text begins with one of these."""

@@ -13,7 +13,7 @@ from pastalang.runtime.scheduler.checkpoint import mark_checkpoint
 from pastalang.runtime.scheduler.event_log import report_end, report_start, report_text, report_value
 from pastalang.runtime.scheduler.hole import Fill, OpenHole, field_errors
 from pastalang.runtime.scheduler.scope import sources_of
-from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait
+from pastalang.runtime.scheduler.threads import begin_threads, close, must_wait, outcome_of
 from pastalang.runtime.scheduler.transcript import DrawnToken, Field, WrittenField
 from pastalang.values.fit import find_mismatches
 
@@ -101,7 +101,7 @@ def go_on_with_tags(
     """Feed a token whose tags are read. Gives the threads that it begins."""
     assert isinstance(hole.state, TaggedTextState)
     branch.append(fill.feed)
-    begun = begin_threads(branch, hole.field, tags)
+    begun = begin_threads(branch, hole, tags)
     if hole.is_finished:
         close(branch, hole, hole.state)
     _filled(branch, hole, replace(fill, feed=()))
@@ -115,7 +115,7 @@ def _filled(branch: BranchState, hole: OpenHole, fill: Fill) -> None:
         wait_for_logits(branch)
         return
     hole.close()
-    branch.outcomes.append(hole.field.tally.drawn)
+    branch.outcomes.append(outcome_of(hole.hole, hole.field))
     report_end(branch, hole.field)
     branch.hole = None
     branch.frames[-1].index += 1

@@ -15,6 +15,7 @@ from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.lockstep import values_after
 from pastalang.runtime.scheduler.memory import Memory
 from pastalang.runtime.scheduler.request import RequestState
+from pastalang.runtime.scheduler.threads import may_be_waited_for
 
 
 def release_dead(request: RequestState, memory: Memory) -> None:
@@ -105,7 +106,7 @@ def _is_seen_in_lockstep(branch: BranchState) -> bool:
 def _is_needed(branch: BranchState) -> bool:
     if not branch.has_ended or (branch.spec.release is Release.NEVER and not _is_seen_in_lockstep(branch)):
         return True
-    if branch.demand > branch.fed or branch.children or _may_be_demanded(branch):
+    if branch.demand > branch.fed or branch.children or _may_be_demanded(branch) or may_be_waited_for(branch):
         return True
     request = branch.request
     for joiner, shared in request.tokens.joiners[branch.spec.id]:

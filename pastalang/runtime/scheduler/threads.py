@@ -3,52 +3,29 @@
     text ──<promise …/>──┬── text goes on without seeing the thread ──<sync/>── sees all threads
                          └── <async> … </async>
 
-The token that completes a `<sync/>` is fed only once the threads have ended, so that the token sees them. A thread is
-an instance of the last branch of the plan, in the order in which the threads begin.
+The token that completes a `<sync/>` is fed only once the threads have ended, so that the token sees them. Threads are
+the instances of a branch that their text's hole names, in the order in which they begin.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TypeAlias
 
 from pastalang.limits import MAX_THREADS
-from pastalang.plan.plan import Branch, BranchId, Form, Hole, Plan, Release, Text
+from pastalang.plan.outcomes import Drawn, Threaded
+from pastalang.plan.plan import Form, Hole
 from pastalang.plan.positions import after_fork, thread_rooms
-from pastalang.plan.structure import walk
-from pastalang.program.program import AutoPolicy
-from pastalang.runtime.constraints.tagged_text import THREAD, Begin, Tag, TaggedTextState, Wait
+from pastalang.program.types import AutoPolicy
+from pastalang.runtime.constraints.tagged_text import Begin, Tag, TaggedTextState, Wait
 from pastalang.runtime.scheduler.branch import BranchState, Seen, Stage
 from pastalang.runtime.scheduler.hole import Fill, OpenHole
 from pastalang.runtime.scheduler.joins import join
+from pastalang.runtime.scheduler.scope import names_here
 from pastalang.runtime.scheduler.transcript import Field, Thread, Threads
 
 Pending: TypeAlias = tuple[Fill, tuple[tuple[int, Tag], ...]]  # a token that is not fed yet, and its tags
 
-_OPENING = {AutoPolicy.PASTA: "<async>", AutoPolicy.APAR: "[Child]"}
 _CLOSING = {AutoPolicy.PASTA: "</async>", AutoPolicy.APAR: ""}
-
-
-def with_threads(plan: Plan) -> Plan:
-    """The plan with the branch whose instances are threads. A plan without `auto` stays as it is."""
-    if plan.auto is None:
-        return plan
-    hole, parent = next(
-        (segment, branch)
-        for branch in plan.branches
-        for _, segment in walk(branch.segments)
-        if isinstance(segment, Hole) and segment.form is Form.TEXT
-    )
-    is_joined = plan.auto is AutoPolicy.PASTA
-    thread = Branch(
-        BranchId(len(plan.branches)), THREAD, parent.id, (Text(_OPENING[plan.auto], shown=False), _named(hole)), (), 0,
-        parent.overrun, Release.NEVER if is_joined else Release.AT_END,
-    )  # fmt: skip
-    return replace(plan, branches=(*plan.branches, thread))
-
-
-def _named(hole: Hole) -> Hole:
-    return replace(hole, field=THREAD)
 
 
 def must_wait(branch: BranchState, fill: Fill, tags: tuple[tuple[int, Tag], ...]) -> bool:
@@ -57,7 +34,7 @@ def must_wait(branch: BranchState, fill: Fill, tags: tuple[tuple[int, Tag], ...]
         return False
     threads = threads_of(branch)
     threads.pending = fill, tags
-    threads.waits.append((len(branch.drawn), len(threads.begun)))
+    threads.waits.append((_draws(branch), len(threads.begun)))
     branch.joining_since = branch.request.last_draw
     branch.stage = Stage.JOINING
     branch.request.joining.append(branch)
@@ -78,28 +55,28 @@ def try_to_see(branch: BranchState) -> Pending | None:
     return pending
 
 
-def begin_threads(branch: BranchState, field: Field, tags: tuple[tuple[int, Tag], ...]) -> list[BranchState]:
+def begin_threads(branch: BranchState, open: OpenHole, tags: tuple[tuple[int, Tag], ...]) -> list[BranchState]:
     """Begin the threads whose tags have been completed and fed."""
+    hole, field = open.hole, open.field
     field.threads = threads = field.threads or Threads()
-    begun = []
+    begun: list[BranchState] = []
     for at, tag in tags:
         if isinstance(tag, Begin) and len(threads.begun) < MAX_THREADS:
-            limit = _limit(branch)
+            limit = hole.max_tokens
             room = min(tag.tokens, limit, thread_rooms(limit) - threads.room)
-            child = _begin(branch, len(threads.begun), room)
-            threads.begun.append(Thread(tag.topic, at, len(branch.drawn), room, child))
+            child = _begin(branch, hole, len(threads.begun), room)
+            threads.begun.append(Thread(tag.topic, at, field.tally.draws, room, child))
             begun.append(child)
     return begun
 
 
-def _begin(branch: BranchState, number: int, room: int) -> BranchState:
-    request = branch.request
-    thread = BranchId(len(request.plan.branches) - 1)
-    at = after_fork(branch.position, room)
-    child: BranchState = request.add(
-        thread, (*branch.items, number), source=branch.last, view=(*branch.view, Seen(branch, len(branch.tokens))),
-        position=at.child, highest=branch.highest, names=branch.names, parent=branch,
-        draw_items=(*branch.draw_items, number),
+def _begin(branch: BranchState, hole: Hole, number: int, room: int) -> BranchState:
+    assert hole.threads is not None, "threads open no threads"
+    at, here = after_fork(branch.position, room), branch.items_here()
+    child: BranchState = branch.request.add(
+        hole.threads, (*here, number), source=branch.last, view=(*branch.view, Seen(branch, len(branch.tokens))),
+        position=at.child, highest=branch.highest, names=names_here(branch), parent=branch,
+        draw_items=(*branch.draw_items, *here[len(branch.items) :], number),
     )  # fmt: skip
     branch.position = at.parent
     return child
@@ -111,13 +88,21 @@ def close(branch: BranchState, hole: OpenHole, state: TaggedTextState) -> None:
         return
     if hole.hole.form is Form.THOUGHT:
         text = "\n</think>"
-    elif branch.spec.name == THREAD and branch.request.plan.auto is not None:
-        text = _CLOSING[branch.request.plan.auto]
+    elif hole.hole.is_thread and hole.hole.auto is not None:
+        text = _CLOSING[hole.hole.auto]
     else:
         return
     tokens = branch.request.tokens.encoder.control(text)
     branch.append(tokens)
     hole.field.tally.force(len(tokens))
+
+
+def may_be_waited_for(branch: BranchState) -> bool:
+    """Whether the text that began this branch as a thread is still being written, and may come to see it."""
+    text = branch.parent
+    if text is None or text.hole is None or text.hole.hole.threads != branch.spec.id:
+        return False
+    return text.hole.hole.auto is AutoPolicy.PASTA
 
 
 def threads_of(branch: BranchState) -> Threads:
@@ -127,23 +112,15 @@ def threads_of(branch: BranchState) -> Threads:
     return field.threads
 
 
-def _limit(branch: BranchState) -> int:
-    [hole] = (segment for segment in branch.request.plan.branches[-1].segments if isinstance(segment, Hole))
-    return hole.max_tokens
+def _draws(branch: BranchState) -> int:
+    assert branch.hole is not None
+    return branch.hole.field.tally.draws
 
 
-def passes_of(text: BranchState, threads: Threads) -> int:
-    """How many passes a text and its threads take if nothing waits for memory: the longest path through them.
-
-    A draw takes a pass. A thread draws first in the pass that feeds the tag which began it; a text that waits goes on
-    in the pass after the last draw of those it waits for.
-    """
-    waits = dict(threads.waits)
-    ends: list[int] = []
-    at = 0  # the pass of the draw
-    for draw in range(1, len(text.drawn) + 1):
-        at += 1
-        if draw in waits:
-            at = max([at, *ends[: waits[draw]]])
-        ends += [at + len(thread.branch.drawn) for thread in threads.begun if thread.draw == draw]
-    return max([at, *ends])
+def outcome_of(hole: Hole, field: Field) -> Drawn | Threaded:
+    """What the hole drew, with its threads if it may have some."""
+    if hole.threads is None:
+        return field.tally.drawn
+    threads = field.threads or Threads()
+    begun = tuple((thread.draw, thread.room) for thread in threads.begun)
+    return Threaded(field.tally.drawn, begun, tuple(threads.waits))

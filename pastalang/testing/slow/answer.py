@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from pastalang.plan.plan import Address, BranchId, Form, Hole, Plan, Value
-from pastalang.runtime.constraints.tagged_text import THREAD
+from pastalang.plan.plan import THREAD, Address, BranchId, Form, Hole, Plan, Value
 from pastalang.values.json import JsonValue
 from pastalang.values.json import Place as Span
 from pastalang.values.mismatch import Mismatch

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from pastalang.plan.plan import Branch, BranchId, Choose, Each, Fork, Join, Overrun, Repeat, Segment
+from pastalang.plan.plan import Branch, BranchId, Choose, Each, Fork, Hole, Join, Overrun, Repeat, Segment
 from pastalang.testing.slow.answer import Field, Loop, LoopItems, Written, same_items
 from pastalang.testing.slow.token import Path, Token, extended
 
@@ -198,7 +198,7 @@ def forked_in(segments: Iterable[Segment]) -> Iterator[BranchId]:
     """The branches that are forked somewhere in these segments."""
     for segment in segments:
         match segment:
-            case Fork(branch=branch) | Each(branch=branch):
+            case Fork(branch=branch) | Each(branch=branch) | Hole(threads=int() as branch):
                 yield branch
             case Choose(arms=arms):
                 for arm in arms:

@@ -19,12 +19,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pastalang.limits import MAX_TAG_CHARS, MAX_THREAD_ROOMS, MAX_THREADS
-from pastalang.plan.plan import Branch, BranchId, Form, Hole, Release, Text
-from pastalang.program.program import AutoPolicy
-from pastalang.program.types import String
+from pastalang.plan.plan import Address, Form, Hole
+from pastalang.program.types import AutoPolicy, String
 from pastalang.runtime.constraints.guide import State
 from pastalang.runtime.constraints.masks import tokens_of
-from pastalang.runtime.constraints.tagged_text import THREAD
 from pastalang.testing.slow.answer import Field, Loop, LoopItems, Thought, Thread
 from pastalang.testing.slow.branch import BranchState
 from pastalang.testing.slow.holes import Request, draw
@@ -37,7 +35,7 @@ _TAGS = {  # of the text, and of a thread
     AutoPolicy.APAR: (re.compile(r"(?P<fork>\[Fork\])"), re.compile("(?!)")),
 }
 _TAG_STARTS = {AutoPolicy.PASTA: (("<promise", "<sync"), ("</async",)), AutoPolicy.APAR: (("[Fork]",), ())}
-_THREAD_TEXT = {AutoPolicy.PASTA: ("<async>", "</async>"), AutoPolicy.APAR: ("[Child]", "")}
+_THREAD_ENDS = {AutoPolicy.PASTA: "</async>", AutoPolicy.APAR: ""}
 
 
 @dataclass(frozen=True)
@@ -50,10 +48,11 @@ class Tag:
     reserve: int = 0  # positions
 
 
-def write_tagged_text(run: Run, branch: BranchState, hole: Hole, loops: LoopItems) -> Iterator[Callable[[], bool]]:
-    request, policy = run.request, run.request.plan.auto
+def write_tagged_text(
+    run: Run, branch: BranchState, hole: Hole, loops: LoopItems, address: Address
+) -> Iterator[Callable[[], bool]]:
+    request, policy, in_thread = run.request, hole.auto, hole.threads is None
     assert policy is not None
-    in_thread = hole.field == THREAD
     pattern = _TAGS[policy][in_thread]
     control = _control_tokens(_TAG_STARTS[policy][in_thread], request)
     state = _any_text(request, hole)
@@ -84,10 +83,11 @@ def write_tagged_text(run: Run, branch: BranchState, hole: Hole, loops: LoopItem
             if tag.kind == "begin" and len(threads) < MAX_THREADS:
                 reserve = min(tag.reserve, hole.max_tokens, room_left)
                 room_left -= reserve
-                threads.append(_start_thread(run, branch, hole, loops, len(threads), reserve))
+                loop: Loop = (branch.spec.id, address)
+                threads.append(run.start_thread(branch, hole, {**loops, loop: len(threads)}, reserve))
                 field.threads.append(Thread(tag.topic, tag.before, threads[-1]))
     if in_thread and not is_closed:
-        branch.feed(request.encoder.control(_THREAD_TEXT[policy][1]))
+        branch.feed(request.encoder.control(_THREAD_ENDS[policy]))
     field.text = text[: tags[0].before] if is_closed else text
     field.truncated = not is_closed and (len(field.tokens) >= hole.max_tokens or state.truncated)
     branch.fields.append(field)
@@ -97,26 +97,6 @@ def _any_text(request: Request, hole: Hole) -> State:
     """A guide that allows any text, also text that looks like the markup of the plan."""
     plain = replace(hole, type=_ANY_TEXT, form=Form.TEXT, follow="")
     return request.make_guide(plain, replace(request.plan, branches=()), {}).start(max_tokens=hole.max_tokens)
-
-
-def _start_thread(
-    run: Run, branch: BranchState, hole: Hole, loops: LoopItems, number: int, reserve: int
-) -> BranchState:
-    plan, policy = run.request.plan, run.request.plan.auto
-    assert policy is not None
-    opening = Text(_THREAD_TEXT[policy][0], shown=False)
-    spec = Branch(
-        BranchId(len(plan.branches)), THREAD, branch.spec.id, (opening, replace(hole, field=THREAD)), (), 0,
-        branch.spec.overrun, Release.NEVER,
-    )  # fmt: skip
-    loop: Loop = (branch.spec.id, (-1,))
-    thread = BranchState(
-        spec, {**loops, loop: number}, (*branch.draw_items, number), branch.path, branch.position, branch.names,
-        (*branch.sees, branch), branch.last_pass,
-    )  # fmt: skip
-    run.add(thread)
-    branch.skip(reserve)
-    return thread
 
 
 def _read(raw: str, pattern: re.Pattern[str]) -> tuple[str, list[Tag]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from pastalang.plan.plan import ROOT, Address, BranchId, Each, Fork, Form, Join, Place, TurnStart
+from pastalang.plan.plan import ROOT, Address, BranchId, Each, Fork, Form, Hole, Join, Place, TurnStart
 from pastalang.plan.structure import walk_plan
 from pastalang.runtime.binding.chat import Turn, turns_of
 from pastalang.testing.slow.answer import Loop, LoopItems, WrittenBranch, WrittenLoop, same_items
@@ -117,6 +117,13 @@ class Run:
         branch.skip(child.spec.reserve)
         if segment.branch not in self._placed:
             branch.written_here.append(WrittenBranch(child))
+
+    def start_thread(self, branch: BranchState, hole: Hole, loops: LoopItems, reserve: int) -> BranchState:
+        """Fork a branch that the model begins in its text."""
+        assert hole.threads is not None
+        thread = self._start(branch, hole.threads, loops, branch.position, {})
+        branch.skip(reserve)
+        return thread
 
     def fan_out(
         self, branch: BranchState, each: Each, loops: LoopItems, address: Address, elements: Sequence[Any]

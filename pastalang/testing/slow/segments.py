@@ -98,8 +98,8 @@ def _segment(run: Run, branch: BranchState, segment: Segment, loops: LoopItems, 
         case p.Hole(form=p.Form.THOUGHT):
             branch.reach_checkpoint(segment)
             branch.written_here.append(branch.replayed_or(lambda: think(run.request, branch, segment)))
-        case p.Hole() if run.request.plan.auto is not None:
-            yield from write_tagged_text(run, branch, segment, loops)
+        case p.Hole() if segment.auto is not None:
+            yield from write_tagged_text(run, branch, segment, loops, address)
         case p.Hole():
             branch.reach_checkpoint(segment)
             sources = sources_of(run, branch, loops)
