@@ -128,8 +128,9 @@ def compare(model: str, titles: Sequence[str]) -> None:
     def show(side: str, drafts: int | str, total: Total, plain: Total) -> None:
         each = {name: total.counts[name] / len(titles) for name in ("passes", "assistant", "tokens")}
         same = sum(a == b for a, b in zip(plain.answers, total.answers, strict=True))
+        assistant = f"{each['assistant']:.1f}" if each["assistant"] else ""
         print(
-            f"| {side} | {drafts} | {each['passes']:.1f} | {each['assistant'] or '':.4} "
+            f"| {side} | {drafts} | {each['passes']:.1f} | {assistant} "
             f"| {each['tokens'] / each['passes']:.1f} | {1000 * total.seconds / len(titles):.0f} "
             f"| {same} of {len(titles)} |",
             flush=True,
