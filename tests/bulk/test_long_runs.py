@@ -141,7 +141,7 @@ sys.exit(code)
 def peak(module: str, source: Path, count: int) -> int:
     """The most memory that the command has had for so many documents, in KiB. All of them have their row, in order.
 
-    A small process starts it: a process begins with the memory of whoever started it, and its peak tells.
+    A small process starts it, because the system counts what a process was forked from in its peak.
     """
     out = source.with_name(f"{count} rows.jsonl")
     words = ["extract", "notes_of_kills:Kind", str(source), "-o", str(out), "--model", "model", "--in-flight", "16"]

@@ -6,8 +6,11 @@ import json
 import os
 import random
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -23,9 +26,12 @@ from pastalang.bulk.pool import rows_of_pool
 from pastalang.bulk.rows import Origin
 from pastalang.bulk.run import Job, Totals, fingerprint_of, run_job
 from pastalang.bulk.task import task_of_type
+from pastalang.ray import LOCAL, RayWorkers
 from pastalang.runtime.errors import BadInputs
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.toy_models import toy_model
+from tests.bulk.test_long_runs import MODULE, ROOT, committed, documents, same
+from tests.bulk.test_runs import rows
 
 os.environ.setdefault("RAY_worker_niceness", "0")  # read when it is imported
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'pastalang[ray]'")
@@ -67,21 +73,22 @@ def expected(count: int, model: str) -> list[Any]:
     return [None if one.value is None else one.value.model_dump() for one in found]
 
 
-def actors(name: str) -> list[int]:
-    """The processes of actors of this class, below this process."""
+def processes(name: str = "", *, below: int | None = None) -> list[int]:
+    """The processes below this one, or below another. With a name, those of actors of this class."""
+    top = below or os.getpid()
     parents, found = {}, []
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            if (folder / "cmdline").read_bytes().startswith(f"ray::{name}".encode()):
+            if not name or (folder / "cmdline").read_bytes().startswith(f"ray::{name}".encode()):
                 found.append(int(folder.name))
         except OSError:
             continue
 
-    def is_mine(pid: int) -> bool:
-        return pid == os.getpid() or (pid in parents and is_mine(parents[pid]))
+    def is_below(pid: int) -> bool:
+        return pid in parents and (parents[pid] == top or is_below(parents[pid]))
 
-    return [pid for pid in found if is_mine(pid)]
+    return [pid for pid in found if is_below(pid)]
 
 
 class Killer:
@@ -94,15 +101,13 @@ class Killer:
         self._chance = random.Random(0)
 
     def __call__(self, rows: int) -> None:
-        if self._at and rows >= min(self._at) and (running := actors(self._name)):  # some may just be starting
+        if self._at and rows >= min(self._at) and (running := processes(self._name)):  # some may just be starting
             self._at.remove(min(self._at))
             os.kill(self._chance.choice(running), signal.SIGKILL)
             self.kills += 1
 
 
 def test_a_run_on_workers_that_are_killed_has_the_rows_of_one_machine(tmp_path: Path, model: str) -> None:
-    from pastalang.ray import LOCAL, RayWorkers
-
     source, out = tmp_path / "docs.jsonl", tmp_path / "out.jsonl"
     source.write_text("".join(json.dumps({"id": n, "text": text}) + "\n" for n, text in enumerate(texts(56))))
     task, killer = task_of_type(Note), Killer("_Decoder", {4, 30})
@@ -117,14 +122,68 @@ def test_a_run_on_workers_that_are_killed_has_the_rows_of_one_machine(tmp_path: 
         ledger.open(resume=False, overwrite=False)
         decode = partial(rows_of_pool, workers, batch=8)
         run_job(decode, job, corpus, ledger, report=report, is_stopped=lambda: False)
-    assert killer.kills == 2 and not ray.is_initialized() and not actors("_Decoder")
-    rows = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [row["id"] for row in rows] == [str(number) for number in range(56)]
-    assert [row["value"] for row in rows] == expected(56, model)
-    assert {number: row["_status"] for number, row in enumerate(rows) if row["_status"] == "error"} == {
+    assert killer.kills == 2 and not ray.is_initialized() and not processes("_Decoder")
+    found = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [row["id"] for row in found] == [str(number) for number in range(56)]
+    assert [row["value"] for row in found] == expected(56, model)
+    assert {number: row["_status"] for number, row in enumerate(found) if row["_status"] == "error"} == {
         3: "error", POISON: "error",
     }  # fmt: skip
-    assert rows[POISON]["_error"].startswith("docs.jsonl:14: the process that decoded it died 3 times: ")
+    assert found[POISON]["_error"].startswith("docs.jsonl:14: the process that decoded it died 3 times: ")
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_fifty_kills_of_workers_and_of_the_command_leave_the_rows_of_one_machine(
+    tmp_path: Path, model: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), str(tmp_path)]))
+    Path("notes_of_kills.py").write_text(MODULE, encoding="utf-8")
+    source, whole, out = documents(tmp_path, 6_000), tmp_path / "whole.jsonl", tmp_path / "out.jsonl"
+    chance, kills = random.Random(0), {"a worker": 0, "the command": 0}
+
+    def begun(out: Path, *words: str) -> subprocess.Popen[bytes]:
+        given = ["notes_of_kills:Note", str(source), "-o", str(out), "--model", model, "--cells", "2048", "--in-flight"]
+        command = [sys.executable, "-m", "pastalang.cli.main", "extract", *given, "4", "--chunk", "8", "--resume"]
+        return subprocess.Popen([*command, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    assert begun(whole).wait() == 0
+    while sum(kills.values()) < 50:
+        run = begun(out, "--ray", LOCAL, "--workers", "2")
+        cluster = set[int]()
+        try:
+            for _ in range(9):
+                wait_for_chunks(run, out, chance)
+                cluster |= set(processes(below=run.pid))
+                with suppress(ProcessLookupError):
+                    os.kill(chance.choice(processes("_Decoder", below=run.pid)), signal.SIGKILL)
+                    kills["a worker"] += 1
+            wait_for_chunks(run, out, chance)
+            cluster |= set(processes(below=run.pid))
+        finally:
+            run.kill()
+        kills["the command"] += run.wait() == -signal.SIGKILL
+        while not all(map(is_gone, cluster)):  # it goes with the command
+            time.sleep(0.1)
+        print(kills, committed(out), "chunks", flush=True)
+    assert begun(out, "--ray", LOCAL, "--workers", "2").wait() == 0
+    assert same(out, whole) and [row["id"] for row in rows(out)] == [str(number) for number in range(6_000)]
+    assert kills == {"a worker": 45, "the command": 5} and not processes("_Decoder")
+
+
+def wait_for_chunks(run: subprocess.Popen[bytes], out: Path, chance: random.Random) -> None:
+    """Until it has committed some more, and then for a moment."""
+    wanted = committed(out) + chance.choice([1, 1, 2, 5])
+    while committed(out) < wanted or not processes("_Decoder", below=run.pid):  # all may be starting again
+        assert run.poll() is None, f"the run has ended with {run.returncode}"
+        time.sleep(0.02)
+    time.sleep(chance.uniform(0, 0.1))
 
 
 @contextmanager
@@ -145,11 +204,11 @@ def test_a_dataset_keeps_its_rows_and_their_order_whoever_is_killed(model: str) 
     with cluster(4):
         with pytest.raises(BadInputs, match="8 workers need 8 CPUs, and the cluster has 4"):
             pastalang.ray.extract(ray.data.from_items(items), Note, model=model, workers=8)
-        rows = pastalang.ray.extract(
+        extracted = pastalang.ray.extract(
             ray.data.from_items(items), Note, model=model, workers=2, batch=8, cells=2048, in_flight=4
         )
         killer, found = Killer("MapWorker", {20}), []
-        for number, row in enumerate(rows.iter_rows()):
+        for number, row in enumerate(extracted.iter_rows()):
             killer(number)
             found.append(row)
     assert [row["value"] for row in found] == expected(48, model)
