@@ -1,9 +1,10 @@
-"""One training forward gives the logits that decoding saw, for any program, mode and schedule."""
+"""One training forward gives the logits that decoding saw, those of masks too, for any program, mode and schedule."""
 
 from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -14,12 +15,14 @@ from hypothesis import strategies as st
 import pastalang
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode
+from pastalang.program.types import Sampling
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache
 from pastalang.runtime.constraints.tagged_text import TaggedTextGuides
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
+from pastalang.runtime.models.probe_tokens import Accuracy, ProbeTokens, with_probe_tokens
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.sampling.sampler import Sample
 from pastalang.runtime.scheduler.branch import BranchState
@@ -31,13 +34,18 @@ from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training.answer import Answer, answer_of
 from pastalang.training.batches import collate
 from pastalang.training.forward import logits_of
+from pastalang.training.probe_lines import hosts_of
 from pastalang.training.recording import IGNORED, TrainingRow, record
+from pastalang.training.space import with_masks
 from pastalang.training.teacher import Teacher
 from pastalang.values.json import JsonValue, parse_json
 from tests.properties.tally import Invariant, count
 from tests.runtime.float64 import in_float64, wide_softmax
+from tests.training.watched import OnlyProbes, Watched, context_of
 
 TOLERANCE = 1e-9
+MASKS = 2  # after each token that something is drawn from
+Masks = dict[tuple[object, int, int], torch.Tensor]
 TOKENIZER = byte_tokenizer()
 ENCODER = Encoder(TOKENIZER)
 TOKENS = Tokens(vocabulary_of(TOKENIZER, ends=ENCODER.ends, encode=ENCODER.text))
@@ -166,13 +174,20 @@ def model_for_tests(family: Family = Family.LLAMA) -> Any:
     return in_float64(toy_model(family, vocabulary=264, seed=3, window=WINDOWS[family]))
 
 
-def decode(plan: BoundPlan, inputs: Any, answer: Answer, model: Any, rest: random.Random | None) -> dict[Any, Any]:
-    """The logits that decoding draws from, by field and number of the draw; `rest` makes branches pause."""
+def decode(
+    plan: BoundPlan, inputs: Any, answer: Answer, model: Any, rest: random.Random | None
+) -> tuple[dict[Any, Any], Masks]:
+    """The logits that decoding draws from, by field and number of the draw, and those of masks after each token that is
+    drawn from; `rest` makes branches pause."""
     moving = None if rest is None else (lambda _: rest.random() < 0.7)
-    wrapped = TransformersModel(model, cells=4096)
-    request = RequestState(plan, inputs, number=0)
+    mask = ProbeTokens(mask_of(model), Accuracy.unknown(MASKS))
+    wrapped = Watched(TransformersModel(model, cells=4096, probe_tokens=mask))
+    request = RequestState(plan, inputs, number=0, base=Sampling(drafts=MASKS))
     limits = Limits(chunk=5 if rest is not None else None)
-    scheduler = Scheduler(cells=4096, max_position=60_000, schedule_filter=moving, limits=limits)
+    scheduler = Scheduler(
+        cells=4096, max_position=60_000, schedule_filter=moving, limits=limits,
+        drafter=OnlyProbes(mask.ids(wrapped.vocabulary)),
+    )  # fmt: skip
     scheduler.submit(request)
     teacher = Teacher(answer, TOKENS, ENCODER)
     found: dict[Any, list[torch.Tensor]] = {}
@@ -193,7 +208,7 @@ def decode(plan: BoundPlan, inputs: Any, answer: Answer, model: Any, rest: rando
                 pending = scheduler.accept(samples)
         scheduler.end_step()
     assert request.error is None, request.error
-    return found
+    return found, wrapped.found
 
 
 def name_of(branch: BranchState) -> Any:
@@ -205,19 +220,31 @@ def name_of(branch: BranchState) -> Any:
     return branch.decision.field, branch.items_here()[:-1] if is_between_items else branch.items_here()
 
 
-def trained(row: TrainingRow, model: Any, neighbours: list[TrainingRow]) -> dict[Any, Any]:
-    """The logits of one training forward at the places of the labels, the row packed between others."""
-    rows = [*neighbours, row]
+def trained(row: TrainingRow, model: Any, neighbours: list[TrainingRow]) -> tuple[dict[Any, Any], Masks]:
+    """The logits of one training forward at the places of the labels, the row packed between others; and those of the
+    masks after all hosts of the row."""
+    hosts, vocabulary = hosts_of(row, MASKS), model.config.get_text_config().vocab_size
+    rows = [*neighbours, with_masks(row, hosts, vocabulary)]
     model.set_attn_implementation("eager")  # decoding put its own attention there
     batch = collate([rows], sum(map(len, rows)) + 3)
     start = sum(map(len, neighbours))
-    with torch.inference_mode():
-        logits = logits_of(model, batch)[0]
+    with torch.inference_mode(), with_probe_tokens(model, batch.tokens, mask_of(model), vocabulary) as tokens:
+        logits = logits_of(model, replace(batch, tokens=tokens))[0]
     found: dict[Any, list[torch.Tensor]] = {}
     for taught in row.taught:
         assert batch.labels[0, start + taught.place] == taught.token
         found.setdefault((taught.field, taught.items), []).append(logits[start + taught.place])
-    return found
+    masks = iter(logits[start + len(row) :])
+    return found, {
+        (context_of(row, host), 0, far): next(masks) for host in hosts for far in range(len(host.places) - 1)
+    }
+
+
+@cache
+def mask_of(model: Any) -> torch.Tensor:
+    """The embedding of a mask token."""
+    noise = torch.Generator().manual_seed(1)
+    return torch.randn(1, 1, model.config.get_text_config().hidden_size, dtype=torch.float64, generator=noise)
 
 
 def check(source: str, inputs: Any, value: Any, mode: Mode, seed: int | None, family: Family = Family.LLAMA) -> None:
@@ -230,9 +257,12 @@ def check(source: str, inputs: Any, value: Any, mode: Mode, seed: int | None, fa
     )
     with wide_softmax():
         answer = answer_of(plan.plan, exact(value), inputs, thought=thought_of(source, inputs))
-        decoded = decode(plan, inputs, answer, model, None if seed is None else random.Random(seed))
-        together = trained(row, model, [neighbour])
+        decoded, masks = decode(plan, inputs, answer, model, None if seed is None else random.Random(seed))
+        together, foretold = trained(row, model, [neighbour])
     assert decoded.keys() == together.keys()
+    both = masks.keys() & foretold.keys()
+    assert 2 * len(both) >= len(foretold) or mode is Mode.LOCKSTEP  # decisions have no masks, and lock-step has none
+    assert all((masks[place] - foretold[place]).abs().max() < TOLERANCE for place in both)
     for name, logits in decoded.items():
         assert torch.stack(logits).shape == torch.stack(together[name]).shape
         assert (torch.stack(logits) - torch.stack(together[name])).abs().max() < TOLERANCE

@@ -27,7 +27,7 @@ from pastalang.training.recording import IGNORED, TrainingRow
 from pastalang.training.settings import Precision, Settings
 from tests.runtime.float64 import in_float64
 from tests.training.lessons import TOKENIZER
-from tests.training.watched import VOCABULARY, OnlyProbes, Watched
+from tests.training.watched import VOCABULARY, OnlyProbes, Watched, context_of
 
 DISTANCES, ENSEMBLE = 3, 2
 PROGRAM = pastalang.compile('''
@@ -71,8 +71,7 @@ def test_what_training_computes_is_what_decoding_computes(
     logits = ahead_logits(network, rows, batch, Contexts(network, [line], length=length, most=1 << 20))[0]
     compared = 0
     for host, found in zip(line.hosts, logits, strict=True):
-        seen = row.visible[host.places[0]]
-        context = frozenset(zip(row.tokens[seen].tolist(), row.positions[seen].tolist(), strict=True))
+        context = context_of(row, host)
         for far in range(len(host.places) - 1):
             parts = [watched.found[context, ENSEMBLE * far + one, far] for one in range(ENSEMBLE)]
             assert torch.allclose(found[far], torch.stack(parts).mean(dim=0), rtol=0, atol=1e-9)

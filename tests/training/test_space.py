@@ -32,7 +32,7 @@ from pastalang.training.settings import Precision, Settings
 from pastalang.training.space import Masking, Masks, SemiAutoregressive, with_masks
 from tests.runtime.float64 import in_float64
 from tests.training.lessons import TOKENIZER, product
-from tests.training.watched import VOCABULARY, OnlyProbes, Watched
+from tests.training.watched import VOCABULARY, OnlyProbes, Watched, context_of
 
 DISTANCES = 3
 PROGRAM = pastalang.compile('''
@@ -80,8 +80,7 @@ def test_what_training_computes_is_what_decoding_computes(
     batch = collate([[masked, masked]], 2 * len(masked) + 3)
     found = iter(masks.logits(network, batch, batch.tokens == VOCABULARY)[: len(masked) - len(row)])
     for host in hosts:
-        seen = row.visible[host.places[0]]
-        context = frozenset(zip(row.tokens[seen].tolist(), row.positions[seen].tolist(), strict=True))
+        context = context_of(row, host)
         for far in range(len(host.places) - 1):
             assert torch.allclose(next(found), watched.found[context, 0, far], rtol=0, atol=1e-9)
     assert next(found, None) is None and len(hosts) >= 8

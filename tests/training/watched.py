@@ -7,12 +7,14 @@ from typing import Any
 
 import torch
 
-from pastalang.runtime.attention.plain_views import FedToken, PlainViews
+from pastalang.runtime.attention.plain_views import PlainViews
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree, Guess
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.step import StepBatch
+from pastalang.training.probe_lines import Host
+from pastalang.training.recording import TrainingRow
 
 VOCABULARY = 320
 
@@ -22,7 +24,7 @@ class Watched:
     see."""
 
     def __init__(self, inner: TransformersModel) -> None:
-        self.inner, self.views = inner, PlainViews()
+        self.inner, self.views, self.vocabulary = inner, PlainViews(), inner.vocabulary
         self.found: dict[tuple[object, int, int], torch.Tensor] = {}
 
     def __getattr__(self, name: str) -> Any:
@@ -32,14 +34,18 @@ class Watched:
         fed, logits = self.views.feed(batch), self.inner.forward(batch)
         for row, index in enumerate(batch.wanted):
             probe = fed[index]
-            if probe.token >= VOCABULARY:
-                before = sum(seen.token >= VOCABULARY for seen in probe.sees if seen is not probe)
-                self.found[context_of(probe), probe.token - VOCABULARY, before] = logits[row]
+            if probe.token >= self.vocabulary:
+                text = [seen for seen in probe.sees if seen.token < self.vocabulary]
+                context = frozenset((seen.token, seen.position) for seen in text)
+                before = sum(seen.token >= self.vocabulary for seen in probe.sees if seen is not probe)
+                self.found[context, probe.token - self.vocabulary, before] = logits[row]
         return logits
 
 
-def context_of(token: FedToken) -> object:
-    return frozenset((seen.token, seen.position) for seen in token.sees if seen.token < VOCABULARY)
+def context_of(row: TrainingRow, host: Host) -> object:
+    """The same of a host in a row."""
+    seen = row.visible[host.places[0]]
+    return frozenset(zip(row.tokens[seen].tolist(), row.positions[seen].tolist(), strict=True))
 
 
 class OnlyProbes:
