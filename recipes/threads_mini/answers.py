@@ -1,8 +1,9 @@
 """The answers of the task: without threads, and as each policy would write them.
 
 linear   1 Calm Otter …\n2 Brave Lynx …\n3 Old Heron …\nBerths …
-pasta    a thread for each sentence; before a sentence that depends on an open thread, and before the last line: <sync/>
-blind    the same without waiting for the sentences that others depend on: a wrong policy, to test the measure
+pasta    a thread for each sentence, after its number; <sync/> before the first ship that lies with another one, and
+         before the last line
+blind    the same without waiting for the berths of others: a wrong policy, to test the measure
 apar     what others depend on stands in the text, the rest of each sentence in a thread
 mixed    each table as pasta, as blind or as linear: writers who do not agree, of whom preference rounds choose some
 """
@@ -10,6 +11,7 @@ mixed    each table as pasta, as blind or as linear: writers who do not agree, o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from random import Random
 from typing import TypeAlias
@@ -35,14 +37,15 @@ class Policy(StrEnum):
 def answer_as(policy: Policy, table: Table, berths: Sequence[str], count: CountTokens) -> str:
     """The right answer with its threads, as a row of training data has it. `count` counts the tokens of a text."""
     sentences = [
-        _Sentence(opening(table, number, berth), details(table, number)) for number, berth in enumerate(berths)
+        _Sentence(str(number + 1), opening(table, number, berth), details(table, number))
+        for number, berth in enumerate(berths)
     ]
     last = last_line(table, berths)
     match policy:
         case Policy.LINEAR:
-            return "".join(f"{one.opening}{one.details}\n" for one in sentences) + last
+            return "".join(f"{one.number}{one.opening}{one.details}\n" for one in sentences) + last
         case Policy.APAR:
-            return "".join(f"{one.opening}[Fork][Child]{one.details}[/Child]\n" for one in sentences) + last
+            return "".join(f"{one.number}{one.opening}[Fork][Child]{one.details}[/Child]\n" for one in sentences) + last
         case Policy.PASTA | Policy.BLIND:
             return _promised(policy, table, sentences, count) + f"<sync/>{last}"
         case Policy.MIXED:
@@ -52,22 +55,25 @@ def answer_as(policy: Policy, table: Table, berths: Sequence[str], count: CountT
 
 def answer_in_brief(table: Table, berths: Sequence[str]) -> str:
     """The answer without threads, and without the words that are the same in every sentence."""
-    sentences = [f"{opening(table, number, berth)}{log(table, number)}.\n" for number, berth in enumerate(berths)]
+    sentences = [
+        f"{number + 1}{opening(table, number, berth)}{log(table, number)}.\n" for number, berth in enumerate(berths)
+    ]
     return "".join(sentences) + last_line(table, berths)
 
 
+@dataclass(frozen=True, slots=True)
 class _Sentence:
-    def __init__(self, opening: str, details: str) -> None:
-        self.opening, self.details = opening, details
+    number: str
+    opening: str
+    details: str
 
 
 def _promised(policy: Policy, table: Table, sentences: Sequence[_Sentence], count: CountTokens) -> str:
-    text, open_threads = "", set[int]()
+    waiting = [number for number in range(len(sentences)) if table.waits(number)]
+    text = ""
     for number, one in enumerate(sentences):
-        if policy is Policy.PASTA and table.ships[number].mate in open_threads:
-            text, open_threads = text + "<sync/>", set()
-        text += promise(str(number + 1), one.opening + one.details, count) + "\n"
-        open_threads.add(number)
+        wait = "<sync/>" if policy is Policy.PASTA and number in waiting[:1] else ""
+        text += one.number + wait + promise(one.number, one.opening + one.details, count) + "\n"
     return text
 
 

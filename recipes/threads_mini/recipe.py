@@ -139,7 +139,7 @@ class LinearBatches:
         return Batch(tokens, positions, labels, None, tuple(f"table {number}/{line}" for line in range(len(rows))))
 
     def _row(self, random: Random, count: int, is_brief: bool) -> tuple[list[int], list[int]]:
-        table = draw_table(random, counts=(count,))
+        table = draw_table(random, counts=(count,), any_mates=True)
         berths = choose_berths(table, random)
         answer = answer_in_brief(table, berths) if is_brief else answer_as(Policy.LINEAR, table, berths, self._count)
         prompt = f"{BEGIN}user\n{table.text}{END}\n{BEGIN}assistant\n"

@@ -91,17 +91,24 @@ def is_held_out(name: str) -> bool:
     return crc32(name.encode()) % 5 == 0
 
 
-def draw_table(random: Random, *, counts: Sequence[int] = TRAINED_COUNTS, held_out: bool = False) -> Table:
+def draw_table(
+    random: Random, *, counts: Sequence[int] = TRAINED_COUNTS, held_out: bool = False, any_mates: bool = False
+) -> Table:
     """A table with names for tests if `held_out`, with names for training otherwise.
 
-    No two ships share a fact. The later a ship stands, the likelier it lies with an earlier one.
+    No two ships share a fact. Up to a third of them lie with others, and these stand last. With `any_mates`, every ship
+    may lie with any earlier one.
     """
     count = random.choice(counts)
     columns = [random.sample(values, count) for values in (SECOND, FLAGS, COLOURS, CREWS, TONS, CARGOES)]
+    alone = count - random.randint(0, count // 3)
     ships = []
     for number, (second, flag, colour, crew, tons, cargo) in enumerate(zip(*columns, strict=True)):
         name = random.choice([name for first in FIRST if is_held_out(name := f"{first} {second}") is held_out])
-        mate = random.randrange(number) if number and random.random() < number / (2 * count) else None
+        if any_mates:
+            mate = random.randrange(number) if number and random.random() < number / (2 * count) else None
+        else:
+            mate = random.randrange(alone) if number >= alone else None
         ships.append(Ship(name, flag, colour, crew, tons, cargo, mate))
     return Table(tuple(ships))
 
@@ -128,9 +135,9 @@ def choose_berths(table: Table, random: Random) -> tuple[str, ...]:
 
 
 def opening(table: Table, number: int, berth: str) -> str:
-    """The beginning of a sentence, with all that others depend on."""
+    """The beginning of a sentence after its number, with all that others depend on."""
     ship = table.ships[number]
-    return f"{number + 1} {ship.name} {ship.flag} {table.place(number)}-{berth}"
+    return f" {ship.name} {ship.flag} {table.place(number)}-{berth}"
 
 
 def details(table: Table, number: int) -> str:
@@ -180,7 +187,7 @@ def score(table: Table, answer: str) -> Mapping[str, tuple[int, int]]:
 
 def _is_right(table: Table, number: int, sentence: str, berths: Sequence[str]) -> bool:
     expected = opening(table, number, berths[number]) + details(table, number)
-    return f"{number + 1} {sentence}" == expected and _agrees(table, number, berths)
+    return f" {sentence}" == expected and _agrees(table, number, berths)
 
 
 def _agrees(table: Table, number: int, berths: Sequence[str]) -> bool:
