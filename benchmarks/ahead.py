@@ -4,7 +4,7 @@
 
 `FOLDER` holds prompt tokens (`pasta train ppd`) or a mask token (`pasta train space`). Each way has an engine of its
 own, and all take the documents in turn. A pass is fed at most so many tokens besides the first of each branch. Times
-are of the processor.
+are of the processor. The table before says how good the probes were at the end of their training.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import torch
 import pastalang
 from pastalang.program.types import Drafts
 from pastalang.runtime.drafts.drafter import EngineDrafter
+from pastalang.training.foretold import table
 
 FED = (7, 15)  # besides the last token of a branch
 
@@ -103,6 +104,9 @@ def main() -> None:
     names = {one.name for one in pastalang.load(given.program).only_template.inputs}
     rows = [{name: value for name, value in row.items() if name in names} for row in rows]
     totals = measure(given.model, pastalang.load(given.program), rows, given.mode, given.temperature)
+    ahead = pastalang.Engine.load(given.model).model.probe_tokens
+    for line in () if ahead is None else table(ahead.accuracy):
+        print(line)
     plain = totals[0]
     print("| drafts | passes | tokens per pass | fed ahead per pass | ms per document | time | same answers |")
     print("|---|---|---|---|---|---|---|")
