@@ -1,10 +1,10 @@
 """The answers of the task: without threads, and as each policy would write them.
 
 linear   1 Calm Otter …\n2 Brave Lynx …\n3 Old Heron …\nBerths …
-pasta    a thread for each sentence, after its number; <sync/> before the first ship that lies with another one, and
-         before the last line
+pasta    the ship stands in the text, its berth and the rest in a thread; <sync/> for the first ship that lies with
+         another one, and before the last line
 blind    the same without waiting for the berths of others: a wrong policy, to test the measure
-apar     what others depend on stands in the text, the rest of each sentence in a thread
+apar     ship and berth stand in the text, the rest in a thread
 mixed    each table as pasta, as blind or as linear: writers who do not agree, of whom preference rounds choose some
 """
 
@@ -16,7 +16,7 @@ from enum import StrEnum
 from random import Random
 from typing import TypeAlias
 
-from recipes.threads_mini.ships import Table, details, last_line, log, opening
+from recipes.threads_mini.ships import Table, berth_of, details, last_line, log, ship_of
 
 CountTokens: TypeAlias = Callable[[str], int]
 
@@ -37,15 +37,15 @@ class Policy(StrEnum):
 def answer_as(policy: Policy, table: Table, berths: Sequence[str], count: CountTokens) -> str:
     """The right answer with its threads, as a row of training data has it. `count` counts the tokens of a text."""
     sentences = [
-        _Sentence(str(number + 1), opening(table, number, berth), details(table, number))
+        _Sentence(ship_of(table, number), berth_of(table, number, berth), details(table, number))
         for number, berth in enumerate(berths)
     ]
     last = last_line(table, berths)
     match policy:
         case Policy.LINEAR:
-            return "".join(f"{one.number}{one.opening}{one.details}\n" for one in sentences) + last
+            return "".join(f"{one.ship}{one.berth}{one.details}\n" for one in sentences) + last
         case Policy.APAR:
-            return "".join(f"{one.number}{one.opening}[Fork][Child]{one.details}[/Child]\n" for one in sentences) + last
+            return "".join(f"{one.ship}{one.berth}[Fork][Child]{one.details}[/Child]\n" for one in sentences) + last
         case Policy.PASTA | Policy.BLIND:
             return _promised(policy, table, sentences, count) + f"<sync/>{last}"
         case Policy.MIXED:
@@ -56,15 +56,16 @@ def answer_as(policy: Policy, table: Table, berths: Sequence[str], count: CountT
 def answer_in_brief(table: Table, berths: Sequence[str]) -> str:
     """The answer without threads, and without the words that are the same in every sentence."""
     sentences = [
-        f"{number + 1}{opening(table, number, berth)}{log(table, number)}.\n" for number, berth in enumerate(berths)
+        f"{ship_of(table, number)}{berth_of(table, number, berth)}{log(table, number)}.\n"
+        for number, berth in enumerate(berths)
     ]
     return "".join(sentences) + last_line(table, berths)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sentence:
-    number: str
-    opening: str
+    ship: str
+    berth: str
     details: str
 
 
@@ -73,7 +74,7 @@ def _promised(policy: Policy, table: Table, sentences: Sequence[_Sentence], coun
     text = ""
     for number, one in enumerate(sentences):
         wait = "<sync/>" if policy is Policy.PASTA and number in waiting[:1] else ""
-        text += one.number + wait + promise(one.number, one.opening + one.details, count) + "\n"
+        text += one.ship + wait + promise(str(number + 1), one.berth + one.details, count) + "\n"
     return text
 
 

@@ -134,10 +134,15 @@ def choose_berths(table: Table, random: Random) -> tuple[str, ...]:
     return tuple(berths)
 
 
-def opening(table: Table, number: int, berth: str) -> str:
-    """The beginning of a sentence after its number, with all that others depend on."""
+def ship_of(table: Table, number: int) -> str:
+    """The first words of a sentence."""
     ship = table.ships[number]
-    return f" {ship.name} {ship.flag} {table.place(number)}-{berth}"
+    return f"{number + 1} {ship.name} {ship.flag}"
+
+
+def berth_of(table: Table, number: int, berth: str) -> str:
+    """The words after them, which others depend on."""
+    return f" {table.place(number)}-{berth}"
 
 
 def details(table: Table, number: int) -> str:
@@ -186,8 +191,8 @@ def score(table: Table, answer: str) -> Mapping[str, tuple[int, int]]:
 
 
 def _is_right(table: Table, number: int, sentence: str, berths: Sequence[str]) -> bool:
-    expected = opening(table, number, berths[number]) + details(table, number)
-    return f" {sentence}" == expected and _agrees(table, number, berths)
+    expected = ship_of(table, number) + berth_of(table, number, berths[number]) + details(table, number)
+    return f"{number + 1} {sentence}" == expected and _agrees(table, number, berths)
 
 
 def _agrees(table: Table, number: int, berths: Sequence[str]) -> bool:
