@@ -17,6 +17,7 @@ from pastalang.program.regex import RegexError, parse_regex
 from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
 from pastalang.program.types import DRAFT_WORDS, ON_TRUNCATED, Sampling
 from pastalang.source import Span
+from pastalang.values.answer_text import has_threads
 from pastalang.values.describe import describe
 from pastalang.values.json import JsonValue
 from pastalang.values.token_limits import may_be_null
@@ -219,7 +220,16 @@ def check_sampling(arguments: tuple[nodes.Argument, ...], report: Report) -> Sam
 def report_null(sampling: Sampling | None, type: t.Type, arguments: tuple[nodes.Argument, ...], report: Report) -> None:
     """Report a value that is to become null where its type does not have it. Objects pass it on to their fields."""
     is_one_value = not isinstance(type, t.Object | t.Named)
-    if sampling is None or sampling.on_truncated != "null" or not is_one_value or may_be_null(type):
+    if sampling is None or sampling.on_truncated != "null" or not is_one_value:
+        return
+    if may_be_null(type):
+        if has_threads(type):
+            report.add(
+                "wrong-argument",
+                "a text with threads cannot become null once it is written",
+                arguments[0].span.join(arguments[-1].span),
+                help='`on_truncated="raise"` makes an error of a text that its limit cuts',
+            )
         return
     report.add(
         "wrong-argument",

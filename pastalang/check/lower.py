@@ -13,15 +13,15 @@ from pastalang.check.modules import BUILT_IN_TYPES, DeclaredType, Module
 from pastalang.check.objects import ObjectBuilder, build_union
 from pastalang.check.report import Report, listed
 from pastalang.check.schemas import read_schema
-from pastalang.check.type_facts import Facts, TypeTable, VerbatimUse, Wait, report_unenforced, report_waits
+from pastalang.check.type_facts import Facts, TypeTable, VerbatimUse, Wait, report_one_hole, report_waits
 from pastalang.grammar import nodes
 from pastalang.grammar.foreign_types import OTHER_NAMES
 from pastalang.limits import MAX_HOLE_TOKENS, MAX_ITEMS, MAX_TYPE_DEPTH, MAX_TYPE_PLACES
 from pastalang.program import types as t
 from pastalang.source import Span
+from pastalang.values.answer_text import has_threads
 from pastalang.values.cardinality import count_values
 from pastalang.values.describe import counted
-from pastalang.values.token_limits import is_always_one_hole
 
 
 @dataclass(slots=True)
@@ -38,6 +38,7 @@ class Lowering:
     verbatims: dict[VerbatimUse, None] = field(default_factory=dict)
     waits: dict[Wait, None] = field(default_factory=dict)
     is_too_large: bool = False
+    has_threads: bool = False  # the model opens threads somewhere in the type
     in_json: bool = False  # inside a JSON answer, or inside a value decoded as JSON
 
     def facts(self, node: nodes.TypeNode) -> Facts:
@@ -56,9 +57,8 @@ class Lowering:
             return found
         before = len(self.report.found)
         lowered = self._lowered(node, depth)
-        is_written_here = isinstance(node, nodes.ArrayType | nodes.TupleType | nodes.MapType)
-        if is_written_here and len(self.report.found) == before and is_always_one_hole(lowered):
-            report_unenforced(lowered, node.span, self.report)
+        if len(self.report.found) == before:
+            report_one_hole(lowered, node, self.report, has_threads=self.has_threads)
         return lowered
 
     def _lowered(self, node: nodes.TypeNode, depth: int) -> t.Type:
@@ -136,6 +136,7 @@ class Lowering:
             return t.Named(declared.key)
         facts = self.table.facts[declared.key]
         self._include(facts, depth, node.span)
+        self.has_threads |= has_threads(facts.type)
         return facts.type
 
     def _declared(self, name: nodes.Name) -> DeclaredType | None:
@@ -168,6 +169,9 @@ class Lowering:
                 return scalars.integer(arguments, node.span, report)
             case "number":
                 return scalars.number(arguments, node.span, report)
+            case "auto":
+                self.has_threads = True
+                return scalars.auto(arguments, node.span, report)
             case "verbatim":
                 return self._verbatim(node)
             case "schema":

@@ -16,6 +16,7 @@ from pastalang.source import Source, Span
 
 BUILT_IN_TYPES = (
     "string", "integer", "number", "boolean", "null", "any", "date", "datetime", "time", "uuid", "verbatim", "schema",
+    "auto",
 )  # fmt: skip
 INPUT_TYPES = ("text", "integer", "number", "boolean", "messages")
 

@@ -118,6 +118,45 @@ def check_in_json(type: t.Type, span: Span, report: Report) -> None:
             )
 
 
+POLICIES = tuple(policy.value for policy in t.AutoPolicy)
+_TURN_ENDS = "a text with threads ends with the model's turn, or at its `max`"
+AUTO_HINTS = {
+    **dict.fromkeys(OPTIONS, "sampling follows the type: `auto(pasta, max=200) with (temperature=0.7)`"),
+    **dict.fromkeys(("stop", "min_chars", "max_chars", "pattern", "format"), _TURN_ENDS),
+    "max_tokens": "the token limit is called `max`",
+}
+
+
+def auto(arguments: tuple[nodes.Argument, ...], span: Span, report: Report) -> t.String:
+    """A text in which the model opens threads."""
+    quoted = [one for one in arguments if one.name is None and isinstance(one.value, nodes.StringValue)]
+    for one in quoted:
+        report.add("wrong-argument", "the policy of `auto` is a name, without quotes", one.span)
+    given = read_arguments(
+        tuple(one for one in arguments if one not in quoted), owner="`auto`", allowed=("max",),
+        unnamed=nodes.PathValue, report=report, hints=AUTO_HINTS,
+    )  # fmt: skip
+    named, tags = given.path(), t.AutoPolicy.PASTA
+    if named is not None:
+        tags = policy(named.text, named.span, report)
+    elif not quoted:
+        report.add(
+            "wrong-argument",
+            "`auto` does not say which tags the model writes",
+            span,
+            help="name a policy: `auto(pasta, max=200)` or `auto(apar, max=200)`",
+        )
+    return t.String(max_tokens=given.integer("max", minimum=1, maximum=MAX_HOLE_TOKENS), auto=tags)
+
+
+def policy(name: str, span: Span, report: Report) -> t.AutoPolicy:
+    if name in POLICIES:
+        return t.AutoPolicy(name)
+    advice = report.suggest(name, POLICIES, otherwise=f"the policies are {listed(POLICIES)}")
+    report.add("unknown-policy", f"there is no policy `{name}`", span, help=advice)
+    return t.AutoPolicy.PASTA
+
+
 def regex(node: nodes.RegexType, report: Report) -> t.Regex | None:
     given = read_arguments(node.arguments, owner="a regular expression", allowed=("max",), report=report)
     if not check_regex(node.pattern, report):

@@ -11,7 +11,8 @@ from pastalang.check.inputs import check_inputs
 from pastalang.check.modules import Module
 from pastalang.check.names import Resolver, declared_names
 from pastalang.check.prompts import PromptChecker, check_descriptions, report_hole_outside_answer
-from pastalang.check.report import Report, listed
+from pastalang.check.report import Report
+from pastalang.check.scalars import policy
 from pastalang.check.scopes import Scope
 from pastalang.check.text import TextChecker
 from pastalang.check.type_facts import LowerType
@@ -32,10 +33,9 @@ from pastalang.program.program import (
     Template,
     TextBody,
 )
-from pastalang.program.types import AutoPolicy, Sampling
+from pastalang.program.types import Sampling
 from pastalang.source import Span
 
-POLICIES = tuple(policy.value for policy in AutoPolicy)
 DEFAULT_AUTO_TOKENS = 1_024
 DEFAULT_THOUGHT_TOKENS = 1_024
 
@@ -198,15 +198,7 @@ class TemplateChecker:
     def _auto(self, body: nodes.AutoBody) -> AutoBody:
         given = read_arguments(body.arguments, owner="`auto`", allowed=("max",), report=self.report)
         max_tokens = given.integer("max", minimum=1, maximum=MAX_HOLE_TOKENS) or DEFAULT_AUTO_TOKENS
-        if body.policy.text not in POLICIES:
-            self.report.add(
-                "unknown-policy",
-                f"there is no policy `{body.policy.text}`",
-                body.policy.span,
-                help=self.report.suggest(body.policy.text, POLICIES, otherwise=f"the policies are {listed(POLICIES)}"),
-            )
-            return AutoBody(AutoPolicy.PASTA, max_tokens, Sampling())
-        return AutoBody(AutoPolicy(body.policy.text), max_tokens, Sampling())
+        return AutoBody(policy(body.policy.text, body.policy.span, self.report), max_tokens, Sampling())
 
     # ── use ──────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -122,6 +122,13 @@ class TextChecker:
                 node.span,
                 help="write the template's answer as `assistant json { … }`, or leave out what no token can be held to",
             )
+        if isinstance(facts.type, t.Union) and any(isinstance(a, t.String) and a.auto for a in facts.type.arms):
+            self.report.add(
+                "misplaced-auto",
+                "in running text, a text with threads is the whole value of its hole",
+                node.type.span,
+                help="leave out the other alternatives, or write the answer as `assistant json { ... }`",
+            )
         for use in facts.verbatims:
             self.resolver.verbatim(use, scope)
         report_waits(facts.waits, self.report)

@@ -18,7 +18,13 @@ from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody, Template, TextBody
 from pastalang.source import Span
-from pastalang.values.token_limits import ADVICE, unenforced_limit_of_recursion, unenforced_limit_written_in
+from pastalang.values.answer_text import has_threads, has_threads_in_one_hole
+from pastalang.values.token_limits import (
+    ADVICE,
+    is_always_one_hole,
+    unenforced_limit_of_recursion,
+    unenforced_limit_written_in,
+)
 from pastalang.values.unique_places import DIFFER_ADVICE, ambiguous_items
 
 
@@ -80,8 +86,28 @@ def report_waits(waits: Iterable[Wait], report: Report) -> None:
         )
 
 
-def report_unenforced(type: t.Type, span: Span, report: Report) -> None:
-    """Report what cannot be enforced inside a value that is written as a whole, without the types that it names."""
+def _report_threads(span: Span, report: Report, *, is_union: bool = False) -> None:
+    """Report a text with threads inside a value that is written as a whole."""
+    report.add(
+        "misplaced-auto",
+        "the model cannot open threads inside a value that is written as a whole",
+        span,
+        help="next to the text, the union may have `null`, objects and lists of objects: their first characters differ"
+        if is_union
+        else "make the text a field, or an item of a list without `unique` and `max_tokens`",
+    )
+
+
+def report_one_hole(type: t.Type, node: nodes.TypeNode, report: Report, *, has_threads: bool) -> None:
+    """Report what cannot be inside a value that is written as a whole, where a program writes its type."""
+    if has_threads and not isinstance(node, nodes.NamedType) and has_threads_in_one_hole(type):
+        _report_threads(node.span, report, is_union=isinstance(node, nodes.UnionType))
+    elif isinstance(node, nodes.ArrayType | nodes.TupleType | nodes.MapType) and is_always_one_hole(type):
+        _report_unenforced(type, node.span, report)
+
+
+def _report_unenforced(type: t.Type, span: Span, report: Report) -> None:
+    """Report what cannot be enforced, without the types that it names."""
     if (problem := unenforced_limit_written_in(type)) is not None:
         report.add("wrong-argument", problem, span, help=ADVICE)
     elif (problem := ambiguous_items(type)) is not None:
@@ -90,7 +116,9 @@ def report_unenforced(type: t.Type, span: Span, report: Report) -> None:
 
 def report_unenforced_recursion(name: str, types: Mapping[str, t.Type], span: Span, report: Report) -> None:
     """Report what cannot be enforced in a recursive type, which is always written as a whole."""
-    if (problem := unenforced_limit_of_recursion(name, types)) is not None:
+    if has_threads(types[name]):
+        _report_threads(span, report)
+    elif (problem := unenforced_limit_of_recursion(name, types)) is not None:
         report.add("wrong-argument", problem, span, help=ADVICE)
     elif (problem := ambiguous_items(t.Named(name), types)) is not None:
         report.add("not-enforceable", problem, span, help=DIFFER_ADVICE)

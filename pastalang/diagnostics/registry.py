@@ -57,6 +57,7 @@ SYNTAX = (
     Code("stray-end", "an `{end}` without an open block"),
     Code("unknown-tag", "a tag of running text that does not exist"),
     Code("misplaced-member", "a member where its kind is not allowed"),
+    Code("misplaced-auto", "a text with threads where the model cannot open any"),
     Code("misplaced-limits", "limits on a type that takes none"),
     Code("duplicate-clause", "a clause of a field given twice"),
     Code("bad-character", "a character that is not allowed here"),

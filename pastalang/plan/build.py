@@ -26,6 +26,7 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
+from pastalang.plan.policies.threads import without_idle_joins
 from pastalang.plan.policies.turns import write_stacked, write_turns
 from pastalang.plan.structure import Origin, origins_of, walk
 from pastalang.plan.token_bounds import max_tokens_of
@@ -54,8 +55,11 @@ def build_plan(
     if not isinstance(program, Program) or not isinstance(template, Template):
         raise TypeError(f"a plan is built for a template of a program, not for {template!r:.60} of {program!r:.60}")
     mode, overrun = _named(Mode, "mode", mode), _named(Overrun, "overrun", overrun)
-    builder = _written(template, program, mode, _default_limits(template, program, max_tokens))
-    branches = complete(builder.branches, overrun=overrun)
+    builder = _written(template, program, mode, _default_limits(template, program, max_tokens), overrun)
+    bodies = (
+        replace(body, segments=without_idle_joins(body.segments, builder.threads)) for body in builder.branches
+    )  # fmt: skip
+    branches = complete(tuple(bodies), overrun=overrun)
     plan = Plan(
         template=template.name,
         mode=mode,
@@ -110,8 +114,10 @@ def _named(kind: type[E], name: str, given: E | str) -> E:
         raise InputError(f"`{name}` is one of {known}, not {given!r:.60}") from problem
 
 
-def _written(template: Template, program: Program, mode: Mode, defaults: DefaultLimits) -> PlanBuilder:
-    builder = PlanBuilder(mode, template.name, program.types, program.spans, template.sampling, defaults)
+def _written(
+    template: Template, program: Program, mode: Mode, defaults: DefaultLimits, overrun: Overrun = Overrun.CONTINUE
+) -> PlanBuilder:
+    builder = PlanBuilder(mode, template.name, program.types, program.spans, template.sampling, defaults, overrun)
     root = builder.start("")
     assert root == ROOT
     builder.finish(root, _write_template(builder, template))

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from pastalang.errors import PastaError
 from pastalang.limits import DEFAULT_LIMITS, DefaultLimits
-from pastalang.plan.plan import BranchId, LockStep, Mode, Segment
+from pastalang.plan.plan import BranchId, LockStep, Mode, Overrun, Segment
 from pastalang.program.types import Sampling, Type
 from pastalang.source import Span
 
@@ -47,11 +47,13 @@ class PlanBuilder:
     spans: Mapping[str, Span]
     sampling: Sampling  # the template's
     defaults: DefaultLimits = DEFAULT_LIMITS[0]
+    overrun: Overrun = Overrun.CONTINUE
     has_open_lists: bool = False  # whether a list, or another value that nests, got its limit from `defaults`
     reserves: dict[BranchId, int] = field(default_factory=dict)
     holes: dict[str, tuple[str, Type]] = field(default_factory=dict)  # of running text: their field and type
     branches_of: dict[str, tuple[BranchId, ...]] = field(default_factory=dict)  # what a `sync` of a name waits for
     promised: dict[str, Promised] = field(default_factory=dict)
+    threads: set[BranchId] = field(default_factory=set)  # branches whose instances the model starts itself
     _names: list[str] = field(default_factory=list)
     _taken: set[str] = field(default_factory=set)
     _fields: set[str] = field(default_factory=set)

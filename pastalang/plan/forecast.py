@@ -78,8 +78,12 @@ def forecast(plan: Plan, lengths: Lengths = ANY, *, most_items: int = 16) -> For
 
 
 def rooms_of_threads(plan: Plan) -> int:
-    """The most positions that the texts of a plan leave for threads, where the model may promise them room."""
-    texts = [segment for _, _, segment in walk_plan(plan) if isinstance(segment, Hole) and segment.threads is not None]
+    """The most positions that texts leave for promised threads, those in the gaps of the plan left out."""
+    texts = [
+        segment
+        for branch, _, segment in walk_plan(plan)
+        if isinstance(segment, Hole) and segment.threads is not None and not branch.reserve
+    ]
     return sum(thread_rooms(text.max_tokens) for text in texts if text.auto is AutoPolicy.PASTA)
 
 

@@ -27,6 +27,7 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
+from pastalang.plan.positions import thread_rooms
 from pastalang.program import types as t
 from pastalang.values.cardinality import leaves_choice
 
@@ -138,7 +139,7 @@ def _room(segment: Segment, reserves: Mapping[BranchId, int]) -> int:
         case Text(text=text):
             return max_text_tokens(text)
         case Hole(max_tokens=tokens):
-            return tokens
+            return tokens + _thread_room(segment)
         case Fork(branch=branch):
             return reserves[branch]
         case Each(branch=branch, maximum=maximum, stacked=stacked):
@@ -153,6 +154,17 @@ def _room(segment: Segment, reserves: Mapping[BranchId, int]) -> int:
             return 0  # data and turns are never inside a reserve
         case _:
             assert_never(segment)
+
+
+_THREAD_TAGS = len("<async></async>")  # the longest tags around a thread, a token for each byte
+
+
+def _thread_room(hole: Hole) -> int:
+    """The room of promised threads, and of a last one that begins where the text ends."""
+    if hole.threads is None:
+        return 0
+    promised = thread_rooms(hole.max_tokens) if hole.auto is t.AutoPolicy.PASTA else 0
+    return promised + hole.max_tokens + _THREAD_TAGS
 
 
 def _repeat_room(repeat: Repeat, reserves: Mapping[BranchId, int]) -> int:

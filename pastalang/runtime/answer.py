@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from pastalang.plan.outcomes import InstanceOutcomes, RunOutcomes
-from pastalang.plan.plan import THREAD, Form, Instance, Value
+from pastalang.plan.plan import Form, Instance, Value
 from pastalang.runtime.errors import NotTheType
 from pastalang.runtime.quotations import SourceSpan, last_name, spans_of, texts_of
 from pastalang.runtime.result import Answer, FieldResult, Stretch
@@ -18,7 +18,6 @@ from pastalang.runtime.scheduler.scope import sources_of
 from pastalang.runtime.scheduler.transcript import (
     Details,
     Field,
-    Thread,
     Written,
     WrittenBranch,
     WrittenField,
@@ -29,7 +28,7 @@ from pastalang.runtime.scheduler.transcript import (
 from pastalang.runtime.truncation import Truncation
 from pastalang.values.describe import counted
 from pastalang.values.fit import find_mismatches
-from pastalang.values.json import JsonValue, NotJson, Place, json_at, parse_json
+from pastalang.values.json import JsonValue, NotJson, Place, json_at, parse_json, spell_json
 from pastalang.values.mismatch import Mismatch
 from pastalang.values.paths import WHOLE, is_inside, path_text, place_of
 from pastalang.values.read import read, to_plain, to_python
@@ -213,31 +212,31 @@ class _LayoutBuilder:
     def _field(self, field: Field, branch: BranchState, into: dict[str, Any]) -> None:
         start, before, first = self._length, len(self.fields), len(self.stretches)
         problem = field.problem
-        if self._request.plan.auto is not None and field.path != THREAD:
-            into["threads"] = []
-        if field.truncated and self._becomes_null(field):
+        is_cut = field.truncated and self._becomes_null(field)
+        if field.is_auto:
+            value = self._text_with_threads(field, branch, into)
+        elif is_cut:
             self._text("null", branch, is_forced=False)
             value = _Value(None, None)
             problem = f"cut at its limit of {counted(field.limit, 'token')}, as {field.text}"
-        elif field.threads is None or not field.threads.begun:
+        else:
             self._text(field.text, branch, is_forced=False)
             value = self._value(field, branch)
-        else:
-            self._text_with_threads(field.text, field.threads.begun, branch, into)
-            written = "".join(stretch.text for stretch in self.stretches[first:])
-            value = _Value(written, written)
-        self.written_fields.append((field, Place(start, self._length)))
+        text, place = "".join(stretch.text for stretch in self.stretches[first:]), Place(start, self._length)
+        if field.is_auto and field.form is Form.JSON and not field.is_thread:
+            text, place = f'"{text}"', Place(start - 1, self._length + 1)  # known text has its quotes
+        self.written_fields.append((field, place))
         self.fields.insert(
             before,
             FieldResult(
                 field.path,
                 field.items,
-                "".join(stretch.text for stretch in self.stretches[first:]),
+                text,
                 value.value,
                 tuple(field.tokens),
                 tuple(field.log_probabilities),
                 field.truncated,
-                (start, self._length),
+                (place.start, place.end),
                 self._request.decoded[field.path, field.items],
                 problem,
                 None if field.details is None else tuple(field.details.masked_probability),
@@ -262,18 +261,19 @@ class _LayoutBuilder:
             python = to_python(type, exact, self._types) if reading.fits else to_plain(exact)
             begun.into[last_name(begun.value.field)] = _Value(python, exact)
 
-    def _text_with_threads(
-        self, text: str, threads: Sequence[Thread], branch: BranchState, into: dict[str, Any]
-    ) -> None:
-        """The text of each thread replaces its tag."""
-        done = 0
-        for thread in threads:
-            self._text(text[done : thread.at], branch, is_forced=False)
+    def _text_with_threads(self, field: Field, branch: BranchState, into: dict[str, Any]) -> _Value:
+        """The text of each thread replaces its tag. In JSON all of it is escaped."""
+        escape = _escaped if field.form is Form.JSON else str
+        threads, done = [], 0
+        for thread in field.threads.begun if field.threads is not None else ():
+            self._text(escape(field.text[done : thread.at]), branch, is_forced=False)
             done = thread.at
-            written: dict[str, Any] = {}
-            self._branch(thread.branch, written)
-            into["threads"].append({"topic": thread.topic, "text": next(iter(written.values()))})
-        self._text(text[done:], branch, is_forced=False)
+            self._branch(thread.branch, {})
+            threads.append({"topic": thread.topic, "text": thread.text})
+        self._text(escape(field.text[done:]), branch, is_forced=False)
+        if self._request.plan.auto is not None and not field.is_thread:
+            into["threads"] = threads
+        return _Value(field.whole_text, field.whole_text)
 
     def _quotations(self, field: Field, branch: BranchState, value: JsonValue) -> tuple[SourceSpan, ...]:
         hole = self._request.tokens.quoting.get(field.path)
@@ -291,6 +291,11 @@ class _LayoutBuilder:
             return _Value(to_python(field.type, reading.value, self._types), reading.value)
         value = _as_json(field.text) if is_json else field.text
         return _Value(to_plain(value), value)
+
+
+def _escaped(text: str) -> str:
+    """The text as it stands between the quotes of a JSON string."""
+    return spell_json(text)[1:-1]
 
 
 def _options(details: Details) -> tuple[tuple[str, float], ...] | None:

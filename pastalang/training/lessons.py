@@ -8,7 +8,8 @@ from typing import Any
 
 from pastalang.errors import PastaError
 from pastalang.plan.build import build_plan
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.plan import Hole, Mode, Plan
+from pastalang.plan.structure import walk_plan
 from pastalang.program.program import Program
 from pastalang.runtime.binding.bound_plan import BoundPlan
 from pastalang.runtime.binding.guide_cache import GuideCache
@@ -17,6 +18,7 @@ from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import vocabulary_of
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.result import Result
+from pastalang.training.errors import BadData
 from pastalang.training.recording import Drawn, TrainingRow, record, record_again
 from pastalang.values.json import JsonValue
 
@@ -55,6 +57,7 @@ class Recorder:
 
     def row(self, lesson: Lesson, mode: Mode, *, with_writers: bool = False) -> TrainingRow:
         plan = self._bound(lesson.plan(mode))
+        _refuse_threads(plan.plan)
         return record(
             plan, self._tokens, lesson.inputs, lesson.value, origin=lesson.origin, thought=lesson.thought,
             window=self._window, with_writers=with_writers,
@@ -82,6 +85,18 @@ def drawn_of(result: Result | PastaError) -> Drawn:
     for one in result.trace.drawn:
         found.setdefault(lanes[one.lane], []).append(one.token)
     return found
+
+
+def _refuse_threads(plan: Plan) -> None:
+    """Raises `BadData` if the model opens threads in a text among other values: rows have no place for their tags."""
+    texts = [part for _, _, part in walk_plan(plan) if isinstance(part, Hole) and part.threads is not None]
+    if texts and plan.auto is None:
+        tags = texts[0].auto
+        assert tags is not None
+        raise BadData(
+            f"`{texts[0].field}` is a text of auto({tags.value}) among other values, which cannot be trained on: train"
+            f" threads with a program of `assistant auto({tags.value})`, and the other values with one without it"
+        )
 
 
 def planner(program: Program, template: str | None = None) -> Callable[[Mode], Plan]:

@@ -15,6 +15,7 @@ from pastalang.values.fit import find_mismatches
 from pastalang.values.input_text import Named, message_texts, named_or_item, value_at
 from pastalang.values.json import JsonValue, spell_json
 from pastalang.values.lengths import NO_TYPES, spell
+from pastalang.values.walk import walk
 
 INDENT = "  "
 
@@ -114,7 +115,9 @@ class Shape:
 
     opening: str  # how its text surely begins
     is_whole: bool  # whether that is all of its text
-    is_structured: bool  # whether branches can make it faster: there is an object inside that stays visible
+    is_structured: (
+        bool  # whether branches write it: there is an object inside that stays visible, or a text with threads
+    )
 
 
 def shape_of(type: t.Type, depth: int) -> Shape:
@@ -127,6 +130,8 @@ def shape_of(type: t.Type, depth: int) -> Shape:
     if known is not None:
         return Shape(known, True, False)
     match type:
+        case t.String(auto=t.AutoPolicy()):
+            return Shape('"', False, True)
         case t.Object(fields=fields):
             return _shape_of_object(fields, depth)
         case t.Array(item=item, unique=False, max_tokens=None) if shape_of(item, depth + 1).is_structured:
@@ -143,6 +148,16 @@ def opening_of(type: t.Type, depth: int) -> str:
 
 def is_structured(type: t.Type) -> bool:
     return shape_of(type, 0).is_structured
+
+
+def has_threads(type: t.Type) -> bool:
+    """Whether the model opens threads somewhere in the value. Named types are not looked into."""
+    return any(isinstance(part, t.String) and part.auto is not None for _, part in walk(type))
+
+
+def has_threads_in_one_hole(type: t.Type) -> bool:
+    """Whether the model is to open threads in a value that is one hole."""
+    return not is_structured(type) and has_threads(type)
 
 
 def arms_of(union: t.Union) -> tuple[t.Type, ...]:

@@ -259,6 +259,8 @@ def literal_bytes(value: t.Scalar, *, quoted: bool) -> int:
 
 def _usual_tokens(type: t.Type, types: Mapping[str, t.Type], defaults: DefaultLimits, *, quoted: bool) -> int:
     match type:
+        case t.String(auto=t.AutoPolicy()):
+            return defaults.structure
         case t.String():
             return _usual_string_tokens(type, defaults.string)
         case t.Regex(pattern=pattern):

@@ -210,6 +210,9 @@ def value_node(value: JsonValue) -> nodes.Value:
 
 def _scalar_node(type: t.Type) -> nodes.TypeNode:
     match type:
+        case t.String(auto=t.AutoPolicy(value=tags), max_tokens=most):
+            policy = _argument(None, nodes.PathValue((_name(tags),), _NOWHERE))
+            return nodes.NamedType(_name("auto"), (policy, *_tokens(most, "max")), _NOWHERE)
         case t.String():
             return nodes.NamedType(_name("string"), tuple(_string_arguments(type)), _NOWHERE)
         case t.Regex(pattern=pattern, max_tokens=most):

@@ -18,7 +18,8 @@ def limit_without_text(type: t.Type) -> int | None:
     """The token limit of a string in JSON, if the quotes use it up; None if it has room or asks for no text."""
     if not isinstance(type, t.String | t.Verbatim) or type.max_tokens is None or type.max_tokens > QUOTE_TOKENS:
         return None
-    return None if isinstance(type, t.String) and type.max_chars == 0 else type.max_tokens
+    needs_none = isinstance(type, t.String) and (type.max_chars == 0 or type.auto is not None)
+    return None if needs_none else type.max_tokens
 
 
 def limited_strings(type: t.Type, types: Mapping[str, t.Type] = NO_TYPES) -> tuple[Quoted, ...]:

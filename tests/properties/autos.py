@@ -8,8 +8,10 @@ import pastalang
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Overrun
 from pastalang.program.types import Sampling
-from tests.properties.cases import SEEDS, TEXTS, Case
+from tests.properties.cases import SEEDS, TEXTS, Case, inputs_for, planned, samplings
 from tests.properties.models import FAMILIES, TAGS, Hashes, Kind
+from tests.properties.sources import compiled, sources
+from tests.properties.wishes import wishes
 
 LIKING: tuple[Kind, ...] = tuple(Hashes(seed, liking) for seed in (5, 6, 7) for liking in (3.0, 4.0, 6.0))
 
@@ -20,8 +22,22 @@ def program(policy: str, most: int, each: str, thought: str) -> pastalang.Progra
     )
 
 
+def auto_cases() -> st.SearchStrategy[Case]:
+    return st.one_of(whole_answers(), among_others())
+
+
 @st.composite
-def auto_cases(draw: st.DrawFn) -> Case:
+def among_others(draw: st.DrawFn) -> Case:
+    """Programs in which such texts stand among other values, some of which are decoded again."""
+    plan = draw(planned(sources(depth=draw(st.sampled_from((0, 1, 1))), autos=True).map(compiled)))
+    requests = draw(st.lists(inputs_for(plan), min_size=1, max_size=2))
+    wish = draw(st.one_of(st.none(), wishes())) if plan.output is not None else None
+    words = draw(st.sampled_from(sorted(TAGS)))
+    return Case(plan, tuple(requests), draw(SEEDS), draw(samplings()), draw(st.sampled_from(LIKING)), words, wish)
+
+
+@st.composite
+def whole_answers(draw: st.DrawFn) -> Case:
     """Few of the models with weights come to write a tag."""
     policy = draw(st.sampled_from(("pasta", "pasta", "apar")))
     each = draw(st.sampled_from(("", "", "each ")))

@@ -24,6 +24,7 @@ COUNTS = ("0..1", "0..2", "0..3", "1..1", "1..3", "2..2", "2..4")
 GLUE = ("\n", " ", ". ", "\n- ", ": ", ", ", "\n\n", "so ", "", "", '"')
 PROMPTS = ("", "{schema}", "{for p in points}{n}. {p}{if p} {else}-{end}\n{end}", "{if not points}None{end}")
 STOPS = (" ", ":", ".", ", ")
+AUTOS = tuple(f"auto({policy}, max={most})" for policy in ("pasta", "apar") for most in (6, 15, 30))
 
 
 def compiled(source: str) -> Program | None:
@@ -35,9 +36,10 @@ def compiled(source: str) -> Program | None:
 
 
 @st.composite
-def sources(draw: st.DrawFn, *, depth: int = 2) -> str:
-    """One template; its inputs are `title`, one or several, and `points`, a list."""
-    writer = _Writer(draw)
+def sources(draw: st.DrawFn, *, depth: int = 2, autos: bool = False) -> str:
+    """One template; its inputs are `title`, one or several, and `points`, a list. With `autos`, the model opens threads
+    in half of its values."""
+    writer = _Writer(draw, autos)
     each = "each " if writer.is_rare() else ""
     body = f"json {writer.record(depth)}" if writer.flag() else f'text """\n{writer.block(depth)}\n"""'
     prompt = f"Be brief.{draw(st.sampled_from(PROMPTS))}"
@@ -50,6 +52,7 @@ def sources(draw: st.DrawFn, *, depth: int = 2) -> str:
 @dataclass
 class _Writer:
     draw: st.DrawFn
+    autos: bool = False
     names: int = 0
     lists: list[str] = field(default_factory=list)  # holes that a fork can go over
 
@@ -72,6 +75,9 @@ class _Writer:
     # ── types ────────────────────────────────────────────────────────────────────────────────────────────
 
     def type(self, depth: int) -> str:
+        if self.autos and self.flag():
+            auto = self.pick(*AUTOS)
+            return self.pick(auto, auto, f"{auto} | null", f"[{auto}]({self.pick(*COUNTS)})")
         kinds = ["scalar", "scalar", "optional", "optional", "list"]
         if depth:
             kinds += ["record", "optional record", "records", "records", "tagged", "tuple"]
@@ -138,7 +144,7 @@ class _Writer:
             case "async":
                 return f"{{async {self.name('a')}{self.room()}}}{self.block(depth - 1)}{{end}}{self.sync()}"
             case "aside":
-                type = self.pick("string(max=4)", "integer(0..20)", '"tv"')
+                type = self.pick("string(max=4)", "integer(0..20)", '"tv"', *(AUTOS if self.autos else ()))
                 return f"{{async {self.name('a')}{self.room()}: {type}}}{self.sync()}"
             case "promise":
                 owed.append(self.name("p"))
@@ -165,6 +171,8 @@ class _Writer:
 
     def hole(self) -> str:
         name = self.name("h")
+        if self.autos and self.flag():
+            return f"{{{name}: {self.pick(*AUTOS)}}}"
         match self.pick("string", "string", "stop", "scalar", "record", "list"):
             case "string":
                 type = f"string(max={self.count(1, 6)})"

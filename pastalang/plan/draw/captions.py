@@ -16,6 +16,8 @@ from pastalang.values.lengths import spell
 def describe_type(type: t.Type) -> str:
     """`string`, `number or null`, `"cm" | "in"`, `[string](0..4)`: the shape, without the limit."""
     match type:
+        case t.String(auto=t.AutoPolicy(value=policy)):
+            return f"auto({policy})"
         case t.String():
             return type.format or "string"
         case t.Integer():

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 
-from pastalang.limits import MAX_THREADS
 from pastalang.plan.draw.captions import describe_words, split_lead
 from pastalang.plan.draw.timeline import (
     Bar,
@@ -41,12 +40,13 @@ from pastalang.plan.plan import (
     TurnEnd,
     TurnStart,
 )
+from pastalang.plan.structure import walk_plan
 from pastalang.plan.token_bounds import decision_draws
 from pastalang.program.program import Role
 
 
 def build_timeline(plan: Plan) -> Timeline:
-    """When everything happens, if every value is as long as its limit."""
+    """When everything happens, if every value is as long as its limit. Threads that the model opens have no lanes."""
     walk = _TimelineBuilder(plan)
     walk.run()
     critical = walk.critical_path()
@@ -109,6 +109,7 @@ class _TimelineBuilder:
         self.tracks: dict[BranchId, _Track] = {}
         self.children: dict[BranchId, list[BranchId]] = {}
         self.loops: list[Copies | Taken | None] = []  # every loop and arm; None while it is walked
+        self.threads = {s.threads for _, _, s in walk_plan(plan) if isinstance(s, Hole) and s.threads is not None}
         self.turn: TurnStart | None = None
         self.answer = max((s.index for b in plan.branches for s in b.segments if isinstance(s, TurnStart)), default=0)
         self.ready: deque[Generator[tuple[BranchId, ...], None, None]] = deque()
@@ -181,9 +182,6 @@ class _TimelineBuilder:
                 case TurnEnd():
                     self._flush(track, clock, row)
                 case Hole():
-                    if segment.threads is not None:
-                        self.loops.append(Copies(0, MAX_THREADS, 0, 0, ""))
-                        self._fork(id, segment.threads, clock, row, (*loops, len(self.loops) - 1))
                     clock = self._hole(track, segment, clock, row, loops)
                 case Fork():
                     self._fork(id, segment.branch, clock, row, loops)
@@ -240,13 +238,16 @@ class _TimelineBuilder:
                     track.events.append(_Noted(Words(before, clock.at, row)))
 
     def _join(self, track: _Track, join: Join, clock: _Clock, row: int, loops: tuple[int, ...]) -> _Steps:
+        branches = tuple(branch for branch in join.branches if branch not in self.threads)
+        if not branches:
+            return clock
         self._flush(track, clock, row)
-        if not all(map(self._is_known, join.branches)):
-            yield join.branches
+        if not all(map(self._is_known, branches)):
+            yield branches
         latest = clock
-        for branch in join.branches:
+        for branch in branches:
             latest = latest.latest(self._end_seen_from(branch, loops))
-        track.events.append(_Noted(Joined(join.branches, clock.at, latest.at, row)))
+        track.events.append(_Noted(Joined(branches, clock.at, latest.at, row)))
         return latest
 
     def _choose(self, id: BranchId, choose: Choose, clock: _Clock, row: int, loops: tuple[int, ...]) -> _Steps:

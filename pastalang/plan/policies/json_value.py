@@ -4,6 +4,7 @@ known beforehand (literals, null, {})      forced text
 an object                                  a skeleton of keys and punctuation; a branch for every value
 a list of objects                          a chain of items; each first field in the chain, the others next to it
 a union whose beginnings differ            a choice: the model chooses an arm, which goes on as its own skeleton
+a text with threads                        a hole between quotes, and a branch for its threads
 anything else                              one hole
 
 The fields of an object:
@@ -23,6 +24,7 @@ from pastalang.limits import DefaultLimits
 from pastalang.plan.builder import PlanBuilder
 from pastalang.plan.plan import Arm, BranchId, Choose, Fork, Form, Hole, Join, Repeat, Segment, Segments, Text
 from pastalang.plan.policies.json_text import JsonContext, merge_texts
+from pastalang.plan.policies.threads import write_text
 from pastalang.plan.token_bounds import max_tokens_of
 from pastalang.program import types as t
 from pastalang.program.types import Field, Object
@@ -35,6 +37,8 @@ def write_value(builder: PlanBuilder, type: t.Type, at: JsonContext) -> Segments
     if known is not None:
         return (Text(known),)
     match type:
+        case t.String(auto=t.AutoPolicy()):
+            return write_text(builder, type, at.field, Form.JSON, at.sampling, builder.span_of(at.declared, at.span))
         case t.Object():
             return write_object(builder, type, at)
         case t.Array() if is_list(type):

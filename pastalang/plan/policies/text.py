@@ -34,9 +34,10 @@ from pastalang.plan.plan import (
 )
 from pastalang.plan.policies.json_text import JsonContext, merge_texts
 from pastalang.plan.policies.json_value import is_list, most_items, write_value
+from pastalang.plan.policies.threads import write_text
 from pastalang.program import pieces as p
 from pastalang.program.pieces import Async, Promise, Sync
-from pastalang.program.types import Array
+from pastalang.program.types import Array, String
 from pastalang.values.answer_text import is_plain
 from pastalang.values.lengths import default_max_tokens
 
@@ -121,8 +122,10 @@ def _write_hole(builder: PlanBuilder, hole: p.Hole, where: TextContext) -> Segme
     builder.holes[hole.name] = (path, hole.type)
     if not is_plain(hole.type):
         return _write_json(builder, hole, path)
-    limit = default_max_tokens(hole.type, builder.types, quoted=False, defaults=builder.defaults)
     sampling = hole.sampling.over(builder.sampling)
+    if isinstance(hole.type, String) and hole.type.auto is not None:
+        return write_text(builder, hole.type, path, Form.TEXT, sampling, hole.span)
+    limit = default_max_tokens(hole.type, builder.types, quoted=False, defaults=builder.defaults)
     return (Hole(builder.name_field(path), hole.type, Form.TEXT, limit, sampling, "", hole.span),)
 
 

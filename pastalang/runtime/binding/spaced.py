@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pastalang.plan.plan import Arm, Choose, Hole, Repeat, Segment, Text
+from pastalang.plan.plan import Arm, Choose, Form, Hole, Repeat, Segment, Text
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +70,11 @@ def leading_space_of(segment: Segment) -> str:
             return space
         case _:
             return ""
+
+
+def opening_quote(segment: Segment) -> str:
+    """The quote that stands before a hole which writes the text of a JSON string without its quotes."""
+    return '"' if isinstance(segment, Hole) and segment.auto is not None and segment.form is Form.JSON else ""
 
 
 def without_leading_space(hole: Hole) -> Hole:

@@ -169,7 +169,7 @@ class _WhitespaceMover:
 
     def _move_in(self, segment: Segment, literal: str) -> tuple[str, Segment] | None:
         match segment:
-            case Hole():
+            case Hole() if segment.auto is None:
                 continuations = _beginnings(segment.type, segment.form, self._types)
                 space = self._movable_space(literal, continuations)
                 if not space or not _keeps_values(segment, space, self._types, self._encoder.text):

@@ -272,7 +272,7 @@ def _branches(targets: Iterable[Target]) -> set[BranchState]:
 
 
 def _is_surer(field: Field, before: Field) -> bool:
-    return field.text != before.text and _confidence(field) > _confidence(before)
+    return field.whole_text != before.whole_text and _confidence(field) > _confidence(before)
 
 
 def _confidence(field: Field) -> float:

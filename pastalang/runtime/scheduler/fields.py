@@ -62,9 +62,10 @@ def open_hole(branch: BranchState, frame: Frame, hole: Hole) -> None:
     field = Field(
         hole.field, hole.type, hole.form, hole.span, branch.name, items,
         limit=hole.max_tokens if room is None else min(hole.max_tokens, room),
-        on_truncated=hole.sampling.on_truncated or request.base.on_truncated,
+        on_truncated=hole.sampling.on_truncated or request.base.on_truncated, is_thread=hole.is_thread,
     )  # fmt: skip
-    field.checkpoint = mark_checkpoint(branch)
+    if not hole.is_thread:  # a thread is decoded again with the text that began it
+        field.checkpoint = mark_checkpoint(branch)
     request.decoded[field.path, field.items] += 1
     frame.written.append(WrittenField(field))
     with field_errors(hole, request.plan, items):

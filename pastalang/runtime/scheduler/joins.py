@@ -83,7 +83,8 @@ def joined_by(branch: BranchState, segment: Join, address: tuple[int, ...]) -> t
 
 
 def join(branch: BranchState, joined: tuple[BranchState, ...]) -> None:
-    if branch.request.reviewer is not None:
+    """A branch in the middle of a text waits for threads of that text, which are never decoded again without it."""
+    if branch.request.reviewer is not None and branch.hole is None:
         branch.join_checkpoints.append(checkpoint_of(branch, joined=joined))
     index = len(branch.tokens)
     before = branch.joins.get(index, ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from pastalang.runtime.binding.spaced import leading_space_of
+from pastalang.runtime.binding.spaced import leading_space_of, opening_quote
 from pastalang.runtime.scheduler.branch import BranchState, Stage
 from pastalang.runtime.scheduler.checkpoint import Checkpoint, rewound
 from pastalang.runtime.scheduler.event_log import report_again
@@ -68,17 +68,19 @@ def _retake(checkpoint: Checkpoint, lead: str, free: int) -> Retake:
     old.replaced_by = new
     if lead:
         new.retry_from = checkpoint  # the next attempt starts here too, not after the lead of this one
-        new.append(request.tokens.encoder.text(lead.removesuffix(_given_at(checkpoint))))
+        new.append(request.tokens.encoder.text(_lead_to(checkpoint, lead)))
         new.start = checkpoint.start + new.position - checkpoint.position  # its limit counts from the end of the lead
     assert new.stage is Stage.WALKING
     return Retake(old, new, hidden, checkpoint.reported)
 
 
-def _given_at(checkpoint: Checkpoint) -> str:
-    """The white space that the next segment writes anew."""
+def _lead_to(checkpoint: Checkpoint, lead: str) -> str:
+    """The lead without the white space that the next segment writes anew, and with the quote before a bare text."""
     level = checkpoint.levels[-1]
-    is_between = level.index >= len(level.segments)
-    return "" if is_between else leading_space_of(level.segments[level.index])
+    if level.index >= len(level.segments):
+        return lead
+    segment = level.segments[level.index]
+    return lead.removesuffix(leading_space_of(segment)) + opening_quote(segment)
 
 
 def undo(again: Retake) -> None:

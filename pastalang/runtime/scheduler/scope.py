@@ -31,8 +31,8 @@ def sources_of(branch: BranchState, items: tuple[int, ...]) -> dict[str, str]:
         return {}
     sources = {**branch.request.texts, **quotable_texts(names_here(branch))}
     for field in _fields_before(branch):
-        if field.items == items[: len(field.items)]:
-            sources.setdefault(last_name(field.path), field.text)
+        if field.items == items[: len(field.items)] and not field.is_thread:
+            sources.setdefault(last_name(field.path), field.whole_text)
     return sources
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pastalang.plan.outcomes import Drawn
 from pastalang.plan.plan import Form, Repeat, Value
-from pastalang.program.types import OnTruncated, Type
+from pastalang.program.types import OnTruncated, String, Type
 from pastalang.runtime.sampling.confidence import OptionWeights
 from pastalang.source import Span
 
@@ -69,6 +69,11 @@ class Thread:
     room: int
     branch: BranchState
 
+    @property
+    def text(self) -> str:
+        """What it has written so far."""
+        return "".join(one.field.text for one in self.branch.written if isinstance(one, WrittenField))
+
 
 @dataclass(slots=True)
 class Threads:
@@ -105,8 +110,22 @@ class Field:
     checkpoint: Checkpoint | None = None  # where it is decoded again from
     details: Details | None = None
     threads: Threads | None = None  # threads that the model began inside it
+    is_thread: bool = False
     tally: TokenCounts = field(default_factory=TokenCounts)
     reported: int = 0  # characters of its text that the caller knows
+
+    @property
+    def is_auto(self) -> bool:
+        """Whether it is a text in which the model may open threads, or one of the threads."""
+        return isinstance(self.type, String) and self.type.auto is not None
+
+    @property
+    def whole_text(self) -> str:
+        """Its text with those of its threads where their tags stood."""
+        parts, done = "", 0
+        for thread in self.threads.begun if self.threads is not None else ():
+            parts, done = parts + self.text[done : thread.at] + thread.text, thread.at
+        return parts + self.text[done:]
 
 
 @dataclass(frozen=True, slots=True)

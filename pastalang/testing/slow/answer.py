@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from pastalang.plan.plan import THREAD, Address, BranchId, Form, Hole, Plan, Value
+from pastalang.plan.plan import Address, BranchId, Form, Hole, Plan, Value
 from pastalang.values.json import JsonValue
 from pastalang.values.json import Place as Span
 from pastalang.values.mismatch import Mismatch
@@ -133,7 +133,12 @@ class Layout:
 
     @property
     def answer(self) -> Answer:
-        return Answer(self.text, self.value, tuple(one for one, _ in self.fields), self.thinking)
+        return Answer(self.text, self.value, tuple(map(self._shown, self.fields)), self.thinking)
+
+    def _shown(self, place: tuple[Field, Span]) -> Field:
+        """A field as it is in the answer: with the text of its threads, and in JSON escaped and in quotes."""
+        field, span = place
+        return field if field.hole.auto is None else replace(field, text=self.text[span.start : span.end])
 
 
 def layouts_of(plan: Plan, root: Author) -> tuple[Layout, ...]:
@@ -217,21 +222,36 @@ def _read_branch(layout: Layout, author: Author, named: Values) -> None:
 def _read_field(layout: Layout, field: Field, named: Values) -> None:
     """A thread is read where it began. The text of a field with threads includes theirs."""
     start, before, done = len(layout.text), len(layout.fields), 0
-    if layout.plan.auto is not None and field.hole.field != THREAD:
-        named["threads"] = []
+    is_quoted = field.hole.auto is not None and field.hole.form is Form.JSON
+    if layout.plan.auto is not None and not field.hole.is_thread:
+        named["threads"] = [{"topic": thread.topic, "text": _text_of(thread)} for thread in field.threads]
     for thread in field.threads:
-        layout.text += field.text[done : thread.at]
+        layout.text += _spelled(field.text[done : thread.at], is_quoted)
         done = thread.at
-        threads: Values = {}
-        _read_branch(layout, thread.author.latest, threads)
-        [text] = threads.values()
-        named["threads"].append({"topic": thread.topic, "text": text})
-    layout.text += field.text[done:]
-    if field.threads:
-        field = replace(field, text=layout.text[start:])
-    layout.fields.insert(before, (field, Span(start, len(layout.text))))
+        _read_branch(layout, thread.author.latest, {})
+    layout.text += _spelled(field.text[done:], is_quoted)
+    value = whole_text(field) if field.hole.auto is not None else _value(layout.plan, field)
+    quotes = is_quoted and not field.hole.is_thread  # they are known text around it
+    span = Span(start - quotes, len(layout.text) + quotes)
+    layout.fields.insert(before, (field, span))
     if not layout.is_part(field.hole.field):
-        named[_last(field.hole.field)] = field.text if field.threads else _value(layout.plan, field)
+        named[_last(field.hole.field)] = value
+
+
+def whole_text(field: Field) -> str:
+    """The text of a field with those of its threads where their tags stood."""
+    text, left = "", field.text
+    for thread in reversed(field.threads):
+        text, left = _text_of(thread) + left[thread.at :] + text, left[: thread.at]
+    return left + text
+
+
+def _text_of(thread: Thread) -> str:
+    return "".join(one.text for one in thread.author.latest.written if isinstance(one, Field))
+
+
+def _spelled(text: str, is_quoted: bool) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1] if is_quoted else text
 
 
 def _value(plan: Plan, field: Field) -> Any:

@@ -15,7 +15,7 @@ begin another one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 
 from pastalang.limits import MAX_TAG_CHARS, MAX_THREAD_ROOMS, MAX_THREADS
@@ -50,14 +50,13 @@ class Tag:
 
 def write_tagged_text(
     run: Run, branch: BranchState, hole: Hole, loops: LoopItems, address: Address
-) -> Iterator[Callable[[], bool]]:
+) -> Generator[Callable[[], bool], None, Field]:
     request, policy, in_thread = run.request, hole.auto, hole.threads is None
     assert policy is not None
     pattern = _TAGS[policy][in_thread]
     control = _control_tokens(_TAG_STARTS[policy][in_thread], request)
     state = _any_text(request, hole)
-    field = Field(hole, loops)
-    branch.written_here.append(field)
+    field = Field(hole, loops, checkpoint=None if in_thread else branch.checkpoints[-1])
     threads: list[BranchState] = []
     room_left = MAX_THREAD_ROOMS * hole.max_tokens
     raw, tags, is_over, is_closed = "", list[Tag](), False, False
@@ -90,7 +89,7 @@ def write_tagged_text(
         branch.feed(request.encoder.control(_THREAD_ENDS[policy]))
     field.text = text[: tags[0].before] if is_closed else text
     field.truncated = not is_closed and (len(field.tokens) >= hole.max_tokens or state.truncated)
-    branch.fields.append(field)
+    return field
 
 
 def _any_text(request: Request, hole: Hole) -> State:

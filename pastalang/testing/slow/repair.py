@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from pastalang.runtime.binding.spaced import leading_space_of
+from pastalang.runtime.binding.spaced import leading_space_of, opening_quote
 from pastalang.runtime.errors import Problem
 from pastalang.runtime.repair.policy import Policy
 from pastalang.runtime.repair.validation import Objection, judge
@@ -158,7 +158,8 @@ def rewind_to(run: Run, live: Sequence[BranchState], leads: Sequence[tuple[Check
     free = 1 + max(token.position for one in live for token in one.path)
     retakes = []
     for checkpoint, text in leads:
-        lead = run.request.encoder.text(text.removesuffix(leading_space_of(checkpoint.segment)))
+        given = text.removesuffix(leading_space_of(checkpoint.segment))
+        lead = run.request.encoder.text(given + opening_quote(checkpoint.segment) if text else "")
         is_moved = bool(text) and checkpoint.branch.spec.id in run.joined
         retakes.append(_retake(run, checkpoint, lead, free if is_moved else checkpoint.position))
         new = retakes[-1].new

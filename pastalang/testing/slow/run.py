@@ -125,6 +125,11 @@ class Run:
         branch.skip(reserve)
         return thread
 
+    def repeat_fork(self, branch: BranchState) -> None:
+        """During a replay, the next branch that the older one forked belongs to the new one."""
+        assert branch.replay is not None
+        branch.forked.append(branch.replay.checkpoint.branch.forked[len(branch.forked)])
+
     def fan_out(
         self, branch: BranchState, each: Each, loops: LoopItems, address: Address, elements: Sequence[Any]
     ) -> None:

@@ -12,7 +12,15 @@ from pastalang.plan import plan as p
 from pastalang.plan.plan import Address, Form, Segment
 from pastalang.program.program import Role
 from pastalang.runtime.binding.spaced import fed_end, fed_text
-from pastalang.testing.slow.answer import BegunValue, Field, LoopItems, WrittenBranch, WrittenLoop, same_items
+from pastalang.testing.slow.answer import (
+    BegunValue,
+    Field,
+    LoopItems,
+    WrittenBranch,
+    WrittenLoop,
+    same_items,
+    whole_text,
+)
 from pastalang.testing.slow.branch import BranchState, Frame
 from pastalang.testing.slow.free_text import think, write_tagged_text
 from pastalang.testing.slow.holes import Refused, decide, fill
@@ -99,7 +107,7 @@ def _segment(run: Run, branch: BranchState, segment: Segment, loops: LoopItems, 
             branch.reach_checkpoint(segment)
             branch.written_here.append(branch.replayed_or(lambda: think(run.request, branch, segment)))
         case p.Hole() if segment.auto is not None:
-            yield from write_tagged_text(run, branch, segment, loops, address)
+            yield from _tagged_text(run, branch, segment, loops, address)
         case p.Hole():
             branch.reach_checkpoint(segment)
             sources = sources_of(run, branch, loops)
@@ -131,6 +139,21 @@ def _segment(run: Run, branch: BranchState, segment: Segment, loops: LoopItems, 
             yield from _repeat(run, branch, segment, loops, address)
         case _:
             assert_never(segment)
+
+
+def _tagged_text(run: Run, branch: BranchState, hole: p.Hole, loops: LoopItems, address: Address) -> Waits:
+    """A text in which the model begins branches. During a replay they are those of the older branch."""
+    if not hole.is_thread:
+        branch.reach_checkpoint(hole)
+    if branch.replay is None:
+        field = yield from write_tagged_text(run, branch, hole, loops, address)
+    else:
+        field = branch.replay.checkpoint.branch.outcomes[len(branch.outcomes)]
+        for _ in field.threads:
+            run.repeat_fork(branch)
+    branch.outcomes.append(field)
+    branch.written_here.append(field)
+    branch.fields.append(field)
 
 
 def _begin(branch: BranchState, value: p.Value | None) -> None:
@@ -234,8 +257,8 @@ def sources_of(run: Run, branch: BranchState, loops: LoopItems) -> dict[str, str
     sources: dict[str, str] = {}
     for name, value in {**run.request.values, **branch.names}.items():
         sources.update(_texts(name, value))
-    for field in _fields(run, branch, loops):
-        sources.setdefault(field.hole.field.rsplit(".", 1)[-1], field.text)
+    for field in (one for one in _fields(run, branch, loops) if not one.hole.is_thread):
+        sources.setdefault(field.hole.field.rsplit(".", 1)[-1], whole_text(field))
     return sources
 
 
