@@ -47,15 +47,15 @@ _IN_BRIEF: Final = 0.7  # of the steps of the base stage. Brief answers are near
 class Sizes:
     """How much of everything."""
 
-    hidden: int = 192
-    layers: int = 4
-    base_steps: int = 800
+    hidden: int = 320
+    layers: int = 7
+    base_steps: int = 2000
     tokens: int = 2000  # of a batch of the base stage, about
     learning_rate: float = 5e-4  # a larger one forgets the head start
-    rows: int = 900  # with threads, of each policy
+    rows: int = 1500  # with threads, of each policy
     tune_steps: int = 300
     tune_lines: int = 4
-    tune_rate: float = 1e-3
+    tune_rate: float = 3e-4
     exam: int = 80  # tables that it is measured with
     seed: int = 0
 
