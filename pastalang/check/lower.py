@@ -19,7 +19,6 @@ from pastalang.grammar.foreign_types import OTHER_NAMES
 from pastalang.limits import MAX_HOLE_TOKENS, MAX_ITEMS, MAX_TYPE_DEPTH, MAX_TYPE_PLACES
 from pastalang.program import types as t
 from pastalang.source import Span
-from pastalang.values.answer_text import has_threads
 from pastalang.values.cardinality import count_values
 from pastalang.values.describe import counted
 
@@ -38,14 +37,14 @@ class Lowering:
     verbatims: dict[VerbatimUse, None] = field(default_factory=dict)
     waits: dict[Wait, None] = field(default_factory=dict)
     is_too_large: bool = False
-    has_threads: bool = False  # the model opens threads somewhere in the type
+    has_threads: bool = False  # the model opens threads somewhere in what was lowered
     in_json: bool = False  # inside a JSON answer, or inside a value decoded as JSON
 
     def facts(self, node: nodes.TypeNode) -> Facts:
         type = self.lower(node, 0)
         if self.is_too_large:
             return Facts(t.Anything())
-        return Facts(type, self.places, self.deepest, tuple(self.verbatims), tuple(self.waits))
+        return Facts(type, self.places, self.deepest, tuple(self.verbatims), tuple(self.waits), self.has_threads)
 
     def lower(self, node: nodes.TypeNode, depth: int) -> t.Type:
         self._grow(1, depth, node.span)
@@ -55,10 +54,12 @@ class Lowering:
             self.in_json = False
             self.places -= 1
             return found
-        before = len(self.report.found)
+        before, around = len(self.report.found), self.has_threads
+        self.has_threads = False
         lowered = self._lowered(node, depth)
         if len(self.report.found) == before:
             report_one_hole(lowered, node, self.report, has_threads=self.has_threads)
+        self.has_threads |= around
         return lowered
 
     def _lowered(self, node: nodes.TypeNode, depth: int) -> t.Type:
@@ -136,7 +137,6 @@ class Lowering:
             return t.Named(declared.key)
         facts = self.table.facts[declared.key]
         self._include(facts, depth, node.span)
-        self.has_threads |= has_threads(facts.type)
         return facts.type
 
     def _declared(self, name: nodes.Name) -> DeclaredType | None:
@@ -359,6 +359,7 @@ class Lowering:
         self._grow(facts.places, depth + facts.depth, span)
         self.verbatims.update(dict.fromkeys(facts.verbatims))
         self.waits.update(dict.fromkeys(facts.waits))
+        self.has_threads |= facts.has_threads
 
     def _grow(self, places: int, depth: int, span: Span) -> None:
         self.places += places

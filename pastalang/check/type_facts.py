@@ -18,7 +18,7 @@ from pastalang.program import pieces as p
 from pastalang.program import types as t
 from pastalang.program.program import JsonBody, Template, TextBody
 from pastalang.source import Span
-from pastalang.values.answer_text import has_threads, has_threads_in_one_hole
+from pastalang.values.answer_text import has_threads, is_structured
 from pastalang.values.token_limits import (
     ADVICE,
     is_always_one_hole,
@@ -26,6 +26,7 @@ from pastalang.values.token_limits import (
     unenforced_limit_written_in,
 )
 from pastalang.values.unique_places import DIFFER_ADVICE, ambiguous_items
+from pastalang.values.walk import named_types
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +48,15 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A lowered type, its size with every name expanded, the inputs it copies from, and the fields that wait for
-    later ones."""
+    """A lowered type, its size with every name expanded, the inputs it copies from, the fields that wait for later
+    ones, and whether the model opens threads in it."""
 
     type: t.Type
     places: int = 1
     depth: int = 0
     verbatims: tuple[VerbatimUse, ...] = ()
     waits: tuple[Wait, ...] = ()
+    has_threads: bool = False
 
 
 class LowerType(Protocol):
@@ -100,7 +102,7 @@ def _report_threads(span: Span, report: Report, *, is_union: bool = False) -> No
 
 def report_one_hole(type: t.Type, node: nodes.TypeNode, report: Report, *, has_threads: bool) -> None:
     """Report what cannot be inside a value that is written as a whole, where a program writes its type."""
-    if has_threads and not isinstance(node, nodes.NamedType) and has_threads_in_one_hole(type):
+    if has_threads and not isinstance(node, nodes.NamedType) and not is_structured(type):
         _report_threads(node.span, report, is_union=isinstance(node, nodes.UnionType))
     elif isinstance(node, nodes.ArrayType | nodes.TupleType | nodes.MapType) and is_always_one_hole(type):
         _report_unenforced(type, node.span, report)
@@ -116,7 +118,7 @@ def _report_unenforced(type: t.Type, span: Span, report: Report) -> None:
 
 def report_unenforced_recursion(name: str, types: Mapping[str, t.Type], span: Span, report: Report) -> None:
     """Report what cannot be enforced in a recursive type, which is always written as a whole."""
-    if has_threads(types[name]):
+    if any(map(has_threads, named_types(t.Named(name), types).values())):
         _report_threads(span, report)
     elif (problem := unenforced_limit_of_recursion(name, types)) is not None:
         report.add("wrong-argument", problem, span, help=ADVICE)

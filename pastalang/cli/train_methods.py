@@ -60,9 +60,9 @@ def refuse_method(method: MethodName, template: Template) -> None:
             f"`{template.name}` lets the model open threads with auto({policy}): use `pasta train {policy}`", EXIT_USAGE
         )
     if method is MethodName.BONBON and policy is None:
-        raise Refused(f"`{template.name}` has no auto(...): bonbon is for answers with threads", EXIT_USAGE)
+        raise Refused(f"`{template.name}` is not one text of auto(...): bonbon is for answers with threads", EXIT_USAGE)
     if method in _THREADS and policy != method.value:
-        instead = f"has auto({policy})" if policy else "has no auto(...)"
+        instead = f"has auto({policy})" if policy else "is not one text of auto(...)"
         advice = f"use `pasta train {policy or 'hpd'}`, or write `assistant auto({method.value}, max=400)`"
         raise Refused(f"`{template.name}` {instead}: {advice}", EXIT_USAGE)
 

@@ -155,11 +155,6 @@ def has_threads(type: t.Type) -> bool:
     return any(isinstance(part, t.String) and part.auto is not None for _, part in walk(type))
 
 
-def has_threads_in_one_hole(type: t.Type) -> bool:
-    """Whether the model is to open threads in a value that is one hole."""
-    return not is_structured(type) and has_threads(type)
-
-
 def arms_of(union: t.Union) -> tuple[t.Type, ...]:
     """The arms, with unions inside the union and booleans spread out."""
     arms: list[t.Type] = []

@@ -68,7 +68,7 @@ def test_the_commands_of_the_page_lead_to_weights_that_foretell(folder: Path) ->
         ("train ppd --validation titles.jsonl", "--validation is for hpd, pasta, apar and space, not for ppd"),
         ("train hpd --distances 2", "--distances is for ppd and space, not for hpd"),
         ("train ppd --temperature -1", "--temperature"),
-        ("train bonbon --samples 1", "has no auto(...)"),
+        ("train bonbon --samples 1", "is not one text of auto(...)"),
         (
             "train space --mode lockstep",
             "it takes strict, sequential or mixture, and values in lock-step are never guess",

@@ -31,6 +31,8 @@ from pastalang.testing import (
     runs,
     schedules,
 )
+from tests.properties.cases import FEW, planned
+from tests.properties.sources import compiled, sources
 from tests.properties.tally import Invariant, count
 
 
@@ -68,6 +70,20 @@ def check_schedules(data: st.DataObject) -> None:
 @settings(max_examples=45)
 def test_every_schedule_ends_and_shows_every_draw_the_same(data: st.DataObject) -> None:
     check_schedules(data)
+
+
+@given(st.data())
+@FEW(20)
+def test_threads_that_the_model_opens_change_none_of_this(data: st.DataObject) -> None:
+    plan = data.draw(planned(sources(depth=1, autos=True).map(compiled)))
+    run, schedule = data.draw(runs(plan)), data.draw(schedules(plan))
+    check_plan(plan)
+    check_passes(plan, run)
+    check_schedule_changes_nothing(plan, run, schedule)
+    check_cells(plan, run, schedule)
+    assert from_json(to_json(plan)) == plan
+    assert build_timeline(plan).passes
+    count(Invariant.LIVENESS, plan, run, schedule)
 
 
 class _EightEach:

@@ -15,7 +15,7 @@ import pastalang
 from pastalang.program.types import AutoPolicy
 from pastalang.runtime.engine import Engine
 from pastalang.training.decode_eval import score_rows_by_decoding
-from pastalang.training.errors import BadRow, Interrupted
+from pastalang.training.errors import BadData, BadRow, Interrupted
 from pastalang.training.fine_tune import Job, fine_tune
 from pastalang.training.method import OwnThreads
 from pastalang.training.recording import TrainingRow
@@ -79,6 +79,14 @@ def test_a_text_that_cannot_be_taught_is_refused_with_the_reason(policy: str, va
         row(policy, value)
     assert message in str(caught.value)
     assert str(caught.value).startswith("rows.jsonl:1: ")
+
+
+def test_a_text_with_threads_among_other_values_is_refused() -> None:
+    typed = 'template t()\nuser """Go."""\nassistant json { a: integer, notes: auto(pasta, max=90) }\n'
+    with pytest.raises(
+        BadData, match=r"`notes` is a text of auto\(pasta\) among other values, which cannot be trained on"
+    ):
+        row_of(typed, {}, {"a": 1, "notes": "x"})
 
 
 def test_the_plain_text_has_each_thread_in_the_place_of_its_tag() -> None:
