@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from pastalang.runtime.models.probe_tokens import Accuracy, Kind, ProbeTokens, f
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.result import Result
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, Guess
+from pastalang.runtime.step import StepBatch
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import FakeModel
 from pastalang.testing.toy_models import toy_model
@@ -103,6 +105,38 @@ def test_what_is_sampled_is_foretold_by_the_key_that_samples_it() -> None:
 def test_no_probe_without_drafts_and_none_in_lock_step() -> None:
     for options in ({}, {"drafts": "off"}):
         assert all(one.token < VOCABULARY for one in run(**options)[1].fed)
+
+
+@pytest.mark.parametrize(("seconds", "is_worth_it"), [(0.0, True), (0.5, True), (10.0, False)])
+def test_what_takes_longer_to_read_than_it_saves_is_not_foretold(seconds: float, is_worth_it: bool) -> None:
+    """A pass takes a second, and a probe is nearly always right: it saves up to three passes."""
+    model = FakeModel(by_position, vocabulary=VOCABULARY)
+    model.probe_tokens = SURE
+    engine = Engine(model, byte_tokenizer())
+    ahead = engine._drafter._ahead
+    assert ahead is not None
+    now, feed, look = 0.0, model.forward, ahead.look
+
+    def forward(batch: StepBatch) -> torch.Tensor:
+        nonlocal now
+        now += 1.0
+        return feed(batch)
+
+    def slow_look(*given: Any) -> None:
+        nonlocal now
+        now += seconds
+        look(*given)
+
+    engine._drafter._clock = lambda: now
+    engine._drafter.costs = StepCosts(((1, 1.0), (2, 1.0)))
+    with mock.patch.object(model, "forward", forward), mock.patch.object(ahead, "look", slow_look):
+        runs = [engine.run(TEXT, drafts="auto").usage for _ in range(4)]
+    plain = engine.run(TEXT, drafts="off").usage.forward_passes
+    if is_worth_it:
+        assert all(one.forward_passes < plain / 2 for one in runs)
+    else:
+        assert sum(one.forward_passes for one in runs) > 3.5 * plain
+        assert sum(one.drafted_tokens > 0 for one in runs) > 1, "tried again now and then"
 
 
 # ── the budget ───────────────────────────────────────────────────────────────────────────────────────────

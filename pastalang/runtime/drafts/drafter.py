@@ -37,6 +37,8 @@ class EngineDrafter:
         self._clock = clock
         self.costs: StepCosts | None = None  # until they are measured
         self._began: float | None = None  # when the step began
+        self._thought = 0.0  # seconds that the step took to think of guesses and to read what probes foretold
+        self._thought_of = 0  # trees
         self._around: deque[tuple[int, float]] = deque(maxlen=_STEPS)  # (draws, seconds)
         self._tree_seconds: deque[float] = deque(maxlen=_STEPS)
         self._trees = self._fed = self._confirmed = float(_TRUST)  # trees that were made, their guesses, the right ones
@@ -48,17 +50,21 @@ class EngineDrafter:
 
     def begin_step(self) -> None:
         """Times are taken where they are compared with something: reading the clock of a thread can be slow."""
-        self._began = None if self.costs is None else self._clock()
+        self._began = self._now()
+        self._thought, self._thought_of = 0.0, 0
 
     def note_step(self, tokens: int, draws: int) -> None:
-        """A whole step is over."""
+        """A whole step is over. The time for guesses counts against them: it is not what a saved step would take."""
         if self.costs is not None and self._began is not None:
-            forward = self.costs(tokens) - self.costs.around
-            self._around.append((draws, max(0.0, self._clock() - self._began - forward)))
+            others = self.costs(tokens) - self.costs.around + self._thought
+            self._around.append((draws, max(0.0, self._clock() - self._began - others)))
             self.costs = replace(self.costs, around=_without_draws(self._around))
+            if self._thought_of:
+                self._tree_seconds.append(self._thought / self._thought_of)
 
     def propose(self, branches: Sequence[BranchState], *, step: int, most: int) -> Sequence[Sequence[Guess]]:
         """If a request asks for a number of drafts, each of its guesses is fed; of others, each has to be worth it."""
+        began = self._now()
         trees: dict[BranchState, tuple[Guess, ...]] = {}
         for weighed in (False, True):
             some = [branch for branch in branches if (branch.drafts == "auto") is weighed]
@@ -67,13 +73,14 @@ class EngineDrafter:
             costs = self.costs if weighed and self.costs is not None else StepCosts.flat()
             each = [one for branch in some if isinstance(one := branch.drafts, int)] or None
             fed = sum(map(len, trees.values()))
-            began = self._clock() if weighed and some else None
             grown = [self._tree(one) for one in some]
-            if began is not None:
-                self._note_trees(len(some), self._clock() - began)
+            self._thought_of += len(some)
+            if weighed and some:
+                self._note_trees(len(some))
             probing = NO_PROBES if self._ahead is None else self._ahead.probing(some)
             found = worth_feeding(grown, costs, step=step + fed, most=most - fed, each=each, probing=probing)
             trees |= dict(zip(some, found, strict=True))
+        self._note_thought(began)
         return [trees.get(branch, ()) for branch in branches]
 
     def _is_worth_trees(self, costs: StepCosts, branches: int, step: int) -> bool:
@@ -88,8 +95,14 @@ class EngineDrafter:
         self._skipped = 0 if is_worth or self._skipped >= _SKIPPED + tried else self._skipped + 1
         return not self._skipped or self._skipped > _SKIPPED
 
-    def _note_trees(self, trees: int, seconds: float) -> None:
-        self._tree_seconds.append(seconds / trees)
+    def _now(self) -> float | None:
+        return None if self.costs is None else self._clock()
+
+    def _note_thought(self, began: float | None) -> None:
+        if began is not None:
+            self._thought += self._clock() - began
+
+    def _note_trees(self, trees: int) -> None:
         if self._trees > _MEMORY:
             self._trees /= 2
             self._fed /= 2
@@ -98,8 +111,10 @@ class EngineDrafter:
 
     def look(self, logits: torch.Tensor, probed: Sequence[tuple[DraftTree, Sequence[Sequence[int]]]]) -> None:
         """Read what the probes of a step foretell, once all of its tokens are drawn."""
-        if self._ahead is not None:
+        if self._ahead is not None and probed:
+            began = self._now()
             self._ahead.look(logits, probed)
+            self._note_thought(began)
 
     def learn(self, tree: DraftTree) -> None:
         """What became of the guesses of a step."""
