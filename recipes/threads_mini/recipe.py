@@ -39,7 +39,7 @@ LIMIT: Final = 480  # tokens of an answer, and of each thread
 _OF_THE_BASE: Final = ("hidden", "layers", "base_steps", "tokens", "learning_rate", "seed")
 ORDER: Final = (Policy.PASTA, Policy.APAR, Policy.LINEAR, Policy.BLIND, Policy.MIXED)
 _TOKENS, _TOKENS_IN_BRIEF = 62, 33  # of a ship, in its table and its answer
-_EXAMINED: Final = tuple(sorted({6, 8, *HELD_OUT_COUNTS}))  # numbers of ships
+_EXAMINED: Final = tuple(sorted({5, 6, 8, *HELD_OUT_COUNTS}))  # numbers of ships
 _IN_BRIEF: Final = 0.7  # of the steps of the base stage. Brief answers are nearly all facts, which are hard to copy
 
 
@@ -52,8 +52,8 @@ class Sizes:
     base_steps: int = 2000
     tokens: int = 2000  # of a batch of the base stage, about
     learning_rate: float = 5e-4  # a larger one forgets the head start
-    rows: int = 1500  # with threads, of each policy
-    tune_steps: int = 300
+    rows: int = 2500  # with threads, of each policy
+    tune_steps: int = 600
     tune_lines: int = 4
     tune_rate: float = 3e-4
     exam: int = 80  # tables that it is measured with

@@ -22,8 +22,8 @@ from typing import Any, Final
 from zlib import crc32
 
 BERTHS: Final = "ABCDEFGHIJ"
-TRAINED_COUNTS: Final = (3, 4, 6, 8)
-HELD_OUT_COUNTS: Final = (5, 7)
+TRAINED_COUNTS: Final = (3, 4, 5, 6, 8)  # even ones alone would teach that only even ones end
+HELD_OUT_COUNTS: Final = (7,)
 FIRST: Final = (
     "Calm", "Brave", "Old", "Wild", "Swift", "Quiet", "Proud", "Lucky", "Bold", "Gentle", "Noble", "Merry",
     "Silent", "Golden", "Iron", "Misty", "Royal", "Sunny", "Tiny", "Stormy", "Bright", "Humble", "Northern",
