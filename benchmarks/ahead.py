@@ -3,8 +3,9 @@
     python -m benchmarks.ahead --model FOLDER --program FILE --data rows.jsonl [--documents 40] [--mode sequential]
 
 `FOLDER` holds prompt tokens (`pasta train ppd`) or a mask token (`pasta train space`). Each way has an engine of its
-own, and all take the documents in turn. A pass is fed at most so many tokens besides the first of each branch. Times
-are of the processor. The table before says how good the probes were at the end of their training.
+own, and all take the documents in turn. Rows with a `category` get a table for each, of so many documents. A pass is
+fed at most so many tokens besides the first of each branch. Times are of the processor. The table before says how
+good the probes were at the end of their training.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import time
 import warnings
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -99,14 +99,26 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", pastalang.TruncationWarning)
-    with given.data.open(encoding="utf-8") as file:
-        rows = [json.loads(line) for line in islice(file, given.documents)]
-    names = {one.name for one in pastalang.load(given.program).only_template.inputs}
-    rows = [{name: value for name, value in row.items() if name in names} for row in rows]
-    totals = measure(given.model, pastalang.load(given.program), rows, given.mode, given.temperature)
+    program = pastalang.load(given.program)
     ahead = pastalang.Engine.load(given.model).model.probe_tokens
     for line in () if ahead is None else table(ahead.accuracy):
         print(line)
+    names = [one.name for one in program.only_template.inputs]
+    for kind, rows in rows_by_kind(given.data, names, given.documents).items():
+        print(*([f"\n{kind}"] if kind else []))
+        report(measure(given.model, program, rows, given.mode, given.temperature), len(rows))
+
+
+def rows_by_kind(data: Path, names: list[str], most: int) -> dict[str, list[dict[str, Any]]]:
+    """The inputs of the first rows of each `category`; rows without one are of one kind."""
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    with data.open(encoding="utf-8") as file:
+        for row in map(json.loads, file):
+            kinds.setdefault(row.get("category", ""), []).append({name: row[name] for name in names if name in row})
+    return {kind: rows[:most] for kind, rows in kinds.items()}
+
+
+def report(totals: list[Total], documents: int) -> None:
     plain = totals[0]
     print("| drafts | passes | tokens per pass | fed ahead per pass | ms per document | time | same answers |")
     print("|---|---|---|---|---|---|---|")
@@ -114,9 +126,9 @@ def main() -> None:
         passes = total.counts["passes"]
         same = sum(one == other for one, other in zip(plain.answers, total.answers, strict=True))
         print(
-            f"| {way.name} | {passes / len(rows):.1f} | {total.counts['drawn'] / passes:.2f} "
-            f"| {total.counts['fed'] / passes:.1f} | {1000 * total.seconds / len(rows):.0f} "
-            f"| {total.seconds / plain.seconds:.2f}x | {same} of {len(rows)} |"
+            f"| {way.name} | {passes / documents:.1f} | {total.counts['drawn'] / passes:.2f} "
+            f"| {total.counts['fed'] / passes:.1f} | {1000 * total.seconds / documents:.0f} "
+            f"| {total.seconds / plain.seconds:.2f}x | {same} of {documents} |"
         )
 
 

@@ -67,6 +67,11 @@ def scan_rows(given: RowFile) -> list[Scanned]:
     return _mapped(rows, given) if isinstance(given, Mapped) else rows
 
 
+def read_text(path: Path) -> str:
+    """A file that is not of rows, gzipped or not. Raises `UnreadableData`."""
+    return _text(_bytes_of(path), str(path))
+
+
 def name_of(given: RowFile) -> str:
     match given:
         case Mapped(file=file):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import sys
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 
 from pastalang.errors import PastaError
-from pastalang.training.errors import BadData
+from pastalang.training.row_files import read_text
 from recipes.pasta_mini.card import OWN_SOURCES, Facts, Source, write_card
 from recipes.pasta_mini.real_listings import read_oa_mine
 from recipes.pasta_mini.recipe import Sizes, make_mini
@@ -44,12 +43,7 @@ def read_texts(paths: Sequence[Path]) -> list[str]:
     """Plain texts, gzipped or not. A `.jsonl` file gives the `text` of each of its rows."""
     texts = []
     for path in paths:
-        try:
-            raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-            text = raw.decode("utf-8")
-        except (OSError, UnicodeDecodeError) as problem:
-            raise BadData(f"{path} could not be read: {problem}") from problem
-        is_rows = ".jsonl" in path.suffixes
+        text, is_rows = read_text(path), ".jsonl" in path.suffixes
         texts += [json.loads(line)["text"] for line in text.splitlines()] if is_rows else [text]
     return texts
 

@@ -32,7 +32,7 @@ BEGIN = "<|im_start|>"
 END = "<|im_end|>"
 PART = "<|endoftext|>"
 TAGS = ("<promise", "<sync/>", "<async>", "</async>", "[Fork]")
-_CONTROL = (PART, BEGIN, END, *TAGS)
+CONTROL = (PART, BEGIN, END, *TAGS)
 
 _SPACE = "Ġ"  # how byte-level vocabularies write a space
 _PIECES = 0.62  # of the vocabulary are learned without spaces; the others are those pieces with a space
@@ -63,7 +63,7 @@ def train_tokenizer(texts: Iterable[str], *, size: int = SIZE) -> Any:
             vocabulary[_SPACE + piece] = len(vocabulary)
             merges.append((_SPACE, piece))
     backend = _backend(BPE(vocabulary, merges), space=" ?")
-    backend.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in _CONTROL])
+    backend.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in CONTROL])
     tokenizer = PreTrainedTokenizerFast(
         tokenizer_object=backend, eos_token=END, pad_token=PART, clean_up_tokenization_spaces=False
     )
@@ -79,7 +79,7 @@ def twins_of(tokenizer: Any) -> Twins:
 def _learn_pieces(texts: Iterable[str], *, size: int) -> Tokenizer:
     backend = _backend(BPE(), space="")
     trainer = BpeTrainer(
-        vocab_size=size, special_tokens=list(_CONTROL), initial_alphabet=ByteLevel.alphabet(), show_progress=False
+        vocab_size=size, special_tokens=list(CONTROL), initial_alphabet=ByteLevel.alphabet(), show_progress=False
     )
     backend.train_from_iterator(texts, trainer)
     return backend
