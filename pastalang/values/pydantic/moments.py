@@ -9,8 +9,6 @@ from typing import Any, Final
 from pastalang.program import types as t
 
 _SECOND: Final = datetime.timedelta(seconds=1)
-_FIRST: Final = datetime.time.min
-_LAST: Final = datetime.time.max
 _NAMES: Final = ("ge", "gt", "le", "lt")
 _DAY: Final = datetime.timedelta(days=1)
 _FRACTION: Final = r"(?:\.\d{1,6})?"
@@ -64,8 +62,9 @@ def time_between(bounds: Mapping[str, Any]) -> t.Regex | None:
     given = {name: datetime.datetime.combine(day, bounds[name]) for name in _NAMES if bounds.get(name) is not None}
     if any(bound.tzinfo is not None for bound in given.values()):
         return None
-    whole_day = {name: datetime.datetime.combine(day, end) for name, end in (("ge", _FIRST), ("le", _LAST))}
-    found = datetime_between({**whole_day, **given})
+    start = datetime.datetime.combine(day, datetime.time.min)
+    end = {} if {"le", "lt"} & given.keys() else {"lt": start + _DAY}
+    found = datetime_between({"ge": start, **end, **given})
     return None if found is None or found.pattern is None else t.Regex(found.pattern.replace(f"{day}T", ""))
 
 
