@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, Final, TypedDict
@@ -13,6 +13,7 @@ from pastalang.program.program import Program, Template
 from pastalang.program.sampling_bounds import SAMPLING_BOUNDS
 from pastalang.program.types import ON_TRUNCATED, Drafts, OnTruncated, Sampling
 from pastalang.runtime.errors import BadInputs
+from pastalang.values.describe import counted
 
 IN_FLIGHT: Final = 16  # how many inputs of a `map` run at the same time
 
@@ -227,9 +228,15 @@ def check_size(name: str, value: object, *, minimum: int) -> None:
         raise BadInputs(f"`{name}` must be a whole number of at least {minimum}, not {value!r}")
 
 
-def check_batch(inputs: object) -> None:
+def check_batch(inputs: object, seeds: object = None) -> None:
     if isinstance(inputs, str | bytes | Mapping) or not isinstance(inputs, Iterable):
         raise BadInputs(f"a batch takes a list of inputs, one dict for each request, not a {type(inputs).__name__}")
+    if seeds is None:
+        return
+    if not isinstance(seeds, Sequence) or any(isinstance(one, bool) or not isinstance(one, int) for one in seeds):
+        raise BadInputs(f"`seeds` must be a list of whole numbers, not {seeds!r}")
+    if isinstance(inputs, Sized) and len(seeds) != len(inputs):
+        raise BadInputs(f"`seeds` has {counted(len(seeds), 'number')}, and the batch {len(inputs)} sets of inputs")
 
 
 def template_of(program: Program, name: str | None) -> Template:

@@ -19,7 +19,7 @@ from collections.abc import (
     Sequence,
 )
 from contextlib import aclosing, closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from pastalang.errors import PastaError
@@ -45,23 +45,29 @@ class ManyRequests(RequestLoop):
 
     @overload
     def batch(
-        self, program: Runnable, inputs: Sequence[Inputs], *, model: type[M], **options: Unpack[RunOptions]
-    ) -> list[Result[M] | PastaError]: ...
+        self, program: Runnable, inputs: Sequence[Inputs], *, seeds: Sequence[int] | None = ..., model: type[M],
+        **options: Unpack[RunOptions],
+    ) -> list[Result[M] | PastaError]: ...  # fmt: skip
     @overload
     def batch(
-        self, program: Runnable, inputs: Sequence[Inputs], *, model: object = None, **options: Unpack[RunOptions]
-    ) -> list[Result | PastaError]: ...
-    def batch(self, program: Runnable, inputs: Sequence[Inputs], **given: Any) -> list[Result[Any] | PastaError]:
+        self, program: Runnable, inputs: Sequence[Inputs], *, seeds: Sequence[int] | None = ...,
+        model: object = None, **options: Unpack[RunOptions],
+    ) -> list[Result | PastaError]: ...  # fmt: skip
+    def batch(
+        self, program: Runnable, inputs: Sequence[Inputs], *, seeds: Sequence[int] | None = None, **given: Any
+    ) -> list[Result[Any] | PastaError]:
         """Run a program on many sets of inputs in the same forward passes. Takes the options of `run`.
 
         An input that is passed by keyword is the same for all of them. The list has a result or an error for each set
         of inputs, in their order. An error ends its own request only. For more inputs than a list should hold, `map`
         yields the results one after another.
+
+        With one `seed`, sampled answers to different inputs share their random numbers: where the chances are alike,
+        so are the draws. `seeds`, one for each set of inputs, make them independent.
         """
-        check_batch(inputs)
-        pairs = self._flow(
-            RequestWindow(self._maker(program, given, check_plan=False), in_flight=None), iter(list(inputs))
-        )
+        check_batch(inputs, seeds)
+        maker = self._maker(program, given, check_plan=False, seeds=seeds)
+        pairs = self._flow(RequestWindow(maker, in_flight=None), iter(list(inputs)))
         found = [outcome for _, outcome in pairs]
         warn(cut for one in found if isinstance(one, Result) for cut in one.truncations)
         return found
@@ -135,13 +141,20 @@ class ManyRequests(RequestLoop):
 
     # ── how they go through their inputs ─────────────────────────────────────────────────────────────────
 
-    def _maker(self, program: Runnable, given: Mapping[str, Any], *, check_plan: bool = True) -> RequestMaker:
+    def _maker(
+        self, program: Runnable, given: Mapping[str, Any], *, check_plan: bool = True,
+        seeds: Sequence[int] | None = None,
+    ) -> RequestMaker:  # fmt: skip
+        """`seeds` are those of the requests in the order in which they are made."""
         call, named = self._call(program, given)
         if check_plan:
             self._plans.bound(call.plan)  # what is wrong with a plan is wrong for all inputs
 
+        left = None if seeds is None else iter(seeds)
+
         def make(inputs: Inputs) -> RequestState:
-            return self._request(call, merged_inputs(inputs, named, call.plan, given), with_events=False)
+            own = call if left is None else replace(call, options=replace(call.options, seed=next(left)))
+            return self._request(own, merged_inputs(inputs, named, call.plan, given), with_events=False)
 
         return RequestMaker(make, self._submit, self._outcome_of)
 

@@ -79,7 +79,7 @@ def sample_answers(
     with kept.open("a", encoding="utf-8") as file:
         while len(found) < len(rows):
             some = rows[len(found) : len(found) + _TOGETHER]
-            new = _answers(engine, plan, some, preference, score, seed=seed)
+            new = _answers(engine, plan, some, preference, score, seed=(seed, len(found)))
             file.write("".join(json.dumps([asdict(one) for one in sampled]) + "\n" for sampled in new))
             file.flush()
             found += new
@@ -88,15 +88,16 @@ def sample_answers(
 
 
 def _answers(
-    engine: Engine, plan: Plan, rows: Sequence[Row], preference: Preference, score: Score | None, *, seed: int
-) -> list[list[Sampled]]:
-    """Every sample has a seed of its own: with the same one, the answers to the same inputs are the same."""
+    engine: Engine, plan: Plan, rows: Sequence[Row], preference: Preference, score: Score | None,
+    *, seed: tuple[int, int],
+) -> list[list[Sampled]]:  # fmt: skip
+    """Every sample of every row has a seed of its own. `seed`: of the round, and how many rows came before."""
     sampling, inputs = Sampling(temperature=preference.temperature), [row.inputs for row in rows]
     found: list[list[Sampled]] = [[] for _ in rows]
     for number in range(preference.samples):
-        results = engine.batch(
-            plan, inputs, any_mode=True, sampling=sampling, seed=seed * 1_000_003 + number, on_truncated="keep"
-        )
+        round, first = seed
+        seeds = [(round * 1_000_003 + first + row) * preference.samples + number for row in range(len(rows))]
+        results = engine.batch(plan, inputs, seeds=seeds, any_mode=True, sampling=sampling, on_truncated="keep")
         for row, sampled, result in zip(rows, found, results, strict=True):
             one = _sampled(engine.encoder, plan, row, result, score)
             sampled += [] if one is None else [one]

@@ -74,12 +74,14 @@ def answer_rows(
 ) -> list[Answered | str]:  # fmt: skip
     """An answer for each row, or why there is none. Of several `rounds`, the fastest counts; all have the same answers.
 
-    Requests of a batch share their seconds equally.
+    Each row has a seed of its own, whatever the `batch`. Requests of a batch share their seconds equally.
     """
     found: list[Answered | str] = []
     for first in range(0, len(rows), batch):
         chunk = rows[first : first + batch]
-        results, seconds, processor = _fastest(engine, plan, chunk, rounds, sampling, drafts)
+        results, seconds, processor = _fastest(
+            engine, plan, chunk, rounds, range(first, first + len(chunk)), sampling, drafts
+        )
         for row, result in zip(chunk, results, strict=True):
             if isinstance(result, PastaError):
                 found.append(f"{row.origin}: {result}")
@@ -91,14 +93,16 @@ def answer_rows(
 
 
 def _fastest(
-    engine: Engine, plan: Plan, rows: Sequence[Row], rounds: int, sampling: Sampling | None, drafts: Drafts | None
-) -> tuple[list[Result | PastaError], float, float]:
+    engine: Engine, plan: Plan, rows: Sequence[Row], rounds: int, seeds: Sequence[int], sampling: Sampling | None,
+    drafts: Drafts | None,
+) -> tuple[list[Result | PastaError], float, float]:  # fmt: skip
     best: tuple[list[Result | PastaError], float, float] | None = None
     for _ in range(rounds):
         began, used = time.perf_counter(), time.process_time()
         results = engine.batch(
-            plan, [row.inputs for row in rows], any_mode=True, sampling=sampling, drafts=drafts, on_truncated="keep"
-        )
+            plan, [row.inputs for row in rows], seeds=seeds, any_mode=True, sampling=sampling, drafts=drafts,
+            on_truncated="keep",
+        )  # fmt: skip
         seconds, processor = time.perf_counter() - began, time.process_time() - used
         if best is None or processor < best[2]:
             best = list(results), seconds, processor

@@ -11,6 +11,7 @@ from contextlib import aclosing
 from typing import Any
 
 import pytest
+import torch
 
 import pastalang
 from pastalang.errors import TruncationWarning
@@ -187,3 +188,26 @@ def test_leaving_an_asynchronous_map_cancels_it() -> None:
     assert asyncio.run(first()) and runner.scheduler.is_idle
     assert [type(one) for one in asyncio.run(wrong())] == [Result, BadInputs]
     runner.check_integrity()
+
+
+def test_each_of_a_batch_may_have_a_seed_of_its_own() -> None:
+    sampling = pastalang.Sampling(temperature=1.0)
+    weights = TransformersModel(toy_model(dtype=torch.float64), cells=2048, check=False)
+    one = Engine(weights, byte_tokenizer())
+    alone = [one.run(PRODUCT, TITLES[1], sampling=sampling, seed=seed).text for seed in (4, 5, 6)]
+    found = one.batch(PRODUCT, [TITLES[1]] * 3, seeds=[4, 5, 6], sampling=sampling)
+    assert [result.text for result in found if isinstance(result, Result)] == alone
+    assert len(set(alone)) > 1
+
+
+@pytest.mark.parametrize(
+    ("seeds", "message"),
+    [
+        ([1], "`seeds` has 1 number, and the batch 2 sets of inputs"),
+        ([1, True], "`seeds` must be a list of whole numbers"),
+        (7, "`seeds` must be a list of whole numbers, not 7"),
+    ],
+)
+def test_seeds_that_do_not_fit_a_batch_are_refused(seeds: Any, message: str) -> None:
+    with pytest.raises(BadInputs, match=message):
+        engine().batch(PRODUCT, TITLES[:2], seeds=seeds)

@@ -85,9 +85,9 @@ def test_the_samples_of_a_row_differ(tmp_path: Path) -> None:
     engine = Engine(scripted_model(next_token, 320), TOKENIZER)
     seeds, decode = list[int](), engine.batch
 
-    def batch(*given: Any, seed: int, **more: Any) -> Any:
-        seeds.append(seed)
-        return decode(*given, seed=seed, **more)
+    def batch(*given: Any, **more: Any) -> Any:
+        seeds.extend(more["seeds"])
+        return decode(*given, **more)
 
     engine.batch = batch  # type: ignore[method-assign, assignment]
     kept = tmp_path / "samples.jsonl"
@@ -96,7 +96,7 @@ def test_the_samples_of_a_row_differ(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     assert [len(one) for one in taken[0]] == [3, 3] and taken[0] == taken[1]
-    assert len(seeds) == len(set(seeds)) == 3, "each sample has its seed, and none is taken twice"
+    assert len(seeds) == len(set(seeds)) == 6, "each sample of each row has its seed, and none is taken twice"
 
 
 def batches() -> PairBatches:

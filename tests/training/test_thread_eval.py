@@ -8,10 +8,13 @@ from dataclasses import replace
 import pytest
 
 from pastalang.plan.build import build_plan
+from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
+from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.source import Source
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import scripted_model
+from pastalang.testing.toy_models import toy_model
 from pastalang.training.data import Row, read_checked
 from pastalang.training.thread_eval import Answered, answer_rows, by_category, report_on
 from tests.runtime.test_auto import FOOD, SIGHTS, program, script_of
@@ -40,6 +43,16 @@ def test_an_answer_with_threads_is_counted() -> None:
     assert found.announced == ((20, len("<async>Goulash!</async>")), (30, len("<async>Baths.</async>")))
     assert found.path == found.passes < found.drawn
     assert found.parts == {"ends": (1, 1)}
+
+
+def test_rows_that_are_alike_are_sampled_with_seeds_of_their_own() -> None:
+    engine = Engine(TransformersModel(toy_model(), cells=2048, check=False), byte_tokenizer())
+    found = [
+        [one.text for one in answer_rows(engine, PLAN, rows("a", "b", "c"), batch=batch, sampling=Sampling(1.0))
+         if isinstance(one, Answered)]
+        for batch in (1, 3)
+    ]  # fmt: skip
+    assert len(set(found[0])) > 1 and found[0] == found[1]
 
 
 def test_tags_that_do_not_act_are_counted_and_stay_in_the_text() -> None:
