@@ -83,6 +83,22 @@ def test_the_text_has_its_threads_where_their_tags_stood() -> None:
         assert result.text[slice(*field.span)] == field.text
 
 
+@pytest.mark.parametrize(("tag", "written"), [("", 30), (' tokens="60"', 50)])
+def test_a_thread_reserves_what_is_expected_of_it(tag: str, written: int) -> None:
+    """What its tag announces, or the length of its text so far. With the 200 tokens that it may take, both threads of
+    a small memory would have to wait."""
+    said = "-" * written + "</async>"
+    text = f'Food: <promise topic="food"{tag}/> Sights: <promise topic="sights"{tag}/><sync/>The end.'
+    passes = []
+    for cells in (600, 6000):
+        model = scripted_model(script_of(text, {"food": said, "sights": said}), 320)
+        model.cells = cells
+        engine = Engine(model, byte_tokenizer())
+        assert engine.run(program(most=200), {}).text.count("-") == 2 * written
+        passes.append(len(model.steps))
+    assert passes[0] == passes[1]
+
+
 def test_a_text_without_tags_is_a_text() -> None:
     result, _ = run("One line.\nAnother one.")
     assert result.text == "One line.\nAnother one."

@@ -1,8 +1,8 @@
 """Admission: which requests run at the same time, and which of their branches may take their first cells.
 
 Reservations keep the memory from filling up with branches that cannot go on. They do not guarantee that a request
-ends, because a list may get longer than its reservation. What the scheduler does when no branch can be fed guarantees
-it (`Scheduler._make_room`, decision 0025):
+ends, because a list or a thread may get longer than its reservation. What the scheduler does when no branch can be fed
+guarantees it (`Scheduler._make_room`, decision 0025):
 
     1  preempts the newest request, until only the oldest is left
     2  starts the oldest request again, as if it had always been alone
@@ -41,7 +41,8 @@ from pastalang.runtime.scheduler.request import Pace, RequestState
 def cells_wanted(branch: BranchState) -> int:
     """The cells to reserve for a branch: the tokens it has to feed already, and its holes at their longest.
 
-    A list counts with its fewest items. A branch that needs more waits for it; no answer depends on the reservation.
+    A list counts with its fewest items, and a thread with the tokens that its text expects of it. A branch that needs
+    more waits for it; no answer depends on the reservation.
     """
     written = len(branch.tokens)
     return max(written - branch.fed, 0) + sum(_wanted(branch, segment) for segment in _rest(branch))
@@ -56,7 +57,7 @@ def _wanted(branch: BranchState, segment: Segment) -> int:
     encode = branch.request.tokens.encoder.text
     match segment:
         case Hole(max_tokens=tokens):
-            return tokens
+            return branch.expected if segment.is_thread else tokens
         case Text():
             return len(encode(fed_text(segment)))
         case Choose(arms=arms):

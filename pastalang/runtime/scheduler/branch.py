@@ -131,6 +131,7 @@ class BranchState:
     is_held: bool = True
     is_admitted: bool = False
     reserved: int = 0  # cells that were reserved for it when it was admitted
+    expected: int = 0  # tokens of a thread: how many to reserve cells for
     values_before: list[BranchState] | None = None  # in its lock-step group, the nearest first
     draws: int = 0
     prompt: int = 0  # its tokens before the model's turn, if that turn begins in it

@@ -65,6 +65,7 @@ def begin_threads(branch: BranchState, open: OpenHole, tags: tuple[tuple[int, Ta
             limit = hole.max_tokens
             room = min(tag.tokens, limit, thread_rooms(limit) - threads.room)
             child = _begin(branch, hole, len(threads.begun), room)
+            child.expected = min(room or field.tally.draws, limit)  # unannounced: as long as the text is by now
             threads.begun.append(Thread(tag.topic, at, field.tally.draws, room, child))
             begun.append(child)
     return begun
