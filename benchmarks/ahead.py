@@ -17,13 +17,14 @@ import warnings
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import torch
 
 import pastalang
 from pastalang.program.types import Drafts
 from pastalang.runtime.drafts.drafter import EngineDrafter
+from pastalang.runtime.models.source import DTypeName
 from pastalang.training.foretold import table
 
 FED = (7, 15)  # besides the last token of a branch
@@ -55,8 +56,8 @@ class Total:
     answers: list[str] = field(default_factory=list)
 
 
-def engine_for(model: str, way: Way) -> pastalang.Engine:
-    engine = pastalang.Engine.load(model, drafts=way.drafts)
+def engine_for(model: str, way: Way, dtype: DTypeName | None) -> pastalang.Engine:
+    engine = pastalang.Engine.load(model, drafts=way.drafts, dtype=dtype)
     drafter = engine._drafter
     assert isinstance(drafter, EngineDrafter)
     if not way.foretells:
@@ -68,16 +69,14 @@ def engine_for(model: str, way: Way) -> pastalang.Engine:
     return engine
 
 
-def measure(model: str, program: Any, rows: list[dict[str, Any]], mode: str, temperature: float | None) -> list[Total]:
-    engines = [engine_for(model, way) for way in WAYS]
+def measure(engines: list[pastalang.Engine], program: Any, rows: list[dict[str, Any]], **options: Any) -> list[Total]:
     totals = [Total() for _ in WAYS]
-    sampling = None if temperature is None else pastalang.Sampling(temperature=temperature)
     for engine in engines:
-        engine.run(program, rows[0], mode=mode)
+        engine.run(program, rows[0], **options)
     for seed, row in enumerate(rows):
         for engine, total in zip(engines, totals, strict=True):
             began = time.process_time()
-            result = engine.run(program, row, mode=mode, seed=seed, sampling=sampling)
+            result = engine.run(program, row, seed=seed, **options)
             total.seconds += time.process_time() - began
             total.answers.append(result.text)
             usage = result.usage
@@ -96,6 +95,11 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=40)
     parser.add_argument("--mode", default="strict")
     parser.add_argument("--temperature", type=float)
+    parser.add_argument(
+        "--dtype",
+        choices=get_args(DTypeName),
+        help="of the weights; float32 rounds so little that answers should be the same",
+    )
     given = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", pastalang.TruncationWarning)
@@ -104,9 +108,11 @@ def main() -> None:
     for line in () if ahead is None else table(ahead.accuracy):
         print(line)
     names = [one.name for one in program.only_template.inputs]
+    sampling = None if given.temperature is None else pastalang.Sampling(temperature=given.temperature)
     for kind, rows in rows_by_kind(given.data, names, given.documents).items():
         print(*([f"\n{kind}"] if kind else []))
-        report(measure(given.model, program, rows, given.mode, given.temperature), len(rows))
+        engines = [engine_for(given.model, way, given.dtype) for way in WAYS]
+        report(measure(engines, program, rows, mode=given.mode, sampling=sampling), len(rows))
 
 
 def rows_by_kind(data: Path, names: list[str], most: int) -> dict[str, list[dict[str, Any]]]:
