@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -72,7 +73,9 @@ CORPUS: dict[str, dict[str, Any]] = {
     "template-named-template": {},
     "template-without-parentheses": {},
     "thought-before-the-answer": {"claim": "Water is wet."},
+    "texts-with-threads-among-other-values": {"city": "Oslo"},
 }  # fmt: skip
+THREADS = ("automatic-answer", "texts-with-threads-among-other-values")  # only one tokenizer writes their tags often
 
 
 class Way(Enum):
@@ -113,14 +116,20 @@ def _spelled(value: Any) -> Any:
 
 
 def _examples(mode: str) -> Iterator[Run]:
-    for at, path in enumerate(sorted((ROOT / "examples").glob("*.pasta"))):
+    for path in sorted((ROOT / "examples").glob("*.pasta")):
         inputs = json.loads((ROOT / "examples" / "data" / f"{path.stem}.json").read_text("utf-8"))
-        turns = (RIGS[at % 3], None, 0), (RIGS[(at + 1) % 3], WARM, 10 + at)
-        for rig, sampling, seed in turns if mode == "strict" else turns[1:]:
+        number = _number(path.stem)
+        turns = (RIGS[number % 3], None, "greedy"), (RIGS[(number + 1) % 3], WARM, "warm")
+        for rig, sampling, turn in turns if mode == "strict" else turns[1:]:
             yield Run(
-                name=f"{path.stem} {mode} {seed}", program=path.relative_to(ROOT), inputs=inputs, rig=rig,
-                options={"mode": mode, "seed": seed, "sampling": sampling},
+                name=f"{path.stem} {mode} {turn}", program=path.relative_to(ROOT), inputs=inputs, rig=rig,
+                options={"mode": mode, "seed": number % 1000, "sampling": sampling},
             )  # fmt: skip
+
+
+def _number(name: str) -> int:
+    """What a program is recorded with comes from its name, so that a new program changes no run of the others."""
+    return zlib.crc32(name.encode())
 
 
 def _listings() -> Iterator[Run]:
@@ -136,20 +145,20 @@ def _listings() -> Iterator[Run]:
 
 
 def _corpus(turn: int) -> Iterator[Run]:
-    """Each program once greedily and once warm, on models and in modes that take turns."""
-    at = turn
+    """Each program once greedily and once warm, on another model. Models and modes are spread over the programs."""
     for path in sorted((ROOT / "tests/corpus/valid").glob("*.pasta")):
         for template in pastalang.load(path).templates:
-            at += 1
+            name = f"{path.stem} {template}"
+            number = _number(name) + turn
             options = {
-                "template": template, "mode": MODES[at // 4 % 3] if turn else "strict", "seed": at,
+                "template": template, "mode": MODES[number // 12 % 3] if turn else "strict", "seed": number % 1000,
                 "sampling": WARM if turn else None,
             }  # fmt: skip
-            known = CORPUS.get(f"{path.stem} {template}", CORPUS.get(path.stem))
-            inputs = {"title": TITLES[at % 3]} if known is None else known
+            known = CORPUS.get(name, CORPUS.get(path.stem))
+            inputs = {"title": TITLES[number % 3]} if known is None else known
             yield Run(
-                name=f"{path.stem} {template} {turn}", program=path.relative_to(ROOT), inputs=inputs,
-                rig=RIGS[at % 4], options=options,
+                name=f"{name} {turn}", program=path.relative_to(ROOT), inputs=inputs,
+                rig=TAGS if path.stem in THREADS else RIGS[number % 4], options=options,
             )  # fmt: skip
 
 
