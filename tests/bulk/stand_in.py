@@ -15,7 +15,7 @@ from pastalang.testing.byte_tokenizer import byte_tokenizer
 class Constant:
     vocabulary = 320
     cells = max_position = 1 << 15
-    prompt_tokens = None
+    probe_tokens = None
     dtype, device = torch.float32, torch.device("cpu")
 
     def forward(self, batch: StepBatch) -> torch.Tensor:
