@@ -228,15 +228,19 @@ def check_size(name: str, value: object, *, minimum: int) -> None:
         raise BadInputs(f"`{name}` must be a whole number of at least {minimum}, not {value!r}")
 
 
-def check_batch(inputs: object, seeds: object = None) -> None:
+def check_batch(inputs: object) -> None:
     if isinstance(inputs, str | bytes | Mapping) or not isinstance(inputs, Iterable):
         raise BadInputs(f"a batch takes a list of inputs, one dict for each request, not a {type(inputs).__name__}")
-    if seeds is None:
-        return
+
+
+def check_seeds(seeds: object, batch: Sized, given: Mapping[str, object]) -> None:
+    """Raises `BadInputs` if a batch with these options cannot have these seeds."""
     if not isinstance(seeds, Sequence) or any(isinstance(one, bool) or not isinstance(one, int) for one in seeds):
-        raise BadInputs(f"`seeds` must be a list of whole numbers, not {seeds!r}")
-    if isinstance(inputs, Sized) and len(seeds) != len(inputs):
-        raise BadInputs(f"`seeds` has {counted(len(seeds), 'number')}, and the batch {len(inputs)} sets of inputs")
+        raise BadInputs(f"`seeds` must be a list of whole numbers, not {seeds!r:.60}")
+    if len(seeds) != len(batch):
+        raise BadInputs(f"`seeds` has {counted(len(seeds), 'number')}, and the batch {len(batch)} sets of inputs")
+    if "seed" in given:
+        raise BadInputs("`seed` is for all inputs of a batch, `seeds` has one for each: leave out one of them")
 
 
 def template_of(program: Program, name: str | None) -> Template:

@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from pastalang.errors import PastaError
 from pastalang.program.types import OnTruncated
-from pastalang.runtime.call import IN_FLIGHT, RunOptions, check_batch, merged_inputs
+from pastalang.runtime.call import IN_FLIGHT, RunOptions, check_batch, check_seeds, merged_inputs
 from pastalang.runtime.errors import BadInputs, RunError
 from pastalang.runtime.plan_cache import Runnable
 from pastalang.runtime.request_loop import RequestLoop
@@ -65,9 +65,12 @@ class ManyRequests(RequestLoop):
         With one `seed`, sampled answers to different inputs share their random numbers: where the chances are alike,
         so are the draws. `seeds`, one for each set of inputs, make them independent.
         """
-        check_batch(inputs, seeds)
+        check_batch(inputs)
+        batch = list(inputs)
+        if seeds is not None:
+            check_seeds(seeds, batch, given)
         maker = self._maker(program, given, check_plan=False, seeds=seeds)
-        pairs = self._flow(RequestWindow(maker, in_flight=None), iter(list(inputs)))
+        pairs = self._flow(RequestWindow(maker, in_flight=None), iter(batch))
         found = [outcome for _, outcome in pairs]
         warn(cut for one in found if isinstance(one, Result) for cut in one.truncations)
         return found

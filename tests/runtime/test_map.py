@@ -209,5 +209,11 @@ def test_each_of_a_batch_may_have_a_seed_of_its_own() -> None:
     ],
 )
 def test_seeds_that_do_not_fit_a_batch_are_refused(seeds: Any, message: str) -> None:
-    with pytest.raises(BadInputs, match=message):
-        engine().batch(PRODUCT, TITLES[:2], seeds=seeds)
+    for inputs in (TITLES[:2], iter(TITLES[:2])):
+        with pytest.raises(BadInputs, match=message):
+            engine().batch(PRODUCT, inputs, seeds=seeds)  # type: ignore[arg-type]
+
+
+def test_a_batch_has_one_seed_or_one_for_each() -> None:
+    with pytest.raises(BadInputs, match="`seed` is for all inputs of a batch, `seeds` has one for each: leave out one"):
+        engine().batch(PRODUCT, TITLES[:2], seeds=[1, 2], seed=3)
