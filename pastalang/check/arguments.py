@@ -222,21 +222,21 @@ def report_null(sampling: Sampling | None, type: t.Type, arguments: tuple[nodes.
     is_one_value = not isinstance(type, t.Object | t.Named)
     if sampling is None or sampling.on_truncated != "null" or not is_one_value:
         return
-    if may_be_null(type):
-        if has_threads(type):
-            report.add(
-                "wrong-argument",
-                "a text with threads cannot become null once it is written",
-                arguments[0].span.join(arguments[-1].span),
-                help='`on_truncated="raise"` makes an error of a text that its limit cuts',
-            )
-        return
-    report.add(
-        "wrong-argument",
-        f'{describe(type)} cannot become null, so `on_truncated="null"` means nothing here',
-        arguments[0].span.join(arguments[-1].span),
-        help="let the type have null: `... | null`",
-    )
+    span = arguments[0].span.join(arguments[-1].span)
+    if has_threads(type):
+        report.add(
+            "wrong-argument",
+            "a text with threads cannot become null once it is written",
+            span,
+            help='`on_truncated="raise"` makes an error of a text that its limit cuts',
+        )
+    elif not may_be_null(type):
+        report.add(
+            "wrong-argument",
+            f'{describe(type)} cannot become null, so `on_truncated="null"` means nothing here',
+            span,
+            help="let the type have null: `... | null`",
+        )
 
 
 def check_regex(value: nodes.RegexValue, report: Report) -> bool:

@@ -88,22 +88,23 @@ def report_waits(waits: Iterable[Wait], report: Report) -> None:
         )
 
 
-def _report_threads(span: Span, report: Report, *, is_union: bool = False) -> None:
+_TELL_APART = "next to the text, the union may have `null`, objects and lists of objects: their first characters differ"
+_PART_OF_ITS_OWN = "make the text a field, or an item of a list without `unique` and `max_tokens`"
+_NOT_RECURSIVE = (
+    "a recursive type is written as a whole: take the text out of it, or write out as many levels as you need"
+)
+
+
+def _report_threads(span: Span, report: Report, advice: str) -> None:
     """Report a text with threads inside a value that is written as a whole."""
-    report.add(
-        "misplaced-auto",
-        "the model cannot open threads inside a value that is written as a whole",
-        span,
-        help="next to the text, the union may have `null`, objects and lists of objects: their first characters differ"
-        if is_union
-        else "make the text a field, or an item of a list without `unique` and `max_tokens`",
-    )
+    headline = "the model cannot open threads inside a value that is written as a whole"
+    report.add("misplaced-auto", headline, span, help=advice)
 
 
 def report_one_hole(type: t.Type, node: nodes.TypeNode, report: Report, *, has_threads: bool) -> None:
     """Report what cannot be inside a value that is written as a whole, where a program writes its type."""
     if has_threads and not isinstance(node, nodes.NamedType) and not is_structured(type):
-        _report_threads(node.span, report, is_union=isinstance(node, nodes.UnionType))
+        _report_threads(node.span, report, _TELL_APART if isinstance(node, nodes.UnionType) else _PART_OF_ITS_OWN)
     elif isinstance(node, nodes.ArrayType | nodes.TupleType | nodes.MapType) and is_always_one_hole(type):
         _report_unenforced(type, node.span, report)
 
@@ -119,7 +120,7 @@ def _report_unenforced(type: t.Type, span: Span, report: Report) -> None:
 def report_unenforced_recursion(name: str, types: Mapping[str, t.Type], span: Span, report: Report) -> None:
     """Report what cannot be enforced in a recursive type, which is always written as a whole."""
     if any(map(has_threads, named_types(t.Named(name), types).values())):
-        _report_threads(span, report)
+        _report_threads(span, report, _NOT_RECURSIVE)
     elif (problem := unenforced_limit_of_recursion(name, types)) is not None:
         report.add("wrong-argument", problem, span, help=ADVICE)
     elif (problem := ambiguous_items(t.Named(name), types)) is not None:
