@@ -14,9 +14,8 @@ from safetensors.torch import load_file
 import pastalang
 from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode
-from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.probe_tokens import Accuracy, Kind, ProbeTokens
+from pastalang.runtime.models.probe_tokens import Kind
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training.errors import BadData, Interrupted
@@ -25,21 +24,10 @@ from pastalang.training.ppd import PromptJob, PromptTraining, train_prompt_token
 from pastalang.training.probe_lines import Contexts, ProbeBatches, ahead_logits, hosts_of, lines_of
 from pastalang.training.recording import IGNORED, TrainingRow
 from pastalang.training.settings import Precision, Settings
-from tests.runtime.float64 import in_float64
 from tests.training.lessons import TOKENIZER
-from tests.training.watched import VOCABULARY, OnlyProbes, Watched, context_of
+from tests.training.watched import DISTANCES, PROGRAM, TEXT, VOCABULARY, context_of, decoded
 
-DISTANCES, ENSEMBLE = 3, 2
-PROGRAM = pastalang.compile('''
-template t(title: text)
-user """{title}"""
-assistant json {
-  a: string(max=9)
-  b: { c: "tv" | "phone", d: string(max=6) | null }
-  e: string(max=7) after a
-}
-''')
-TEXT = pastalang.compile('template t(title: text)\nuser """{title}"""\nassistant text """{a: string(max=24)}!"""\n')
+ENSEMBLE = 2
 ROWS = [{"title": title} for title in ("Sony 55", "a phone", "x", "größer, 12")]
 
 
@@ -48,20 +36,8 @@ ROWS = [{"title": title} for title in ("Sony 55", "a phone", "x", "größer, 12"
 def test_what_training_computes_is_what_decoding_computes(
     family: Family, window: int | None, program: Any, mode: Mode
 ) -> None:
-    network = in_float64(toy_model(family, window=window, layers=2))
-    before = network.config._attn_implementation
     rows = torch.randn(DISTANCES, ENSEMBLE, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    ahead = ProbeTokens(rows, Accuracy.unknown(DISTANCES))
-    model = TransformersModel(network, cells=2048, probe_tokens=ahead)
-    watched = Watched(model)
-    engine = Engine(watched, TOKENIZER, drafts=8, prefix_cells=0)  # type: ignore[arg-type]
-    engine.scheduler.drafting.drafter = OnlyProbes(ahead.ids(VOCABULARY))
-    plan = build_plan(program.only_template, program, mode=mode)
-    result = engine.run(plan, ROWS[0], sampling=Sampling(temperature=1.0), on_truncated="keep")
-    recorder = Recorder(TOKENIZER, window=window)
-    row = recorder.again(plan, ROWS[0], drawn_of(result), origin="0")
-    network.set_attn_implementation(before)
-
+    network, watched, row = decoded(family, window, program, mode, embeddings=rows)
     length = len(row) + 5
     [line] = lines_of([row], length=length, distances=DISTANCES)
     batches = ProbeBatches(

@@ -13,38 +13,20 @@ import torch
 from safetensors.torch import load_file
 
 import pastalang
-from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode
-from pastalang.program.types import Sampling
-from pastalang.runtime.engine import Engine
-from pastalang.runtime.models.probe_tokens import Accuracy, Kind, ProbeTokens
-from pastalang.runtime.models.transformers import TransformersModel
+from pastalang.runtime.models.probe_tokens import Kind
 from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training.batches import PackedBatches, collate
 from pastalang.training.errors import CheckpointError, Interrupted
 from pastalang.training.fine_tune import Job, fine_tune
-from pastalang.training.lessons import Recorder, drawn_of
 from pastalang.training.method import ParallelValues
 from pastalang.training.model_files import Base, Lora
 from pastalang.training.probe_lines import Probing, hosts_of
 from pastalang.training.recording import IGNORED
 from pastalang.training.settings import Precision, Settings
 from pastalang.training.space import Masking, Masks, SemiAutoregressive, with_masks
-from tests.runtime.float64 import in_float64
 from tests.training.lessons import TOKENIZER, product
-from tests.training.watched import VOCABULARY, OnlyProbes, Watched, context_of
-
-DISTANCES = 3
-PROGRAM = pastalang.compile('''
-template t(title: text)
-user """{title}"""
-assistant json {
-  a: string(max=9)
-  b: { c: "tv" | "phone", d: string(max=6) | null }
-  e: string(max=7) after a
-}
-''')
-TEXT = pastalang.compile('template t(title: text)\nuser """{title}"""\nassistant text """{a: string(max=24)}!"""\n')
+from tests.training.watched import DISTANCES, PROGRAM, TEXT, VOCABULARY, context_of, decoded
 
 
 @pytest.mark.parametrize(
@@ -59,19 +41,8 @@ TEXT = pastalang.compile('template t(title: text)\nuser """{title}"""\nassistant
 def test_what_training_computes_is_what_decoding_computes(
     family: Family, window: int | None, program: Any, mode: Mode
 ) -> None:
-    network = in_float64(toy_model(family, window=window, layers=2, vocabulary=VOCABULARY))
-    before = network.config._attn_implementation
     rows = torch.randn(1, 1, 32, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    ahead = ProbeTokens(rows, Accuracy.unknown(DISTANCES))
-    watched = Watched(TransformersModel(network, cells=2048, probe_tokens=ahead))
-    engine = Engine(watched, TOKENIZER, drafts=8, prefix_cells=0)  # type: ignore[arg-type]
-    engine.scheduler.drafting.drafter = OnlyProbes(ahead.ids(VOCABULARY))
-    plan = build_plan(program.only_template, program, mode=mode)
-    given = {"title": "Sony 55"}
-    result = engine.run(plan, given, sampling=Sampling(temperature=1.0), on_truncated="keep")
-    row = Recorder(TOKENIZER, window=window).again(plan, given, drawn_of(result), origin="0")
-    network.set_attn_implementation(before)
-
+    network, watched, row = decoded(family, window, program, mode, embeddings=rows)
     method = SemiAutoregressive(ParallelValues(program, (mode,)), Masking(DISTANCES))
     masks = Masks(method, Base("", network.config, TOKENIZER), seed=0)
     network.add_module("mask_token", Probing(rows))

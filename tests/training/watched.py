@@ -1,4 +1,4 @@
-"""Compares what training computes with what decoding computes: a drafter that feeds probes alone, and their logits."""
+"""For comparing what training computes with what decoding computes: a run that feeds probes alone, and their logits."""
 
 from __future__ import annotations
 
@@ -7,16 +7,36 @@ from typing import Any
 
 import torch
 
+import pastalang
+from pastalang.plan.build import build_plan
+from pastalang.plan.plan import Mode
+from pastalang.program.types import Sampling
 from pastalang.runtime.attention.plain_views import PlainViews
+from pastalang.runtime.engine import Engine
+from pastalang.runtime.models.probe_tokens import Accuracy, ProbeTokens
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.runtime.scheduler.branch import BranchState
 from pastalang.runtime.scheduler.draft_tree import FROM_BRANCH, PROBE, DraftTree, Guess
 from pastalang.runtime.scheduler.request import RequestState
 from pastalang.runtime.step import StepBatch
+from pastalang.testing.toy_models import Family, toy_model
+from pastalang.training.lessons import Recorder, drawn_of
 from pastalang.training.probe_lines import Host
 from pastalang.training.recording import TrainingRow
+from tests.runtime.float64 import in_float64
+from tests.training.lessons import TOKENIZER
 
-VOCABULARY = 320
+VOCABULARY, DISTANCES = 320, 3
+PROGRAM = pastalang.compile('''
+template t(title: text)
+user """{title}"""
+assistant json {
+  a: string(max=9)
+  b: { c: "tv" | "phone", d: string(max=6) | null }
+  e: string(max=7) after a
+}
+''')
+TEXT = pastalang.compile('template t(title: text)\nuser """{title}"""\nassistant text """{a: string(max=24)}!"""\n')
 
 
 class Watched:
@@ -63,3 +83,20 @@ class OnlyProbes:
 
     def learn(self, tree: DraftTree) -> None: ...
     def remember(self, request: RequestState) -> None: ...
+
+
+def decoded(
+    family: Family, window: int | None, program: pastalang.Program, mode: Mode, *, embeddings: torch.Tensor
+) -> tuple[Any, Watched, TrainingRow]:
+    """A model in float64, the probes of a run with these embeddings, (distances or 1, ensemble, 32), and its row."""
+    network = in_float64(toy_model(family, window=window, layers=2, vocabulary=VOCABULARY))
+    before = network.config._attn_implementation
+    ahead = ProbeTokens(embeddings, Accuracy.unknown(DISTANCES))
+    watched = Watched(TransformersModel(network, cells=2048, probe_tokens=ahead))
+    engine = Engine(watched, TOKENIZER, drafts=8, prefix_cells=0)  # type: ignore[arg-type]
+    engine.scheduler.drafting.drafter = OnlyProbes(ahead.ids(VOCABULARY))
+    plan, given = build_plan(program.only_template, program, mode=mode), {"title": "Sony 55"}
+    result = engine.run(plan, given, sampling=Sampling(temperature=1.0), on_truncated="keep")
+    row = Recorder(TOKENIZER, window=window).again(plan, given, drawn_of(result), origin="0")
+    network.set_attn_implementation(before)  # decoding put its own there
+    return network, watched, row
