@@ -68,7 +68,9 @@ class AsPublished(Engine):
     """Accepts the candidate of a mask as the paper about SPACE says, algorithm 1: with the chance min(1, Q / P). If
     not, it draws from Q, where only what Q has more than P would keep the law."""
 
-    chance = np.random.default_rng(7)
+    def __init__(self, *given: Any, **options: Any) -> None:
+        super().__init__(*given, **options)
+        self.chance = np.random.default_rng(7)
 
     def _sample(self, logits: torch.Tensor, pending: list[PendingSample]) -> list[tuple[PendingSample, Outcome]]:
         return [

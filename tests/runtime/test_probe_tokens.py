@@ -32,6 +32,7 @@ assistant text """
 {a: string(max=40)} and {b: string(max=12)}
 """
 ''')
+JSON = pastalang.compile('template t\nuser """Go."""\nassistant json { a: string(max=9), b: string(max=9) }')
 SURE = ProbeTokens(torch.zeros(3, 2, 1), Accuracy.unknown(3))
 MASK = ProbeTokens(torch.zeros(1, 1, 1), Accuracy.unknown(3))  # the same at each distance
 
@@ -43,11 +44,12 @@ def by_position(token: FedToken) -> list[float]:
     return logits
 
 
-def run(*, ahead: ProbeTokens | None = SURE, engine: Engine | None = None, **options: Any) -> tuple[Result, FakeModel]:
+def run(
+    program: pastalang.Program = TEXT, *, ahead: ProbeTokens | None = SURE, **options: Any
+) -> tuple[Result, FakeModel]:
     model = FakeModel(by_position, vocabulary=VOCABULARY)
     model.probe_tokens = ahead
-    result = Engine(model, byte_tokenizer()).run(TEXT, **options)
-    return result, model
+    return Engine(model, byte_tokenizer()).run(program, **options), model
 
 
 @pytest.mark.parametrize("ahead", [SURE, MASK])
@@ -102,9 +104,12 @@ def test_what_is_sampled_is_foretold_by_the_key_that_samples_it() -> None:
     assert drafted.usage.forward_passes < plain.usage.forward_passes / 2
 
 
-def test_no_probe_without_drafts_and_none_in_lock_step() -> None:
-    for options in ({}, {"drafts": "off"}):
-        assert all(one.token < VOCABULARY for one in run(**options)[1].fed)
+@pytest.mark.parametrize(
+    ("options", "has_probes"),
+    [({}, False), ({"drafts": "off"}, False), ({"drafts": 8, "mode": "lockstep"}, False), ({"drafts": 8}, True)],
+)
+def test_no_probe_without_drafts_and_none_in_lock_step(options: dict[str, Any], has_probes: bool) -> None:
+    assert any(one.token >= VOCABULARY for one in run(JSON, **options)[1].fed) is has_probes
 
 
 @pytest.mark.parametrize(("seconds", "is_worth_it"), [(0.0, True), (0.5, True), (10.0, False)])
@@ -235,8 +240,7 @@ def test_a_damaged_file_is_named(folder: Path, kind: Kind, damage: bytes | None)
         pastalang.Engine.load(folder)
 
 
-def test_a_mask_token_that_is_missing_is_reported(folder: Path, kind: Kind) -> None:
-    """Prompt tokens under the name of a mask token, and the other way round: the parts are not those of the kind."""
+def test_a_file_under_the_name_of_the_other_kind_is_refused(folder: Path, kind: Kind) -> None:
     other = next(one for one in Kind if one is not kind)
     (folder / kind.file).rename(folder / other.file)
     with pytest.raises(LoadError, match="its parts do not fit together"):
