@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -51,12 +51,17 @@ class Facts:
 
 def write_card(folder: Path, facts: Facts) -> Path:
     """Write the card next to the weights. Raises `BadData` if the weights or `scores.json` cannot be read."""
+    return write_from_scores(folder, CARD, lambda found: _lines(folder, found, facts))
+
+
+def write_from_scores(folder: Path, name: str, lines: Callable[[Any], Iterable[str]]) -> Path:
+    """Write a text whose lines come from the `scores.json` of a folder. Raises `BadData` if some of it is missing."""
     found = _read(folder / SCORES)
     try:
-        text = "\n".join(_lines(folder, found, facts))
+        text = "\n".join(lines(found))
     except (KeyError, TypeError, ValueError) as problem:
-        raise BadData(f"{folder / SCORES} does not hold the scores of a recipe: {problem}") from problem
-    path = folder / CARD
+        raise BadData(f"{folder / SCORES} does not hold the scores of a recipe: {problem!r}") from problem
+    path = folder / name
     path.write_text(text + "\n", encoding="utf-8")
     return path
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from dataclasses import fields, replace
 from pathlib import Path
@@ -28,7 +29,9 @@ def main() -> int:
         parser.add_argument(f"--{field.name.replace('_', '-')}", type=kind, default=field.default)
     given = parser.parse_args()
     sizes = replace(Sizes(), **{field.name: getattr(given, field.name) for field in fields(Sizes)})
-    files = {kind: [Path(name) for name in names] for kind, *names in given.text}
+    files: dict[str, list[Path]] = {}
+    for kind, *names in given.text:
+        files.setdefault(kind, []).extend(map(Path, names))
     try:
         texts = [Texts(kind, tuple(read_documents(paths))) for kind, paths in files.items()]
         made = _made(files, _licences(given.licence, files), sizes, given.out)
@@ -49,12 +52,13 @@ def _licences(given: list[list[str]], files: dict[str, list[Path]]) -> dict[str,
 
 
 def _made(files: dict[str, list[Path]], licences: dict[str, str], sizes: Sizes, out: Path) -> Made:
-    """The command with every option that differs from its default. Only the user knows the licences of the texts."""
+    """The command with every size that differs from its default. Only the user knows the licences of the texts."""
     words = ["python -m recipes.text_mini"]
     sources = []
     for kind, paths in files.items():
         names = " ".join(path.name for path in paths) if len(paths) < 5 else f"{paths[0].name} …"
         words.append(f"--text {kind} {names}")
+        words += [f"--licence {kind} {shlex.quote(licences[kind])}"] if kind in licences else []
         shown = names if len(paths) < 5 else f"{len(paths)} files, {paths[0].name} to {paths[-1].name}"
         sources.append(Source(kind, shown, licences.get(kind, "see its publisher")))
     words += [

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pastalang.training.errors import BadData
+from recipes.pasta_mini.card import write_from_scores
 from recipes.text_mini.scores import HEAD, Score
 
 CARD = "MODEL_CARD.md"
@@ -33,13 +32,7 @@ class Made:
 
 def write_card(folder: Path, made: Made) -> Path:
     """Write the card next to the weights. Raises `BadData` if `scores.json` cannot be read."""
-    path = folder / "scores.json"
-    try:
-        text = "\n".join(_lines(json.loads(path.read_text(encoding="utf-8")), made))
-    except (OSError, KeyError, TypeError, ValueError) as problem:
-        raise BadData(f"{path} could not be read: {problem!r}") from problem
-    (folder / CARD).write_text(text + "\n", encoding="utf-8")
-    return folder / CARD
+    return write_from_scores(folder, CARD, lambda found: _lines(found, made))
 
 
 def _lines(found: Mapping[str, Any], made: Made) -> Iterator[str]:

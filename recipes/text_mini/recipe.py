@@ -153,4 +153,4 @@ def _last_checkpoint(folder: Path) -> Checkpoint:
         found = read_checkpoint(place)
         if isinstance(found, Checkpoint):
             return found
-    raise BadData(f"{folder} holds no checkpoint yet: begin the training first, or wait for its first 100 steps")
+    raise BadData(f"{folder} holds no checkpoint yet: begin the training, or wait for its first {SAVE_EVERY} steps")

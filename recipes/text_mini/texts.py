@@ -22,6 +22,7 @@ from pastalang.plan.plan import Mode
 from pastalang.training.errors import BadData, BadRow
 from pastalang.training.recording import IGNORED, TrainingRow
 from pastalang.training.row_files import read_text, scan_rows
+from pastalang.values.describe import counted
 from pastalang.values.json import JsonValue, parse_json
 from recipes.pasta_mini.tokenizer import BEGIN, CONTROL, END, PART
 
@@ -67,7 +68,8 @@ class Texts:
     def __post_init__(self) -> None:
         if not self.learned or not self.held_out:
             raise BadData(
-                f"{self.kind}: {len(self.documents)} documents are too few to hold some of them out; give more files"
+                f"{self.kind}: {counted(len(self.documents), 'document')} cannot be divided into some to learn from "
+                "and some to hold out; give more files"
             )
 
     @property
@@ -162,7 +164,7 @@ def _parts(document: Document, tokenizer: Any, room: int, limit: int) -> Iterato
 
 def _pieces(text: str, tokenizer: Any, most: int) -> Iterator[str]:
     ends, first, start = _ends(text, tokenizer), 0, 0
-    while first < len(ends):
+    while first < len(ends) and most > 0:
         last = len(ends) if len(ends) - first <= most else _border(text, ends, first + most // 2, first + most)
         yield text[start : ends[last - 1]]
         first, start = last, ends[last - 1]

@@ -58,6 +58,11 @@ def test_passages_of_any_text_stand_in_it_and_fit_into_a_row(given: str) -> None
         assert len(rows.row(passage)) <= LENGTH
 
 
+def test_no_passage_fits_into_rows_that_are_shorter_than_a_prompt() -> None:
+    document = Document(text(0), "document 0")
+    assert [list(passages_of([document], "sums", tokenizer(), length)) for length in (8, 24)] == [[], []]
+
+
 def test_a_row_of_an_exam_is_what_the_program_teaches() -> None:
     program = pastalang.compile(program_for(LENGTH))
     for passage in passages(2):
@@ -92,7 +97,7 @@ def test_articles_and_rows_are_documents_and_a_row_without_text_is_refused(tmp_p
     (tmp_path / "bad.jsonl").write_text('{"title": "x"}\n')
     with pytest.raises(pastalang.PastaError, match=r"bad\.jsonl:1: has no text; expected `question` and `answer`, or"):
         read_documents([tmp_path / "bad.jsonl"])
-    with pytest.raises(pastalang.PastaError, match="sums: 1 documents are too few"):
+    with pytest.raises(pastalang.PastaError, match="sums: 1 document cannot be divided"):
         Texts("sums", (asked,))
 
 
@@ -104,7 +109,8 @@ def test_an_interrupted_run_goes_on_and_writes_a_model_that_the_engine_runs(
         files.append(tmp_path / f"{number}.txt")
         files[-1].write_text(text(number))
     out = tmp_path / "out"
-    words = ["text_mini", "--text", "sums", *map(str, files), "--licence", "sums", "MIT", "--out", str(out), *SIZES]
+    some, others = (["--text", "sums", *map(str, part)] for part in (files[:20], files[20:]))
+    words = ["text_mini", *some, *others, "--licence", "sums", "CC BY 4.0", "--out", str(out), *SIZES]
 
     def run(*more: str) -> str:
         monkeypatch.setattr("sys.argv", [*words, *more])
@@ -132,7 +138,8 @@ def test_an_interrupted_run_goes_on_and_writes_a_model_that_the_engine_runs(
     assert "after step 2 of 3" in run("--so-far") + (out / "model" / "MODEL_CARD.md").read_text()
     assert "going on after step 2 of 3" in run()
     card = (out / "model" / "MODEL_CARD.md").read_text()
-    assert "Unfinished" not in card and "| sums | 40 files, 0.txt to 39.txt | MIT |" in card
+    assert "Unfinished" not in card and "| sums | 40 files, 0.txt to 39.txt | CC BY 4.0 |" in card
+    assert "--text sums 0.txt … --licence sums 'CC BY 4.0' --steps 3" in card
     names = ("rows.jsonl", "held-out.jsonl")
     rows = {name: [json.loads(line) for line in (out / name).read_text().splitlines()] for name in names}
     documents = {name: {row["beginning"].split()[0] for row in found} for name, found in rows.items()}
