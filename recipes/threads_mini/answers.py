@@ -74,7 +74,7 @@ def _promised(policy: Policy, table: Table, sentences: Sequence[_Sentence], coun
     text = ""
     for number, one in enumerate(sentences):
         wait = "<sync/>" if policy is Policy.PASTA and number in waiting[:1] else ""
-        text += one.ship + wait + promise(str(number + 1), one.berth + one.details, count) + "\n"
+        text += one.ship + wait + promise(str(table.first + number), one.berth + one.details, count) + "\n"
     return text
 
 

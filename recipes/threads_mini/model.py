@@ -15,6 +15,7 @@ from recipes.threads_mini.ships import (
     BERTHS,
     CREWS,
     FIRST,
+    FIRST_NUMBERS,
     HELD_OUT_COUNTS,
     SECOND,
     TONS,
@@ -24,7 +25,7 @@ from recipes.threads_mini.ships import (
 )
 from recipes.threads_mini.tokenizer import train_tokenizer
 
-_SHIPS = max(*TRAINED_COUNTS, *HELD_OUT_COUNTS)
+_LAST = max(FIRST_NUMBERS) + max(*TRAINED_COUNTS, *HELD_OUT_COUNTS) - 1  # the highest number of a ship
 
 
 def make_tokenizer() -> Any:
@@ -39,7 +40,7 @@ def make_model(tokenizer: Any, *, hidden: int, layers: int, seed: int) -> Any:
     )  # fmt: skip
     known, embeddings = tokenizer.get_vocab(), model.get_input_embeddings().weight
     with torch.no_grad():
-        for number in range(1, _SHIPS + 1):
+        for number in range(1, _LAST + 1):
             own, plain = known[f"+{number}"], known[str(number)]
             embeddings[own, 1:] = 0.8 * embeddings[plain, 1:] + 0.6 * embeddings[own, 1:]
     return model
@@ -50,7 +51,7 @@ def _texts() -> Iterator[str]:
     random = Random(0)
     for first, second in zip(FIRST, SECOND, strict=True):
         yield f"1 {first} {second}\n" * 3
-    for number in range(1, _SHIPS + 1):
+    for number in range(1, _LAST + 1):
         yield f"{number} {number}+{number} #{number}\n#{number}\n{number}" * 3
     yield "".join(f" {number}" for number in (*CREWS, *TONS))
     yield "".join(f'"{number}" ' for number in range(10, 200, 10))

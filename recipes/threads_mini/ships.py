@@ -22,8 +22,9 @@ from typing import Any, Final
 from zlib import crc32
 
 BERTHS: Final = "ABCDEFGHIJ"
-TRAINED_COUNTS: Final = (3, 4, 5, 6, 8)  # even ones alone would teach that only even ones end
+TRAINED_COUNTS: Final = (3, 4, 5, 6, 8)
 HELD_OUT_COUNTS: Final = (7,)
+FIRST_NUMBERS: Final = (1, 2, 3)  # of the first ship of a table
 FIRST: Final = (
     "Calm", "Brave", "Old", "Wild", "Swift", "Quiet", "Proud", "Lucky", "Bold", "Gentle", "Noble", "Merry",
     "Silent", "Golden", "Iron", "Misty", "Royal", "Sunny", "Tiny", "Stormy", "Bright", "Humble", "Northern",
@@ -44,8 +45,8 @@ CARGOES: Final = (
 CREWS: Final = tuple(range(11, 60))
 TONS: Final = tuple(range(110, 600, 10))
 
-_ITEM = re.compile(r"^(\d) (.*)$", re.MULTILINE)
-_BERTH = re.compile(r"^\w+ \w+ \w+ \d(?:\+\d)?-([A-J]);")
+_ITEM = re.compile(r"^(\d+) (.*)$", re.MULTILINE)
+_BERTH = re.compile(r"^\w+ \w+ \w+ \d+(?:\+\d+)?-([A-J]);")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +64,30 @@ class Ship:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Ships, counted from 1 in texts and from 0 here."""
+    """Ships, counted from `first` in texts and from 0 here.
+
+    Tables begin with different numbers, so that any number may be the last one. Otherwise a model would learn which
+    numbers end a table, and would not look at it.
+    """
 
     ships: tuple[Ship, ...]
+    first: int = 1
 
     @property
     def text(self) -> str:
-        first = [f"{number} {ship.name} {ship.flag} {number}" for number, ship in enumerate(self.ships, start=1)]
-        second = [
-            f"#{number} {ship.colour} {ship.crew} {ship.tons} {ship.cargo}"
-            for number, ship in enumerate(self.ships, start=1)
-        ]
-        pairs = [f" {self.place(number)}" for number, ship in enumerate(self.ships) if ship.mate is not None]
-        return "\n".join([*first, *second, "with" + ("".join(pairs) or " none")])
+        numbered = list(enumerate(self.ships, start=self.first))
+        names = [f"{number} {ship.name} {ship.flag} {number}" for number, ship in numbered]
+        facts = [f"#{number} {ship.colour} {ship.crew} {ship.tons} {ship.cargo}" for number, ship in numbered]
+        pairs = [f" {self.place(at)}" for at, ship in enumerate(self.ships) if ship.mate is not None]
+        return "\n".join([*names, *facts, "with" + ("".join(pairs) or " none")])
 
-    def place(self, number: int) -> str:
+    def place(self, at: int) -> str:
         """A ship in front of its berth: its number, and that of the ship it lies with."""
-        mate = self.ships[number].mate
-        return f"{number + 1}" if mate is None else f"{number + 1}+{mate + 1}"
+        mate = self.ships[at].mate
+        return f"{self.first + at}" if mate is None else f"{self.first + at}+{self.first + mate}"
 
-    def waits(self, number: int) -> bool:
-        return self.ships[number].mate is not None
+    def waits(self, at: int) -> bool:
+        return self.ships[at].mate is not None
 
 
 def is_held_out(name: str) -> bool:
@@ -100,6 +104,7 @@ def draw_table(
     may lie with any earlier one.
     """
     count = random.choice(counts)
+    first = random.choice(FIRST_NUMBERS)
     columns = [random.sample(values, count) for values in (SECOND, FLAGS, COLOURS, CREWS, TONS, CARGOES)]
     alone = count - random.randint(0, count // 3)
     ships = []
@@ -110,20 +115,21 @@ def draw_table(
         else:
             mate = random.randrange(alone) if number >= alone else None
         ships.append(Ship(name, flag, colour, crew, tons, cargo, mate))
-    return Table(tuple(ships))
+    return Table(tuple(ships), first)
 
 
 def read_table(text: str) -> Table:
     """The table that was written as this text."""
     *lines, pairs = text.split("\n")
     half = len(lines) // 2
-    mates = {int(one): int(other) - 1 for one, other in re.findall(r"(\d)\+(\d)", pairs)}
+    first = int(text.split(maxsplit=1)[0])
+    mates = {int(one): int(other) - first for one, other in re.findall(r"(\d+)\+(\d+)", pairs)}
     ships = []
-    for number, (first, second) in enumerate(zip(lines[:half], lines[half:], strict=True), start=1):
-        _, given, family, flag, _ = first.split()
-        _, colour, crew, tons, cargo = second.split()
+    for number, (name, facts) in enumerate(zip(lines[:half], lines[half:], strict=True), start=first):
+        _, given, family, flag, _ = name.split()
+        _, colour, crew, tons, cargo = facts.split()
         ships.append(Ship(f"{given} {family}", flag, colour, int(crew), int(tons), cargo, mates.get(number)))
-    return Table(tuple(ships))
+    return Table(tuple(ships), first)
 
 
 def choose_berths(table: Table, random: Random) -> tuple[str, ...]:
@@ -134,33 +140,32 @@ def choose_berths(table: Table, random: Random) -> tuple[str, ...]:
     return tuple(berths)
 
 
-def ship_of(table: Table, number: int) -> str:
+def ship_of(table: Table, at: int) -> str:
     """The first words of a sentence."""
-    ship = table.ships[number]
-    return f"{number + 1} {ship.name} {ship.flag}"
+    ship = table.ships[at]
+    return f"{table.first + at} {ship.name} {ship.flag}"
 
 
-def berth_of(table: Table, number: int, berth: str) -> str:
+def berth_of(table: Table, at: int, berth: str) -> str:
     """The words after them, which others depend on."""
-    return f" {table.place(number)}-{berth}"
+    return f" {table.place(at)}-{berth}"
 
 
-def details(table: Table, number: int) -> str:
+def details(table: Table, at: int) -> str:
     """The rest of the sentence, which nothing depends on. Every other one is shorter, so that lengths differ."""
-    help = "" if number % 2 else " with the help of two pilots and a boat"
+    end = "." if at % 2 else " with the help of two pilots and a boat."
     return (
-        f"{log(table, number)}, and the ship leaves the harbour of our town at high tide on the first day of the "
-        f"week{help}."
+        f"{log(table, at)}, and the ship leaves the harbour of our town at high tide on the first day of the week{end}"
     )
 
 
-def log(table: Table, number: int) -> str:
-    ship = table.ships[number]
-    return f"; the log says #{number + 1} {ship.colour} {ship.crew} {ship.tons} {ship.cargo}"
+def log(table: Table, at: int) -> str:
+    ship = table.ships[at]
+    return f"; the log says #{table.first + at} {ship.colour} {ship.crew} {ship.tons} {ship.cargo}"
 
 
 def last_line(table: Table, berths: Sequence[str]) -> str:
-    return "Berths" + "".join(f" {table.place(number)}-{berth}" for number, berth in enumerate(berths)) + "."
+    return "Berths" + "".join(f" {table.place(at)}-{berth}" for at, berth in enumerate(berths)) + "."
 
 
 # ── scores ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -177,24 +182,24 @@ def score(table: Table, answer: str) -> Mapping[str, tuple[int, int]]:
     A sentence is right if it says what the table says, with the berth that its ship has to have.
     """
     written = dict(_ITEM.findall(answer))
-    sentences = [written.get(str(number + 1), "") for number in range(len(table.ships))]
+    sentences = [written.get(str(table.first + at), "") for at in range(len(table.ships))]
     berths = [found[1] if (found := _BERTH.match(sentence)) else "" for sentence in sentences]
-    waiting = [number for number in range(len(sentences)) if table.waits(number)]
-    right = [_is_right(table, number, sentence, berths) for number, sentence in enumerate(sentences)]
+    waiting = [at for at in range(len(sentences)) if table.waits(at)]
+    right = [_is_right(table, at, sentence, berths) for at, sentence in enumerate(sentences)]
     is_last_right = "" not in berths and answer.endswith("\n" + last_line(table, berths))
     return {
         "items": (sum(right), len(right)),
-        "dependent items": (sum(right[number] for number in waiting), len(waiting)),
-        "dependent berths": (sum(_agrees(table, number, berths) for number in waiting), len(waiting)),
+        "dependent items": (sum(right[at] for at in waiting), len(waiting)),
+        "dependent berths": (sum(_agrees(table, at, berths) for at in waiting), len(waiting)),
         "last lines": (int(is_last_right), 1),
     }
 
 
-def _is_right(table: Table, number: int, sentence: str, berths: Sequence[str]) -> bool:
-    expected = ship_of(table, number) + berth_of(table, number, berths[number]) + details(table, number)
-    return f"{number + 1} {sentence}" == expected and _agrees(table, number, berths)
+def _is_right(table: Table, at: int, sentence: str, berths: Sequence[str]) -> bool:
+    expected = ship_of(table, at) + berth_of(table, at, berths[at]) + details(table, at)
+    return f"{table.first + at} {sentence}" == expected and _agrees(table, at, berths)
 
 
-def _agrees(table: Table, number: int, berths: Sequence[str]) -> bool:
-    mate = table.ships[number].mate
-    return bool(berths[number]) and (mate is None or berths[mate] == berths[number])
+def _agrees(table: Table, at: int, berths: Sequence[str]) -> bool:
+    mate = table.ships[at].mate
+    return bool(berths[at]) and (mate is None or berths[mate] == berths[at])
