@@ -183,6 +183,9 @@ def command(
         str | None,
         typer.Option(metavar="MODULE:FUNCTION", help="bonbon: counts what is right. Default: the F1 of words."),
     ] = None,
+    sampled: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="bonbon: take the answers that this other round sampled.")
+    ] = None,
     margin: Annotated[
         float | None, typer.Option(min=0.0, help="bonbon: the margin to aim at. Default: that of --samples.")
     ] = None,
@@ -239,8 +242,8 @@ def command(
         preference = Preference(samples or 8, quality, alpha, margin, form)
         train_bonbon(
             preference, replace(settings, steps=steps or 0), checked, template, model, rows_of(data, columns), out,
-            score, max(1, rows // 2), device, lora=adapters, keep_adapter=keep_adapter, overwrite=overwrite,
-            options=_options(context),
+            score, max(1, rows // 2), device, sampled=sampled, lora=adapters, keep_adapter=keep_adapter,
+            overwrite=overwrite, options=_options(context),
         )  # fmt: skip
         return
     if method is MethodName.PPD:

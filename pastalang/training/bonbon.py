@@ -13,8 +13,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from hashlib import sha256
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from shutil import copyfile
+from typing import Any, Final
 
 import numpy as np
 import torch
@@ -48,6 +50,7 @@ from pastalang.training.thread_text import read_thread_text, tags_apart
 from pastalang.training.trainer import train
 
 _TOGETHER = 8  # rows that are sampled together, and kept together
+_NOT_OF_SAMPLES: Final = frozenset(("quality_weight", "alpha", "target", "form", "lora", "pairs"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +95,20 @@ def _answers(
     *, seed: tuple[int, int],
 ) -> list[list[Sampled]]:  # fmt: skip
     """Every sample of every row has a seed of its own. `seed`: of the round, and how many rows came before."""
-    sampling, inputs = Sampling(temperature=preference.temperature), [row.inputs for row in rows]
-    found: list[list[Sampled]] = [[] for _ in rows]
-    for number in range(preference.samples):
-        round, first = seed
-        seeds = [(round * 1_000_003 + first + row) * preference.samples + number for row in range(len(rows))]
-        results = engine.batch(plan, inputs, seeds=seeds, any_mode=True, sampling=sampling, on_truncated="keep")
-        for row, sampled, result in zip(rows, found, results, strict=True):
-            one = _sampled(engine.encoder, plan, row, result, score)
-            sampled += [] if one is None else [one]
-    return found
+    round, first = seed
+    start = (round * 1_000_003 + first) * preference.samples
+    inputs = [row.inputs for row in rows for _ in range(preference.samples)]
+    results = iter(
+        engine.batch(
+            plan, inputs, seeds=range(start, start + len(inputs)), any_mode=True,
+            sampling=Sampling(temperature=preference.temperature), on_truncated="keep",
+        )
+    )  # fmt: skip
+    sampled = [
+        [_sampled(engine.encoder, plan, row, result, score) for result in islice(results, preference.samples)]
+        for row in rows
+    ]
+    return [[one for one in each if one is not None] for each in sampled]
 
 
 def _sampled(
@@ -251,7 +258,10 @@ def summary_of(pairs: Sequence[Pair], answers: Sequence[Sequence[Sampled]], repo
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round. `settings.steps` 0: every pair once. `pairs` share a batch; `score_name` tells two scores apart."""
+    """One round. `settings.steps` 0: every pair once. `pairs` share a batch; `score_name` tells two scores apart.
+
+    `sampled`: the folder of another round of the same model, whose answers are taken.
+    """
 
     method: OwnThreads
     model: str
@@ -262,6 +272,7 @@ class Round:
     pairs: int = 4
     score: Score | None = None
     score_name: str = "F1 of words"
+    sampled: Path | None = None
     lora: Lora | None = None
     keep_adapter: bool = False
     device: str | None = None
@@ -281,14 +292,15 @@ def train_round(
         raise BadRows(reading.problems, rows=reading.count)
     base = read_base(round.model)
     identity = _identity(round)
+    kept = _sampled_before(round, identity)
     prepare_folder(round.out, overwrite=round.overwrite)
     work, settings = round.out / WORK, round.settings
     write_options(round.out, round.options or {}, identity)
-    engine = Engine.load(round.model, device=round.device, cells=round.cells)
-    name = sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:12]
+    if kept is not None and not (work / kept.name).exists():
+        copyfile(kept, work / kept.name)
     answers = sample_answers(
-        engine, plan, reading.rows, round.preference, score=round.score, kept=work / f"samples-{name}.jsonl",
-        seed=settings.seed, on_done=on_done,
+        Engine.load(round.model, device=round.device, cells=round.cells), plan, reading.rows, round.preference,
+        score=round.score, kept=work / _samples_name(identity, settings.seed), seed=settings.seed, on_done=on_done,
     )  # fmt: skip
     pairs = pairs_of(reading.rows, answers, round.preference)
     usable, sampled = sum(map(len, answers)), len(answers) * round.preference.samples
@@ -321,6 +333,26 @@ def _identity(round: Round) -> dict[str, str]:
         **round.method.identity, **preference, **adapters, "method": "bonbon", "model": _fingerprint_of(round.model),
         "data": fingerprint_of(round.data), "pairs": str(round.pairs), "score": round.score_name,
     }  # fmt: skip
+
+
+def _samples_name(identity: Mapping[str, str], seed: int) -> str:
+    """Of the file with the answers: the same for rounds that differ in what they prefer and how they train."""
+    depends_on = {name: value for name, value in identity.items() if name not in _NOT_OF_SAMPLES}
+    text = json.dumps({**depends_on, "seed": str(seed)}, sort_keys=True)
+    return f"samples-{sha256(text.encode()).hexdigest()[:12]}.jsonl"
+
+
+def _sampled_before(round: Round, identity: Mapping[str, str]) -> Path | None:
+    """The answers that another round has sampled, if they are asked for."""
+    if round.sampled is None:
+        return None
+    found = round.sampled / WORK / _samples_name(identity, round.settings.seed)
+    if not found.is_file():
+        raise BadData(
+            f"{round.sampled} holds no answers of this model to these rows: its model, rows, program, seed, score and "
+            "number of samples must be those of this round"
+        )
+    return found
 
 
 def _fingerprint_of(model: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +90,7 @@ def test_the_samples_of_a_row_differ(tmp_path: Path) -> None:
         seeds.extend(more["seeds"])
         return decode(*given, **more)
 
-    engine.batch = batch  # type: ignore[method-assign, assignment]
+    engine.batch = batch  # type: ignore[method-assign]
     kept = tmp_path / "samples.jsonl"
     taken = [
         sample_answers(engine, plan, rows("x", "y"), Preference(samples=3), score=None, kept=kept, seed=1)
@@ -135,10 +136,9 @@ def test_a_round_samples_once_and_goes_on_where_it_was_interrupted(tmp_path: Pat
     settings = Settings(steps=6, learning_rate=1e-3, warmup_steps=1, precision=Precision.FLOAT32)
     known = [[Sampled(FAST, 2.0, 1.0), Sampled(SLOW, 1.0, 1.0)]] * 3
 
-    def job(name: str) -> Round:
-        return Round(
-            OwnThreads(PROGRAM), str(model), data, tmp_path / name, Preference(samples=2), settings, device="cpu"
-        )
+    def job(name: str, **options: Any) -> Round:
+        preference = Preference(samples=2, **options)
+        return Round(OwnThreads(PROGRAM), str(model), data, tmp_path / name, preference, settings, device="cpu")
 
     def make(name: str, stop_after: int | None = None) -> list[str]:
         lines: list[str] = []
@@ -157,6 +157,14 @@ def test_a_round_samples_once_and_goes_on_where_it_was_interrupted(tmp_path: Pat
     assert "best        3 answers  speed-up 2.00x  quality 100.0 %" in whole
     with pytest.raises(BadData, match="holds a finished run"):
         make("whole")
+    lines: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pastalang.training.bonbon._answers", None)  # another weight, and nothing is sampled
+        again = replace(job("again", quality_weight=0.5), sampled=tmp_path / "whole")
+        train_round(again, report=lines.append)
+        with pytest.raises(BadData, match="whole holds no answers of this model to these rows"):
+            train_round(replace(job("more", temperature=0.5), sampled=tmp_path / "whole"))
+    assert lines[1:4] == whole[1:4] and not (tmp_path / "more").exists()
 
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing.:FutureWarning")  # of peft itself
