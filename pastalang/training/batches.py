@@ -71,7 +71,7 @@ class Adding(Protocol):
         ...
 
     def most(self, line: Line) -> int:
-        """So many tokens are added at most, and predicted."""
+        """The most tokens that are added. All of them may be predicted."""
         ...
 
 

@@ -111,13 +111,14 @@ def known_text(type: t.Type) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What can be said about a value by its type alone."""
+    """What can be said about a value by its type alone.
+
+    `is_structured`: branches write it, because there is an object inside that stays visible, or a text with threads.
+    """
 
     opening: str  # how its text surely begins
     is_whole: bool  # whether that is all of its text
-    is_structured: (
-        bool  # whether branches write it: there is an object inside that stays visible, or a text with threads
-    )
+    is_structured: bool
 
 
 def shape_of(type: t.Type, depth: int) -> Shape:

@@ -122,6 +122,12 @@ def test_a_text_may_be_null_or_an_item_of_a_list() -> None:
     ]  # fmt: skip
 
 
+def test_the_alternatives_of_a_union_name_their_texts() -> None:
+    union = program("json { a: auto(pasta, max=9) | [auto(apar, max=9)](1..2) }")
+    names = [branch.name for branch in build_plan(union.only_template, union).branches]
+    assert names == ["", "a", "a(text 1).thread[]", "a(list 2)[].thread[]"]
+
+
 TEXT = '''text """
 Day one: {first: auto(pasta, max=90)}
 Again: {copy: verbatim(first, max=40)}

@@ -299,6 +299,8 @@ def _label(arm: t.Type, number: int, discriminator: str | None) -> str:
             return _tag(fields, discriminator) or name or f"object {number + 1}"
         case t.Array():
             return f"list {number + 1}"
+        case t.String(auto=t.AutoPolicy()):
+            return f"text {number + 1}"
         case _:
             return opening_of(arm, 0)
 
