@@ -89,7 +89,7 @@ def accepts(guide: GrammarGuide, schema: Any, instance: Any, *, valid: bool) -> 
     if valid:
         known = [value for value in _constants(schema) if value == instance and type(value) is not bool]
         spellings += [_plain(ordered(schema, instance, schema)), *known, *map(_plain, known)]
-    if any(guide.takes(json.dumps(value, ensure_ascii=False)) for value in spellings):
+    if any(map(guide.takes, dict.fromkeys(json.dumps(value, ensure_ascii=False) for value in spellings))):
         return True
     return valid and Writer(guide.seam.tokens).writes(guide.matcher(), ordered(schema, instance, schema))
 
