@@ -1,8 +1,8 @@
 """A task whose dependencies are known: a table of ships, a sentence for each of them, and a line about all.
 
-    1 Calm Otter Peru 1          1 Calm Otter Peru 1-C; the log says #1 red 12 450 coffee, and the ship leaves …
-    2 Brave Lynx Japan 2         2 Brave Lynx Japan 2-A; the log says #2 …
-    3 Old Heron Spain 3          3 Old Heron Spain 3+1-C; the log says #3 …
+    1 Calm Otter Peru 1,         1 Calm Otter Peru 1-C; the log says #1 red 12 450 coffee, and the ship leaves …
+    2 Brave Lynx Japan 2,        2 Brave Lynx Japan 2-A; the log says #2 …
+    3 Old Heron Spain 3.         3 Old Heron Spain 3+1-C; the log says #3 …
     #1 red 12 450 coffee         Berths 1-C 2-A 3+1-C.
     …
     with 3+1
@@ -22,7 +22,7 @@ from typing import Any, Final
 from zlib import crc32
 
 BERTHS: Final = "ABCDEFGHIJ"
-TRAINED_COUNTS: Final = (3, 4, 5, 6, 8)
+TRAINED_COUNTS: Final = (2, 3, 4, 5, 6, 8, 9)
 HELD_OUT_COUNTS: Final = (7,)
 FIRST_NUMBERS: Final = (1, 2, 3)  # of the first ship of a table
 FIRST: Final = (
@@ -42,7 +42,7 @@ COLOURS: Final = ("red", "blue", "green", "black", "white", "grey", "brown", "pi
 CARGOES: Final = (
     "coffee", "salt", "wood", "steel", "glass", "cotton", "leather", "paper", "stone", "sugar", "wheat", "tea",
 )  # fmt: skip
-CREWS: Final = tuple(range(11, 60))
+CREWS: Final = tuple(range(12, 60))  # above the numbers of ships
 TONS: Final = tuple(range(110, 600, 10))
 
 _ITEM = re.compile(r"^(\d+) (.*)$", re.MULTILINE)
@@ -66,8 +66,8 @@ class Ship:
 class Table:
     """Ships, counted from `first` in texts and from 0 here.
 
-    Tables begin with different numbers, so that any number may be the last one. Otherwise a model would learn which
-    numbers end a table, and would not look at it.
+    Tables begin with different numbers, so that any number may be the last one, and their names end with a full stop.
+    Otherwise a model learns which numbers end a table, and errs where a table ends with another one.
     """
 
     ships: tuple[Ship, ...]
@@ -76,10 +76,10 @@ class Table:
     @property
     def text(self) -> str:
         numbered = list(enumerate(self.ships, start=self.first))
-        names = [f"{number} {ship.name} {ship.flag} {number}" for number, ship in numbered]
+        names = ",\n".join(f"{number} {ship.name} {ship.flag} {number}" for number, ship in numbered)
         facts = [f"#{number} {ship.colour} {ship.crew} {ship.tons} {ship.cargo}" for number, ship in numbered]
         pairs = [f" {self.place(at)}" for at, ship in enumerate(self.ships) if ship.mate is not None]
-        return "\n".join([*names, *facts, "with" + ("".join(pairs) or " none")])
+        return "\n".join([f"{names}.", *facts, "with" + ("".join(pairs) or " none")])
 
     def place(self, at: int) -> str:
         """A ship in front of its berth: its number, and that of the ship it lies with."""
