@@ -63,7 +63,8 @@ def refuse_method(method: MethodName, template: Template) -> None:
         raise Refused(f"`{template.name}` is not one text of auto(...): bonbon is for answers with threads", EXIT_USAGE)
     if method in _THREADS and policy != method.value:
         instead = f"has auto({policy})" if policy else "is not one text of auto(...)"
-        advice = f"use `pasta train {policy or 'hpd'}`, or write `assistant auto({method.value}, max=400)`"
+        other = f"use `pasta train {policy}`" if policy else "for values without threads use `pasta train hpd`"
+        advice = f"write `assistant auto({method.value}, max=400)`, or {other}"
         raise Refused(f"`{template.name}` {instead}: {advice}", EXIT_USAGE)
 
 

@@ -209,8 +209,8 @@ def test_they_are_found_next_to_the_weights(folder: Path, kind: Kind, dtype: Any
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        (Kind.PPD, "has prompt tokens for other weights: train again with `pasta train ppd`"),
-        (Kind.SPACE, "has mask token for other weights: train again with `pasta train space`"),
+        (Kind.PPD, "holds the prompt tokens of other weights: train again with `pasta train ppd`"),
+        (Kind.SPACE, "holds the mask token of other weights: train again with `pasta train space`"),
     ],
 )
 def test_those_of_other_weights_are_refused(folder: Path, kind: Kind, said: str) -> None:
@@ -221,7 +221,7 @@ def test_those_of_other_weights_are_refused(folder: Path, kind: Kind, said: str)
 
 def test_those_of_another_width_are_refused(folder: Path, kind: Kind) -> None:
     save(folder, kind, 48)
-    with pytest.raises(LoadError, match="for other weights"):
+    with pytest.raises(LoadError, match="of other weights"):
         pastalang.Engine.load(folder)
 
 

@@ -123,8 +123,7 @@ def find_probe_tokens(source: str | Path, model: Any) -> ProbeTokens | None:
     is_ours = ours.shape == weights.shape and torch.allclose(ours, weights, rtol=0.02, atol=1e-3)
     if not is_ours or tokens.rows.shape[-1] != embedding.shape[-1]:
         raise LoadError(
-            f"{path} has {kind.holds.removeprefix('the ')} for other weights: train again with `{kind.command}`, "
-            "or delete the file"
+            f"{path} holds {kind.holds} of other weights: train again with `{kind.command}`, or delete the file"
         )
     return replace(tokens, rows=tokens.rows.to(embedding.device, embedding.dtype))
 
