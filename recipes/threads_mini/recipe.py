@@ -166,9 +166,12 @@ def _tuned(policy: Policy, out: Path, tokenizer: Any, sizes: Sizes, report: Repo
 
 
 def _lines(policy: Policy, tokenizer: Any, sizes: Sizes) -> list[str]:
-    """The same tables and berths for every policy."""
+    """The same tables and berths for every policy.
+
+    Ships that lie with others stand anywhere. If they stood last, a model would learn where they stand.
+    """
     random, count = Random(f"rows/{sizes.seed}"), counter_of(tokenizer)
-    return [_line(policy, draw_table(random), random, count) for _ in range(sizes.rows)]
+    return [_line(policy, draw_table(random, any_mates=True), random, count) for _ in range(sizes.rows)]
 
 
 def _line(policy: Policy, table: Table, random: Random, count: CountTokens, **more: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 
@@ -24,9 +25,9 @@ from recipes.threads_mini.ships import HELD_OUT_COUNTS, Table, choose_berths, dr
 SEEDS = st.integers(0, 1 << 20)
 
 
-def table_of(seed: int) -> tuple[Table, tuple[str, ...]]:
+def table_of(seed: int, *, any_mates: bool = False) -> tuple[Table, tuple[str, ...]]:
     random = Random(seed)
-    table = draw_table(random, counts=HELD_OUT_COUNTS, held_out=True)
+    table = draw_table(random, counts=HELD_OUT_COUNTS, held_out=True, any_mates=any_mates)
     return table, choose_berths(table, random)
 
 
@@ -46,13 +47,15 @@ def test_every_policy_writes_the_same_right_answer(seed: int) -> None:
 
 
 @settings(max_examples=25, deadline=None)
-@given(SEEDS)
-def test_under_the_right_policy_no_thread_needs_an_open_one(seed: int) -> None:
-    table, berths = table_of(seed)
-    parts = answer_as(Policy.PASTA, table, berths, len).split("<sync/>")
-    for part in parts:
-        together = [number for number in range(len(berths)) if f'topic="{table.first + number}"' in part]
-        assert not any(table.ships[number].mate in together for number in together)
+@given(SEEDS, st.booleans())
+def test_the_right_policy_waits_exactly_for_the_threads_that_are_needed(seed: int, any_mates: bool) -> None:
+    table, berths = table_of(seed, any_mates=any_mates)
+    *parts, last = answer_as(Policy.PASTA, table, berths, len).split("<sync/>")
+    opened = [{number for number in range(len(berths)) if f'topic="{table.first + number}"' in part} for part in parts]
+    assert last.startswith("Berths ") and set[int]().union(*opened) == set(range(len(berths)))
+    for before, after in pairwise(opened):
+        assert table.ships[min(after)].mate in before, "it waits for nothing"
+    assert not any(table.ships[number].mate in together for together in opened for number in together)
 
 
 def test_a_wrong_fact_a_wrong_berth_and_a_missing_sentence_are_seen() -> None:
