@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -64,6 +65,8 @@ def command(
         refuse_unwritable(place, program, data)
     if rejected is not None and out.resolve() == rejected.resolve():
         raise Refused(f"--out and --rejected are both {out}: one would overwrite the other", EXIT_USAGE)
+    if not math.isfinite(plain):
+        raise Refused(f"--plain takes a number, not {plain:g}", EXIT_USAGE)
     if annotator is not None and least is not None:
         raise Refused("--least is for tags by rule: an annotator decides for itself", EXIT_USAGE)
     plan = read_plan(program, template=template, mode=Mode.STRICT)
@@ -92,7 +95,8 @@ def command(
         write_file(rejected, "".join(map(_with_reason, refused)))
     echo(_as_text(statistics_of(tagged, refused, len(added))))
     if not tagged:
-        raise Refused(f"no row gets threads, so {out} is not written", EXIT_PROBLEMS)
+        first = f"{refused[0].origin}: {refused[0].reason}"
+        raise Refused(f"no row gets threads, so {out} is not written; {first}", EXIT_PROBLEMS)
     write_file(out, "".join(map(_line, [*(one.row for one in tagged), *added])))
 
 
@@ -105,11 +109,14 @@ def _with_reason(one: Rejected) -> str:
 
 
 def _as_text(found: Statistics) -> str:
-    lines = [
-        ("rows with threads", f"{found.kept:,}"),
+    of_threads = [
         ("threads of a row", f"{found.threads:.1f}"),
         ("tokens in threads", f"{100 * found.in_threads:.1f} %"),
         ("theoretical speed-up", f"{found.theoretical:.2f}x"),
+    ]
+    lines = [
+        ("rows with threads", f"{found.kept:,}"),
+        *(of_threads if found.kept else []),
         *([("nats a token without the others", f"{found.loss:.3f}")] if found.loss is not None else []),
         ("rows without threads", f"{found.plain:,}"),
         ("rejected", f"{sum(found.rejected.values()):,}"),

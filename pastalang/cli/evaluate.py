@@ -34,7 +34,7 @@ from pastalang.cli.output import echo, echo_document, echo_error, refuse_unwrita
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.standard_input import refuse_second, rows_of
-from pastalang.cli.trade_off import draw_reports, read_reports, refuse_plot, short_name
+from pastalang.cli.trade_off import Reports, draw_reports, place_of, read_reports, refuse_plot, short_name
 from pastalang.plan.plan import Mode, Plan
 from pastalang.program.types import Sampling
 
@@ -120,9 +120,15 @@ def command(
     if add and plot is None:
         raise Refused("--add is for --plot: it names a report to draw", EXIT_USAGE)
     if plot is not None:
-        refuse_plot(plot, right, given, program, data, out, predictions)
-    reports = read_reports(add or ())
-    if wants_threads and program is None and data is None and plot is not None and reports:
+        refuse_plot(plot, right, given, program, data, out, predictions, *(place_of(one)[1] for one in add or ()))
+    is_only_drawn = wants_threads and program is None and data is None and plot is not None and bool(add)
+    reports: Reports = {}
+    if add:
+        reports = read_reports(add, measured=None if is_only_drawn else short_name(chosen_model(model).name))
+    if is_only_drawn and plot is not None:
+        measured = {"out": out, "predictions": predictions, "model": model, "baseline": baseline, "score": score}
+        if idle := [f"--{name}" for name, value in (measured | {"judge": judge}).items() if value is not None]:
+            raise Refused(f"nothing is measured without --program and --data: leave out {', '.join(idle)}", EXIT_USAGE)
         draw_reports(plot, reports)
         return
     if wants_threads:
@@ -134,8 +140,6 @@ def command(
             judge, None if drafts == "off" else drafts_of(drafts), predictions, device, cells, _counter,
         )  # fmt: skip
         report = evaluate_threads(wish)
-        if plot is not None:
-            draw_reports(plot, {short_name(wish.model): report, **reports})
     elif right is not None and given is not None and not any((model, program, data, predictions)):
         report = _compare(right, given, columns)
     elif right is None and program is not None and data is not None:
@@ -147,10 +151,12 @@ def command(
         raise Refused(_USAGE, EXIT_USAGE)
     if out is not None:
         write_file(out, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+    if not as_json:
+        echo(as_text(report) if wants_threads else _as_text(report))
+    if plot is not None:  # after the figures, which a picture that cannot be drawn must not cost
+        draw_reports(plot, {short_name(str(report["model"])): report, **reports})
     if as_json:
         echo_document(json.dumps(report, ensure_ascii=False))
-    else:
-        echo(as_text(report) if wants_threads else _as_text(report))
 
 
 def _compare(right: Path, given: Path, columns: Mapping[str, str]) -> dict[str, Any]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_USAGE, Refused, ctrl_c_exits_at_once
+from pastalang.cli.exit_codes import EXIT_USAGE, Refused, ctrl_c_exits_at_once
+from pastalang.cli.import_model import find_model
 from pastalang.cli.model_source import load_engine, refuse_hub, refuse_model
 from pastalang.cli.output import echo_error, write_file
 from pastalang.plan.plan import Plan
@@ -19,7 +18,6 @@ from pastalang.program.types import Drafts, Sampling
 if TYPE_CHECKING:
     from pastalang.runtime.engine import Engine
     from pastalang.training.data import Row
-    from pastalang.training.pairwise import Judge, Verdict
     from pastalang.training.row_files import RowFile
     from pastalang.training.thread_eval import Answered, Score
 
@@ -60,7 +58,7 @@ def evaluate_threads(wish: Wish) -> dict[str, Any]:
             refuse_hub(model)
     with ctrl_c_exits_at_once():
         from pastalang.training.data import read_checked
-        from pastalang.training.thread_eval import by_category, report_on, with_drafts
+        from pastalang.training.thread_eval import by_category, judged, report_on, with_drafts
 
     rows = read_checked(wish.data, wish.plan)
     engine = load_engine(wish.model, device=wish.device, cells=wish.cells)
@@ -78,7 +76,7 @@ def evaluate_threads(wish: Wish) -> dict[str, Any]:
             json.dumps({"value": None if isinstance(one, str) else one.text}, ensure_ascii=False) for one in answers
         )
         write_file(wish.predictions, "".join(line + "\n" for line in lines))
-    verdicts = None if judge is None else _judged(judge, wish, answers, rows, baseline)
+    verdicts = None if judge is None else judged(judge, answers, rows, baseline=baseline)
     found = {ALL: report_on(answers, rows, baseline=baseline, verdicts=verdicts)}
     if len({row.category for row in rows}) > 1:
         found |= dict(by_category(answers, rows, baseline=baseline, verdicts=verdicts))
@@ -108,30 +106,15 @@ def _answers(
     return found
 
 
-def _judged(
-    judge: Judge, wish: Wish, answers: list[Answered | str], rows: list[Row], baseline: list[Answered | str] | None
-) -> list[Verdict | None]:
-    """Raises `Refused` if the function fails."""
-    from pastalang.training.thread_eval import judged
-
-    try:
-        return judged(judge, answers, rows, baseline=baseline)
-    except Exception as problem:  # of the user's own code, which may raise anything
-        raise Refused(f"--judge {wish.judge}: {problem or type(problem).__name__}", EXIT_PROBLEMS) from problem
-
-
 def function_named(option: str, name: str) -> Callable[..., Any]:
     """`package.module:function`, from the current folder or installed. Raises `Refused`, which names the option."""
     module, _, function = name.partition(":")
     if not module or not function:
         raise Refused(f"{option} is written MODULE:FUNCTION, not {name}", EXIT_USAGE)
-    sys.path.insert(0, str(Path.cwd()))
     try:
-        found = getattr(importlib.import_module(module), function)
-    except (ImportError, AttributeError) as problem:
-        raise Refused(f"{option} {name}: {problem}", EXIT_USAGE) from problem
-    finally:
-        sys.path.pop(0)
+        found = find_model(module, function)
+    except Refused as problem:
+        raise Refused(f"{option} {name}: {problem.message}", problem.code) from problem
     if not callable(found):
         raise Refused(f"{option} {name}: {function} cannot be called", EXIT_USAGE)
     called: Callable[..., Any] = found

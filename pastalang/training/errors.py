@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from traceback import extract_tb
 from typing import Final
 
 from pastalang.errors import FileError, PastaError
@@ -38,7 +40,17 @@ class BadRows(PastaError):
 def listed(problems: Sequence[BadRow]) -> list[str]:
     """The first bad rows, a line each, and how many more there are."""
     rest = len(problems) - _SHOWN
-    return [*(f"  {problem}" for problem in problems[:_SHOWN]), *([f"  and {rest:,} more"] if rest > 0 else [])]
+    return [
+        *("  " + str(problem).replace("\n", "\n    ") for problem in problems[:_SHOWN]),
+        *([f"  and {rest:,} more"] if rest > 0 else []),
+    ]
+
+
+def raised(problem: Exception) -> str:
+    """What a function of the user raised, and in which of its lines. Its caller is the one that catches the problem."""
+    inside = extract_tb(problem.__traceback__)[1:2]
+    where = f" ({Path(inside[0].filename).name}, line {inside[0].lineno})" if inside else ""
+    return f"{type(problem).__name__}: {problem}{where}"
 
 
 class BadData(PastaError):

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from pastalang.training.errors import BadData
+from pastalang.training.errors import BadData, raised
 from pastalang.training.likelihood import Interval, interval_of_mean
 
 Judge: TypeAlias = Callable[[Mapping[str, Any], str, str], str]
@@ -51,7 +51,7 @@ class WinRate:
 
 
 def verdict_on(judge: Judge, inputs: Mapping[str, Any], answer: str, other: str) -> Verdict:
-    """Raises `BadData` for what is no verdict."""
+    """Raises `BadData` if the judge fails, and for what is no verdict."""
     once, again = _asked(judge, inputs, answer, other), _asked(judge, inputs, other, answer)
     is_won, is_lost = (once, again) == (FIRST, SECOND), (once, again) == (SECOND, FIRST)
     is_consistent = is_won or is_lost or once == again == TIE
@@ -59,7 +59,10 @@ def verdict_on(judge: Judge, inputs: Mapping[str, Any], answer: str, other: str)
 
 
 def _asked(judge: Judge, inputs: Mapping[str, Any], first: str, second: str) -> str:
-    found = judge(inputs, first, second)
+    try:
+        found = judge(dict(inputs), first, second)
+    except Exception as problem:
+        raise BadData(f"the judge raises {raised(problem)}") from problem
     if found not in (FIRST, SECOND, TIE):
         raise BadData(f"the judge answers first, second or tie, not {found!r:.60}")
     return found

@@ -23,7 +23,7 @@ from pastalang.program.types import AutoPolicy, Sampling
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.training.data import CATEGORY, VALUE, Row
-from pastalang.training.errors import BadRow
+from pastalang.training.errors import BadRow, raised
 from pastalang.training.independence import Judge
 from pastalang.training.lessons import Lesson, Recorder
 from pastalang.training.thread_rules import CountTokens, Tagging, Unfit, check_independence, promise
@@ -146,8 +146,7 @@ class _Work:
         return loss
 
     def _annotated(self, plain: str, annotate: Annotator) -> str:
-        text = annotate(annotation_prompt(plain, self._policy)).strip("\n")
-        text = _with_space_of(plain, text)
+        text = _with_space_of(plain, _answered(annotate, annotation_prompt(plain, self._policy)))
         if self._policy is AutoPolicy.PASTA:
             text = _PROMISED.sub(lambda found: promise(found[1], found[2], self._count), text)
         if not read_thread_text(text, self._policy).threads:
@@ -159,6 +158,16 @@ def counter_of(tokenizer: Any) -> CountTokens:
     """Counts the tokens of a text, those of tags as one where the tokenizer has such tokens."""
     encoder = Encoder(tokenizer)
     return lambda text: len(encoder.control(text) if text in ("<async>", "</async>") else encoder.text(text))
+
+
+def _answered(annotate: Annotator, prompt: str) -> str:
+    try:
+        found: object = annotate(prompt)
+    except Exception as problem:
+        raise Unfit(f"the annotator raises {raised(problem)}") from problem
+    if not isinstance(found, str):
+        raise Unfit(f"the annotator returns text, not {found!r:.40}")
+    return found
 
 
 def _with_space_of(plain: str, text: str) -> str:

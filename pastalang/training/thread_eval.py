@@ -21,11 +21,12 @@ from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import FieldResult, Result
 from pastalang.training.data import Row
+from pastalang.training.errors import BadData, raised
 from pastalang.training.likelihood import Interval, interval_of_mean
 from pastalang.training.metrics import report_on_texts
 from pastalang.training.pairwise import Judge, Verdict, WinRate, verdict_on, win_rate
 
-Parts: TypeAlias = Mapping[str, tuple[int, int]]  # of an answer: how many of each kind of part are right, of how many
+Parts: TypeAlias = Mapping[str, tuple[float, float]]  # of an answer: how many parts of each kind are right, of how many
 Score: TypeAlias = Callable[[Mapping[str, Any], str], Parts]  # of the inputs and the text of the answer
 
 _MARKS = {
@@ -141,7 +142,25 @@ def _answered(
         plain_attended=usage.input_tokens + (written - 1) / 2,
         drafts=usage.drafted_tokens,
         confirmed=usage.confirmed_tokens,
-        parts={} if score is None else score(row.inputs, result.text),
+        parts={} if score is None else parts_of(score, row, result.text),
+    )
+
+
+def parts_of(score: Score, row: Row, text: str) -> Parts:
+    """What a function of the user counts. Raises `BadData`, with the row, if it fails or if these are no counts."""
+    try:
+        found = score(dict(row.inputs), text)
+    except Exception as problem:
+        raise BadData(f"{row.origin}: the score raises {raised(problem)}") from problem
+    try:
+        parts = {str(name): (right, every) for name, (right, every) in found.items()}
+        if all(0 <= right <= every < math.inf for right, every in parts.values()):
+            return parts
+    except (AttributeError, TypeError, ValueError):
+        pass
+    raise BadData(
+        f"{row.origin}: the score returns how many parts of each kind are right, of how many, such as "
+        f'{{"items": (7, 8)}}; not {found!r:.60}'
     )
 
 
@@ -195,7 +214,7 @@ class ThreadReport:
     room: Mapping[str, float]  # announced against taken
     truncated: float
     word_f1: float
-    parts: Mapping[str, tuple[float, Interval, int]]  # the share that is right, and of how many
+    parts: Mapping[str, tuple[float, Interval, float]]  # the share that is right, and of how many
     judged: WinRate | None
     quality_of: str
     quality: float
@@ -273,13 +292,23 @@ def judged(
     judge: Judge, answers: Sequence[Answered | str], rows: Sequence[Row], *,
     baseline: Sequence[Answered | str] | None = None,
 ) -> list[Verdict | None]:  # fmt: skip
-    """Each answer against that of the baseline, or against the right one. None where there are not both."""
+    """Each answer against that of the baseline, or against the right one. None where there are not both.
+
+    Raises `BadData`, with the row, if the function fails or if this is no verdict.
+    """
     others = [row.answer.plain_texts[0] for row in rows] if baseline is None else baseline
     return [
         None if isinstance(one, str) or (baseline is not None and isinstance(other, str))
-        else verdict_on(judge, row.inputs, one.text, other if isinstance(other, str) else other.text)
+        else _verdict(judge, row, one.text, other if isinstance(other, str) else other.text)
         for row, one, other in zip(rows, answers, others, strict=True)
     ]  # fmt: skip
+
+
+def _verdict(judge: Judge, row: Row, answer: str, other: str) -> Verdict:
+    try:
+        return verdict_on(judge, row.inputs, answer, other)
+    except BadData as problem:
+        raise BadData(f"{row.origin}: {problem}") from problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,7 +350,7 @@ def _quality(answers: Sequence[Answered], rate: WinRate | None, f1: Sequence[flo
     return "F1 of words", _mean(f1), interval_of_mean(f1)
 
 
-def _parts(answers: Sequence[Answered]) -> Mapping[str, tuple[float, Interval, int]]:
+def _parts(answers: Sequence[Answered]) -> Mapping[str, tuple[float, Interval, float]]:
     names = dict.fromkeys(name for one in answers for name in one.parts)
     found = {}
     for name in names:
@@ -347,7 +376,7 @@ def _ratio(pairs: Sequence[tuple[Answered, Answered]], seconds: Callable[[Answer
     return math.exp(_mean(math.log(seconds(other) / max(1e-9, seconds(one))) for one, other in pairs))
 
 
-def _share(part: int, whole: int) -> float | None:
+def _share(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 

@@ -38,10 +38,13 @@ class Point:
 def point_of(name: str, report: Mapping[str, Any]) -> Point:
     """Of a report as data. Raises `BadData` for what is not one."""
     try:
-        return Point(
+        point = Point(
             name, float(report["theoretical"]), _interval(report["theoretical_interval"]), str(report["quality_of"]),
             float(report["quality"]), _interval(report["quality_interval"]),
         )  # fmt: skip
+        if not all(map(math.isfinite, (point.speed, *point.speed_interval, point.quality, *point.quality_interval))):
+            raise ValueError("a figure is not finite")
+        return point
     except (KeyError, TypeError, ValueError) as problem:
         raise BadData(f"{name} is not a report of `pasta evaluate threads --out`") from problem
 
@@ -64,13 +67,16 @@ def _interval(found: Any) -> Interval:
 
 def draw(points: Sequence[Point]) -> bytes:
     """A PNG. Raises `BadData` if the points do not measure the same quality."""
-    kinds = list(dict.fromkeys(one.quality_of for one in points))
+    kinds: dict[str, list[str]] = {}
+    for one in points:
+        kinds.setdefault(one.quality_of, []).append(one.name)
     if len(kinds) > 1:
-        raise BadData(f"the reports measure different things: {', '.join(kinds)}")
+        shown = "; ".join(f"{kind} of {', '.join(names)}" for kind, names in kinds.items())
+        raise BadData(f"the reports measure different things: {shown}. Measure all with the same --score or --judge")
     picture = Image.new("RGB", (_WIDTH, _HEIGHT), "white")
     across = _axis_of([x for one in points for x in (one.speed, *one.speed_interval)])
     up = _axis_of([y for one in points for y in (one.quality, *one.quality_interval)])
-    _Drawing(ImageDraw.Draw(picture), across, up).draw(points, kinds[0])
+    _Drawing(ImageDraw.Draw(picture), across, up).draw(points, next(iter(kinds)))
     stream = io.BytesIO()
     picture.save(stream, "PNG")
     return stream.getvalue()

@@ -31,6 +31,7 @@ def words(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> list[
     files = {"a.pasta": AUTO, "json.pasta": AUTO.replace("auto(pasta, max=300)", "json { a: boolean }")}
     files |= {"rows.jsonl": "".join(json.dumps(row) + "\n" for row in rows), "none.jsonl": json.dumps(rows[1]) + "\n"}
     files["tags.py"] = "def copy(prompt):\n    return prompt.partition('answer:')[2].strip()\n"
+    files["asking.py"] = "def down(prompt):\n    raise OSError('no service')\ndef none(prompt):\n    pass\n"
     for name, content in files.items():
         (tmp_path / name).write_text(content, encoding="utf-8")
     return ["--program", "a.pasta", "--data", "rows.jsonl", "--model", str(model), "--out", "out.jsonl"]
@@ -67,10 +68,17 @@ def test_a_model_judges_what_threads_lose_without_one_another(words: list[str], 
     ("more", "code", "message"),
     [
         (["--program", "json.pasta"], 2, "`data threads` is for programs with `assistant auto(...)`"),
-        (["--data", "none.jsonl"], 1, "no row gets threads, so out.jsonl is not written"),
+        (["--data", "none.jsonl"], 1, "no row gets threads, so out.jsonl is not written; none.jsonl:1: it has no str"),
         (["--annotator", "tags"], 2, "--annotator is written MODULE:FUNCTION, not tags"),
         (["--annotator", "tags:copy"], 1, "no row gets threads"),
         (["--annotator", "tags:copy", "--least", "9"], 2, "--least is for tags by rule"),
+        (
+            ["--annotator", "asking:down"],
+            1,
+            "rows.jsonl:1: the annotator raises OSError: no service (asking.py, line 2)",
+        ),
+        (["--annotator", "asking:none"], 1, "rows.jsonl:1: the annotator returns text, not None"),
+        (["--plain", "inf"], 2, "--plain takes a number, not inf"),
         (["--rejected", "out.jsonl"], 2, "--out and --rejected are both out.jsonl"),
         (["--out", "rows.jsonl"], 2, "rows.jsonl"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import pytest
@@ -288,7 +289,21 @@ def test_reports_are_drawn_together(threads: list[str], model: Path, tmp_path: P
     assert run("threads", "--plot", "again.png", "--add", "a=one.json", "--add", "b=one.json").exit_code == 0
     points = json.loads((tmp_path / "again.json").read_text("utf-8"))
     assert [point["name"] for point in points] == ["a", "b", model.name]
+    (tmp_path / "lr=1").mkdir()
+    (tmp_path / "lr=1" / "one.json").write_bytes((tmp_path / "one.json").read_bytes())
+    assert run("threads", "--plot", "again.png", "--add", "lr=1/one.json").exit_code == 0
+    text = (tmp_path / "one.json").read_text("utf-8")
+    report = json.loads(text)
+    report["reports"]["all"]["theoretical"] = float("nan")
+    (tmp_path / "nan.json").write_text(json.dumps(report), encoding="utf-8")
+    same = [*threads, "--plot", "a.png", "--add", "one.json"]
     for words, message in (
+        (["--plot", "one.png", "--add", "one.json"], "this command reads one.json and would overwrite it"),
+        ([*threads[1:], "--plot", "two.png", "--out", "two.json"], "--plot two.png writes two.json, too"),
+        (same[1:], f"--add: two reports have the name {model.name}; write NAME=FILE"),
+        (["--plot", "a.png", "--add", "=one.json"], "--add takes FILE or NAME=FILE, not =one.json"),
+        (["--plot", "a.png", "--add", "one.json", "--out", "b.json"], "nothing is measured without --program and"),
+        (["--plot", "a.png", "--add", "nan.json"], "--add nan.json: it is not a report of"),
         (["--plot", "a.svg", "--add", "one.json"], "--plot writes a file that ends in .png, not a.svg"),
         (["--plot", "a.png", "--add", "counts.py"], "counts.py: it is not a report of"),
         (["--plot", "a.png", "--add", "none.json"], "--add none.json: no such file"),
@@ -296,13 +311,30 @@ def test_reports_are_drawn_together(threads: list[str], model: Path, tmp_path: P
         (["--add", "one.json"], "--add is for --plot"),
     ):
         assert message in run("threads", *words).stderr
+    assert (tmp_path / "one.json").read_text("utf-8") == text and not (tmp_path / "a.png").exists()
+
+
+def test_a_picture_that_cannot_be_drawn_costs_no_figures(threads: list[str], tmp_path: Path) -> None:
+    assert run(*threads, "--score", "counts:letters", "--out", "counted.json").exit_code == 0
+    result = run(*threads, "--out", "one.json", "--plot", "both.png", "--add", "counted=counted.json")
+    assert result.exit_code == 1 and "theoretical speed-up" in result.stdout
+    assert "F1 of words of " in result.stderr and "parts that are right of counted" in result.stderr
+    assert json.loads((tmp_path / "one.json").read_text("utf-8"))["rows"] == 2
+
+
+def test_a_baseline_with_the_name_of_its_model_is_drawn_apart(threads: list[str], model: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other" / model.name
+    copytree(model, other)
+    assert run(*threads, "--baseline", str(other), "--plot", "both.png").exit_code == 0
+    points = json.loads((tmp_path / "both.json").read_text("utf-8"))
+    assert [point["name"] for point in points] == [model.name, f"{model.name}, baseline"]
 
 
 @pytest.mark.parametrize(
     ("more", "message"),
     [
         (["--score", "counts"], "--score is written MODULE:FUNCTION, not counts"),
-        (["--score", "counts:words"], "--score counts:words: module 'counts' has no attribute 'words'"),
+        (["--score", "counts:words"], "--score counts:words: the module 'counts' has no 'words'"),
         (["--program", "product.pasta"], "`evaluate threads` is for programs with `assistant auto(...)`"),
     ],
 )
@@ -311,10 +343,47 @@ def test_a_wrong_measure_of_threads_is_refused(more: list[str], message: str, th
     assert result.exit_code == 2 and message in result.stderr
 
 
-def test_a_judge_that_fails_is_reported(threads: list[str]) -> None:
-    result = run(*threads, "--judge", "judges:vague")
-    assert result.exit_code == 1
-    assert "--judge judges:vague: the judge answers first, second or tie, not 'both'" in result.stderr
+FAILING = """
+def raises(*given):
+    raise KeyError("x")
+one = lambda text: {}
+none = lambda *given: None
+number = lambda *given: {"items": 7}
+words = lambda *given: {"items": ("7", "8")}
+above = lambda *given: {"items": (9, 8)}
+below = lambda *given: {"items": (-1, 8)}
+nan = lambda *given: {"items": (float("nan"), 8)}
+both = lambda *given: "both"
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "code", "message"),
+    [
+        ("--judge", "raises", 1, "r.jsonl:1: the judge raises KeyError: 'x' (fails.py, line 3)"),
+        ("--judge", "both", 1, "r.jsonl:1: the judge answers first, second or tie, not 'both'"),
+        ("--score", "raises", 1, "r.jsonl:1: the score raises KeyError: 'x' (fails.py, line 3)"),
+        ("--score", "one", 1, "r.jsonl:1: the score raises TypeError: "),
+        *(("--score", name, 1, "r.jsonl:1: the score returns how many parts of each kind are right, of how many")
+          for name in ("none", "number", "words", "above", "below", "nan")),
+        ("--score", "nothing", 2, "--score fails:nothing: the module 'fails' has no 'nothing'"),
+    ],
+)  # fmt: skip
+def test_a_function_that_fails_is_reported_with_its_row(
+    option: str, name: str, code: int, message: str, threads: list[str], tmp_path: Path
+) -> None:
+    (tmp_path / "fails.py").write_text(FAILING, encoding="utf-8")
+    result = run(*threads, option, f"fails:{name}")
+    assert result.exit_code == code and message in result.stderr
+
+
+@pytest.mark.parametrize("text", ["x = = 1", "raise ValueError('no')", "import nowhere_to_be_found", "exit(4)"])
+def test_a_module_that_cannot_be_imported_is_reported(text: str, threads: list[str], tmp_path: Path) -> None:
+    name = f"broken{abs(hash(text))}"
+    (tmp_path / f"{name}.py").write_text(text, encoding="utf-8")
+    result = run(*threads, "--score", f"{name}:f")
+    assert result.exit_code == 3
+    assert f"--score {name}:f: the module {name!r} cannot be imported: " in result.stderr
 
 
 def test_options_for_threads_need_the_word(asked: list[str]) -> None:

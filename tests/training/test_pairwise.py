@@ -88,7 +88,7 @@ def test_a_picture_shows_every_point_and_joins_the_best() -> None:
     colours = {colour for _, colour in Image.open(io.BytesIO(many)).getcolors(1 << 20)}
     assert {(0x0B, 0x6E, 0x4F), (0x8A, 0x8A, 0x8A)} <= colours  # the best ones, and the one that is beaten
     assert Image.open(io.BytesIO(draw([point(1, 9)]))).size == Image.open(io.BytesIO(many)).size
-    with pytest.raises(BadData, match="the reports measure different things: F1 of words, parts that are right"):
-        draw([point(1, 9), point(2, 8, of="parts that are right")])
+    with pytest.raises(BadData, match="different things: F1 of words of a; parts that are right of b"):
+        draw([point(1, 9, "a"), point(2, 8, "b", of="parts that are right")])
     with pytest.raises(BadData, match="old is not a report of `pasta evaluate threads --out`"):
         point_of("old", {"theoretical": 1.0})
