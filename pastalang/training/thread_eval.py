@@ -39,9 +39,9 @@ _MARKS = {
 class Answered:
     """One answer and what it cost. `announced` are pairs: the room of a promise, and what its thread took of it.
 
-    `tags` that the model began, and how many of them `act`. `written` are the tokens of the text without its tags and
-    with its end, `cells` those that were taken in all; `plain_cells` and `plain_attended` are those of the same text
-    written from left to right.
+    `tags` that the model began, and how many of them `act`. `written` are the tokens of the text without its tags, and
+    with its end if the model wrote it; `cells` are those that were taken in all; `plain_cells` and `plain_attended` are
+    those of the same text written from left to right.
     """
 
     origin: str
@@ -119,7 +119,7 @@ def _answered(
     main = next(field for field in result.fields if field.path != THREAD)
     threads = [field for field in result.fields if field.path == THREAD]
     begun, tags, act = _tags(plan.auto, encoder, main, threads)
-    written = len(encoder.text(result.text)) + 1
+    written = len(encoder.text(result.text)) + (not main.truncated)
     return Answered(
         origin=row.origin,
         category=row.category,
@@ -136,14 +136,21 @@ def _answered(
         announced=_announced(plan.auto, encoder, begun, threads),
         truncated=any(field.truncated for field in result.fields),
         peak_cells=usage.peak_cells,
-        cells=usage.input_tokens + usage.forced_tokens + usage.output_tokens,
+        cells=usage.input_tokens + usage.forced_tokens + usage.output_tokens - _never_fed(encoder, result),
         attended=usage.attended_tokens,
-        plain_cells=usage.input_tokens + written,
+        plain_cells=usage.input_tokens + written - 1,
         plain_attended=usage.input_tokens + (written - 1) / 2,
         drafts=usage.drafted_tokens,
         confirmed=usage.confirmed_tokens,
         parts={} if score is None else parts_of(score, row, result.text),
     )
+
+
+def _never_fed(encoder: Encoder, result: Result) -> int:
+    """How many drawn tokens take no cell: the end of the turn, and the last one of what nothing goes on from."""
+    seen = {lane for join in result.trace.joins for lane in join.joined}
+    last = {one.lane: one.token for one in result.trace.drawn}
+    return sum(lane not in seen or token in encoder.ends for lane, token in last.items())
 
 
 def parts_of(score: Score, row: Row, text: str) -> Parts:

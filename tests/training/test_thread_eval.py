@@ -45,6 +45,21 @@ def test_an_answer_with_threads_is_counted() -> None:
     assert found.parts == {"ends": (1, 1)}
 
 
+def test_an_answer_without_threads_costs_what_it_costs_from_left_to_right() -> None:
+    for found in (answered("Goulash!"), answered("a" * 300)):
+        assert found.peak_cells == found.cells == found.plain_cells
+        assert found.attended == found.plain_attended
+        assert report_on([found], rows("a")).theoretical == pytest.approx(1)
+
+
+def test_what_is_seen_to_the_end_is_never_released() -> None:
+    for food in ("Goulash!</async>", "Goulash!", "Goulash!<sync/>"):
+        found = answered(f"{FOOD}\n{SIGHTS}\n<sync/>End.", food=food, sights="Baths.</async>")
+        assert found.peak_cells == found.cells
+    unseen = answered(f"{FOOD}\nEnd.", food="Goulash!</async>")
+    assert unseen.peak_cells <= unseen.cells
+
+
 def test_rows_that_are_alike_are_sampled_with_seeds_of_their_own() -> None:
     engine = Engine(TransformersModel(toy_model(), cells=2048, check=False), byte_tokenizer())
     found = [
