@@ -239,10 +239,13 @@ def command(
     if method is MethodName.BONBON:
         if samples == 1:
             raise Refused("--samples 1 leaves nothing to prefer: bonbon takes 2 and more", EXIT_USAGE)
+        if margin is not None and not (math.isfinite(margin) and (margin or form is Form.SQUARED)):
+            above = "" if form is Form.SQUARED else " above 0"
+            raise Refused(f"--margin takes a number{above}, not {margin:g}", EXIT_USAGE)
         preference = Preference(samples or 8, quality, alpha, margin, form)
         train_bonbon(
             preference, replace(settings, steps=steps or 0), checked, template, model, rows_of(data, columns), out,
-            score, max(1, rows // 2), device, sampled=sampled, lora=adapters, keep_adapter=keep_adapter,
+            score, max(1, rows // 2), warm_up, device, sampled=sampled, lora=adapters, keep_adapter=keep_adapter,
             overwrite=overwrite, options=_options(context),
         )  # fmt: skip
         return

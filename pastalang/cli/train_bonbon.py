@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def train_bonbon(
     preference: Preference, settings: Settings, program: Program, template: str | None, model: str, data: RowFile,
-    out: Path, score: str | None, pairs: int, device: str | None, *, sampled: Path | None, lora: Lora | None,
-    keep_adapter: bool, overwrite: bool, options: Mapping[str, Any],
+    out: Path, score: str | None, pairs: int, warmup: int | None, device: str | None, *,
+    sampled: Path | None, lora: Lora | None, keep_adapter: bool, overwrite: bool, options: Mapping[str, Any],
 ) -> None:  # fmt: skip
     """Raises `Refused`. An interrupted round goes on."""
     count = None if score is None else function_named("--score", score)
@@ -30,7 +30,7 @@ def train_bonbon(
     from pastalang.training.method import OwnThreads
 
     round = Round(
-        OwnThreads(program, template), model, data, out, preference, settings, pairs=pairs, score=count,
+        OwnThreads(program, template), model, data, out, preference, settings, pairs=pairs, warmup=warmup, score=count,
         score_name=score or "F1 of words", sampled=sampled, lora=lora, keep_adapter=keep_adapter, device=device,
         overwrite=overwrite, options=options,
     )  # fmt: skip

@@ -29,6 +29,7 @@ _PROBES = (MethodName.PPD, MethodName.SPACE)
 _ONLY_FOR = {
     "mode": (MethodName.HPD, *_PROBES),
     "samples": (MethodName.BONBON, MethodName.PPD),
+    "log": (*_FINE_TUNED, MethodName.PPD),
     "length": (*_FINE_TUNED, MethodName.PPD),
     "distances": _PROBES,
     **dict.fromkeys(("plain", "cuts"), (MethodName.SPACE,)),

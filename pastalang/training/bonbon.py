@@ -45,7 +45,7 @@ from pastalang.training.row_files import RowFile, fingerprint_of
 from pastalang.training.run_folder import WORK, check_folder, prepare_folder, write_options
 from pastalang.training.run_log import ReportLine
 from pastalang.training.settings import Settings
-from pastalang.training.thread_eval import Score
+from pastalang.training.thread_eval import Score, parts_of
 from pastalang.training.thread_text import read_thread_text, tags_apart
 from pastalang.training.trainer import train
 
@@ -77,8 +77,7 @@ def sample_answers(
     seed: int, on_done: Callable[[int], None] = lambda _: None,
 ) -> list[list[Sampled]]:  # fmt: skip
     """Answers to each row, without those that failed. They are kept in a file, row by row, and taken from there."""
-    lines = kept.read_text(encoding="utf-8").splitlines() if kept.exists() else []
-    found = [[Sampled(**one) for one in json.loads(line)] for line in lines[: len(rows)]]
+    found = _kept_before(kept)[: len(rows)]
     with kept.open("a", encoding="utf-8") as file:
         while len(found) < len(rows):
             some = rows[len(found) : len(found) + _TOGETHER]
@@ -88,6 +87,17 @@ def sample_answers(
             found += new
             on_done(len(found))
     return found
+
+
+def _kept_before(kept: Path) -> list[list[Sampled]]:
+    """The answers in a file, which loses its last line if a run was killed while it wrote it."""
+    if not kept.exists():
+        return []
+    text = kept.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        kept.write_text(whole, encoding="utf-8")
+    return [[Sampled(**one) for one in json.loads(line)] for line in whole.splitlines()]
 
 
 def _answers(
@@ -128,7 +138,7 @@ def _sampled(
     if score is None:
         quality = report_on_texts([(right, result.text)], truncated=0).reported.f1 / 100
     else:
-        counts = score(row.inputs, result.text).values()
+        counts = parts_of(score, row, result.text).values()
         quality = sum(part for part, _ in counts) / max(1, sum(whole for _, whole in counts))
     return Sampled(value, (len(encoder.text(right)) + 1) / max(1, result.usage.critical_path), quality)
 
@@ -259,6 +269,7 @@ def summary_of(pairs: Sequence[Pair], answers: Sequence[Sequence[Sampled]], repo
 @dataclass(frozen=True, slots=True)
 class Round:
     """One round. `settings.steps` 0: every pair once. `pairs` share a batch; `score_name` tells two scores apart.
+    `warmup`: steps; None: a tenth of all, at most 100.
 
     `sampled`: the folder of another round of the same model, whose answers are taken.
     """
@@ -270,6 +281,7 @@ class Round:
     preference: Preference
     settings: Settings
     pairs: int = 4
+    warmup: int | None = None
     score: Score | None = None
     score_name: str = "F1 of words"
     sampled: Path | None = None
@@ -305,6 +317,11 @@ def train_round(
     pairs = pairs_of(reading.rows, answers, round.preference)
     usable, sampled = sum(map(len, answers)), len(answers) * round.preference.samples
     report(f"{usable:,} of {sampled:,} answers can be used: they are whole, and their tags act")
+    if not usable:
+        raise BadData(
+            f"no answer of {round.model} can be used: all are cut by a limit, or have tags that do not act; "
+            "raise `max`, or train it first with rows that have threads"
+        )
     summary_of(pairs, answers, report)
     model = base.load(device=round.device, seed=settings.seed, lora=round.lora, precision=settings.precision)
     batches = PairBatches(
@@ -312,7 +329,7 @@ def train_round(
     )
     loss = BonbonLoss(reference_of(model, batches), round.preference)
     steps = settings.steps or -(-len(pairs) // round.pairs)
-    warmup = min(settings.warmup_steps, max(1, steps // 10))
+    warmup = min(settings.warmup_steps, max(1, steps // 10)) if round.warmup is None else round.warmup
     progress = train(
         model, batches, replace(settings, steps=steps, warmup_steps=warmup), work, identity=identity, loss=loss,
         report=report, is_stopped=is_stopped,

@@ -99,6 +99,13 @@ MISUSE = [
     (["bonbon"], 2, "`word` is not one text of auto(...): bonbon is for answers with threads"),
     (["bonbon", "--program", "auto.pasta", "--workers", "4"], 2, "--workers is for hpd, pasta, apar and space"),
     (["bonbon", "--program", "auto.pasta", "--score", "x"], 2, "--score is written MODULE:FUNCTION, not x"),
+    (["bonbon", "--program", "auto.pasta", "--log", "wandb"], 2, "--log is for hpd, pasta, apar, space and ppd, not"),
+    (["bonbon", "--program", "auto.pasta", "--margin", "inf"], 2, "--margin takes a number, not inf"),
+    (
+        ["bonbon", "--program", "auto.pasta", "--margin", "0", "--form", "logistic"],
+        2,
+        "--margin takes a number above 0, not 0",
+    ),
     (["--samples", "4"], 2, "--samples is for bonbon and ppd, not for hpd"),
     (["--program", "auto.pasta"], 2, "`t` lets the model open threads with auto(pasta): use `pasta train pasta`"),
     (["pasta", "--program", "auto.pasta"], 1, "rows.jsonl:1: value: has to be the text of the answer, with its"),

@@ -7,6 +7,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -40,6 +41,7 @@ from pastalang.training.model_files import Lora
 from pastalang.training.preference import Form, Preference
 from pastalang.training.settings import Precision, Settings
 from pastalang.training.thread_text import read_thread_text
+from pastalang.training.trainer import train
 from tests.runtime.test_auto import FOOD, SIGHTS, program, script_of
 from tests.training.lessons import TOKENIZER
 from tests.training.test_threads import toy_llama
@@ -98,6 +100,25 @@ def test_the_samples_of_a_row_differ(tmp_path: Path) -> None:
     ]
     assert [len(one) for one in taken[0]] == [3, 3] and taken[0] == taken[1]
     assert len(seeds) == len(set(seeds)) == 6, "each sample of each row has its seed, and none is taken twice"
+    whole = kept.read_text("utf-8")
+    kept.write_text(whole[:-20], encoding="utf-8")  # as a run leaves it that was killed while it wrote
+    again = sample_answers(engine, plan, rows("x", "y"), Preference(samples=3), score=None, kept=kept, seed=1)
+    assert (again, kept.read_text("utf-8")) == (taken[0], whole)
+
+
+def test_a_round_without_usable_answers_says_why(tmp_path: Path) -> None:
+    model, data = toy_llama(tmp_path / "model"), tmp_path / "rows.jsonl"
+    data.write_text(json.dumps({"word": "x", "value": "ab!"}) + "\n", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pastalang.training.bonbon._answers", lambda *_, **__: [[]])
+        with pytest.raises(BadData, match="can be used: all are cut by a limit, or have tags that do not act"):
+            train_round(
+                Round(
+                    OwnThreads(PROGRAM), str(model), data, tmp_path / "out", Preference(samples=2), Settings(1, 1e-3),
+                    device="cpu",
+                ),
+                report=lambda _: None,
+            )  # fmt: skip
 
 
 def batches() -> PairBatches:
@@ -160,8 +181,11 @@ def test_a_round_samples_once_and_goes_on_where_it_was_interrupted(tmp_path: Pat
     lines: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pastalang.training.bonbon._answers", None)  # another weight, and nothing is sampled
-        again = replace(job("again", quality_weight=0.5), sampled=tmp_path / "whole")
+        again = replace(job("again", quality_weight=0.5), sampled=tmp_path / "whole", warmup=4)
+        trained = Mock(wraps=train)
+        patch.setattr("pastalang.training.bonbon.train", trained)
         train_round(again, report=lines.append)
+        assert trained.call_args.args[2].warmup_steps == 4
         with pytest.raises(BadData, match="whole holds no answers of this model to these rows"):
             train_round(replace(job("more", temperature=0.5), sampled=tmp_path / "whole"))
     assert lines[1:4] == whole[1:4] and not (tmp_path / "more").exists()
