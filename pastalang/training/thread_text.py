@@ -23,9 +23,10 @@ _THREAD = {
     AutoPolicy.APAR: re.compile(r"\[Child\](.*?)\[/Child\]", re.DOTALL),
 }
 _MARKS = {
-    AutoPolicy.PASTA: ("<async>", "</async>", "<promise", "<sync/>"),
+    AutoPolicy.PASTA: ("<async>", "</async>", "<promise", "<sync/>", "<sync"),
     AutoPolicy.APAR: ("[Child]", "[/Child]", "[Fork]"),
 }
+_OTHERS = {AutoPolicy.PASTA: ("[Child]", AutoPolicy.APAR), AutoPolicy.APAR: ("<async>", AutoPolicy.PASTA)}
 _TAG = {AutoPolicy.PASTA: re.compile(r"(<promise[^<>\n]*/>|<sync/>)"), AutoPolicy.APAR: re.compile(r"(\[Fork\])")}
 _BEGINS = {AutoPolicy.PASTA: "<promise .../>", AutoPolicy.APAR: "[Fork]"}
 
@@ -56,6 +57,10 @@ class ThreadText:
 
 def read_thread_text(text: str, policy: AutoPolicy) -> ThreadText:
     """Raises `BadRow` if a tag has no thread, a thread no tag, or a tag stands where it means nothing."""
+    foreign, other = _OTHERS[policy]
+    if foreign in text:
+        mine = policy.value
+        raise BadRow(f"value: {foreign} begins a thread of auto({other.value}), and the program has auto({mine})")
     pieces = _THREAD[policy].split(text)
     mains, threads = pieces[::2], tuple(pieces[1::2])
     reader = reader_of(policy, in_thread=False)
@@ -83,7 +88,8 @@ def _check_threads(mains: list[str], threads: tuple[str, ...], begun: int, polic
         found = reader.read(Reading(), before)
         last = [tag for at, tag in found.found if isinstance(tag, Begin) and at == len(found.text)]
         if not last or found.held or not before.endswith(("/>", "[Fork]")):
-            raise BadRow(f"value: thread {number + 1}, {_short(thread)}, does not follow a tag {_BEGINS[policy]}")
+            place = f"does not follow a tag {_BEGINS[policy]}" + (f", but {_last(before)}" if before else "")
+            raise BadRow(f"value: thread {number + 1}, {_short(thread)}, {place}")
         if mark := next((mark for mark in _MARKS[policy] if mark in thread), None):
             raise BadRow(f"value: thread {number + 1} has the tag {mark}: a thread cannot start or wait for threads")
         if not thread:
@@ -97,6 +103,10 @@ def _check_threads(mains: list[str], threads: tuple[str, ...], begun: int, polic
 def _around(text: str, mark: str) -> str:
     at = text.index(mark)
     return _short(text[at : at + 60])
+
+
+def _last(text: str) -> str:
+    return repr(text if len(text) <= 40 else "..." + text[-37:])
 
 
 def _short(text: str) -> str:
