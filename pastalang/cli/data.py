@@ -15,7 +15,7 @@ from pastalang.cli.evaluate_threads import function_named
 from pastalang.cli.exit_codes import EXIT_PROBLEMS, EXIT_USAGE, Refused, ctrl_c_exits_at_once
 from pastalang.cli.model_source import chosen_model, load_tokenizer, refuse_device, refuse_model
 from pastalang.cli.options import Device, TemplateName
-from pastalang.cli.output import echo, refuse_unwritable, write_file
+from pastalang.cli.output import echo, echo_error, refuse_unwritable, write_file
 from pastalang.cli.plan_source import read_plan
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.standard_input import refuse_second, rows_of
@@ -82,7 +82,7 @@ def command(
         from pastalang.training.model_files import read_base
         from pastalang.training.thread_data import Bar, Rejected, Tagged, plain_among, statistics_of, tag_rows
 
-    rows = read_checked(rows_of(data), plan)
+    rows = read_checked(rows_of(data), plan, note=echo_error)
     bar = None
     if independence is not None:
         refuse_model(name)

@@ -62,6 +62,10 @@ def refuse_method(method: MethodName, template: Template) -> None:
         )
     if method is MethodName.BONBON and policy is None:
         raise Refused(f"`{template.name}` is not one text of auto(...): bonbon is for answers with threads", EXIT_USAGE)
+    if method is MethodName.BONBON and template.messages[-1].thought is not None:
+        raise Refused(
+            f"`{template.name}` thinks before its answer: bonbon is for answers without a thought", EXIT_USAGE
+        )
     if method in _THREADS and policy != method.value:
         instead = f"has auto({policy})" if policy else "is not one text of auto(...)"
         other = f"use `pasta train {policy}`" if policy else "for values without threads use `pasta train hpd`"

@@ -52,7 +52,7 @@ class Judge:
     def losses(self, row: Row, tagged: str) -> list[Loss]:
         """`tagged` is the answer of the row, with its threads. Threads that cannot see fewer than all are left out."""
         read = read_thread_text(tagged, self._policy)
-        lesson = Lesson(lambda _: self._plan, row.inputs, read.plain, row.origin)
+        lesson = Lesson(lambda _: self._plan, row.inputs, read.plain, row.origin, thought=row.thought)
         plain = self._recorder.row(lesson, Mode.STRICT)
         return self._measured(plain, self._owners(plain, read), _visible_threads(read, self._policy))
 

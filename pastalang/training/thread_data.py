@@ -22,7 +22,7 @@ from pastalang.plan.plan import Mode, Plan
 from pastalang.program.types import AutoPolicy, Sampling
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
-from pastalang.training.data import CATEGORY, VALUE, Row
+from pastalang.training.data import CATEGORY, THOUGHT, VALUE, Row
 from pastalang.training.errors import BadRow, raised
 from pastalang.training.independence import Judge
 from pastalang.training.lessons import Lesson, Recorder
@@ -131,10 +131,11 @@ class _Work:
         read = read_thread_text(text, self._policy)
         if read.plain != plain:
             raise Unfit("without its tags, it is another text")
-        lesson = Lesson(lambda _: self._plan, row.inputs, text, row.origin)
+        lesson = Lesson(lambda _: self._plan, row.inputs, text, row.origin, thought=row.thought)
         recorded = self._recorder.row(lesson, Mode.STRICT)
         inside = sum(map(self._count, read.threads))
-        tokens, loss = self._count(plain) + 1, self._loss(row, text)
+        thought = self._count(row.thought) if isinstance(row.thought, str) else 0
+        tokens, loss = thought + self._count(plain) + 1, self._loss(row, text)
         return Tagged(_written(row, text), len(read.threads), tokens, inside, recorded.passes, loss)
 
     def _loss(self, row: Row, text: str) -> float | None:
@@ -178,7 +179,8 @@ def _with_space_of(plain: str, text: str) -> str:
 
 def _written(row: Row, text: str) -> Mapping[str, Any]:
     category = {CATEGORY: row.category} if row.category else {}
-    return {**row.inputs, **category, VALUE: text}
+    thought = {THOUGHT: row.thought} if row.thought is not None else {}
+    return {**row.inputs, **category, **thought, VALUE: text}
 
 
 # ── annotators ───────────────────────────────────────────────────────────────────────────────────────────

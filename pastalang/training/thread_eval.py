@@ -20,6 +20,7 @@ from pastalang.runtime.constraints.tagged_text import Begin, Reading, Tag, reade
 from pastalang.runtime.encoder import Encoder
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.result import FieldResult, Result
+from pastalang.runtime.trace import ROOT_LANE
 from pastalang.training.data import Row
 from pastalang.training.errors import BadData, raised
 from pastalang.training.likelihood import Interval, interval_of_mean
@@ -39,9 +40,9 @@ _MARKS = {
 class Answered:
     """One answer and what it cost. `announced` are pairs: the room of a promise, and what its thread took of it.
 
-    `tags` that the model began, and how many of them `act`. `written` are the tokens of the text without its tags, and
-    with its end if the model wrote it; `cells` are those that were taken in all; `plain_cells` and `plain_attended` are
-    those of the same text written from left to right.
+    `tags` that the model began, and how many of them `act`. `written` are the tokens of the text without its tags, with
+    its end if the model wrote it, and with the thought before it. `cells` are those that were taken in all;
+    `plain_cells` and `plain_attended` are those of the same text written from left to right.
     """
 
     origin: str
@@ -119,7 +120,8 @@ def _answered(
     main = next(field for field in result.fields if field.path != THREAD)
     threads = [field for field in result.fields if field.path == THREAD]
     begun, tags, act = _tags(plan.auto, encoder, main, threads)
-    written = len(encoder.text(result.text)) + (not main.truncated)
+    thought = sum(one.lane == ROOT_LANE for one in result.trace.drawn) - len(main.tokens)
+    written = len(encoder.text(result.text)) + (not main.truncated) + thought
     return Answered(
         origin=row.origin,
         category=row.category,

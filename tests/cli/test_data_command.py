@@ -29,6 +29,8 @@ def words(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> list[
     monkeypatch.chdir(tmp_path)
     rows = [{"city": "Buda", "value": LIST}, {"city": "Pest", "value": "One line."}, {"city": "Eger", "value": "Two."}]
     files = {"a.pasta": AUTO, "json.pasta": AUTO.replace("auto(pasta, max=300)", "json { a: boolean }")}
+    files["think.pasta"] = AUTO.replace("assistant", "assistant think(max=40)")
+    files["think.csv"] = f'id,city,thought,value\n1,Buda,Hm.,"{LIST}"\n'
     files |= {"rows.jsonl": "".join(json.dumps(row) + "\n" for row in rows), "none.jsonl": json.dumps(rows[1]) + "\n"}
     files["tags.py"] = "def copy(prompt):\n    return prompt.partition('answer:')[2].strip()\n"
     files["asking.py"] = "def down(prompt):\n    raise OSError('no service')\ndef none(prompt):\n    pass\n"
@@ -53,6 +55,14 @@ def test_rows_with_threads_are_written_and_the_others_with_their_reasons(words: 
     ]  # fmt: skip
     told = {line.rpartition("  ")[0].strip(): line.rpartition("  ")[2] for line in result.stdout.splitlines()}
     assert (told["rows with threads"], told["threads of a row"], told["rejected"]) == ("1", "3.0", "2")
+
+
+def test_the_thoughts_of_rows_are_kept_and_unused_columns_named(words: list[str], tmp_path: Path) -> None:
+    more = ["--least", "12", "--independence", "9", "--device", "cpu"]
+    result = run(*words, "--program", "think.pasta", "--data", "think.csv", *more)
+    assert result.exit_code == 0 and "columns that are not used: id" in result.stderr, result.stderr
+    row = json.loads((tmp_path / "out.jsonl").read_text("utf-8"))
+    assert row["thought"] == "Hm." and row["value"].count("<async>") == 3
 
 
 def test_a_model_judges_what_threads_lose_without_one_another(words: list[str], tmp_path: Path) -> None:

@@ -47,7 +47,9 @@ def place(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a program, rows and the things that people get wrong."""
     monkeypatch.chdir(tmp_path)
     files: dict[str, str | bytes] = {
-        "p.pasta": PROGRAM, "two.pasta": TWO, "auto.pasta": AUTO, "broken.pasta": "template t(",
+        "p.pasta": PROGRAM, "two.pasta": TWO, "auto.pasta": AUTO,
+        "think.pasta": AUTO.replace("assistant", "assistant think(max=9)"),
+        "broken.pasta": "template t(",
         "empty.jsonl": "", "text.jsonl": "hello\n",
         "latin.jsonl": b"\xe9\n", "bad.toml": "steps = ", "wrong.toml": "stepps = 3\n", "typed.toml": 'rows = "many"\n',
         "file": "x", "array.jsonl": "[1]\n", "few.jsonl": json.dumps(ROWS[0]) + "\n",
@@ -99,6 +101,7 @@ MISUSE = [
     (["bonbon"], 2, "`word` is not one text of auto(...): bonbon is for answers with threads"),
     (["bonbon", "--program", "auto.pasta", "--workers", "4"], 2, "--workers is for hpd, pasta, apar and space"),
     (["bonbon", "--program", "auto.pasta", "--score", "x"], 2, "--score is written MODULE:FUNCTION, not x"),
+    (["bonbon", "--program", "think.pasta"], 2, "`t` thinks before its answer: bonbon is for answers without"),
     (["bonbon", "--program", "auto.pasta", "--log", "wandb"], 2, "--log is for hpd, pasta, apar, space and ppd, not"),
     (["bonbon", "--program", "auto.pasta", "--margin", "inf"], 2, "--margin takes a number, not inf"),
     (

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+import pastalang
 from pastalang.plan.build import build_plan
 from pastalang.program.types import Sampling
 from pastalang.runtime.engine import Engine
@@ -50,6 +51,15 @@ def test_an_answer_without_threads_costs_what_it_costs_from_left_to_right() -> N
         assert found.peak_cells == found.cells == found.plain_cells
         assert found.attended == found.plain_attended
         assert report_on([found], rows("a")).theoretical == pytest.approx(1)
+
+
+def test_a_thought_is_written_from_left_to_right_as_well() -> None:
+    source = 'template t()\nuser """Go."""\nassistant think(max=10) auto(pasta, max=20)\n'
+    plan = build_plan(pastalang.compile(source).only_template, pastalang.compile(source))
+    engine = Engine(scripted_model(lambda _: ord("a"), 320), byte_tokenizer())
+    given = read_checked(Source("rows", '{"value": "a", "thought": "b"}\n'), plan)
+    [found] = answer_rows(engine, plan, given)
+    assert isinstance(found, Answered) and found.written == found.drawn == found.path == 30
 
 
 def test_what_is_seen_to_the_end_is_never_released() -> None:
