@@ -60,7 +60,7 @@ def evaluate_threads(wish: Wish) -> dict[str, Any]:
         from pastalang.training.data import read_checked
         from pastalang.training.thread_eval import by_category, judged, report_on, with_drafts
 
-    rows = read_checked(wish.data, wish.plan)
+    rows = read_checked(wish.data, wish.plan, note=echo_error)
     engine = load_engine(wish.model, device=wish.device, cells=wish.cells)
     answers = _answers(wish, engine, wish.model, rows, score)
     if not any(not isinstance(one, str) for one in answers):
@@ -137,7 +137,11 @@ def as_text(report: dict[str, Any]) -> str:
         lines.append((f"right: {name}", [_right(one["parts"].get(name)) for one in reports.values()]))
     base = report.get(BASELINE, {}).get(ALL)
     if base is not None:
-        lines += [(f"  without threads: {name}", [_right(part)]) for name, part in base["parts"].items()]
+        lines += [
+            ("without threads: cut by a limit", [f"{100 * base['truncated']:.1f} %"]),
+            ("  F1 of words", [f"{base['word_f1']:.2f}"]),
+            *((f"  right: {name}", [_right(part)]) for name, part in base["parts"].items()),
+        ]
     if (drafts := report.get("drafts")) is not None:
         lines += [
             ("with drafts: passes", [f"{drafts['passes']:.1f}, without {drafts['passes_without']:.1f}"]),

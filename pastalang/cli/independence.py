@@ -18,7 +18,8 @@ from pastalang.cli.output import echo, echo_document, echo_error
 from pastalang.cli.plan_source import build, choose_template, read_program
 from pastalang.cli.process import exits_with_code
 from pastalang.cli.standard_input import refuse_second, rows_of
-from pastalang.plan.plan import Mode, Plan
+from pastalang.plan.plan import Hole, Mode, Plan
+from pastalang.plan.structure import walk_plan
 from pastalang.program.program import AutoBody, JsonBody, Template
 from pastalang.values.describe import counted
 
@@ -55,6 +56,7 @@ def command(
     chosen = choose_template(checked, template)
     _refuse_other_answers(chosen)
     plan = build(checked, chosen, Mode.SEQUENTIAL)
+    _refuse_threads(plan)
     build(checked, chosen, Mode.STRICT)
     name = chosen_model(model).name
     refuse_model(name)
@@ -101,6 +103,17 @@ def _refuse_other_answers(template: Template) -> None:
     if isinstance(body, AutoBody):
         instead = "the model opens its threads itself; `pasta data threads --independence` measures them"
     raise Refused(f"`pasta independence` is for answers in JSON. In `{template.name}`, {instead}", EXIT_USAGE)
+
+
+def _refuse_threads(plan: Plan) -> None:
+    """Raises `Refused` for a field in which the model opens threads: rows have no place for their tags."""
+    for _, _, part in walk_plan(plan):
+        if isinstance(part, Hole) and part.threads is not None and part.auto is not None:
+            raise Refused(
+                f"`{part.field}` is a text of auto({part.auto.value}), which cannot be measured among others: write "
+                f"`string(max={part.max_tokens})` in its place to measure the fields",
+                EXIT_USAGE,
+            )
 
 
 def _answered(rows: Sequence[Row | Asked], model: Any, tokenizer: Any, plan: Plan, cells: int) -> tuple[list[Row], int]:

@@ -182,7 +182,9 @@ class PairBatches:
 
     def __init__(self, pairs: Sequence[Pair], recorder: Recorder, plan: Plan, *, size: int, seed: int) -> None:
         if not pairs:
-            raise BadData("no row has a better and a worse answer: there is nothing to prefer")
+            raise BadData(
+                "all usable answers to each row are equally good: there is nothing to prefer; more --samples may differ"
+            )
         self._size, self._seed = min(size, len(pairs)), seed
         self._lines = [
             [_recorded(recorder, plan, pair, one, f"{number}") for one in (pair.best, pair.worst)]
@@ -258,8 +260,10 @@ def reference_of(model: Any, batches: PairBatches) -> dict[str, float]:
 def summary_of(pairs: Sequence[Pair], answers: Sequence[Sequence[Sampled]], report: ReportLine) -> None:
     every = [one for sampled in answers for one in sampled]
     for name, some in (("all", every), ("best", [p.best for p in pairs]), ("worst", [p.worst for p in pairs])):
-        speed = sum(one.speed for one in some) / max(1, len(some))
-        quality = sum(one.quality for one in some) / max(1, len(some))
+        if not some:
+            continue
+        speed = sum(one.speed for one in some) / len(some)
+        quality = sum(one.quality for one in some) / len(some)
         report(f"{name:<5}  {len(some):>6,} answers  speed-up {speed:.2f}x  quality {100 * quality:.1f} %")
 
 

@@ -263,6 +263,7 @@ def test_threads_are_measured_against_a_model_without_them(threads: list[str], m
     table = {line[:26].strip(): line[26:].split() for line in result.stdout.splitlines()}
     assert table[""] == ["all", "one", "two"] and table["answers"] == ["2", "1", "1"]
     assert {"theoretical speed-up", "realised, processor time", "right: letters"} <= table.keys()
+    assert "without threads: cut by a limit" in result.stdout
 
 
 def test_answers_are_judged_in_pairs_and_decoded_again_with_drafts(threads: list[str], tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ def words(tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> list[
     files = {
         "t.pasta": PROGRAM, "rows.jsonl": "".join(json.dumps(row) + "\n" for row in ROWS),
         "auto.pasta": 'template t(city: text)\nuser """{city}"""\nassistant auto(pasta)\n',
+        "field.pasta": PROGRAM.replace("d: boolean", "d: auto(pasta, max=9)"),
         "text.pasta": 'template t(city: text)\nuser """{city}"""\nassistant text """{a: string}"""\n',
         "bad.jsonl": '{"city": "Buda"}\n{"city": 5}\n{"city": "Pest", "value": {"a": "z"}}\n', "none.jsonl": "",
     }  # fmt: skip
@@ -68,6 +69,7 @@ def test_losses_are_printed_with_what_would_mend_them(words: list[str]) -> None:
     ("given", "code", "message"),
     [
         (["auto.pasta", "--data", "rows.jsonl"], 2, "`pasta data threads --independence` measures them"),
+        (["field.pasta", "--data", "rows.jsonl"], 2, "`d` is a text of auto(pasta), which cannot be measured"),
         (["text.pasta", "--data", "rows.jsonl"], 2, "is for answers in JSON"),
         (["t.pasta", "--data", "bad.jsonl"], 1, "2 of 3 rows cannot be used\n  bad.jsonl:2: "),
         (["t.pasta", "--data", "none.jsonl"], 1, "none.jsonl holds no rows"),
