@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import enum
 import ipaddress
@@ -10,12 +11,15 @@ import uuid
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from functools import partial
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal, NamedTuple, Optional, Union
 
 import pytest
 from annotated_types import Len
 from pydantic import (
     AfterValidator,
+    AliasChoices,
+    AliasPath,
     AwareDatetime,
     BaseModel,
     Field,
@@ -26,6 +30,7 @@ from pydantic import (
     PlainValidator,
     PositiveInt,
     RedisDsn,
+    RootModel,
     StrictBool,
     StringConstraints,
     TypeAdapter,
@@ -33,9 +38,12 @@ from pydantic import (
     WebsocketUrl,
     create_model,
 )
+from pydantic.dataclasses import dataclass as pydantic_dataclass
 
 from pastalang.values.conversion import NotExpressible
-from pastalang.values.pydantic.from_core import type_of_model
+from pastalang.values.fit import find_mismatches
+from pastalang.values.pydantic.defaults import json_of
+from pastalang.values.pydantic.from_core import type_of_model, validate_value
 from pastalang.values.pydantic.to_model import model_of
 from pastalang.values.read import read
 
@@ -321,3 +329,49 @@ def test_notes_are_the_same_in_every_run() -> None:
         "c: its default <object object> has no JSON spelling; the key is always written and read",
         "d: its default is made by `int`; the key is always written and read",
     ]
+
+
+# ── values, written as JSON again ────────────────────────────────────────────────────────────────────────
+
+
+class Shape(RootModel[list[Literal["round", "square"]]]):
+    pass
+
+
+class Chosen(BaseModel):
+    kind: str = Field(validation_alias=AliasChoices(AliasPath("a", 0), "Kind", "sort"))
+
+
+@pydantic_dataclass
+class Aliased:
+    kind: Annotated[str, Field(alias="Kind of")]
+    made: int = dataclasses.field(default=3, init=False)
+
+
+WRITTEN: Sequence[tuple[Any, Any]] = [
+    (datetime.timedelta, datetime.timedelta(days=800, hours=3, seconds=50)),
+    (datetime.timedelta, datetime.timedelta(0)),
+    (ipaddress.IPv4Address, ipaddress.IPv4Address("10.0.0.7")),
+    (ipaddress.IPv6Address, ipaddress.IPv6Address("::1")),
+    (HttpUrl, HttpUrl("https://example.com/a?b=c")),
+    (PurePosixPath, PurePosixPath("a/b")),
+    (uuid.UUID, uuid.UUID(int=5)),
+    (datetime.datetime, datetime.datetime(2024, 2, 29, 12, tzinfo=datetime.UTC)),
+    (Decimal, Decimal("12345678901234567890.10")),
+    (frozenset[str], frozenset(("b", "c", "a"))),
+    (Shape, Shape(["square"])),
+    (list[Shape], [Shape(["round"])]),
+    (Chosen, Chosen.model_validate({"Kind": "x"})),
+    (Aliased, Aliased(**{"Kind of": "x"})),
+]
+
+
+@pytest.mark.parametrize(("type", "value"), WRITTEN, ids=lambda part: repr(part)[:30])
+def test_a_value_is_written_as_its_type_reads_it(type: Any, value: Any) -> None:
+    found, written = type_of_model(type), json_of(value)
+    assert find_mismatches(found.type, written, found.types) == []
+    assert validate_value(TypeAdapter(type), written) == value
+
+
+def test_the_items_of_a_set_are_written_in_one_order() -> None:
+    assert json_of(frozenset(("b", "c", "a"))) == ["a", "b", "c"]
