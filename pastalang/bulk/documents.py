@@ -5,12 +5,16 @@ What is wrong with one row becomes a document with an error in its place, so tha
 
 from __future__ import annotations
 
+import datetime
 import json
+import math
 import random
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Final, TypeAlias
+from uuid import UUID
 
 from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.errors import InputError, PastaError
@@ -23,6 +27,9 @@ ID: Final = "id"  # the column of the id, if the caller names none
 _NAME: Final = r'(?:"(?:[^"\\]|\\.)*"|[^" ,]+)'
 _NAMES: Final = f"({_NAME}(?:, {_NAME})*)"
 _DESCRIPTION: Final = f"id ({_NAME})(?:, text {_NAMES})?(?:, if any {_NAMES})?"
+
+
+_IDS: Final = (str, int, float, Decimal, datetime.date, UUID)  # what identifies a document
 
 
 class BadDocument(InputError):
@@ -102,11 +109,16 @@ def document_of(given: Any, columns: Columns, origin: str, *, id: str | None = N
         case _:
             record = {name: getattr(given, name) for name in columns.all if hasattr(given, name)}
     found = record.get(columns.id or ID)
-    if isinstance(found, str | int) and not isinstance(found, bool):
-        return Document(record, str(found), origin)
+    if isinstance(found, _IDS) and not isinstance(found, bool) and not (isinstance(found, float) and math.isnan(found)):
+        return Document(record, in_utf8(str(found)), origin)
     if found is None and columns.id is None:
         return Document(record, id, origin)
     return Document(record, id, origin, BadDocument(f"{origin}: its id, `{columns.id or ID}`, is {_kind(found)}"))
+
+
+def in_utf8(text: str) -> str:
+    """The text with halves of surrogate pairs written as escapes: names of files and broken JSON hold them."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def drawn_from(documents: Iterable[Document], size: int) -> tuple[int, list[Document]]:

@@ -67,7 +67,7 @@ class Ledger:
         self.chunks: list[Chunk] = []
         self.is_complete = False  # the chunks have been joined into the output
         self._fingerprint = dict(fingerprint)
-        self._output = output
+        self.output = output
         self._lock: IO[str] | None = None
 
     @property
@@ -182,7 +182,7 @@ class Ledger:
         part = self._part(len(self.chunks))
         draft = part.with_name(f"{part.name}.draft")
         try:
-            self._output.write(draft, rows)
+            self.output.write(draft, rows)
         except BaseException:
             with suppress(OSError):
                 draft.unlink()
@@ -196,7 +196,7 @@ class Ledger:
         """The documents have ended: join the chunks into the output. May be repeated after a crash."""
         parts = [self._part(number) for number in range(len(self.chunks))]
         draft = self.folder / f"joined{self.out.suffix}"
-        self._output.join(draft, parts)
+        self.output.join(draft, parts)
         draft.replace(self.out)
         _sync_folder(self.out.parent)
         self._log({"joined": self.rows})

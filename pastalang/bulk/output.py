@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 from collections.abc import Iterable, Sequence
@@ -24,6 +23,9 @@ _ROWS_OF_A_GROUP: Final = 8192  # of a Parquet file
 
 class Output(Protocol):
     """How rows are written. The parts of a file are its chunks in order."""
+
+    def misfit(self, value: JsonValue) -> str | None:
+        """Why its columns cannot hold the value; None if they can."""
 
     def write(self, path: Path, rows: Sequence[Row]) -> None: ...
 
@@ -47,6 +49,9 @@ def output_for(path: Path, task: Task) -> Output:
 
 
 class JsonLines:
+    def misfit(self, value: JsonValue) -> str | None:
+        return None
+
     def write(self, path: Path, rows: Sequence[Row]) -> None:
         _write_text(path, "".join(f"{_line(row)}\n" for row in rows))
 
@@ -78,20 +83,30 @@ class Csv:
         keys = [f"value.{key}" if key in _OWN else key for key in self._keys] if self._is_object else ["value"]
         return [_OWN[0], *keys, *_OWN[1:]]
 
+    def misfit(self, value: JsonValue) -> str | None:
+        if not self._is_object or value is None:
+            return None
+        if not isinstance(value, dict):
+            return f"its value is not an object, and the columns are those of one: {write_json(value):.60}"
+        return next((f"its key {key!r:.60} has no column" for key in value if key not in self._keys), None)
+
     def write(self, path: Path, rows: Sequence[Row]) -> None:
-        with path.open("w", encoding="utf-8", newline="") as stream:
-            self._writer(stream).writerows(self._cells(row) for row in rows)
-            _sync(stream)
+        _write_text(path, "".join(self._line(self._cells(row)) for row in rows))
 
     def join(self, path: Path, parts: Iterable[Path]) -> None:
         head = path.with_suffix(".head")
-        with head.open("w", encoding="utf-8", newline="") as stream:
-            self._writer(stream).writerow(self.header)
+        _write_text(head, self._line(self.header))
         _concatenate(path, head.read_bytes(), parts)
         head.unlink()
 
-    def _writer(self, stream: Any) -> Any:
-        return csv.writer(stream, delimiter=self._delimiter, lineterminator="\n")
+    def _line(self, cells: Sequence[str]) -> str:
+        """A carriage return is quoted, too: the writer of Python 3.11 leaves it bare, and readers end the row there."""
+        return self._delimiter.join(map(self._quoted, cells)) + "\n"
+
+    def _quoted(self, cell: str) -> str:
+        if not any(mark in cell for mark in ('"', "\n", "\r", self._delimiter)):
+            return cell
+        return '"' + cell.replace('"', '""') + '"'
 
     def _cells(self, row: Row) -> list[str]:
         value = row["value"]
@@ -112,6 +127,11 @@ class Parquet:
 
         self._task = task
         self._schema = schema_of(task)
+
+    def misfit(self, value: JsonValue) -> str | None:
+        from pastalang.bulk.table import misfit
+
+        return misfit(value, self._task)
 
     def write(self, path: Path, rows: Sequence[Row]) -> None:
         from pyarrow import parquet

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from pastalang import __version__
-from pastalang.bulk.documents import Document
+from pastalang.bulk.documents import Document, in_utf8
 from pastalang.bulk.task import Task, parts_of
 from pastalang.errors import PastaError
 from pastalang.plan.plan import Mode
@@ -24,7 +24,7 @@ from pastalang.runtime.models.choice import revision_of
 from pastalang.runtime.models.source import DTypeName
 from pastalang.runtime.quotations import SourceSpan
 from pastalang.runtime.result import FieldResult, Result
-from pastalang.values.json import JsonValue
+from pastalang.values.json import JsonValue, write_json
 from pastalang.values.pydantic.defaults import json_of
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def row_of(document: Document, found: Extraction[Any], task: Task, origin: Origi
         "id": document.id,
         "value": value,
         "_status": "error" if misfit else found.status,
-        "_error": problem and _placed(document, problem),
+        "_error": problem and in_utf8(_placed(document, problem)),
         "_fields": [_field(one, document, task) for one in found.fields],
         "_meta": {
             "input_tokens": usage.input_tokens,
@@ -111,6 +111,11 @@ def row_of(document: Document, found: Extraction[Any], task: Task, origin: Origi
     }
 
 
+def without_value(row: Row, document: Document, misfit: str) -> Row:
+    """The row, with the reason why its value cannot be written in place of the value."""
+    return {**row, "value": None, "_status": "error", "_error": in_utf8(_placed(document, misfit))}
+
+
 def _value_of(found: Extraction[Any], task: Task) -> tuple[JsonValue, str | None]:
     """The value in JSON, after the validators of the type; and what is wrong with what they made."""
     if found.run is None or found.error is not None:
@@ -118,7 +123,11 @@ def _value_of(found: Extraction[Any], task: Task) -> tuple[JsonValue, str | None
     if task.type is None or found.run.problems:
         return found.run.exact, None
     try:
-        return json_of(found.value), None
+        value = json_of(found.value)
+        write_json(value).encode()  # half of a surrogate pair has no bytes
+        return value, None
+    except UnicodeEncodeError:
+        return None, "the validators of the type made a text with half of a surrogate pair, which UTF-8 does not have"
     except Exception as problem:  # `Undefined`, or anything that a property of the user's class raises
         return None, f"the validators of the type made a value that JSON does not have: {problem}"
 

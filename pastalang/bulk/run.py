@@ -20,7 +20,7 @@ from pastalang import __version__
 from pastalang.bulk.documents import Document
 from pastalang.bulk.files import Corpus
 from pastalang.bulk.ledger import Chunk, Digest, Ledger
-from pastalang.bulk.rows import FAILED, STATUSES, Origin, Row, extractions_of, row_of
+from pastalang.bulk.rows import FAILED, STATUSES, Origin, Row, extractions_of, row_of, without_value
 from pastalang.bulk.task import Task
 from pastalang.errors import PastaError, TruncationWarning
 from pastalang.program.types import Sampling
@@ -90,12 +90,16 @@ class Totals:
 
 
 class Stopped(PastaError):
-    """The run ended before its documents. What it had done is committed; `reason` says why it ended."""
+    """The run ended before its documents. What it had done is committed; `reason` says why it ended.
 
-    def __init__(self, reason: str, *, by_caller: bool = False) -> None:
+    `change` is the option without which the run would end at the same place again.
+    """
+
+    def __init__(self, reason: str, *, by_caller: bool = False, change: str | None = None) -> None:
         super().__init__(reason)
         self.reason = reason
         self.by_caller = by_caller
+        self.change = change
 
 
 def fingerprint_of(job: Job, corpus: Corpus) -> dict[str, str]:
@@ -182,10 +186,10 @@ def _write(pairs: Iterator[tuple[Document, Row]], job: Job, writer: _Writer) -> 
             raise
         if pair is None:
             break
-        document, row = pair
+        document, row = pair[0], writer.fitted(*pair)
         if job.stop_on_error and row["_status"] in FAILED:
             writer.commit()
-            raise Stopped(f"{row['_error']} ({row['_status']})")
+            raise Stopped(f"{row['_error']} ({row['_status']})", change="--on-error row")
         writer.add(document, row)
     writer.commit()
 
@@ -204,6 +208,10 @@ class _Writer:
     def _begin(self) -> None:
         self._rows: list[Row] = []
         self._digest = Digest()
+
+    def fitted(self, document: Document, row: Row) -> Row:
+        misfit = self._ledger.output.misfit(row["value"])
+        return row if misfit is None else without_value(row, document, misfit)
 
     def add(self, document: Document, row: Row) -> None:
         self._rows.append(row)
@@ -233,7 +241,8 @@ class _Writer:
         if rate > self._job.max_error_rate:
             raise Stopped(
                 f"{self._totals.failed:,} of {counted(self._totals.rows, 'document')} failed, {rate:.1%}, and the most "
-                f"that is allowed is {self._job.max_error_rate:.1%}"
+                f"that is allowed is {self._job.max_error_rate:.1%}",
+                change="a higher --max-error-rate",
             )
 
 

@@ -64,9 +64,18 @@ def table_of(rows: Iterable[Row], task: Task, schema: Any) -> Any:
     return pa.Table.from_pylist([_fitted(row, column) for row in rows], schema=schema)
 
 
+def misfit(value: JsonValue, task: Task) -> str | None:
+    """Why the column of the values cannot hold this one."""
+    try:
+        _optional(value_column(task), value)
+    except Unwritable as problem:
+        return str(problem)
+    return None
+
+
 def _fitted(row: Row, column: Column) -> Row:
     try:
-        value = None if row["value"] is None else column.encode(row["value"])
+        value = _optional(column, row["value"])
     except Unwritable as problem:
         return {**row, "value": None, "_status": "error", "_error": str(problem)}
     return {**row, "value": value}
@@ -185,6 +194,9 @@ def _struct(columns: Mapping[str, Column]) -> Column:
     def encode(value: JsonValue) -> object:
         if not isinstance(value, dict):
             raise Unwritable(f"its value is not an object: {_short(value)}")
+        unknown = next((key for key in value if key not in columns), None)
+        if unknown is not None:
+            raise Unwritable(f"its key {unknown!r:.60} has no column")
         return {key: _optional(column, value.get(key)) for key, column in columns.items()}
 
     if not columns:
@@ -218,10 +230,10 @@ def _boolean(value: JsonValue) -> object:
 
 
 def _integer(value: JsonValue) -> object:
+    if isinstance(value, int | Decimal) and not -_LARGEST <= value <= _LARGEST:
+        raise Unwritable(f"the number {_short(value)} does not fit into 64 bits")
     if isinstance(value, bool) or not isinstance(value, int | Decimal) or value != int(value):
         raise Unwritable(f"{_short(value)} is not a whole number, which its column holds")
-    if not -_LARGEST <= value <= _LARGEST:
-        raise Unwritable(f"the number {_short(value)} does not fit into 64 bits")
     return int(value)
 
 

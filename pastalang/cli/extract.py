@@ -288,17 +288,19 @@ def _go_through(work: Work, ledger: Ledger, wanted: Wanted) -> Totals:
         raise Refused(str(refused), EXIT_USAGE) from refused
     except Stopped as stopped:
         code = EXIT_STOPPED if stopped.by_caller else EXIT_PROBLEMS
-        raise Refused(f"{stopped.reason}\n{_how_to_go_on(ledger)}", code) from stopped
+        raise Refused(f"{stopped.reason}\n{_how_to_go_on(ledger, stopped.change)}", code) from stopped
     except OSError as problem:
         place = problem.filename or ledger.folder
         message = f"{place} could not be written: {reason_of(problem)}\n{_how_to_go_on(ledger)}"
         raise Refused(message, EXIT_UNREADABLE) from problem
 
 
-def _how_to_go_on(ledger: Ledger) -> str:
+def _how_to_go_on(ledger: Ledger, change: str | None = None) -> str:
     are = "is" if ledger.rows == 1 else "are"
     rows = counted(ledger.rows, "row")
-    return f"{rows} {are} safe in {ledger.folder}; to go on, call the same command with --resume"
+    return f"{rows} {are} safe in {ledger.folder}; to go on, call the same command with --resume" + (
+        f" and {change}" if change is not None else ""
+    )
 
 
 def _estimate(work: Work, wanted: Wanted) -> None:

@@ -17,6 +17,7 @@ from pastalang.cli.process import exits_with_code
 from pastalang.cli.program_files import refused_findings
 from pastalang.cli.standard_input import NAME, is_standard_input, read_standard_input
 from pastalang.compiler import check_source
+from pastalang.diagnostics.suggest import did_you_mean
 from pastalang.limits import MAX_SCHEMA_BYTES
 from pastalang.plan.chosen_limits import chosen_limits
 from pastalang.values.conversion import Converted, NotExpressible
@@ -75,12 +76,17 @@ def find_model(module: str, name: str) -> Any:
     """The named object of the module. Modules in the current folder can be imported, as with `python -m`."""
     if "" not in sys.path and str(Path.cwd()) not in sys.path:
         sys.path.insert(0, str(Path.cwd()))
+    if module.endswith(".py"):
+        dotted = module.removesuffix(".py").replace("\\", "/").strip("./").replace("/", ".")
+        raise Refused(f"{module} is a file: write {dotted}:{name}, as in an import", EXIT_USAGE)
     found: Any = _imported(module)
     try:
         for part in name.split("."):
             found = getattr(found, part)
     except AttributeError:
-        raise Refused(f"the module {module!r} has no {name!r}", EXIT_USAGE) from None
+        close = did_you_mean(part, dir(found))
+        hint = f"; did you mean {close!r}?" if close else ""
+        raise Refused(f"the module {module!r} has no {name!r}{hint}", EXIT_USAGE) from None
     return found
 
 

@@ -360,6 +360,9 @@ def _part(one: Labelled) -> dict[str, Any]:
 class _TrainingRows:
     """Parts hold all rows. The output has those that are kept, as training reads them."""
 
+    def misfit(self, value: object) -> str | None:
+        return None
+
     def write(self, path: Path, rows: Sequence[dict[str, Any]]) -> None:
         with path.open("w", encoding="utf-8", newline="\n") as stream:
             stream.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)

@@ -7,19 +7,21 @@ import json
 import multiprocessing
 import os
 import signal
+from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 from pastalang.bulk.files import open_documents
 from pastalang.bulk.ledger import Ledger, RunRefused
 from pastalang.bulk.output import output_for
 from pastalang.bulk.rows import Origin
 from pastalang.bulk.run import Job, Stopped, Totals, fingerprint_of, rows_of_engine, run_job
+from pastalang.bulk.saved import read_rows
 from pastalang.bulk.task import task_of_type
 from pastalang.runtime.engine import Engine
 from pastalang.testing.byte_tokenizer import byte_tokenizer
@@ -50,7 +52,7 @@ def run(
     source: Path, out: Path, *, chunk: int = 2, resume: bool = True, overwrite: bool = False, **given: Any
 ) -> Totals:
     runner, stops = given.pop("engine", None) or engine(), given.pop("is_stopped", lambda: False)
-    task = task_of_type(Note, options=given.pop("options", {}))
+    task = task_of_type(given.pop("type", Note), options=given.pop("options", {}))
     job = Job(task, Origin("fake", "1", "p"), given.pop("in_flight", 2), chunk=chunk, **given)
     corpus = open_documents(source, task.read)
     with Ledger(out, fingerprint_of(job, corpus), output_for(out, task)) as ledger:
@@ -76,6 +78,32 @@ def rows(path: Path) -> list[Any]:
     for row in found:
         del row["_meta"]["milliseconds"]
     return found
+
+
+# ── values that columns cannot hold ──────────────────────────────────────────────────────────────────────
+
+
+class Broken(BaseModel):
+    kind: Annotated[Literal["fee", "item"], AfterValidator(lambda value: f'{value}\r\tb,\n"c"')]
+    number: Annotated[Literal["1"], AfterValidator(lambda _: 2**70)]
+
+
+Renamed = Annotated[Note, AfterValidator(lambda note: {"sort": note.kind})]
+Halved = Annotated[Note, AfterValidator(lambda note: Note.model_construct(kind="\ud800", urgent=note.urgent))]
+
+
+@pytest.mark.parametrize("suffix", (".jsonl", ".csv", ".tsv", ".parquet"))
+@pytest.mark.parametrize("type", [Note, Broken, Renamed, Halved])
+def test_the_rows_of_every_format_are_those_that_were_counted(tmp_path: Path, suffix: str, type: Any) -> None:
+    out = tmp_path / f"out{suffix}"
+    totals = run(documents(tmp_path, 5), out, type=type)
+    found = list(read_rows(out))
+    assert Counter(row["_status"] for row in found) == totals.statuses and len(found) == 5
+    for row in found:
+        assert (row["value"] is None) == (row["_status"] == "error") == (row["_error"] is not None)
+        assert row["_error"] is None or row["_error"].startswith("docs.jsonl:")
+    if type is Broken and suffix != ".parquet":
+        assert found[0]["value"]["kind"].endswith('\r\tb,\n"c"')
 
 
 # ── a process that dies, and a disk that is full ─────────────────────────────────────────────────────────

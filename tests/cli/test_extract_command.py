@@ -132,8 +132,10 @@ def test_rows_that_fail_are_counted_and_can_end_the_run(model: Path) -> None:
     assert [row["_error"] for row in rows("out.jsonl")][1] == "bad.jsonl:3: its text is empty"
     stopped = run(TYPE, "bad.jsonl", "-o", "b.jsonl", "--model", model, "--on-error", "stop")
     assert stopped.exit_code == 1 and "bad.jsonl:3: its text is empty (error)\n1 row is safe in" in stopped.stderr
+    assert stopped.stderr.rstrip().endswith("call the same command with --resume and --on-error row")
     too_many = run(TYPE, "bad.jsonl", "-o", "c.jsonl", "--model", model, "--max-error-rate", 0.4)
     assert too_many.exit_code == 1 and "2 of 4 documents failed, 50.0%" in too_many.stderr
+    assert too_many.stderr.rstrip().endswith("with --resume and a higher --max-error-rate")
     resumed = run(TYPE, "bad.jsonl", "-o", "c.jsonl", "--model", model, "--resume")
     assert resumed.exit_code == 0 and "resumed          after 4 rows of an earlier run" in resumed.stdout
     assert [row["value"] for row in rows("c.jsonl")] == [row["value"] for row in rows("out.jsonl")]
@@ -157,6 +159,8 @@ def test_rows_that_fail_are_counted_and_can_end_the_run(model: Path) -> None:
         ((TYPE, "docs.jsonl", "-o", "o.jsonl", "--text", "titel"), 1, "no column `titel`; did you mean `title`?"),
         (("Note", "docs.jsonl", "-o", "o.jsonl"), 2, "Note is neither a program, which ends in .pasta, nor"),
         (("notes_of_tests:Nope", "docs.jsonl", "-o", "o.jsonl"), 2, "has no 'Nope'"),
+        (("notes_of_tests:Nots", "docs.jsonl", "-o", "o.jsonl"), 2, "has no 'Nots'; did you mean 'Note'?"),
+        (("./a/b.py:Note", "docs.jsonl", "-o", "o.jsonl"), 2, "./a/b.py is a file: write a.b:Note"),
         ((TYPE, "docs.jsonl", "-o", "o.jsonl", "--template", "t"), 2, "--template is for a program"),
         (("note.pasta", "docs.jsonl", "-o", "o.jsonl", "--instructions", "x"), 2, "--instructions is for a type"),
         (("note.pasta", "docs.jsonl", "-o", "o.jsonl", "--text", "a=text"), 1, "the program has no input `a`"),
