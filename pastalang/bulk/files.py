@@ -10,6 +10,7 @@ import csv
 import hashlib
 import json
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,9 +18,10 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import IO, Any, Final, NamedTuple, TypeAlias
 
-from pastalang.bulk.documents import BadDocument, Columns, Document, document_of, unread
+from pastalang.bulk.documents import BadDocument, Columns, Document, document_of, in_utf8, unread
 from pastalang.errors import FileError
 from pastalang.runtime.errors import TooLong
+from pastalang.values.describe import counted
 
 Line: TypeAlias = tuple[int, bytes | None]  # with its number from 1; None for one that is too long to be held
 
@@ -27,7 +29,12 @@ STANDARD_INPUT: Final = "-"
 MAX_BYTES: Final = 1 << 26  # of a line or a text file. A longer one is skipped: no model has room for it
 _COUNTED: Final = 1 << 31  # bytes of files whose documents are counted before they are read
 _LOOKED_AT: Final = 32  # documents that may lack a column before it counts as missing
+_MARKS: Final[Mapping[str, str]] = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _ADVICE: Final = "documents are read from .jsonl, .csv, .tsv, .parquet, .txt and .md files, and from folders of them"
+_HINTS: Final[Mapping[str, str]] = {
+    ".json": "; `jq -c '.[]'` writes a list of JSON objects as JSON lines",
+    **dict.fromkeys((".gz", ".zst", ".bz2", ".xz", ".zip"), "; decompress it first"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,7 @@ def open_documents(place: str | Path, columns: Columns) -> Corpus:
     for file in files:
         format.check(file, columns)
     root = path if path.is_dir() else path.parent
-    documents = chain.from_iterable(format.read(file, columns, str(file.relative_to(root))) for file in files)
+    documents = chain.from_iterable(format.read(file, columns, _name_in(root, file)) for file in files)
     size = sum(file.stat().st_size for file in files)
     counts = tuple(partial(format.count, file) for file in files) if size <= _COUNTED else ()
     return Corpus(documents, _identity(files, root), counts)
@@ -78,12 +85,20 @@ class Format(NamedTuple):
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """The files of a folder and those below it, sorted, without hidden ones."""
-    found = [path for path in folder.rglob("*") if path.is_file()]
+    """The files of a folder and those below it, sorted, without hidden ones and marks such as `_SUCCESS`."""
+    found = [path for path in folder.rglob("*") if path.is_file() and not _is_mark(path)]
     seen = [path for path in found if not any(part.startswith(".") for part in path.relative_to(folder).parts)]
     if not seen:
         raise FileError(f"the folder {folder} holds no files")
     return sorted(seen)
+
+
+def _is_mark(path: Path) -> bool:
+    return path.name.startswith("_") and path.suffix.lower() not in _FORMATS
+
+
+def _name_in(root: Path, file: Path) -> str:
+    return in_utf8(str(file.relative_to(root)))
 
 
 def _format_of(place: Path, files: list[Path]) -> Format:
@@ -92,8 +107,7 @@ def _format_of(place: Path, files: list[Path]) -> Format:
     for file in files:
         format = _FORMATS.get(file.suffix.lower())
         if format is None:
-            hint = "; `jq -c '.[]'` writes a list of JSON objects as JSON lines" if file.suffix == ".json" else ""
-            raise FileError(f"{file} is not a file of documents{hint}: {_ADVICE}")
+            raise FileError(f"{file} is not a file of documents{_HINTS.get(file.suffix.lower(), '')}: {_ADVICE}")
         kinds.setdefault(format, file)
     if len(kinds) > 1:
         first, second, *_ = kinds.values()
@@ -103,7 +117,7 @@ def _format_of(place: Path, files: list[Path]) -> Format:
 
 def _identity(files: list[Path], root: Path) -> dict[str, str]:
     """The size of each file; of many files, one hash of all names and sizes."""
-    sizes = {str(file.relative_to(root)): f"{file.stat().st_size:,} bytes" for file in files}
+    sizes = {_name_in(root, file): f"{file.stat().st_size:,} bytes" for file in files}
     if len(sizes) <= 8:
         return sizes
     names = json.dumps(sorted(sizes.items())).encode()
@@ -189,25 +203,58 @@ def _oversized(origin: str, id: str | None = None) -> Document:
 
 def _read_table(path: Path, columns: Columns, name: str) -> Iterator[Document]:
     with _opened(path) as stream:
-        rows = csv.reader(stream, delimiter=_delimiter(path))
-        header = next(rows, [])
-        while True:
-            try:
-                cells = next(rows)
-            except StopIteration:
-                return
-            except csv.Error as problem:
-                yield unread(f"it is not a row of CSV: {problem}", f"{name}:{rows.line_num}")
-                continue
-            if cells:
-                yield _row(cells, header, columns, f"{name}:{rows.line_num}")
+        rows = _rows(stream, path)
+        _, header = next(rows, (0, []))
+        assert isinstance(header, list)  # checked before the first document
+        for number, cells in rows:
+            origin = f"{name}:{number}"
+            yield unread(cells, origin) if isinstance(cells, str) else _row(cells, header, columns, origin)
+
+
+def _rows(stream: IO[str], path: Path) -> Iterator[tuple[int, list[str] | str]]:
+    """The rows with the number of their last line, from 1: the cells, or why the row cannot be read.
+
+    A wrong quote costs the row that it is in: reading goes on with the line after the one in which that row begins, so
+    that a quote which is never closed does not swallow the rest.
+    """
+    again: deque[str] = deque()
+    taken: list[str] = []
+
+    def line() -> str:
+        taken.append(again.popleft() if again else stream.readline())
+        return taken[-1]
+
+    number = 0
+    while True:
+        rows = csv.reader(iter(line, ""), delimiter=_delimiter(path), strict=True)
+        try:
+            for cells in rows:
+                number += len(taken)
+                taken.clear()
+                if cells:
+                    yield number, cells
+            return
+        except csv.Error as problem:
+            number += 1
+            again.extendleft(reversed(list(filter(None, taken[1:]))))
+            taken.clear()
+            yield number, f"it is not a row of CSV: {_quote_problem(problem)}"
+
+
+def _quote_problem(problem: csv.Error) -> str:
+    said = str(problem)
+    if "end of data" in said:
+        return "the quote that a cell begins with is not closed"
+    if "expected after" in said:
+        return "a cell goes on after its closing quote; a quote in a quoted cell is written twice"
+    return said
 
 
 def _row(cells: list[str], header: list[str], columns: Columns, origin: str) -> Document:
     if len(cells) != len(header):
-        return unread(f"the row has {len(cells)} cells, and the header {len(header)}", origin)
+        return unread(f"the row has {counted(len(cells), 'cell')}, and the header {len(header)}", origin)
     document = document_of(dict(zip(header, cells, strict=True)), columns, origin)
-    if any("\udc80" <= letter <= "\udcff" for cell in document.record.values() for letter in str(cell)):
+    if any(_is_undecoded(str(cell)) for cell in document.record.values()):
         return unread("it is not UTF-8 text", origin)
     return document
 
@@ -215,22 +262,45 @@ def _row(cells: list[str], header: list[str], columns: Columns, origin: str) -> 
 def _check_table(path: Path, columns: Columns) -> None:
     csv.field_size_limit(MAX_BYTES)
     with _opened(path) as stream:
-        header = next(csv.reader(stream, delimiter=_delimiter(path)), None)
+        _, header = next(_rows(stream, path), (0, None))
     if header is None:
         raise FileError(f"{path} is empty: the first row of a table names its columns")
+    if isinstance(header, str):
+        raise FileError(f"{path} cannot be read: its first row names the columns, and {header}")
+    if any(_is_undecoded(cell) for cell in header):
+        raise FileError(f"{path} is not UTF-8 text")
+    _check_delimiter(header, columns, path)
     columns.check(header, str(path))
+    _check_once(header, columns, path)
+
+
+def _check_delimiter(header: list[str], columns: Columns, path: Path) -> None:
+    """Raises `FileError` if the columns are all there with another mark between them."""
+    marks = (mark for mark in ",;\t|" if len(header) == 1 and set(columns.needed) <= set(header[0].split(mark)))
+    mark = next((mark for mark in marks if mark in header[0]), None)
+    if mark is not None:
+        raise FileError(
+            f"{path} has {_MARKS[mark]} between its cells: .csv files are read with commas, .tsv files with tabs"
+        )
+
+
+def _check_once(names: list[str], columns: Columns, path: Path) -> None:
+    twice = next((name for name in columns.all if names.count(name) > 1), None)
+    if twice is not None:
+        raise BadDocument(f"{path} has {names.count(twice)} columns `{twice}`: rename all but one of them")
 
 
 def _count_table(path: Path) -> int:
     with _opened(path) as stream:
-        try:
-            return max(sum(map(bool, csv.reader(stream, delimiter=_delimiter(path)))) - 1, 0)
-        except csv.Error:  # a count is only for the time that is left
-            return 0
+        return max(sum(1 for _ in _rows(stream, path)) - 1, 0)
 
 
 def _opened(path: Path) -> IO[str]:
     return path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
+
+
+def _is_undecoded(cell: str) -> bool:
+    return any("\udc80" <= letter <= "\udcff" for letter in cell)
 
 
 def _delimiter(path: Path) -> str:
@@ -260,6 +330,7 @@ def _read_parquet(path: Path, columns: Columns, name: str) -> Iterator[Document]
 def _check_parquet(path: Path, columns: Columns) -> None:
     schema = _parquet(path).schema_arrow
     columns.check(schema.names, str(path))
+    _check_once(schema.names, columns, path)
 
 
 def _count_parquet(path: Path) -> int:

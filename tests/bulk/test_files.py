@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -78,13 +80,58 @@ def test_every_bad_row_of_a_table_has_its_place(tmp_path: Path) -> None:
     path = written(tmp_path / "docs.csv", content)
     assert read(path) == [
         ("1", 'a, "b"\nc'),
-        (None, "docs.csv:4: the row has 1 cells, and the header 3"),
+        (None, "docs.csv:4: the row has 1 cell, and the header 3"),
         (None, "docs.csv:5: it is not UTF-8 text"),
         ("", "d"),
         ("5", ""),
-        (None, "docs.csv:8: the row has 2 cells, and the header 3"),
+        (None, "docs.csv:8: it is not a row of CSV: the quote that a cell begins with is not closed"),
     ]
     assert read(written(tmp_path / "docs.tsv", "text\tid\nb\t1\n")) == [("1", "b")]
+
+
+def test_a_wrong_quote_costs_its_own_row_and_no_other(tmp_path: Path) -> None:
+    lines = [
+        "id,text",
+        '1,"never closed',
+        "2,b",
+        '3,"12" screen"',
+        '4,"fine\n""and"" closed"',
+        '5,a 5" nail',
+        '6,"open',
+    ]
+    path = written(tmp_path / "docs.csv", "\n".join(lines))
+    after = "a cell goes on after its closing quote; a quote in a quoted cell is written twice"
+    assert read(path) == [
+        (None, f"docs.csv:2: it is not a row of CSV: {after}"),
+        ("2", "b"),
+        (None, f"docs.csv:4: it is not a row of CSV: {after}"),
+        ("4", 'fine\n"and" closed'),
+        ("5", 'a 5" nail'),
+        (None, "docs.csv:8: it is not a row of CSV: the quote that a cell begins with is not closed"),
+    ]
+    assert open_documents(path, TEXT).count() == 6
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path / "docs.csv", "text,other,other,text\n")
+    assert refused(path) == f"{path} has 2 columns `text`: rename all but one of them"
+    assert read(written(tmp_path / "docs.tsv", "text\tx\tx\n")) == []
+    two = pa.Table.from_arrays([pa.array(["a"]), pa.array(["b"])], names=["text", "text"])
+    parquet.write_table(two, tmp_path / "docs.parquet")
+    assert "docs.parquet has 2 columns `text`" in refused(tmp_path / "docs.parquet")
+
+
+def test_numbers_dates_and_what_utf_8_does_not_have_are_ids(tmp_path: Path) -> None:
+    path = tmp_path / "docs.parquet"
+    parquet.write_table(pa.table({"id": [1.5, None], "text": ["a", "b"]}), path)
+    assert read(path) == [("1.5", "a"), (None, "b")]
+    parquet.write_table(pa.table({"id": [datetime.date(2024, 2, 29)], "text": ["a"]}), path)
+    assert read(path) == [("2024-02-29", "a")]
+    assert read(written(tmp_path / "docs.jsonl", '{"id": "x\\ud800", "text": "a"}')) == [("x\\ud800", "a")]
+    (tmp_path / "names").mkdir()
+    written(tmp_path / "names" / os.fsdecode(b"caf\xe9.txt"), "a")
+    found = open_documents(tmp_path / "names", TEXT)
+    assert found.identity == {"caf\\udce9.txt": "1 bytes"} and [one.id for one in found.documents] == ["caf\\udce9.txt"]
 
 
 def test_parquet_is_read_column_by_column(tmp_path: Path) -> None:
@@ -130,6 +177,8 @@ def test_a_folder_of_shards_is_read_in_the_order_of_their_names(tmp_path: Path) 
         written(tmp_path / f"{name}.jsonl", json.dumps({"text": text}))
     assert read(tmp_path) == [(None, "a"), (None, "b")]
     assert open_documents(tmp_path, TEXT).identity == {"1.jsonl": "13 bytes", "2.jsonl": "13 bytes"}
+    written(tmp_path / "_SUCCESS", "")
+    assert len(read(tmp_path)) == 2
     written(tmp_path / "3.jsonl", '{"body": "drifted"}')
     assert "3.jsonl has no column `text`; it has `body`" in refused(tmp_path)
     written(tmp_path / "3.jsonl", '"c"')
@@ -148,13 +197,19 @@ def test_the_standard_input_holds_json_lines(monkeypatch: pytest.MonkeyPatch) ->
     ("name", "content", "said"),
     [
         ("x.json", "[]", "`jq -c '.[]'` writes a list of JSON objects as JSON lines"),
+        ("x.jsonl.gz", "", "x.jsonl.gz is not a file of documents; decompress it first"),
+        ("x.csv", "id;text\n1;a\n", "x.csv has semicolons between its cells: .csv files are read with commas"),
+        ("x.tsv", "id,text\n1,a\n", "x.tsv has commas between its cells: .csv files are read with commas"),
+        ("x.csv", "id,text\n".encode("utf-16"), "x.csv is not UTF-8 text"),
         ("x.pdf", "", "is not a file of documents: documents are read from .jsonl, .csv"),
         ("x.csv", "", "x.csv is empty: the first row of a table names its columns"),
         ("x.csv", "id,body\n1,a\n", "x.csv has no column `text`; it has `id`, `body`: choose with --text"),
         ("x.jsonl", '{"title": "a", "body": "b"}', "it has `title`, `body`: choose with --text"),
     ],
 )
-def test_what_concerns_all_rows_is_refused_before_the_first(tmp_path: Path, name: str, content: str, said: str) -> None:
+def test_what_concerns_all_rows_is_refused_before_the_first(
+    tmp_path: Path, name: str, content: bytes | str, said: str
+) -> None:
     assert said in refused(written(tmp_path / name, content))
 
 
