@@ -12,7 +12,7 @@ from pastalang.bulk.documents import Document, records_of
 from pastalang.bulk.rows import Feed, extractions_of
 from pastalang.bulk.task import Task, task_of_type
 from pastalang.extraction import ExtractOptions, shared_engine
-from pastalang.runtime.call import IN_FLIGHT
+from pastalang.runtime.call import IN_FLIGHT, check_in_flight
 from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.extraction_result import Extraction
 from pastalang.runtime.models.choice import default_model
@@ -56,7 +56,7 @@ def extract_many(
     or an `Engine`, and `dtype` what it computes in, as for `Engine.load`. The other options are those of `extract`; a
     mistake in them is raised before anything is read.
     """
-    task = _task(type, documents, text, id, options)
+    task = _task(type, documents, text, id, in_flight, options)
     return _extractions(task, documents, _loader(model, dtype), in_flight)
 
 
@@ -66,17 +66,23 @@ def aextract_many(
     dtype: DTypeName | None = None, **options: Any,
 ) -> AsyncGenerator[Extraction[Any], None]:  # fmt: skip
     """`extract_many` for asyncio. `documents` may be an asynchronous iterable."""
-    task = _task(type, documents, text, id, options)
+    task = _task(type, documents, text, id, in_flight, options)
     return _aextractions(task, documents, _loader(model, dtype), in_flight)
 
 
-def _task(type: Any, documents: object, text: str | Sequence[str], id: str | None, options: dict[str, Any]) -> Task:
+def _task(
+    type: Any, documents: object, text: str | Sequence[str], id: str | None, in_flight: int, options: dict[str, Any]
+) -> Task:  # fmt: skip
     if isinstance(documents, str | bytes | dict) or not isinstance(documents, Iterable | AsyncIterable):
         raise BadInputs(
             f"`extract_many` takes many documents, such as a list of texts; for one, write "
             f"`extract({name_of_type(type)}, text)`"
         )
-    return task_of_type(type, text=(text,) if isinstance(text, str) else tuple(text), id=id, options=options)
+    check_in_flight(in_flight)
+    names = (text,) if isinstance(text, str) else text
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in (*names, id or "")):
+        raise BadInputs("`text` is the name of a column, or a list of names, and `id` is one name")
+    return task_of_type(type, text=tuple(names), id=id, options=options)
 
 
 def _loader(model: str | Path | Engine | None, dtype: DTypeName | None) -> Callable[[], Engine]:
@@ -85,6 +91,8 @@ def _loader(model: str | Path | Engine | None, dtype: DTypeName | None) -> Calla
         return lambda: shared_engine(default_model().name if model is None else model, dtype)
     if dtype is not None:
         raise BadInputs("an engine has its `dtype` from `Engine.load`; pass it there")
+    if not hasattr(model, "amap"):
+        raise BadInputs(f"`model` is a name, a folder or an `Engine`, not {model!r:.60}")
     return lambda: model
 
 

@@ -165,6 +165,11 @@ def _text(column: str, value: object) -> str:
             raise BadDocument(f"`{column}` is not UTF-8 text") from None
     if not isinstance(value, str):
         raise BadDocument(f"`{column}` is not a text, but {value!r:.40}")
+    try:
+        value.encode()
+    except UnicodeEncodeError as problem:
+        half = ascii(value[problem.start])[1:-1]
+        raise BadDocument(f"`{column}` is not a text: {half} is half of a surrogate pair") from None
     return value
 
 

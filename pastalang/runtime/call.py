@@ -228,6 +228,11 @@ def check_size(name: str, value: object, *, minimum: int) -> None:
         raise BadInputs(f"`{name}` must be a whole number of at least {minimum}, not {value!r}")
 
 
+def check_in_flight(in_flight: object) -> None:
+    if isinstance(in_flight, bool) or not isinstance(in_flight, int) or in_flight < 1:
+        raise BadInputs(f"`in_flight` must be a whole number of at least 1, not {in_flight!r:.60}")
+
+
 def check_batch(inputs: object) -> None:
     if isinstance(inputs, str | bytes | Mapping) or not isinstance(inputs, Iterable):
         raise BadInputs(f"a batch takes a list of inputs, one dict for each request, not a {type(inputs).__name__}")

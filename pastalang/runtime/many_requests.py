@@ -24,7 +24,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, Unpack, overload
 
 from pastalang.errors import PastaError
 from pastalang.program.types import OnTruncated
-from pastalang.runtime.call import IN_FLIGHT, RunOptions, check_batch, check_seeds, merged_inputs
+from pastalang.runtime.call import IN_FLIGHT, RunOptions, check_batch, check_in_flight, check_seeds, merged_inputs
 from pastalang.runtime.errors import BadInputs, RunError
 from pastalang.runtime.plan_cache import Runnable
 from pastalang.runtime.request_loop import RequestLoop
@@ -339,11 +339,6 @@ async def as_async(inputs: Iterable[Given] | AsyncIterable[Given]) -> AsyncItera
     else:
         for one in inputs:
             yield one
-
-
-def check_in_flight(in_flight: object) -> None:
-    if isinstance(in_flight, bool) or not isinstance(in_flight, int) or in_flight < 1:
-        raise BadInputs(f"`in_flight` must be a whole number of at least 1, not {in_flight!r:.60}")
 
 
 def check_many(inputs: object, *, can_be_async: bool = False) -> None:

@@ -167,6 +167,21 @@ def test_a_mistake_in_the_call_is_raised_before_anything_is_read() -> None:
         pastalang.extract_many(Note, ["x"], model=engine(), temperature=1)  # type: ignore[call-overload]
     with pytest.raises(TypeError, match="`extract` takes a type"):
         pastalang.extract_many("x", [Note], model=engine())
+    wrong: list[tuple[dict[str, Any], str]] = [
+        ({"in_flight": 0}, "`in_flight` must be a whole number of at least 1, not 0"),
+        ({"text": 5}, "`text` is the name of a column"), ({"id": ["a"]}, "`id` is one name"),
+        ({"model": 5}, "`model` is a name, a folder or an `Engine`, not 5"),
+    ]  # fmt: skip
+    for options, said in wrong:
+        for call in (pastalang.extract_many, pastalang.aextract_many):
+            with pytest.raises(BadInputs, match=said):
+                call(Note, ["x"], **({"model": engine()} | options))
+
+
+def test_half_of_a_surrogate_pair_is_an_error_of_its_document() -> None:
+    first, second = pastalang.extract_many(Note, ["a \udc00", "b"], model=engine())
+    assert first.problem == r"document 0: `text` is not a text: \udc00 is half of a surrogate pair"
+    assert (first.status, second.status) == ("error", "ok")
 
 
 def test_the_twin_for_asyncio_gives_the_same() -> None:
