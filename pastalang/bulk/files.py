@@ -69,7 +69,7 @@ def open_documents(place: str | Path, columns: Columns) -> Corpus:
     for file in files:
         format.check(file, columns)
     root = path if path.is_dir() else path.parent
-    documents = chain.from_iterable(format.read(file, columns, _name_in(root, file)) for file in files)
+    documents = chain.from_iterable(format.read(file, columns, in_utf8(str(file.relative_to(root)))) for file in files)
     size = sum(file.stat().st_size for file in files)
     counts = tuple(partial(format.count, file) for file in files) if size <= _COUNTED else ()
     return Corpus(documents, _identity(files, root), counts)
@@ -97,10 +97,6 @@ def _is_mark(path: Path) -> bool:
     return path.name.startswith("_") and path.suffix.lower() not in _FORMATS
 
 
-def _name_in(root: Path, file: Path) -> str:
-    return in_utf8(str(file.relative_to(root)))
-
-
 def _format_of(place: Path, files: list[Path]) -> Format:
     """How all of these files are read. Raises `FileError` if they have no format in common."""
     kinds: dict[Format, Path] = {}
@@ -117,7 +113,7 @@ def _format_of(place: Path, files: list[Path]) -> Format:
 
 def _identity(files: list[Path], root: Path) -> dict[str, str]:
     """The size of each file; of many files, one hash of all names and sizes."""
-    sizes = {_name_in(root, file): f"{file.stat().st_size:,} bytes" for file in files}
+    sizes = {in_utf8(str(file.relative_to(root))): f"{file.stat().st_size:,} bytes" for file in files}
     if len(sizes) <= 8:
         return sizes
     names = json.dumps(sorted(sizes.items())).encode()
@@ -254,7 +250,7 @@ def _row(cells: list[str], header: list[str], columns: Columns, origin: str) -> 
     if len(cells) != len(header):
         return unread(f"the row has {counted(len(cells), 'cell')}, and the header {len(header)}", origin)
     document = document_of(dict(zip(header, cells, strict=True)), columns, origin)
-    if any(_is_undecoded(str(cell)) for cell in document.record.values()):
+    if _is_undecoded(map(str, document.record.values())):
         return unread("it is not UTF-8 text", origin)
     return document
 
@@ -267,7 +263,7 @@ def _check_table(path: Path, columns: Columns) -> None:
         raise FileError(f"{path} is empty: the first row of a table names its columns")
     if isinstance(header, str):
         raise FileError(f"{path} cannot be read: its first row names the columns, and {header}")
-    if any(_is_undecoded(cell) for cell in header):
+    if _is_undecoded(header):
         raise FileError(f"{path} is not UTF-8 text")
     _check_delimiter(header, columns, path)
     columns.check(header, str(path))
@@ -299,8 +295,8 @@ def _opened(path: Path) -> IO[str]:
     return path.open(encoding="utf-8-sig", errors="surrogateescape", newline="")
 
 
-def _is_undecoded(cell: str) -> bool:
-    return any("\udc80" <= letter <= "\udcff" for letter in cell)
+def _is_undecoded(cells: Iterable[str]) -> bool:
+    return any("\udc80" <= letter <= "\udcff" for cell in cells for letter in cell)
 
 
 def _delimiter(path: Path) -> str:
@@ -318,13 +314,22 @@ def _read_parquet(path: Path, columns: Columns, name: str) -> Iterator[Document]
     while True:
         try:
             batch = next(batches, None)
+            records = [] if batch is None else _in_text(batch).to_pylist()
         except Exception as problem:  # whatever the library makes of damaged pages
             raise FileError(f"{path} cannot be read after row {number}: {_first_line(problem)}") from problem
         if batch is None:
             return
-        for record in batch.to_pylist():
+        for record in records:
             number += 1
             yield document_of(record, columns, f"{name}:{number}")
+
+
+def _in_text(batch: Any) -> Any:
+    """With moments in nanoseconds as texts, because Python has no type for them."""
+    for at, column in enumerate(batch.schema):
+        if str(column.type).startswith("timestamp[ns"):
+            batch = batch.set_column(at, column.name, batch.column(at).cast("string"))
+    return batch
 
 
 def _check_parquet(path: Path, columns: Columns) -> None:

@@ -175,6 +175,14 @@ class Ledger:
                 )
             first += chunk.rows
 
+    def check_all(self, documents: Iterator[Document]) -> None:
+        """Raises `RunRefused` unless they are those of the committed chunks, and no more."""
+        self.skip(documents)
+        if next(documents, None) is not None:
+            raise RunRefused(
+                f"there are more documents than the run of {self.out} has read; begin again with --overwrite"
+            )
+
     # ── committing ───────────────────────────────────────────────────────────────────────────────────────
 
     def commit(self, rows: list[dict[str, Any]], chunk: Chunk) -> None:

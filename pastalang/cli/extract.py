@@ -201,6 +201,7 @@ def _task(
     options: dict[str, Any], max_tokens: int | None,
 ) -> Task:  # fmt: skip
     from pastalang.bulk.task import task_of_program, task_of_type
+    from pastalang.values.pydantic.from_core import is_type
 
     if source.endswith(SUFFIX):
         if instructions is not None:
@@ -216,6 +217,8 @@ def _task(
     if template is not None:
         raise Refused("--template is for a program; a type has only one", EXIT_USAGE)
     found = find_model(module, name)
+    if not is_type(found):
+        raise Refused(f"{source} is not a Pydantic model, a dataclass, a TypedDict or another type", EXIT_USAGE)
     given = {**options, "instructions": instructions}
     return task_of_type(found, text=text or ("text",), id=id, options=given, max_tokens=max_tokens)
 
@@ -230,6 +233,8 @@ def _run(work: Work, out: Path, wanted: Wanted) -> None:
     with Ledger(out, fingerprint_of(job, work.corpus), output_for(out, job.task)) as ledger:
         try:
             ledger.open(resume=wanted.resume, overwrite=wanted.overwrite)
+            if ledger.is_complete and not work.corpus.identity:
+                ledger.check_all(islice(work.corpus.documents, job.limit))
         except RunRefused as refused:
             raise Refused(str(refused), EXIT_USAGE) from refused
         except OSError as problem:

@@ -127,6 +127,8 @@ def test_numbers_dates_and_what_utf_8_does_not_have_are_ids(tmp_path: Path) -> N
     assert read(path) == [("1.5", "a"), (None, "b")]
     parquet.write_table(pa.table({"id": [datetime.date(2024, 2, 29)], "text": ["a"]}), path)
     assert read(path) == [("2024-02-29", "a")]
+    parquet.write_table(pa.table({"id": pa.array([7], pa.timestamp("ns")), "text": ["a"]}), path)
+    assert read(path) == [("1970-01-01 00:00:00.000000007", "a")]
     assert read(written(tmp_path / "docs.jsonl", '{"id": "x\\ud800", "text": "a"}')) == [("x\\ud800", "a")]
     (tmp_path / "names").mkdir()
     written(tmp_path / "names" / os.fsdecode(b"caf\xe9.txt"), "a")

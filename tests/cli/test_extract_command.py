@@ -99,6 +99,14 @@ def test_documents_come_from_a_folder_of_texts_and_from_the_standard_input(model
     assert run(TYPE, "docs.jsonl", "-o", "a.jsonl", "--model", model, "--limit", 3).exit_code == 0
     assert run(TYPE, "texts", "-o", "b.jsonl", "--model", model).exit_code == 0
     assert run(TYPE, "-", "-o", "c.jsonl", "--model", model, input=b'"note 0"\n\n"note 1"\n"note 2"').exit_code == 0
+    again = ("-", "-o", "c.jsonl", "--model", model, "--resume")
+    assert "complete: 3 rows" in run(TYPE, *again, input=b'"note 0"\n"note 1"\n"note 2"').stdout
+    for other, said in (
+        ('"note 3"', "the documents have changed: 1 to 3"),
+        ('"note 2"\n"x"', "there are more documents"),
+    ):
+        refused = run(TYPE, *again, input=f'"note 0"\n"note 1"\n{other}'.encode())
+        assert refused.exit_code == 2 and said in refused.stderr
     values = [[row["value"] for row in rows(name)] for name in ("a.jsonl", "b.jsonl", "c.jsonl")]
     assert values[0] == values[1] == values[2]
     assert [row["id"] for row in rows("b.jsonl")] == ["0.txt", "1.txt", "2.txt"]
@@ -160,6 +168,7 @@ def test_rows_that_fail_are_counted_and_can_end_the_run(model: Path) -> None:
         (("Note", "docs.jsonl", "-o", "o.jsonl"), 2, "Note is neither a program, which ends in .pasta, nor"),
         (("notes_of_tests:Nope", "docs.jsonl", "-o", "o.jsonl"), 2, "has no 'Nope'"),
         (("notes_of_tests:Nots", "docs.jsonl", "-o", "o.jsonl"), 2, "has no 'Nots'; did you mean 'Note'?"),
+        (("os:getcwd", "docs.jsonl", "-o", "o.jsonl"), 2, "os:getcwd is not a Pydantic model, a dataclass, a"),
         (("./a/b.py:Note", "docs.jsonl", "-o", "o.jsonl"), 2, "./a/b.py is a file: write a.b:Note"),
         ((TYPE, "docs.jsonl", "-o", "o.jsonl", "--template", "t"), 2, "--template is for a program"),
         (("note.pasta", "docs.jsonl", "-o", "o.jsonl", "--instructions", "x"), 2, "--instructions is for a type"),
