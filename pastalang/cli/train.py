@@ -287,12 +287,13 @@ def _processes() -> int:
 
 
 def _check(job: Job) -> None:
-    from pastalang.training.fine_tune import Show, gather, memory_lines
+    from pastalang.training.fine_tune import Show, gather, needed_memory
 
     show, live = screen()
     material = gather(job, Show(show, live))
-    for line in (material.summary, *memory_lines(job, material)):
-        echo(line)
+    echo(material.summary)
+    if needed := needed_memory(job, material):
+        echo(needed.line)
     echo("all rows can be trained on; nothing was trained")
 
 

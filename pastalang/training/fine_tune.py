@@ -115,7 +115,6 @@ def fine_tune(
     With several `processes`, each of them calls this, with a device of its own. The first one reports.
     """
     show = Show(report, live) if processes.is_first else Show(lambda _: None)
-    give_back_freed_memory()
     check_logs(job.logs)
     if job.lora is not None:
         job.lora.check()
@@ -131,8 +130,11 @@ def fine_tune(
         material = processes.first_then_others(lambda: gather(job, show, cache=job.out / WORK / ROWS))
         precision = job.settings.precision
         show.report(material.summary)
-        for line in memory_lines(job, material, processes) if processes.is_first else ():
-            show.report(line)
+        needed = needed_memory(job, material, processes)
+        if needed is not None:
+            show.report(needed.line)
+            if needed.is_scarce:
+                give_back_freed_memory()
         model = material.base.load(device=job.device, seed=job.settings.seed, lora=job.lora, precision=precision)
         if job.attention is Attention.FLEX:
             attend_in_blocks(model)
@@ -233,25 +235,34 @@ def _summary(
     )
 
 
-def memory_lines(job: Job, material: Material, processes: Processes = ALONE) -> list[str]:
-    """What each process of the run will need, if its model is of a size at which that matters."""
+@dataclass(frozen=True, slots=True)
+class NeededMemory:
+    """`is_scarce` says that the run may not fit unless freed memory is given back."""
+
+    line: str
+    is_scarce: bool
+
+
+def needed_memory(job: Job, material: Material, processes: Processes = ALONE) -> NeededMemory | None:
+    """What each process of the run will need. None: the model is too small for that to matter."""
     settings, base = job.settings, material.base
     make = partial(base.without_weights, job.lora, settings.precision)
     try:
         with torch.device("meta"):
             weights = sum(one.numel() for one in make().parameters())
         if weights < _LARGE:
-            return []
+            return None
         batches = material.batches
         rows, predicted = (-(-whole // processes.count) for whole in (job.rows, batches.most_predicted()))
         shape = Shape(rows, batches.widest(), predicted, base.window is not None)
         answered = base.cache_bytes(EXAM_BATCH * material.length) if material.exam_rows else 0
         found = forecast(make, shape, settings, torch.device(job.device or default_device()), more=answered)
-        return [f"{found}, for each of {processes.count} processes" if processes.count > 1 else str(found)]
+        line = f"{found}, for each of {processes.count} processes" if processes.count > 1 else str(found)
+        return NeededMemory(line, found.is_scarce)
     except PastaError:
         raise
     except Exception as problem:  # a model may look at values, which these tensors do not have
-        return [f"memory: cannot be foreseen for this model ({type(problem).__name__})"]
+        return NeededMemory(f"memory: cannot be foreseen for this model ({type(problem).__name__})", is_scarce=True)
 
 
 def _identity(job: Job, material: Material, model: Any) -> dict[str, str]:

@@ -13,12 +13,16 @@ import pytest
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+import pastalang
+from pastalang.plan.plan import Mode
 from pastalang.testing.byte_tokenizer import byte_tokenizer
+from pastalang.training import fine_tune, memory
 from pastalang.training.batches import Batch
 from pastalang.training.checkpoints import trained_weights
 from pastalang.training.errors import BadData
 from pastalang.training.forward import loss_of
 from pastalang.training.memory import Forecast, Shape, _Counter, step_bytes
+from pastalang.training.method import ParallelValues
 from pastalang.training.model_files import Lora, read_base
 from pastalang.training.settings import Precision, Settings
 from pastalang.training.trainer import train
@@ -138,9 +142,36 @@ def test_a_forecast_reads_as_a_line() -> None:
     assert str(Forecast(900_000_000, None, None)) == "memory: needs about 0.9 GB"
 
 
+@pytest.mark.parametrize(("free", "is_scarce"), [(None, True), (10_000, True), (12_400, True), (12_600, False)])
+def test_memory_is_scarce_unless_a_quarter_more_than_is_needed_is_free(free: int | None, is_scarce: bool) -> None:
+    assert Forecast(10_000, None, free).is_scarce is is_scarce
+
+
+@pytest.mark.parametrize(("free", "given_back"), [(1 << 50, 0), (None, 1)])
+def test_freed_memory_is_given_back_only_if_memory_is_scarce(
+    free: int | None, given_back: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    calls: list[None] = []
+    monkeypatch.setattr(fine_tune, "_LARGE", 0)
+    monkeypatch.setattr(fine_tune, "give_back_freed_memory", lambda: calls.append(None))
+    monkeypatch.setattr(memory, "free_bytes", lambda device: free)
+    model().save_pretrained(tmp_path / "model")
+    byte_tokenizer().save_pretrained(tmp_path / "model")
+    program = pastalang.compile('template t(w: text)\nuser """{w}"""\nassistant json { k: "a" | "b" }\n')
+    (tmp_path / "rows.jsonl").write_text('{"w": "x", "value": {"k": "a"}}\n' * 4)
+    job = fine_tune.Job(
+        ParallelValues(program, (Mode.STRICT,)), str(tmp_path / "model"), tmp_path / "rows.jsonl", tmp_path / "out",
+        replace(SETTINGS, steps=1), held_out=0.0, device="cpu",
+    )  # fmt: skip
+    lines: list[str] = []
+    fine_tune.fine_tune(job, report=lines.append)
+    assert sum(line.startswith("memory: needs about ") for line in lines) == 1 and len(calls) == given_back
+
+
 @pytest.mark.long
-def test_the_memory_of_a_process_is_what_was_foreseen(tmp_path: Path) -> None:
-    """A model of 60 million weights, trained by the command."""
+@pytest.mark.parametrize("is_scarce", [True, False])
+def test_the_memory_of_a_process_is_what_was_foreseen(is_scarce: bool, tmp_path: Path) -> None:
+    """A model of 60 million weights, trained by the command. Where memory is plenty, a quarter more may be kept."""
     config = LlamaConfig(
         vocab_size=32_000, hidden_size=640, intermediate_size=1760, num_hidden_layers=8, num_attention_heads=10,
         max_position_embeddings=1024, tie_word_embeddings=True,
@@ -152,7 +183,8 @@ def test_the_memory_of_a_process_is_what_was_foreseen(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text(row * 8)
     words = "train hpd --model model --program p.pasta --data rows.jsonl --out out --steps 3 --device cpu --rows 2"
     code = (
-        "import resource, sys; from pastalang.cli.app import build_app\n"
+        "import resource, sys; from pastalang.cli.app import build_app; from pastalang.training import memory\n"
+        f"memory.free_bytes = lambda device: {0 if is_scarce else 1 << 50}\n"
         f"build_app({{'train'}})({words.split()!r}, standalone_mode=False)\n"
         "print('peak', resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)"
     )
@@ -160,4 +192,6 @@ def test_the_memory_of_a_process_is_what_was_foreseen(tmp_path: Path) -> None:
     [line] = [line for line in found.stdout.splitlines() if line.startswith("memory:")]
     [peak] = [int(line.split()[1]) for line in found.stdout.splitlines() if line.startswith("peak")]
     # Libraries that a step loads are not foreseen. They are a tenth of this model, and nothing to a larger one.
-    assert float(line.split()[3]) * 1e9 == pytest.approx(peak, rel=0.1, abs=0.3e9)
+    needed = float(line.split()[3]) * 1e9
+    is_kept = not is_scarce and needed < peak < 1.25 * needed + 0.3e9
+    assert is_kept or peak == pytest.approx(needed, rel=0.1, abs=0.3e9)
