@@ -1,8 +1,8 @@
 """The answers of the task: without threads, and as each policy would write them.
 
 linear   1 Calm Otter …\n2 Brave Lynx …\n3 Old Heron …\nBerths …
-pasta    the ship and whom it lies with stand in the text, its berth and the rest in a thread; <sync/> for a ship that
-         lies with one whose thread is still open, and before the last line
+pasta    the ship stands in the text, its berth and the rest in a thread; <sync/> for a ship that lies with one whose
+         thread is still open, and before the last line
 blind    the same without waiting for the berths of others: a wrong policy, to test the measure
 apar     ship and berth stand in the text, the rest in a thread
 mixed    each table as pasta, as blind or as linear: writers who do not agree, of whom preference rounds choose some
@@ -16,7 +16,7 @@ from enum import StrEnum
 from random import Random
 from typing import TypeAlias
 
-from recipes.threads_mini.ships import Table, details, last_line, log, ship_of
+from recipes.threads_mini.ships import Table, berth_of, details, last_line, log, ship_of
 
 CountTokens: TypeAlias = Callable[[str], int]
 
@@ -37,7 +37,8 @@ class Policy(StrEnum):
 def answer_as(policy: Policy, table: Table, berths: Sequence[str], count: CountTokens) -> str:
     """The right answer with its threads, as a row of training data has it. `count` counts the tokens of a text."""
     sentences = [
-        _Sentence(ship_of(table, number), f"-{berth}", details(table, number)) for number, berth in enumerate(berths)
+        _Sentence(ship_of(table, number), berth_of(table, number, berth), details(table, number))
+        for number, berth in enumerate(berths)
     ]
     last = last_line(table, berths)
     match policy:
@@ -54,7 +55,10 @@ def answer_as(policy: Policy, table: Table, berths: Sequence[str], count: CountT
 
 def answer_in_brief(table: Table, berths: Sequence[str]) -> str:
     """The answer without threads, and without the words that are the same in every sentence."""
-    sentences = [f"{ship_of(table, number)}-{berth}{log(table, number)}.\n" for number, berth in enumerate(berths)]
+    sentences = [
+        f"{ship_of(table, number)}{berth_of(table, number, berth)}{log(table, number)}.\n"
+        for number, berth in enumerate(berths)
+    ]
     return "".join(sentences) + last_line(table, berths)
 
 

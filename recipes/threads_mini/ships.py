@@ -141,9 +141,14 @@ def choose_berths(table: Table, random: Random) -> tuple[str, ...]:
 
 
 def ship_of(table: Table, at: int) -> str:
-    """The first words of a sentence, up to its berth."""
+    """The first words of a sentence."""
     ship = table.ships[at]
-    return f"{table.first + at} {ship.name} {ship.flag} {table.place(at)}"
+    return f"{table.first + at} {ship.name} {ship.flag}"
+
+
+def berth_of(table: Table, at: int, berth: str) -> str:
+    """The words after them, which others depend on."""
+    return f" {table.place(at)}-{berth}"
 
 
 def details(table: Table, at: int) -> str:
@@ -191,7 +196,7 @@ def score(table: Table, answer: str) -> Mapping[str, tuple[int, int]]:
 
 
 def _is_right(table: Table, at: int, sentence: str, berths: Sequence[str]) -> bool:
-    expected = f"{ship_of(table, at)}-{berths[at]}{details(table, at)}"
+    expected = ship_of(table, at) + berth_of(table, at, berths[at]) + details(table, at)
     return f"{table.first + at} {sentence}" == expected and _agrees(table, at, berths)
 
 
