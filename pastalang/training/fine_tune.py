@@ -258,7 +258,7 @@ def needed_memory(job: Job, material: Material, processes: Processes = ALONE) ->
         answered = base.cache_bytes(EXAM_BATCH * material.length) if material.exam_rows else 0
         found = forecast(make, shape, settings, torch.device(job.device or default_device()), more=answered)
         line = f"{found}, for each of {processes.count} processes" if processes.count > 1 else str(found)
-        return NeededMemory(line, found.is_scarce)
+        return NeededMemory(line, found.is_scarce(processes.count))
     except PastaError:
         raise
     except Exception as problem:  # a model may look at values, which these tensors do not have

@@ -144,10 +144,9 @@ class Forecast:
     checkpointed: int | None
     free: int | None
 
-    @property
-    def is_scarce(self) -> bool:
-        """Whether the run might not fit if the memory of freed tensors is kept. Unknown counts as scarce."""
-        return self.free is None or self.needed * _KEPT > self.free
+    def is_scarce(self, processes: int) -> bool:
+        """Whether so many might not fit if the memory of freed tensors is kept. Unknown counts as scarce."""
+        return self.free is None or processes * self.needed * _KEPT > self.free
 
     def __str__(self) -> str:
         free = "" if self.free is None else f", {_gigabytes(self.free)} are free"
