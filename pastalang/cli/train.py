@@ -293,7 +293,7 @@ def _check(job: Job) -> None:
     material = gather(job, Show(show, live))
     echo(material.summary)
     if needed := needed_memory(job, material):
-        echo(needed.line)
+        echo(str(needed))
     echo("all rows can be trained on; nothing was trained")
 
 

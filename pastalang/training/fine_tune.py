@@ -29,7 +29,7 @@ from pastalang.training.exam import Exam, Score
 from pastalang.training.foretold import table
 from pastalang.training.forward import attend_in_blocks, check_flex, loss_of
 from pastalang.training.hold_out import FEWEST, held_out
-from pastalang.training.memory import Shape, forecast, give_back_freed_memory
+from pastalang.training.memory import Forecast, Shape, Unforeseen, forecast, give_back_freed_memory
 from pastalang.training.method import Method
 from pastalang.training.model_files import Base, Lora, read_base, save
 from pastalang.training.processes import ALONE, Processes
@@ -130,9 +130,8 @@ def fine_tune(
         material = processes.first_then_others(lambda: gather(job, show, cache=job.out / WORK / ROWS))
         precision = job.settings.precision
         show.report(material.summary)
-        needed = needed_memory(job, material, processes)
-        if needed is not None:
-            show.report(needed.line)
+        if needed := needed_memory(job, material, processes):
+            show.report(str(needed))
             if needed.is_scarce:
                 give_back_freed_memory()
         model = material.base.load(device=job.device, seed=job.settings.seed, lora=job.lora, precision=precision)
@@ -235,15 +234,7 @@ def _summary(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class NeededMemory:
-    """`is_scarce` says that the run may not fit unless freed memory is given back."""
-
-    line: str
-    is_scarce: bool
-
-
-def needed_memory(job: Job, material: Material, processes: Processes = ALONE) -> NeededMemory | None:
+def needed_memory(job: Job, material: Material, processes: Processes = ALONE) -> Forecast | Unforeseen | None:
     """What each process of the run will need. None: the model is too small for that to matter."""
     settings, base = job.settings, material.base
     make = partial(base.without_weights, job.lora, settings.precision)
@@ -256,13 +247,12 @@ def needed_memory(job: Job, material: Material, processes: Processes = ALONE) ->
         rows, predicted = (-(-whole // processes.count) for whole in (job.rows, batches.most_predicted()))
         shape = Shape(rows, batches.widest(), predicted, base.window is not None)
         answered = base.cache_bytes(EXAM_BATCH * material.length) if material.exam_rows else 0
-        found = forecast(make, shape, settings, torch.device(job.device or default_device()), more=answered)
-        line = f"{found}, for each of {processes.count} processes" if processes.count > 1 else str(found)
-        return NeededMemory(line, found.is_scarce(processes.count))
+        device = torch.device(job.device or default_device())
+        return forecast(make, shape, settings, device, more=answered, processes=processes.count)
     except PastaError:
         raise
     except Exception as problem:  # a model may look at values, which these tensors do not have
-        return NeededMemory(f"memory: cannot be foreseen for this model ({type(problem).__name__})", is_scarce=True)
+        return Unforeseen(type(problem).__name__)
 
 
 def _identity(job: Job, material: Material, model: Any) -> dict[str, str]:

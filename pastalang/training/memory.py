@@ -138,25 +138,40 @@ def give_back_freed_memory() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Bytes of the device: what a run takes at most, the same with checkpointing, and what is free."""
+    """Bytes of the device: what a process takes at most, the same with checkpointing, and what is free."""
 
     needed: int
     checkpointed: int | None
     free: int | None
+    processes: int = 1
 
-    def is_scarce(self, processes: int) -> bool:
-        """Whether so many might not fit if the memory of freed tensors is kept. Unknown counts as scarce."""
-        return self.free is None or processes * self.needed * _KEPT > self.free
+    @property
+    def is_scarce(self) -> bool:
+        """Whether the run might not fit if the memory of freed tensors is kept. Unknown counts as scarce."""
+        return self.free is None or self.processes * self.needed * _KEPT > self.free
 
     def __str__(self) -> str:
         free = "" if self.free is None else f", {_gigabytes(self.free)} are free"
         less = "" if self.checkpointed is None else f"; with --checkpointing {_gigabytes(self.checkpointed)}"
-        return f"memory: needs about {_gigabytes(self.needed)}{free}{less}"
+        each = f", for each of {self.processes} processes" if self.processes > 1 else ""
+        return f"memory: needs about {_gigabytes(self.needed)}{free}{less}{each}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unforeseen:
+    """The model cannot take a step without contents; `problem` is the name of what it raised."""
+
+    problem: str
+    is_scarce: bool = True
+
+    def __str__(self) -> str:
+        return f"memory: cannot be foreseen for this model ({self.problem})"
 
 
 def forecast(
-    make_model: Callable[[], Any], shape: Shape, settings: Settings, device: torch.device, *, more: int = 0
-) -> Forecast:
+    make_model: Callable[[], Any], shape: Shape, settings: Settings, device: torch.device, *, more: int = 0,
+    processes: int = 1,
+) -> Forecast:  # fmt: skip
     """`more` is what the run holds besides its steps."""
     more += _own_bytes() if device.type == "cpu" else 0
 
@@ -164,7 +179,7 @@ def forecast(
         return more + step_bytes(make_model, shape, replace(settings, checkpointing=checkpointing), device)
 
     checkpointed = None if settings.checkpointing else needed(True)
-    return Forecast(needed(settings.checkpointing), checkpointed, free_bytes(device))
+    return Forecast(needed(settings.checkpointing), checkpointed, free_bytes(device), processes)
 
 
 def free_bytes(device: torch.device) -> int | None:
