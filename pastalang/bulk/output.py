@@ -123,15 +123,16 @@ def _cell(value: JsonValue) -> str:
 
 class Parquet:
     def __init__(self, task: Task) -> None:
-        from pastalang.bulk.table import schema_of
+        from pastalang.bulk.table import schema_of, value_column
 
         self._task = task
         self._schema = schema_of(task)
+        self._column = value_column(task)
 
     def misfit(self, value: JsonValue) -> str | None:
         from pastalang.bulk.table import misfit
 
-        return misfit(value, self._task)
+        return misfit(value, self._column)
 
     def write(self, path: Path, rows: Sequence[Row]) -> None:
         from pyarrow import parquet

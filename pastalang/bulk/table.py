@@ -64,10 +64,10 @@ def table_of(rows: Iterable[Row], task: Task, schema: Any) -> Any:
     return pa.Table.from_pylist([_fitted(row, column) for row in rows], schema=schema)
 
 
-def misfit(value: JsonValue, task: Task) -> str | None:
+def misfit(value: JsonValue, column: Column) -> str | None:
     """Why the column of the values cannot hold this one."""
     try:
-        _optional(value_column(task), value)
+        _optional(column, value)
     except Unwritable as problem:
         return str(problem)
     return None

@@ -70,7 +70,7 @@ class _Sentence:
 
 
 def _promised(policy: Policy, table: Table, sentences: Sequence[_Sentence], count: CountTokens) -> str:
-    text, running = "", set[int | None]()
+    text, running = "", set[int]()
     for number, one in enumerate(sentences):
         wait = ""
         if policy is Policy.PASTA and table.ships[number].mate in running:
