@@ -1,8 +1,8 @@
 """The answers of the task: without threads, and as each policy would write them.
 
 linear   1 Calm Otter …\n2 Brave Lynx …\n3 Old Heron …\nBerths …
-pasta    the ship stands in the text, its berth and the rest in a thread; <sync/> for a ship that lies with one whose
-         thread is still open, and before the last line
+pasta    the ship stands in the text, its berth and the rest in a thread; <sync/> for a ship that lies with another one,
+         and before the last line
 blind    the same without waiting for the berths of others: a wrong policy, to test the measure
 apar     ship and berth stand in the text, the rest in a thread
 mixed    each table as pasta, as blind or as linear: writers who do not agree, of whom preference rounds choose some
@@ -70,13 +70,9 @@ class _Sentence:
 
 
 def _promised(policy: Policy, table: Table, sentences: Sequence[_Sentence], count: CountTokens) -> str:
-    text, running = "", set[int]()
+    text = ""
     for number, one in enumerate(sentences):
-        wait = ""
-        if policy is Policy.PASTA and table.ships[number].mate in running:
-            wait = "<sync/>"
-            running.clear()
-        running.add(number)
+        wait = "<sync/>" if policy is Policy.PASTA and table.waits(number) else ""
         text += one.ship + wait + promise(str(table.first + number), one.berth + one.details, count) + "\n"
     return text
 

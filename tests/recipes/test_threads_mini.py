@@ -48,14 +48,14 @@ def test_every_policy_writes_the_same_right_answer(seed: int) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(SEEDS, st.booleans())
-def test_the_right_policy_waits_exactly_for_the_threads_that_are_needed(seed: int, any_mates: bool) -> None:
+def test_the_right_policy_waits_before_every_ship_that_lies_with_another(seed: int, any_mates: bool) -> None:
     table, berths = table_of(seed, any_mates=any_mates)
     *parts, last = answer_as(Policy.PASTA, table, berths, len).split("<sync/>")
     opened = [{number for number in range(len(berths)) if f'topic="{table.first + number}"' in part} for part in parts]
     assert last.startswith("Berths ") and set[int]().union(*opened) == set(range(len(berths)))
     for before, after in pairwise(opened):
-        assert table.ships[min(after)].mate in before, "it waits for nothing"
-    assert not any(table.ships[number].mate in together for together in opened for number in together)
+        assert before and table.waits(min(after)), "it waits for nothing"
+    assert not any(table.waits(number) for together in opened for number in sorted(together)[1:])
 
 
 def test_a_wrong_fact_a_wrong_berth_and_a_missing_sentence_are_seen() -> None:
