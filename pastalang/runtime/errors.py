@@ -15,7 +15,7 @@ class LoadError(PastaError):
 
 
 class WrongMode(LoadError):
-    """The weights were not trained for this mode."""
+    """The weights were not trained for this mode, or to write these tags."""
 
 
 class RunError(RuntimeFailure):

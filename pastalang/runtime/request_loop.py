@@ -43,7 +43,7 @@ from pastalang.runtime.errors import BadInputs
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.runtime.models.compatibility import check_tokenizer
 from pastalang.runtime.models.protocol import Model
-from pastalang.runtime.models.training_note import TrainingNote, check_mode
+from pastalang.runtime.models.training_note import TrainingNote, check_mode, check_threads
 from pastalang.runtime.outcome import outcome_of
 from pastalang.runtime.plan_cache import PlanCache, Runnable
 from pastalang.runtime.repair.policy import Policy, policy_for
@@ -157,6 +157,7 @@ class RequestLoop:
         check_names(named, [input.name for input in plan.inputs])
         if not options.any_mode:
             check_mode(self.trained_for, plan.mode)
+            check_threads(self.trained_for, plan)
         return Call(plan, options, policy_for(plan, options, has_checks=self._plans.has_checks(plan))), named
 
     def _single_request(

@@ -151,4 +151,4 @@ def note_of(plan: Plan, modes: tuple[Mode, ...]) -> TrainingNote:
     holes = (segment for branch in plan.branches for _, segment in walk(branch.segments) if isinstance(segment, Hole))
     limits = {hole.field: hole.max_tokens for hole in holes if not hole.is_thread}
     name = fingerprint(plan)
-    return TrainingNote(modes, plan.template, name.program, name.types, limits)
+    return TrainingNote(modes, plan.template, name.program, name.types, limits, threads=plan.auto)

@@ -138,6 +138,7 @@ def test_a_model_learns_to_open_threads_and_an_interrupted_run_equals_an_unbroke
     assert (whole.out / "model.safetensors").read_bytes() == (parts.out / "model.safetensors").read_bytes()
 
     engine = Engine.load(str(whole.out), device="cpu", cells=1024)
+    assert engine.trained_for is not None and engine.trained_for.threads is AutoPolicy.PASTA
     assert [engine.run(pastalang.compile(PROGRAM), {"word": word}).text for word in ANSWERS] == ["ab!", "c!"]
     scored = score_rows_by_decoding(engine, method.exams()["pasta"], method.read(data).rows, batch=1)
     assert scored.report.reported.f1 == 100

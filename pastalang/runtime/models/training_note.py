@@ -1,4 +1,4 @@
-"""The note next to trained weights: the modes and the program that they were trained for.
+"""The note next to trained weights: the modes, the tags and the program that they were trained for.
 
 Weights from elsewhere have no such note. They may be run in every mode.
 """
@@ -12,7 +12,9 @@ from pathlib import Path
 
 from transformers.utils import cached_file
 
-from pastalang.plan.plan import Mode
+from pastalang.plan.plan import Hole, Mode, Plan
+from pastalang.plan.structure import walk_plan
+from pastalang.program.types import AutoPolicy
 from pastalang.runtime.errors import LoadError, WrongMode
 
 FILE = "pastalang.json"
@@ -22,7 +24,8 @@ FILE = "pastalang.json"
 class TrainingNote:
     """`limits` are the token limits of the fields. `program` and `types` are fingerprints of `plan.fingerprint`.
 
-    Weights that do not read schemas are confused by one in their prompt, so `extract` shows them none.
+    `threads` are the tags of the text that they were trained to write. Weights that do not read schemas are confused by
+    one in their prompt, so `extract` shows them none.
     """
 
     modes: tuple[Mode, ...]
@@ -31,9 +34,11 @@ class TrainingNote:
     types: str
     limits: Mapping[str, int]
     reads_schemas: bool = True
+    threads: AutoPolicy | None = None
 
     def write(self, folder: Path) -> None:
         document = {"version": 1, **asdict(self), "modes": [mode.value for mode in self.modes]}
+        document["threads"] = None if self.threads is None else self.threads.value
         text = json.dumps(document, indent=2, ensure_ascii=False)
         (folder / FILE).write_text(text + "\n", encoding="utf-8")
 
@@ -56,6 +61,7 @@ def read_note(folder: str | Path) -> TrainingNote | None:
             types=str(document["types"]),
             limits={str(field): int(limit) for field, limit in document["limits"].items()},
             reads_schemas=document.get("reads_schemas", True) is True,
+            threads=None if (threads := document.get("threads")) is None else AutoPolicy(threads),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
         reason = f"its key {problem} is missing" if isinstance(problem, KeyError) else problem
@@ -84,3 +90,16 @@ def check_mode(weights: str | Path | TrainingNote | None, mode: Mode) -> None:
             f"the weights{named} were trained for {', '.join(one.value for one in known.modes)}, and this run asks "
             f"for {mode.value}; choose the mode {known.modes[0].value}, or set any_mode (`--any-mode`) to try it anyway"
         )
+
+
+def check_threads(known: TrainingNote | None, plan: Plan) -> None:
+    """Raises `WrongMode` if the weights write the tags of another policy than `plan`, whose text would show them."""
+    if known is None or known.threads is None:
+        return
+    for _, _, segment in walk_plan(plan):
+        if isinstance(segment, Hole) and segment.auto not in (None, known.threads):
+            raise WrongMode(
+                f"the weights were trained to write auto({known.threads.value}), and this program asks for "
+                f"auto({segment.auto.value}), to which their tags are text; ask for auto({known.threads.value}), or "
+                "set any_mode (`--any-mode`) to try it anyway"
+            )

@@ -9,6 +9,7 @@ import torch
 
 from pastalang.compiler import compile
 from pastalang.plan.plan import Mode
+from pastalang.program.types import AutoPolicy
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.errors import LoadError, WrongMode
 from pastalang.runtime.models import source as sources
@@ -83,6 +84,18 @@ def test_files_that_are_not_there_are_named(tmp_path: Path, monkeypatch: pytest.
     (tmp_path / "pasta-mini" / "config.json").write_text("{}")
     with pytest.raises(LoadError, match=r"has no tokenizer\.json, model\.safetensors; name another model"):
         load("pasta-mini")
+
+
+@pytest.mark.parametrize("asked", ["assistant auto({}, max=8)", "assistant json {{ notes: auto({}, max=8) }}"])
+def test_tags_that_the_weights_were_not_trained_for_are_refused(tmp_path: Path, asked: str) -> None:
+    note = TrainingNote(tuple(Mode), "t", "", "", {}, threads=AutoPolicy.PASTA)
+    engine = load(write_model(tmp_path, note))
+    assert engine.trained_for == note
+    template = 'template t(title: text)\nuser """{{title}}"""\n' + asked
+    with pytest.raises(WrongMode, match=r"trained to write auto\(pasta\), and this program asks for auto\(apar\)"):
+        engine.run(compile(template.format("apar")), {"title": "x"})
+    assert engine.run(compile(template.format("pasta")), {"title": "x"}, on_truncated="keep").fields
+    assert engine.run(compile(template.format("apar")), {"title": "x"}, on_truncated="keep", any_mode=True).fields
 
 
 def test_a_mode_that_the_weights_were_not_trained_for_is_refused_by_name(tmp_path: Path) -> None:
