@@ -136,8 +136,8 @@ def command(
             raise Refused("`pasta evaluate threads` needs --program and --data, or --plot and --add", EXIT_USAGE)
         plan = read_plan(program, template=template, mode=mode, max_tokens=max_tokens)
         wish = Wish(
-            chosen_model(model).name, plan, rows_of(data, columns), batch or 1, rounds, sampling, baseline, score,
-            judge, None if drafts == "off" else drafts_of(drafts), predictions, device, cells, _counter,
+            chosen_model(model).name, plan, rows_of(data, columns), any_mode, batch or 1, rounds, sampling, baseline,
+            score, judge, None if drafts == "off" else drafts_of(drafts), predictions, device, cells, _counter,
         )  # fmt: skip
         report = evaluate_threads(wish)
     elif right is not None and given is not None and not any((model, program, data, predictions)):

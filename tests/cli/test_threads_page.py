@@ -49,3 +49,10 @@ def test_the_commands_of_the_page_lead_from_texts_to_measures(tmp_path: Path, mo
     report = run(measure.replace("--baseline linear", "--baseline PATH") + " --device cpu")
     assert "peak cells" in report and "realised, processor time" in report
     run(f"{decode} --device cpu")
+
+    Path("other.pasta").write_text(source.replace("auto(pasta, max=400)", "auto(apar, max=300)"), encoding="utf-8")
+    Path("untagged.jsonl").write_text('{"city": "Pest", "value": "One line."}\n', encoding="utf-8")
+    wrong = "evaluate threads --model trained --program other.pasta --data untagged.jsonl --device cpu"
+    refused = CliRunner().invoke(build_app({"evaluate"}), shlex.split(wrong))
+    assert refused.exit_code != 0 and "this program asks for auto(apar)" in refused.stderr
+    run(f"pasta {wrong} --any-mode")
