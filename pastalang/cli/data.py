@@ -57,6 +57,7 @@ def command(
             min=0.0, help="Reject threads that --model finds less likely without the others, by more nats a token."
         ),
     ] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out rows that cannot be used.")] = False,
     template: TemplateName = None,
     device: Device = None,
 ) -> None:
@@ -82,7 +83,7 @@ def command(
         from pastalang.training.model_files import read_base
         from pastalang.training.thread_data import Bar, Rejected, Tagged, plain_among, statistics_of, tag_rows
 
-    rows = read_checked(rows_of(data), plan, note=echo_error)
+    rows = read_checked(rows_of(data), plan, skip_bad=skip_bad, note=echo_error)
     bar = None
     if independence is not None:
         refuse_model(name)

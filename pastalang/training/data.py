@@ -18,7 +18,7 @@ from pastalang.program import types as t
 from pastalang.program.program import Input, InputKind, OneOf, Program
 from pastalang.runtime.inputs import bind_inputs
 from pastalang.training.answer import Answer, answer_of
-from pastalang.training.errors import BadData, BadRow, BadRows
+from pastalang.training.errors import BadData, BadRow, leave_out_or_refuse
 from pastalang.training.lessons import Lesson, planner
 from pastalang.training.row_files import Mapped, RowFile, Scanned, TableRow, readings, scan_rows
 from pastalang.values.fit import fit
@@ -83,11 +83,12 @@ def read_lessons(path: RowFile, program: Program, *, template: str | None = None
     return [row.lesson(plan_of) for row in read_checked(path, plan_of(Mode.STRICT))]
 
 
-def read_checked(path: RowFile, plan: Plan, *, note: Callable[[str], None] = lambda _: None) -> list[Row]:
-    """The rows of a file, checked against one plan. Raises `BadData` or `BadRows`."""
+def read_checked(
+    path: RowFile, plan: Plan, *, skip_bad: bool | None = None, note: Callable[[str], None] = lambda _: None
+) -> list[Row]:
+    """The rows of a file, checked against one plan. Bad ones are noted with `skip_bad`; else `BadRows` is raised."""
     reading = read_against(path, plan)
-    if reading.problems:
-        raise BadRows(reading.problems, rows=reading.count)
+    leave_out_or_refuse(reading.problems, rows=reading.count, skip_bad=skip_bad, report=note)
     if reading.left_out:
         note(reading.unused)
     return list(reading.rows)

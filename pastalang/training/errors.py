@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from traceback import extract_tb
 from typing import Final
@@ -44,6 +44,17 @@ def listed(problems: Sequence[BadRow]) -> list[str]:
         *("  " + str(problem).replace("\n", "\n    ") for problem in problems[:_SHOWN]),
         *([f"  and {rest:,} more"] if rest > 0 else []),
     ]
+
+
+def leave_out_or_refuse(
+    problems: Sequence[BadRow], *, rows: int, skip_bad: bool | None, report: Callable[[str], None]
+) -> None:
+    """Raises `BadRows` unless bad rows are to be skipped and others are left. With None, there is no such choice."""
+    if not problems:
+        return
+    if not skip_bad or len(problems) == rows:
+        raise BadRows(problems, rows=rows, advice="--skip-bad leaves them out" if skip_bad is False else "")
+    report("\n".join([f"{len(problems):,} of {rows:,} rows are left out", *listed(problems)]))
 
 
 def raised(problem: Exception) -> str:

@@ -23,7 +23,7 @@ from pastalang.runtime.models.probe_tokens import Kind
 from pastalang.training.batches import PackedBatches, too_long
 from pastalang.training.checkpoints import Checkpoints, Progress, fingerprint_of_weights, put_weights
 from pastalang.training.data import Reading, Row
-from pastalang.training.errors import BadData, BadRow, BadRows, listed
+from pastalang.training.errors import BadData, BadRow, leave_out_or_refuse
 from pastalang.training.exam import BATCH as EXAM_BATCH
 from pastalang.training.exam import Exam, Score
 from pastalang.training.foretold import table
@@ -173,7 +173,7 @@ def gather(job: Job, show: Show, *, cache: Path | None = None) -> Material:
 def _accepted(reading: Reading, job: Job, show: Show) -> Reading:
     if reading.left_out:
         show.report(reading.unused)
-    _refuse(reading.problems, reading.count, job, show)
+    leave_out_or_refuse(reading.problems, rows=reading.count, skip_bad=job.skip_bad, report=show.report)
     return reading
 
 
@@ -185,17 +185,10 @@ def _recorded(
     on_done = show.progress_of("recording rows", len(rows))
     found = record_rows(rows, recording, cache=cache, workers=job.workers, on_done=on_done)
     problems = [one if isinstance(one, BadRow) else _misfit(one, job.length, base.last_position) for one in found]
-    _refuse([problem for problem in problems if problem is not None], reading.count, job, show)
+    bad = [problem for problem in problems if problem is not None]
+    leave_out_or_refuse(bad, rows=reading.count, skip_bad=job.skip_bad, report=show.report)
     pairs = zip(rows, found, problems, strict=True)
     return [(row, one) for row, one, problem in pairs if problem is None and not isinstance(one, BadRow)]
-
-
-def _refuse(problems: Sequence[BadRow], count: int, job: Job, show: Show) -> None:
-    if not problems:
-        return
-    if not job.skip_bad or len(problems) == count:
-        raise BadRows(problems, rows=count, advice="" if job.skip_bad else "--skip-bad leaves them out")
-    show.report("\n".join([f"{len(problems):,} of {count:,} rows are left out", *listed(problems)]))
 
 
 def _misfit(variants: Variants, length: int | None, last_position: int) -> BadRow | None:

@@ -74,6 +74,16 @@ def test_a_model_judges_what_threads_lose_without_one_another(words: list[str], 
     assert "a thread is less likely without the others: 0." in (tmp_path / "bad.jsonl").read_text("utf-8")
 
 
+def test_rows_that_cannot_be_used_are_left_out_if_asked_to(words: list[str], tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"city": 7}\n' + rows.read_text("utf-8"), encoding="utf-8")
+    refused = run(*words, "--least", "12")
+    assert refused.exit_code == 1 and "1 of 4 rows cannot be used; --skip-bad leaves them out" in refused.stderr
+    result = run(*words, "--least", "12", "--skip-bad")
+    assert result.exit_code == 0 and "1 of 4 rows are left out\n  rows.jsonl:1: " in result.stderr, result.stderr
+    assert (tmp_path / "out.jsonl").read_text("utf-8").count("Buda") == 1
+
+
 @pytest.mark.parametrize(
     ("more", "code", "message"),
     [
