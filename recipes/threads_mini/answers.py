@@ -16,7 +16,7 @@ from enum import StrEnum
 from random import Random
 from typing import TypeAlias
 
-from recipes.threads_mini.ships import Table, berth_of, details, last_line, log, ship_of
+from recipes.threads_mini.ships import Table, berth_of, details, in_brief, last_line, ship_of
 
 CountTokens: TypeAlias = Callable[[str], int]
 
@@ -54,11 +54,8 @@ def answer_as(policy: Policy, table: Table, berths: Sequence[str], count: CountT
 
 
 def answer_in_brief(table: Table, berths: Sequence[str]) -> str:
-    """The answer without threads, and without the words that are the same in every sentence."""
-    sentences = [
-        f"{ship_of(table, number)}{berth_of(table, number, berth)}{log(table, number)}.\n"
-        for number, berth in enumerate(berths)
-    ]
+    """The answer without threads, in brief sentences."""
+    sentences = [in_brief(table, number, berth) + "\n" for number, berth in enumerate(berths)]
     return "".join(sentences) + last_line(table, berths)
 
 

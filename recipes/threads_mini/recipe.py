@@ -139,7 +139,7 @@ class LinearBatches:
         return Batch(tokens, positions, labels, None, tuple(f"table {number}/{line}" for line in range(len(rows))))
 
     def _row(self, random: Random, count: int, is_brief: bool) -> tuple[list[int], list[int]]:
-        table = draw_table(random, counts=(count,), any_mates=True)
+        table = draw_table(random, counts=(count,), is_varied=True)
         berths = choose_berths(table, random)
         answer = answer_in_brief(table, berths) if is_brief else answer_as(Policy.LINEAR, table, berths, self._count)
         prompt = f"{BEGIN}user\n{table.text}{END}\n{BEGIN}assistant\n"
@@ -171,7 +171,7 @@ def _lines(policy: Policy, tokenizer: Any, sizes: Sizes) -> list[str]:
     Ships that lie with others stand anywhere. If they stood last, a model would learn where they stand.
     """
     random, count = Random(f"rows/{sizes.seed}"), counter_of(tokenizer)
-    return [_line(policy, draw_table(random, any_mates=True), random, count) for _ in range(sizes.rows)]
+    return [_line(policy, draw_table(random, is_varied=True), random, count) for _ in range(sizes.rows)]
 
 
 def _line(policy: Policy, table: Table, random: Random, count: CountTokens, **more: str) -> str:

@@ -1,8 +1,8 @@
 """A task whose dependencies are known: a table of ships, a sentence for each of them, and a line about all.
 
-    1 Calm Otter Peru 1,         1 Calm Otter Peru 1-C; the log says #1 red 12 450 coffee, and the ship leaves …
-    2 Brave Lynx Japan 2,        2 Brave Lynx Japan 2-A; the log says #2 …
-    3 Old Heron Spain 3.         3 Old Heron Spain 3+1-C; the log says #3 …
+    1 Calm Otter Peru 1,         1 Calm Otter Peru 1, 1-C; the log says #1 red 12 450 coffee, and the ship leaves …
+    2 Brave Lynx Japan 2,        2 Brave Lynx Japan 2, 2-A; the log says #2 …
+    3 Old Heron Spain 3.         3 Old Heron Spain 3+1. 3+1-C; the log says #3 …
     #1 red 12 450 coffee         Berths 1-C 2-A 3+1-C.
     …
     with 3+1
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final
 from zlib import crc32
@@ -46,7 +46,7 @@ CREWS: Final = tuple(range(12, 60))  # above the numbers of ships
 TONS: Final = tuple(range(110, 600, 10))
 
 _ITEM = re.compile(r"^(\d+) (.*)$", re.MULTILINE)
-_BERTH = re.compile(r"^\w+ \w+ \w+ \d+(?:\+\d+)?-([A-J]);")
+_BERTH = re.compile(r"^\w+ \w+ \w+ \d+(?:\+\d+)?[,.] \d+(?:\+\d+)?-([A-J]);")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,20 +66,25 @@ class Ship:
 class Table:
     """Ships, counted from `first` in texts and from 0 here.
 
-    Tables begin with different numbers, so that any number may be the last one, and their names end with a full stop.
-    Otherwise a model learns which numbers end a table, and errs where a table ends with another one.
+    Tables begin with different numbers, and after the last ship that sentences are about there may be others, `at_sea`.
+    So nothing but the full stop after its name says which is the last. Otherwise a model learns which numbers or which
+    lengths end a table, and errs where a table ends with another one.
     """
 
     ships: tuple[Ship, ...]
     first: int = 1
+    at_sea: tuple[Ship, ...] = ()
 
     @property
     def text(self) -> str:
-        numbered = list(enumerate(self.ships, start=self.first))
-        names = ",\n".join(f"{number} {ship.name} {ship.flag} {number}" for number, ship in numbered)
+        numbered = list(enumerate((*self.ships, *self.at_sea), start=self.first))
+        last = self.first + len(self.ships) - 1
+        names = [
+            f"{number} {ship.name} {ship.flag} {number}{'.' if number == last else ','}" for number, ship in numbered
+        ]
         facts = [f"#{number} {ship.colour} {ship.crew} {ship.tons} {ship.cargo}" for number, ship in numbered]
         pairs = [f" {self.place(at)}" for at, ship in enumerate(self.ships) if ship.mate is not None]
-        return "\n".join([f"{names}.", *facts, "with" + ("".join(pairs) or " none")])
+        return "\n".join([*names, *facts, "with" + ("".join(pairs) or " none")])
 
     def place(self, at: int) -> str:
         """A ship in front of its berth: its number, and that of the ship it lies with."""
@@ -96,26 +101,29 @@ def is_held_out(name: str) -> bool:
 
 
 def draw_table(
-    random: Random, *, counts: Sequence[int] = TRAINED_COUNTS, held_out: bool = False, any_mates: bool = False
+    random: Random, *, counts: Sequence[int] = TRAINED_COUNTS, held_out: bool = False, is_varied: bool = False
 ) -> Table:
     """A table with names for tests if `held_out`, with names for training otherwise.
 
-    No two ships share a fact. Up to a third of them lie with others, and these stand last. With `any_mates`, every ship
-    may lie with any earlier one.
+    No two ships share a fact. Up to a third of them lie with others, and these stand last. With `is_varied`, every ship
+    may lie with any earlier one, and in half of the tables others are still at sea.
     """
     count = random.choice(counts)
+    in_harbour = (
+        random.choice([few for few in counts if few <= count]) if is_varied and random.random() < 0.5 else count
+    )
     first = random.choice(FIRST_NUMBERS)
     columns = [random.sample(values, count) for values in (SECOND, FLAGS, COLOURS, CREWS, TONS, CARGOES)]
     alone = count - random.randint(0, count // 3)
     ships = []
     for number, (second, flag, colour, crew, tons, cargo) in enumerate(zip(*columns, strict=True)):
         name = random.choice([name for first in FIRST if is_held_out(name := f"{first} {second}") is held_out])
-        if any_mates:
+        if is_varied:
             mate = random.randrange(number) if number and random.random() < number / (2 * count) else None
         else:
             mate = random.randrange(alone) if number >= alone else None
         ships.append(Ship(name, flag, colour, crew, tons, cargo, mate))
-    return Table(tuple(ships), first)
+    return Table(tuple(ships[:in_harbour]), first, tuple(replace(ship, mate=None) for ship in ships[in_harbour:]))
 
 
 def read_table(text: str) -> Table:
@@ -129,7 +137,8 @@ def read_table(text: str) -> Table:
         _, given, family, flag, _ = name.split()
         _, colour, crew, tons, cargo = facts.split()
         ships.append(Ship(f"{given} {family}", flag, colour, int(crew), int(tons), cargo, mates.get(number)))
-    return Table(tuple(ships), first)
+    count = 1 + next(at for at, line in enumerate(lines) if line.endswith("."))
+    return Table(tuple(ships[:count]), first, tuple(ships[count:]))
 
 
 def choose_berths(table: Table, random: Random) -> tuple[str, ...]:
@@ -141,9 +150,19 @@ def choose_berths(table: Table, random: Random) -> tuple[str, ...]:
 
 
 def ship_of(table: Table, at: int) -> str:
-    """The first words of a sentence."""
+    """The first words of a sentence. They say whether another ship is needed, and whether this is the last one."""
+    end = "." if at == len(table.ships) - 1 else ","
+    return f"{_name(table, at)} {table.place(at)}{end}"
+
+
+def _name(table: Table, at: int) -> str:
     ship = table.ships[at]
     return f"{table.first + at} {ship.name} {ship.flag}"
+
+
+def in_brief(table: Table, at: int, berth: str) -> str:
+    """A sentence without the words that are the same in all of them, and without saying anything twice."""
+    return f"{_name(table, at)}{berth_of(table, at, berth)}{log(table, at)}."
 
 
 def berth_of(table: Table, at: int, berth: str) -> str:

@@ -20,14 +20,24 @@ from recipes.threads_mini.answers import Policy, answer_as
 from recipes.threads_mini.ceiling import Cost, Replay
 from recipes.threads_mini.model import make_tokenizer
 from recipes.threads_mini.recipe import Sizes, make_models, write_exams
-from recipes.threads_mini.ships import HELD_OUT_COUNTS, Table, choose_berths, draw_table, is_held_out, read_table, score
+from recipes.threads_mini.ships import (
+    HELD_OUT_COUNTS,
+    TRAINED_COUNTS,
+    Table,
+    choose_berths,
+    draw_table,
+    is_held_out,
+    read_table,
+    score,
+)
 
 SEEDS = st.integers(0, 1 << 20)
 
 
-def table_of(seed: int, *, any_mates: bool = False) -> tuple[Table, tuple[str, ...]]:
+def table_of(seed: int, *, is_varied: bool = False) -> tuple[Table, tuple[str, ...]]:
     random = Random(seed)
-    table = draw_table(random, counts=HELD_OUT_COUNTS, held_out=True, any_mates=any_mates)
+    counts = TRAINED_COUNTS if is_varied else HELD_OUT_COUNTS
+    table = draw_table(random, counts=counts, held_out=True, is_varied=is_varied)
     return table, choose_berths(table, random)
 
 
@@ -36,9 +46,9 @@ def answer(policy: Policy, table: Table, berths: tuple[str, ...]) -> str:
 
 
 @settings(max_examples=25, deadline=None)
-@given(SEEDS)
-def test_every_policy_writes_the_same_right_answer(seed: int) -> None:
-    table, berths = table_of(seed)
+@given(SEEDS, st.booleans())
+def test_every_policy_writes_the_same_right_answer(seed: int, is_varied: bool) -> None:
+    table, berths = table_of(seed, is_varied=is_varied)
     texts = {answer(policy, table, berths) for policy in Policy}
     assert len(texts) == 1
     assert all(right == whole for right, whole in score(table, texts.pop()).values())
@@ -48,8 +58,8 @@ def test_every_policy_writes_the_same_right_answer(seed: int) -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(SEEDS, st.booleans())
-def test_the_right_policy_waits_before_every_ship_that_lies_with_another(seed: int, any_mates: bool) -> None:
-    table, berths = table_of(seed, any_mates=any_mates)
+def test_the_right_policy_waits_before_every_ship_that_lies_with_another(seed: int, is_varied: bool) -> None:
+    table, berths = table_of(seed, is_varied=is_varied)
     *parts, last = answer_as(Policy.PASTA, table, berths, len).split("<sync/>")
     opened = [{number for number in range(len(berths)) if f'topic="{table.first + number}"' in part} for part in parts]
     assert last.startswith("Berths ") and set[int]().union(*opened) == set(range(len(berths)))
