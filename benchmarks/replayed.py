@@ -7,7 +7,8 @@ How many passes there are, and how long they take, depends on what is written, n
 random model of 135 million weights computes each pass, and a teacher says the tokens that are drawn: of listings, what
 `pasta-mini` writes; of texts, the answer of the row. A row is `{"instruction": …, "input": …, "output": …}`, as in
 Alpaca, or `{"turns": …, "reference": …}`, as in Spec-Bench, of which those are taken that have a text as reference.
-Each way has an engine of its own, and all take the documents in turn; the times are of the processor.
+The name of the file is the title of its rows. Each way has an engine of its own, and all take the documents in turn;
+the times are of the processor.
 """
 
 from __future__ import annotations
@@ -165,7 +166,7 @@ def main() -> None:
     for path in given.texts:
         plan = planned(TEXT.replace("MOST", str(given.most)), Mode.STRICT)
         rows = rows_of(plan, list(texts(path, given.documents + 1, tokenizer, given.most)))
-        compare(path.parent.name, plan, rows, model, tokenizer, given.batch)
+        compare(path.name.partition(".")[0], plan, rows, model, tokenizer, given.batch)
 
 
 def planned(source: str, mode: Mode) -> Plan:

@@ -21,7 +21,9 @@ TemplateName: TypeAlias = Annotated[str | None, typer.Option(help="The template 
 DecodingMode: TypeAlias = Annotated[
     Mode, typer.Option(help="strict and lockstep decode values at the same time, sequential one after another.")
 ]
-AnyMode: TypeAlias = Annotated[bool, typer.Option("--any-mode", help="Allow modes that the model was not trained for.")]
+AnyMode: TypeAlias = Annotated[
+    bool, typer.Option("--any-mode", help="Allow modes and tags that the model was not trained for.")
+]
 Device: TypeAlias = Annotated[str | None, typer.Option(help="cpu, cuda or mps. Default: the best one available.")]
 Cells: TypeAlias = Annotated[int, typer.Option(min=1, help="The tokens that fit into memory.")]
 ColumnMap: TypeAlias = Annotated[

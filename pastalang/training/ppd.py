@@ -285,7 +285,7 @@ class _Run:
         tokens = ProbeTokens(probing.rows.detach(), accuracy)
         job.out.mkdir(parents=True, exist_ok=True)
         tokens.save(job.out, self._model, Kind.PPD)
-        note = base.trained_for or replace(note_of(self._plan, tuple(Mode)), modes=tuple(Mode))
+        note = base.trained_for or replace(note_of(self._plan, tuple(Mode)), threads=None)
         save(self._model, base.tokenizer, note, job.out, dtype=read_base(job.model).dtype)
         for line in table(accuracy):
             self._report(line)

@@ -106,7 +106,7 @@ def draw_table(
     """A table with names for tests if `held_out`, with names for training otherwise.
 
     No two ships share a fact. Up to a third of them lie with others, and these stand last. With `is_varied`, every ship
-    may lie with any earlier one, and in half of the tables others are still at sea.
+    may lie with any earlier one, and in up to half of the tables others are still at sea.
     """
     count = random.choice(counts)
     in_harbour = (
@@ -166,7 +166,7 @@ def in_brief(table: Table, at: int, berth: str) -> str:
 
 
 def berth_of(table: Table, at: int, berth: str) -> str:
-    """The words after them, which others depend on."""
+    """The words after those of `ship_of`, which others depend on."""
     return f" {table.place(at)}-{berth}"
 
 

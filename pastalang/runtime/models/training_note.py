@@ -100,6 +100,6 @@ def check_threads(known: TrainingNote | None, plan: Plan) -> None:
         if isinstance(segment, Hole) and segment.auto not in (None, known.threads):
             raise WrongMode(
                 f"the weights were trained to write auto({known.threads.value}), and this program asks for "
-                f"auto({segment.auto.value}), to which their tags are text; ask for auto({known.threads.value}), or "
-                "set any_mode (`--any-mode`) to try it anyway"
+                f"auto({segment.auto.value}), which would read their tags as text; ask for "
+                f"auto({known.threads.value}), or set any_mode (`--any-mode`) to try it anyway"
             )
