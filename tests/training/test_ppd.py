@@ -16,6 +16,7 @@ from pastalang.plan.build import build_plan
 from pastalang.plan.plan import Mode
 from pastalang.runtime.engine import Engine
 from pastalang.runtime.models.probe_tokens import Kind
+from pastalang.runtime.models.training_note import read_note
 from pastalang.runtime.models.transformers import TransformersModel
 from pastalang.testing.toy_models import Family, toy_model
 from pastalang.training.errors import BadData, Interrupted
@@ -129,6 +130,15 @@ def test_what_was_learned_saves_passes(tmp_path: Path) -> None:
     engine = pastalang.Engine.load(tmp_path / "out", device="cpu")
     plain, drafted = (engine.run(TEXT, ROWS[1], drafts=drafts).usage for drafts in ("off", 8))
     assert accuracy.runs[0] > 0.05 and drafted.forward_passes < plain.forward_passes
+
+
+def test_weights_that_stay_as_they_are_are_trained_for_no_tags(tmp_path: Path) -> None:
+    toy(tmp_path / "model")
+    threads = pastalang.compile('template t(title: text)\nuser """{title}"""\nassistant auto(pasta, max=12)\n')
+    short = replace(SETTINGS, steps=1, judge_every=1)
+    train_prompt_tokens(job_of(tmp_path, "out", program=threads, settings=short), report=lambda _: None)
+    note = read_note(tmp_path / "out")
+    assert note is not None and note.threads is None and set(note.modes) == set(Mode)
 
 
 def test_without_two_tokens_in_a_row_there_is_nothing_to_foretell(tmp_path: Path) -> None:
