@@ -8,6 +8,7 @@ import pytest
 
 import pastalang
 from pastalang.runtime.engine import Engine
+from pastalang.runtime.errors import DeadEnd
 from pastalang.testing.byte_tokenizer import byte_tokenizer
 from pastalang.testing.fakes import hashed_model
 
@@ -33,3 +34,13 @@ def test_a_quotation_stands_in_its_own_item(name: str, mode: str) -> None:
     found = [field.text for field in result.fields]
     assert len(found) == len(TEXTS[name])
     assert all(quoted and quoted in whole for quoted, whole in zip(found, TEXTS[name], strict=True))
+
+
+def test_an_empty_text_is_named_with_its_item() -> None:
+    program = pastalang.compile(
+        'template t(each title: text)\nuser """\n{title}\n"""\nassistant json {\nv: verbatim(title)\n}\n'
+    )
+    engine = Engine(hashed_model(300), byte_tokenizer())
+    with pytest.raises(DeadEnd, match="the text to quote from is empty") as caught:
+        engine.run(program, {"title": ["abc", "", "de"]})
+    assert caught.value.field == "[1].v"

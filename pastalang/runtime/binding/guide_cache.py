@@ -17,12 +17,14 @@ from pastalang.runtime.constraints.guide import Guide, GuideError
 from pastalang.runtime.constraints.leading_space import LeadingSpaceGuide
 from pastalang.runtime.constraints.seam import reached
 from pastalang.runtime.constraints.tokens import Tokens
-from pastalang.runtime.errors import RunError
 from pastalang.values.quotable import quoted_sources
 
 
 class GuideCache:
-    """A `MakeGuide` for one vocabulary. Keeps the `limit` most recently used guides."""
+    """A `MakeGuide` for one vocabulary. Keeps the `limit` most recently used guides.
+
+    Raises `GuideError` without a place: whoever opens the hole knows the item, and turns it into an error of the field.
+    """
 
     def __init__(self, tokens: Tokens, *, limit: int = 2_000) -> None:
         self._tokens = tokens
@@ -59,13 +61,10 @@ class GuideCache:
     def _compile(
         self, hole: Hole, plan: Plan, follow: str, quoted: Mapping[str, str], forbidden: tuple[str, ...]
     ) -> Guide:
-        try:
-            return compile_guide(
-                hole.type, form=hole.form, follow=follow, vocabulary=self._tokens, types=dict(plan.types),
-                sources=quoted, forbidden=forbidden,
-            )  # fmt: skip
-        except GuideError as problem:
-            raise RunError(str(problem), plan=plan, field=hole.field, span=hole.span) from problem
+        return compile_guide(
+            hole.type, form=hole.form, follow=follow, vocabulary=self._tokens, types=dict(plan.types),
+            sources=quoted, forbidden=forbidden,
+        )  # fmt: skip
 
     def _quoted(self, hole: Hole, plan: Plan, sources: Mapping[str, str]) -> Mapping[str, str]:
         key = self._number(hole.type), self._number(plan.types)
@@ -76,7 +75,7 @@ class GuideCache:
                 self._names.clear()
             self._names[key] = names
         for missing in (name for name in names if name not in sources):
-            raise RunError(f"there is no text `{missing}` to quote from", plan=plan, field=hole.field, span=hole.span)
+            raise GuideError(f"there is no text `{missing}` to quote from")
         return {name: sources[name] for name in names}
 
     def _forbidden(self, plan: Plan) -> tuple[str, ...]:

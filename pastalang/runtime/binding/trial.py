@@ -24,7 +24,6 @@ from pastalang.runtime.constraints.guide import GuideError
 from pastalang.runtime.constraints.tokens import Tokens
 from pastalang.runtime.constraints.vocabulary import Vocabulary, vocabulary_of
 from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.errors import RunError
 from pastalang.values.quotable import quotes
 
 _END = 256
@@ -57,8 +56,6 @@ def find_unwritable(program: Program, tokenizer: Any) -> tuple[Diagnostic, ...]:
             guide_of(hole, plan, {}).start(max_tokens=hole.max_tokens)
         except GuideError as problem:
             return str(problem)
-        except RunError as problem:
-            return problem.reason
         return None
 
     return tuple(_findings(program, refusal, encoder))

@@ -22,7 +22,6 @@ from pastalang.runtime.binding.spaced import leading_space_of, without_leading_s
 from pastalang.runtime.constraints.guide import GuideError, NoEndingFits, State
 from pastalang.runtime.constraints.masks import tokens_of
 from pastalang.runtime.encoder import Encoder
-from pastalang.runtime.errors import RunError
 from pastalang.runtime.sampling.rng import RandomKey
 from pastalang.testing.slow.answer import Field, LoopItems
 from pastalang.testing.slow.branch import BranchState
@@ -138,8 +137,6 @@ def fill(request: Request, branch: BranchState, hole: Hole, loops: LoopItems, so
         _fall_back_to_null(request, branch, field, problem)
     except GuideError as problem:
         raise Refused("dead_end", str(problem)) from problem
-    except RunError as problem:
-        raise Refused(problem.code, str(problem)) from problem
     return field
 
 
