@@ -26,11 +26,13 @@ from pastalang.cli.options import (
     AsJson,
     DecodingMode,
     Device,
+    GuessAhead,
     MaxTokens,
     Temperature,
     TemplateName,
     TopK,
     TopP,
+    drafts_of,
     sampling_of,
 )  # fmt: skip
 from pastalang.cli.output import echo, echo_document, echo_error, reason_of, refuse_unwritable, unwritable
@@ -93,6 +95,7 @@ def command(
     top_p: TopP = None,
     top_k: TopK = None,
     seed: Annotated[int, typer.Option(help="The same seed samples the same tokens.")] = 0,
+    drafts: GuessAhead = None,
     on_truncated: Annotated[OnCut, typer.Option(help="What becomes of a value that its limit has cut.")] = OnCut.KEEP,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, if there is one.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the output and begin again.")] = False,
@@ -142,6 +145,7 @@ def command(
     options: dict[str, Any] = {
         "mode": mode.value, "any_mode": any_mode, "seed": seed, "on_truncated": on_truncated.value,
         "sampling": sampling_of(temperature, top_p, top_k),
+        **({} if (ahead := drafts_of(drafts)) is None else {"drafts": ahead}),
     }  # fmt: skip
     task = _task(source, tuple(text or ()), id, template, instructions, options, max_tokens)
 

@@ -352,3 +352,18 @@ def test_progress_is_live_on_a_terminal_and_a_line_now_and_then_elsewhere() -> N
     assert said.startswith("3 of 1,000 documents, 1.5/s, 7 tokens/s, 3.0 passes each, 1 failed, 11 min left")
     assert "3 of 1,000 documents" in terminal.getvalue() and "\x1b" in terminal.getvalue()
     assert [bulk_progress.duration(seconds) for seconds in (3, 300, 9000)] == ["3 s", "5 min", "2.5 h"]
+
+
+def test_drafts_take_fewer_passes_and_change_no_row(model: Path) -> None:
+    program = PROGRAM.replace('kind: "fee" | "item"\n', "copy: verbatim(title, max=24)\n")
+    Path("note.pasta").write_text(program, encoding="utf-8")
+    passes = {}
+    for name, drafts in (("plain", "off"), ("guessed", "8")):
+        options = ("--model", model, "--dtype", "float32", "--in-flight", 1, "--drafts", drafts)
+        result = run("note.pasta", "docs.jsonl", "-o", f"{name}.jsonl", "--json", *options)
+        assert result.exit_code == 0, result.stderr
+        passes[name] = json.loads(result.stdout)["passes_per_document"]
+    assert passes["guessed"] < passes["plain"]
+    plain, guessed = ([row | {"_meta": None} for row in rows(f"{name}.jsonl")] for name in passes)
+    assert guessed == plain
+    assert run("note.pasta", "docs.jsonl", "-o", "out.jsonl", "--model", model, "--drafts", "many").exit_code == 2
